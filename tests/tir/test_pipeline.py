@@ -35,7 +35,7 @@ MACHINES = {
     "other": replace(V3, triple="riscv64-linux-gnu"),
 }
 # not in a pipeline: they run before schedules are made, or in measurements alone
-APART = {"VectorizableMath", "ConstantsFirst", "LeaveOutBlocks"}
+APART = {"VectorizableMath", "ConstantsFirst", "InfiniteExtrema", "LeaveOutBlocks"}
 ARGUMENTS = {
     "LeaveOutBlocks": ((),),
     "neon.MultiplyByLane": (4,),

@@ -11,8 +11,7 @@ An expression made here defines variables, and TVM accepts each definition once 
 where a result is used more than once, :func:`bind` it. The ``inline`` functions define none, so
 that an unrolled register tile can hold any number of copies: an epilogue is made of them.
 
-Infinities and NaN go through as in libm. Results below 1.2e-38 are flushed to zero and ``exp``
-overflows at 88.37 instead of 88.72.
+Infinities and NaN go through as in libm. Results of ``exp`` below 1.7e-38 are flushed to zero.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ _EXP = (
     1.6666665459e-1,
     5.0000001201e-1,
 )
+_TWICE_EXP = tuple(2 * coefficient for coefficient in _EXP)
 _LOG2_E = 1.44269504088896341
 _LOG = (
     7.0376836292e-2,
@@ -90,6 +90,7 @@ _ERF_DENOMINATOR = (
 COUNTS_IN_ONES = 12582912.0
 # arguments of exp with a finite, normal result
 _EXP_RANGE = (-87.33654, 88.37626)
+_SMALLEST_NORMAL, _DENORMAL_BITS = 1.17549435e-38, 23
 # ln 2 in two parts; the first has few bits, so that n * LN2_HIGH is exact
 _LN2_HIGH = 0.693359375
 _LN2_LOW = -2.12194440e-4
@@ -159,7 +160,7 @@ def exp(x: Expr) -> Expr:
 
     def scaled(x: Expr) -> Expr:
         # Comparisons are false for NaN, so that it falls through both selections.
-        above = tirx.Select(x < constant(-88.0), constant(-88.0), x)
+        above = tirx.Select(x < constant(_EXP_RANGE[0]), constant(_EXP_RANGE[0]), x)
         bounded = tirx.Select(above > constant(89.0), constant(89.0), above)
         return bind(bounded, reduced, "exp_x")
 
@@ -169,9 +170,13 @@ def exp(x: Expr) -> Expr:
 
     def assembled(x: Expr, n: Expr) -> Expr:
         rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
-        power = tirx.reinterpret("float32", (tirx.Cast("int32", n) + 127) << 23)
-        series = bind(rest, lambda f: polynomial(f, _EXP) * (f * f) + (f + constant(1.0)), "exp_f")
-        return series * power
+        # 2**n is infinite where e**x may still be finite: twice the series, times 2**(n-1)
+        power = tirx.reinterpret("float32", (tirx.Cast("int32", n) + 126) << 23)
+        return bind(rest, series, "exp_f") * power
+
+    def series(f: Expr) -> Expr:
+        two = constant(2.0)
+        return polynomial(f, _TWICE_EXP) * (f * f) + (f * two + two)
 
     return bind(x, scaled, "exp_in")
 
@@ -179,11 +184,18 @@ def exp(x: Expr) -> Expr:
 def log(x: Expr) -> Expr:
     """Natural logarithm of a scalar float32 expression; NaN below zero, -inf at zero."""
 
-    def split(x: Expr) -> Expr:
-        bits = tirx.reinterpret("int32", x)
+    def normal(x: Expr) -> Expr:
+        # a denormal has no leading one where the bits are taken apart
+        is_small = x < constant(_SMALLEST_NORMAL)
+        scaled = tirx.Select(is_small, x * constant(2.0**_DENORMAL_BITS), x)
+        lost = tirx.Select(is_small, constant(_DENORMAL_BITS), constant(0.0))
+        return bind(scaled, lambda y: bind(lost, lambda n: split(x, y, n), "log_lost"), "log_y")
+
+    def split(x: Expr, y: Expr, lost: Expr) -> Expr:
+        bits = tirx.reinterpret("int32", y)
         # mantissa in [sqrt(1/2), sqrt(2)): the offset moves the cut from 1 to sqrt(1/2)
         shifted = bits - tirx.const(0x3F3504F3, "int32")
-        exponent = tirx.Cast("float32", shifted >> 23)
+        exponent = tirx.Cast("float32", shifted >> 23) - lost
         mantissa = tirx.reinterpret("float32", bits - ((shifted >> 23) << 23))
         return bind(
             mantissa - constant(1.0),
@@ -197,11 +209,11 @@ def log(x: Expr) -> Expr:
         return tail - constant(0.5) * square + f + n * constant(_LN2_HIGH)
 
     def special(x: Expr, value: Expr) -> Expr:
-        value = tirx.Select(x < constant(3.4028234e38), value, x)  # +inf and NaN
-        value = tirx.Select(x < constant(1.17549435e-38), constant(float("-inf")), value)
+        value = tirx.Select(x < constant(inf), value, x)  # +inf and NaN
+        value = tirx.Select(x <= constant(0.0), constant(-inf), value)
         return tirx.Select(x < constant(0.0), constant(float("nan")), value)
 
-    return bind(x, split, "log_x")
+    return bind(x, normal, "log_x")
 
 
 def sigmoid(x: Expr) -> Expr:

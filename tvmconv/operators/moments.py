@@ -1,7 +1,10 @@
 """Means and deviations: what a standardisation subtracts, and what it multiplies by.
 
 The variance is the mean of the squared distances from the mean, in a second reading, as in float64
-libraries: the difference of two means of squares would cancel.
+libraries: the difference of two means of squares would cancel. The mean is that of the differences
+from one of the values, added to it: sums of large numbers that differ little would lose what
+they differ by. Source: Chan, Golub and LeVeque, Algorithms for computing the sample variance, The
+American Statistician 37 (1983).
 """
 
 from __future__ import annotations
@@ -41,9 +44,9 @@ def row_moments(data: Tensor, epsilon: float) -> list[Tensor]:
     """
     rows, count = (int(d) for d in data.shape)
     k, j = te.reduce_axis((0, count), "k"), te.reduce_axis((0, count), "j")
-    total = te.compute((rows,), lambda r: te.sum(data[r, k], axis=k), name="total")
+    total = te.compute((rows,), lambda r: te.sum(data[r, k] - data[r, 0], axis=k), name="total")
     scale = tirx.const(1.0 / count, "float32")
-    mean = te.compute((rows,), lambda r: total[r] * scale, name="mean")
+    mean = te.compute((rows,), lambda r: data[r, 0] + total[r] * scale, name="mean")
     squares = te.compute(
         (rows,), lambda r: te.sum(_square(data[r, j] - mean[r]), axis=j), name="squares"
     )
@@ -89,9 +92,11 @@ def channel_moments(data: Tensor, channels: int, epsilon: float) -> list[Tensor]
         )
 
     shape = (batch, 1, height, width, 1)
-    total = summed("total", lambda n, b, h, w, c: data[n, b, h, w, c])
+    total = summed("total", lambda n, b, h, w, c: data[n, b, h, w, c] - data[n, 0, h, w, 0])
     scale = tirx.const(1.0 / channels, "float32")
-    mean = te.compute(shape, lambda n, b, h, w, c: total[n, h, w] * scale, name="mean")
+    mean = te.compute(
+        shape, lambda n, b, h, w, c: data[n, 0, h, w, 0] + total[n, h, w] * scale, name="mean"
+    )
     squares = summed(
         "squares", lambda n, b, h, w, c: _square(data[n, b, h, w, c] - mean[n, 0, h, w, 0])
     )
@@ -150,9 +155,17 @@ def group_moments(data: Tensor, channels: int, groups: int, epsilon: float) -> l
 
         return te.compute(shape, group, name=f"{name}_each")
 
-    total = pooled("total", lambda *place: data[place])
+    def first(n: Expr, b: Expr, c: Expr) -> Expr:
+        """The first value of the channel's group."""
+        if size == 1:
+            return data[n, b, 0, 0, c]
+        channel = tirx.min(b * lanes + c, channels - 1) // size * size
+        return data[n, channel // lanes, 0, 0, channel % lanes]
+
+    shift = te.compute(shape, lambda n, b, h, w, c: first(n, b, c), name="shift")
+    total = pooled("total", lambda n, b, h, w, c: data[n, b, h, w, c] - shift[n, b, 0, 0, c])
     scale = tirx.const(1.0 / count, "float32")
-    mean = te.compute(shape, lambda *i: total[i] * scale, name="mean")
+    mean = te.compute(shape, lambda *i: shift[i] + total[i] * scale, name="mean")
     squares = pooled(
         "squares", lambda n, b, h, w, c: _square(data[n, b, h, w, c] - mean[n, b, 0, 0, c])
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.tirx import const
@@ -109,7 +110,8 @@ def max_pool(data: Tensor, rows: Window, columns: Window) -> Tensor:
         ``(N, CB, OH, OW, c)``.
     """
     height, width = int(data.shape[2]), int(data.shape[3])
-    lowest = tirx.min_value(data.dtype)
+    # what loses to everything, an infinity too
+    lowest = tirx.min_value(data.dtype) if "int" in str(data.dtype) else const(-inf, data.dtype)
     clamp = rows.clampable(height) and columns.clampable(width)
     few = rows.kernel * columns.kernel <= _UNROLLED_TAPS
     if data.dtype in ("int8", "uint8") and clamp and few:

@@ -36,10 +36,11 @@ def _softmax(data: Tensor, axis: int, logarithm: bool) -> Tensor:
             lambda *i: te.sum(math.exp(data[along(i, k)] - peak[i]), axis=k),
             name="softmax_sum",
         )
-        offset = te.compute(outer, lambda *i: peak[i] + math.log(total[i]), name="softmax_offset")
+        # the maximum by itself first: its sum with the logarithm would drop that one's digits
+        part = te.compute(outer, lambda *i: math.log(total[i]), name="softmax_log")
         return te.compute(
             shape,
-            lambda *i: data[i] - offset[without(i)],
+            lambda *i: data[i] - peak[without(i)] - part[without(i)],
             name="log_softmax",
             attrs={"tvmconv.operator": "log_softmax"},
         )

@@ -50,6 +50,7 @@ def moving(op: str, dtype: Any, *shapes: tuple[int, ...], **attrs: Any) -> onnx.
 INTEGER_LAYERS: dict[str, tuple[Any, ...]] = {
     "padded": ("ConvInteger", (2, 18, 9, 8), (24, 18, 3, 3), {"pads": [1, 2, 0, 1]}),
     "grouped": ("ConvInteger", (1, 32, 9, 9), (32, 8, 3, 3), {"group": 4, "strides": [2, 2]}),
+    "signal": ("ConvInteger", (2, 18, 30), (24, 18, 5), {"pads": [2, 1]}),
     "matrix": ("MatMulInteger", (7, 40), (40, 33), {}),
     "stack": ("MatMulInteger", (2, 5, 48), (48, 64), {}),
     "vector": ("MatMulInteger", (1, 40), (40, 16), {}),

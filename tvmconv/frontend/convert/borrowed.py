@@ -31,9 +31,16 @@ _BORROWED = {
 }
 
 
-def convert(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
-    """Convert one node as ``tvm.relax.frontend.onnx`` does."""
-    operands = [e.value(name) if name else None for name in node.inputs]
+# coordinates of a grid beyond which all points that a mode reads lie outside of the image
+_FAR = 8.0
+
+
+def convert(
+    e: Emitter, node: Node, operands: list[RelaxExpr | None] | None = None
+) -> RelaxExpr | list[RelaxExpr]:
+    """Convert one node as ``tvm.relax.frontend.onnx`` does, of its inputs or other operands."""
+    if operands is None:
+        operands = [e.value(name) if name else None for name in node.inputs]
     attributes = {name: _stored(value) for name, value in node.attrs.items()}
     attributes["tvm_custom"] = {"name": node.name, "num_outputs": len(node.outputs)}
     result = onnx_importer.convert(e.builder, node.op, node.opset, operands, attributes)
@@ -83,7 +90,28 @@ def _grid_sample(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
             "padding_mode='reflection' with align_corners=1 has no place to reflect to",
             "use padding_mode='border'",
         )
-    return convert(e, node)
+    grid = e.emit(_near(e, node.inputs[1], reflects), "near")
+    return convert(e, node, [e.value(node.inputs[0]), grid])
+
+
+def _near(e: Emitter, name: str, reflects: bool) -> RelaxExpr:
+    """A grid that picks the same values, near the image.
+
+    TVM makes 32-bit integers of coordinates. What is not a number becomes the image's first corner,
+    of which onnxruntime makes other numbers in each mode.
+    """
+    op, grid, dtype = relax.op, e.value(name), e.dtype(name)
+    far = e.scalar(_FAR, dtype)
+    if not reflects:
+        bounded = op.minimum(e.emit(op.maximum(grid, op.negative(far)), "low"), far)
+    else:
+        # the image and its reflection repeat; multiples of 4 are taken off without rounding
+        periods = op.floor(op.multiply(grid, e.scalar(0.25, dtype)))
+        within = op.subtract(grid, op.multiply(periods, e.scalar(4, dtype)))
+        is_far = op.greater(op.abs(grid), far)
+        bounded = op.where(e.emit(is_far, "is_far"), e.emit(within, "within"), grid)
+    bounded = e.emit(bounded, "bounded")
+    return op.where(e.emit(op.isnan(bounded), "nan"), e.scalar(-1, dtype), bounded)
 
 
 def _affine_grid(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:

@@ -38,7 +38,6 @@ _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "IsNaN": op.isnan,
     "Log": op.log,
     "Neg": op.negative,
-    "Not": op.logical_not,
     "Round": op.round,
     "Sigmoid": op.sigmoid,
     "Sign": op.sign,
@@ -58,6 +57,8 @@ _LIBRARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Tan": op.tan,
 }
 _WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
+_EQUAL = ("Equal", "GreaterOrEqual", "LessOrEqual")
+_SIGNED_FIRST = {"uint8": "int32", "uint16": "int32", "uint32": "int64"}
 _VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
     "Max": op.maximum,
     "Mean": op.add,
@@ -72,7 +73,10 @@ def binary(e: Emitter, node: Node) -> RelaxExpr:
     a, b = _operands(e, node)
     if node.op == "Equal" and e.dtype(node.inputs[0]) == "bool":
         # TVM compares vectors of booleans as floating-point numbers
-        return op.logical_not(op.logical_xor(a, b))
+        return negated(e, e.emit(op.logical_xor(a, b), "differs"))
+    if node.op in _EQUAL and a is b and e.dtype(node.inputs[0]).startswith("float"):
+        # TVM takes a value for equal to itself, which a NaN is not
+        return negated(e, e.emit(op.isnan(a), "nan"))
     return _BINARY[node.op](a, b)
 
 
@@ -154,11 +158,20 @@ def power(e: Emitter, node: Node) -> RelaxExpr:
         if value == 1.0:
             return a
         if value == 0.5 and dtype.startswith("float"):
-            return op.sqrt(a)
+            return _root(e, a, dtype)
     if not dtype.startswith("float"):
         wide = op.power(op.astype(a, "float64"), op.astype(b, "float64"))
         return op.astype(wide, dtype)
     return op.power(a, op.astype(b, dtype) if e.dtype(node.inputs[1]) != dtype else b)
+
+
+def _root(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+    """The power of 0.5: a square root, but 0 of -0 and infinity of minus infinity."""
+    low = e.emit(op.equal(x, e.scalar(-np.inf, dtype)), "low")
+    positive = e.emit(op.where(low, e.scalar(np.inf, dtype), x), "positive")
+    zero = e.scalar(0, dtype)
+    unsigned = op.where(e.emit(op.equal(positive, zero), "is_zero"), zero, positive)
+    return op.sqrt(e.emit(unsigned, "unsigned"))
 
 
 @converts(*_UNARY)
@@ -169,6 +182,21 @@ def unary(e: Emitter, node: Node) -> RelaxExpr:
         # TVM would need -1
         return op.astype(op.not_equal(x, e.scalar(0, dtype)), dtype)
     return _UNARY[node.op](x)
+
+
+@converts("Not")
+def logical_not(e: Emitter, node: Node) -> RelaxExpr:
+    """True where the operand is false."""
+    return negated(e, e.value(node.inputs[0]))
+
+
+def negated(e: Emitter, condition: RelaxExpr) -> RelaxExpr:
+    """The opposite of booleans.
+
+    By an operator that TVM's simplifier leaves alone: of ``not (a < b)`` it makes ``b <= a``, which
+    is false where either is NaN.
+    """
+    return op.logical_xor(condition, constant(np.array(True)))
 
 
 @converts(*_LIBRARY)
@@ -237,5 +265,9 @@ def cast(e: Emitter, node: Node) -> RelaxExpr:
     x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     target = e.dtype(node.outputs[0])
     if target == "bool" and source != "bool":
-        return op.not_equal(x, constant(np.zeros((), source)))
+        # a NaN is not zero either, but in TVM it does not differ from any number
+        return negated(e, e.emit(op.equal(x, constant(np.zeros((), source))), "is_zero"))
+    if source.startswith("float") and target in _SIGNED_FIRST:
+        # ONNX leaves negative numbers open; onnxruntime wraps them
+        x = e.emit(op.astype(x, _SIGNED_FIRST[target]), "signed")
     return op.astype(x, target)

@@ -24,13 +24,14 @@ def conv_integer(e: Emitter, node: Node) -> RelaxExpr:
     shape = e.shape(weight)
     window = conv_window(node, e.shape(data), shape, None)
     column = (-1, *[1] * (len(shape) - 1))
-    x = _centred(e, node, 0, _zero_point(e, node, 2, (), ()))
     w = _centred(e, node, 1, _zero_point(e, node, 3, (shape[0],), column))
     if isinstance(w, np.ndarray):
         check_sums(node, w)
-    rank = len(window.kernel)
+    rank, row = len(window.kernel), None
     if rank == 1:
-        x, w, window = as_row(e, _bound(e, x), w, window)
+        # the bytes become a row before they become wide: so integer kernels know their data
+        row, w, window = as_row(e, e.value(data), w, window)
+    x = _centred(e, node, 0, _zero_point(e, node, 2, (), ()), row)
     call = op.nn.conv3d if rank == 3 else op.nn.conv2d
     y = call(
         _bound(e, x), _bound(e, w), strides=window.strides, padding=window.padding,
@@ -88,16 +89,20 @@ def _zero_point(
 
 
 def _centred(
-    e: Emitter, node: Node, index: int, zero_point: Array | RelaxExpr | None
-) -> Array | RelaxExpr:
-    """An operand in int32 less its zero point; computed here where both are constants."""
+    e: Emitter, node: Node, index: int, zero_point: Array | RelaxExpr | None,
+    view: RelaxExpr | None = None,
+) -> Array | RelaxExpr:  # fmt: skip
+    """An operand in int32 less its zero point; computed here where both are constants.
+
+    ``view`` is the operand in another shape, if it has one.
+    """
     name = node.inputs[index]
-    values = e.array(name)
+    values = e.array(name) if view is None else None
     if values is not None and (zero_point is None or isinstance(zero_point, np.ndarray)):
         e.reserve(node, 4 * values.size)
         wide = values.astype(np.int32)
         return wide if zero_point is None else np.asarray(wide - zero_point)
-    x = e.emit(op.astype(e.value(name), "int32"), "wide")
+    x = e.emit(op.astype(e.value(name) if view is None else view, "int32"), "wide")
     return x if zero_point is None else e.emit(op.subtract(x, _bound(e, zero_point)), "centred")
 
 
