@@ -21,11 +21,11 @@ _POOLS = {
 
 def is_plane_pool(emitter: Emitter, node: Node) -> bool:
     """Whether a pool of plain tensors is computed axis by axis."""
-    if not emitter.machine.runs_along_axes or node.args[0].dtype not in TYPES:
+    if node.op != "depth_pool" and node.op not in _POOLS:
         return False
-    if node.op == "depth_pool":
-        return True
-    return node.op in _POOLS and node.attrs["layout"] == _POOLS[node.op][1]
+    if node.op in _POOLS and node.attrs["layout"] != _POOLS[node.op][1]:
+        return False
+    return emitter.machine.runs_along_axes and node.args[0].dtype in TYPES
 
 
 def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
