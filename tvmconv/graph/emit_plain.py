@@ -10,7 +10,12 @@ from tvmconv.graph.emit_moves import picked
 from tvmconv.graph.emit_operators import average, depth_pool
 from tvmconv.graph.emit_pools import emit_plane_pool, is_plane_pool
 from tvmconv.graph.emit_quantised import emit_flip, emit_linear, emit_lookup, is_linear
-from tvmconv.graph.emit_resize import emit_plane_resize, is_plane_resize
+from tvmconv.graph.emit_resize import (
+    emit_bilinear_sample,
+    emit_plane_resize,
+    is_bilinear_sample,
+    is_plane_resize,
+)
 from tvmconv.graph.emit_statistics import standardise_plain
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
@@ -48,6 +53,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emit_plane_pool(emitter, node, record)
     elif is_plane_resize(emitter, node):
         emit_plane_resize(emitter, node, record)
+    elif is_bilinear_sample(emitter, node):
+        emit_bilinear_sample(emitter, node, record)
     elif node.op == "depth_pool":
         data, image = emitter.as_plain(node.args[0]), node.output.dims[1:]
         emitter.plain[node.output] = depth_pool(emitter, node, data, image, 1)

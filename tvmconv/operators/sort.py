@@ -7,7 +7,6 @@ full collection is sorted and merged with the best. Few best ones take each elem
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -106,26 +105,29 @@ def _each_better(
                 take(first + place)
         end()
 
-    def tested(first: Any) -> None:
+    def tested(first: Any, count: int) -> None:
         assert order is not None
         highest[0] = tirx.const(0, "uint32")
-        with T.serial(0, _BLOCK) as place:
+        with T.serial(0, count) as place:
             orders[place] = order(first + place)
-        with T.serial(0, _BLOCK) as place:
+        with T.serial(0, count) as place:
             highest[0] = tirx.max(highest[0], orders[place])
         with T.If(tirx.Cast("int64", highest[0]) > entries.limit(last())), T.Then():
-            with T.serial(0, _BLOCK) as place:
+            with T.serial(0, count) as place:
                 passes = tirx.Cast("int64", orders[place]) > entries.limit(last())
                 with T.If(passes), T.Then():
                     take(first + place)
             end()
 
-    if whole:
+    take_block = block
+    if order is not None:
         orders, highest = scratch(_BLOCK, "uint32"), scratch(1, "uint32")
+        take_block = tested
+    if whole:
         with T.serial(0, whole) as number:
-            (tested if order is not None else partial(block, count=_BLOCK))(number * _BLOCK)
+            take_block(number * _BLOCK, _BLOCK)
     if rest:
-        block(whole * _BLOCK, rest)
+        take_block(whole * _BLOCK, rest)
 
 
 def _inserted(entries: Entries, size: int, k: int) -> Any:
