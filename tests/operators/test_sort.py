@@ -100,3 +100,19 @@ def test_ties_and_values_that_are_not_numbers(shape, axis, largest, dtype, data)
 @pytest.mark.parametrize("size", [1, 2, 31, 32, 33, 1000, 8400])
 def test_long_axes(size):
     check(np.round(normal(2, size) * 50), min(size, 100), 1, True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float64"])
+@pytest.mark.parametrize("k", [3, 40])
+def test_rows_of_the_lowest_element(dtype, k):
+    """Every element ties with what the rows are filled up with."""
+    x = np.full((2, 150), np.finfo(dtype).min if dtype == "float64" else np.iinfo(dtype).min, dtype)
+    x[:, 130:] += 1
+    check(x, k, 1, True)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("k", [10, 70])
+def test_sorted_rows(order, k):
+    """Each element passes, or none after the first ones."""
+    check(np.sort(normal(2, 700), 1)[:, ::order].copy(), k, 1, True)

@@ -6,7 +6,7 @@ squared are read, from caches and by neighbours together, and no value waits for
 
 from __future__ import annotations
 
-from tvmconv.operators.sort import goes_before
+from tvmconv.operators.entries import goes_before
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 

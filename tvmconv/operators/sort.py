@@ -1,12 +1,25 @@
-"""The largest or smallest elements in order."""
+"""The largest or smallest elements in order.
+
+A row is read once. Elements that come before the last of the ``k`` best so far are collected; a
+full collection is sorted and merged with the best. Few best ones take each element at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from tvmconv.operators.entries import Entries, entries_of
+from tvmconv.operators.vector_loops import scratch
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
+
+# So many best elements are kept in order by insertion.
+_INSERTED = 16
+# Elements that are tested together: most blocks of a long row have none that counts.
+_BLOCK = 64
+_STATE = 3
 
 
 def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64") -> list[Any]:
@@ -40,19 +53,20 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
             source, values, indices = (T.buffer_proxy(b) for b in (ins[0], *outs))
             loop = T.parallel if rows > 1 else T.serial
             with loop(0, rows) as row:
-                start = row // inner * (size * inner) + row % inner
-                target = row // inner * (k * inner) + row % inner
+                # the places of a row differ in one index: divisions are not in the loops
+                before = _indices(row // inner, shape[:axis])
+                after = _indices(row % inner, shape[axis + 1 :])
 
                 def element(position: Any) -> Any:
-                    return source[start + position * inner]
+                    return source[(*before, position, *after)]
 
-                def before(left: Any, right: Any) -> Any:
-                    return goes_before(element(left), element(right), data.dtype, largest)
-
-                ranked = _merge_sorted(size, before)
+                entries = entries_of(element, size, data.dtype, largest)
+                best = _inserted if k <= _INSERTED else _collected
+                kept = best(entries, size, k)
                 with T.serial(0, k) as rank:
-                    values[target + rank * inner] = element(ranked(rank))
-                    indices[target + rank * inner] = tirx.Cast(index_type, ranked(rank))
+                    position = entries.position(kept[rank])
+                    values[(*before, rank, *after)] = element(position)
+                    indices[(*before, rank, *after)] = tirx.Cast(index_type, position)
             return builder.get()
 
     values, indices = te.extern(
@@ -65,44 +79,160 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     return [values, indices]
 
 
-def goes_before(left: Any, right: Any, dtype: Any, largest: bool) -> Any:
-    """Whether an element comes before another one that differs from it; NaN counts as largest."""
-    ordered = left > right if largest else left < right
-    if not str(dtype).startswith(("float", "bfloat")):
-        return ordered
-    first, second = (left, right) if largest else (right, left)
-    return tirx.any(ordered, tirx.all(tirx.isnan(first), tirx.Not(tirx.isnan(second))))
+def _indices(flat: Any, shape: list[int]) -> list[Any]:
+    """The index of each axis, of an element that is counted over all of them."""
+    indices: list[Any] = []
+    for dimension in reversed(shape[1:]):
+        indices.append(flat % dimension)
+        flat = flat // dimension
+    return [flat, *reversed(indices)] if shape else []
 
 
-def _merge_sorted(size: int, before: Any) -> Any:
-    """Write a stable sort of positions by a comparison; gives the position of a rank."""
-    # each pass merges pairs of sorted runs from one half into the other
-    order = T.buffer_proxy(T.decl_buffer([2 * size], "int32", scope="global"))
-    # where the left and the right run stand, and which one gives the next
-    state = T.buffer_proxy(T.decl_buffer([3], "int32", scope="local"))
-    left, right, takes = range(3)
-    passes = (size - 1).bit_length()
-    with T.serial(0, size) as position:
-        order[position] = position
-    with T.serial(0, passes) as step:
-        width = tirx.shift_left(tirx.const(1, "int32"), step)
-        source, target = step % 2 * size, (step + 1) % 2 * size
-        with T.serial(0, size) as position:
-            begin = position - position % (2 * width)
-            middle, end = tirx.min(begin + width, size), tirx.min(begin + 2 * width, size)
-            with T.If(position == begin), T.Then():
-                state[left] = begin
-                state[right] = middle
-            rest = tirx.if_then_else(
-                state[left] >= middle,
-                1,
-                tirx.Cast(
-                    "int32", before(order[source + state[right]], order[source + state[left]])
-                ),
-            )
-            state[takes] = tirx.if_then_else(state[right] >= end, 0, rest)
-            taken = tirx.if_then_else(state[takes] == 1, state[right], state[left])
-            order[target + position] = order[source + taken]
-            state[left] = state[left] + 1 - state[takes]
-            state[right] = state[right] + state[takes]
-    return lambda rank: order[passes % 2 * size + rank]
+def _each_better(
+    entries: Entries, size: int, last: Any, take: Callable[[Any], None], end: Callable[[], None]
+) -> None:
+    """Call ``take`` for positions that come before ``last``, and ``end`` after blocks of them.
+
+    Elements are compared as vectors; of most blocks of a long row, no element passes.
+    """
+    order = entries.order
+    whole, rest = divmod(size, _BLOCK)
+
+    def block(first: Any, count: int) -> None:
+        with T.serial(0, count) as place:
+            passes = entries.before(entries.make(first + place), last())
+            with T.If(passes), T.Then():
+                take(first + place)
+        end()
+
+    def tested(first: Any, count: int) -> None:
+        assert order is not None
+        highest[0] = tirx.const(0, "uint32")
+        with T.serial(0, count) as place:
+            orders[place] = order(first + place)
+        with T.serial(0, count) as place:
+            highest[0] = tirx.max(highest[0], orders[place])
+        with T.If(tirx.Cast("int64", highest[0]) > entries.limit(last())), T.Then():
+            with T.serial(0, count) as place:
+                passes = tirx.Cast("int64", orders[place]) > entries.limit(last())
+                with T.If(passes), T.Then():
+                    take(first + place)
+            end()
+
+    take_block = block
+    if order is not None:
+        orders, highest = scratch(_BLOCK, "uint32"), scratch(1, "uint32")
+        take_block = tested
+    if whole:
+        with T.serial(0, whole) as number:
+            take_block(number * _BLOCK, _BLOCK)
+    if rest:
+        take_block(whole * _BLOCK, rest)
+
+
+def _inserted(entries: Entries, size: int, k: int) -> Any:
+    """The best entries, among which each one that belongs there is put at its place."""
+    kept = scratch(k, entries.dtype)
+    for rank in range(k):
+        kept[rank] = entries.lowest
+
+    def take(position: Any) -> None:
+        # the last rank first: each one looks at the rank above
+        for rank in range(k - 1, -1, -1):
+            mine = entries.make(position)
+            above = kept[rank - 1] if rank else mine
+            kept[rank] = entries.shifted(above, kept[rank], mine)
+
+    _each_better(entries, size, lambda: kept[k - 1], take, lambda: None)
+    return kept
+
+
+def _collected(entries: Entries, size: int, k: int) -> Any:
+    """The best entries, merged with a collection of others whenever it is full."""
+    capacity = min(max(k, _BLOCK), size)
+    room = capacity + _BLOCK
+    kept = scratch(2 * k, entries.dtype)
+    found = scratch(2 * room + 1, entries.dtype)
+    state = scratch(_STATE, "int32")
+    count = scratch(1, "int32")
+    count[0] = tirx.const(0, "int32")
+    with T.serial(0, k) as rank:
+        kept[rank] = entries.lowest
+
+    def merge() -> None:
+        half = _sorted(entries, found, room, count, state)
+        state[0] = tirx.const(0, "int32")
+        state[1] = tirx.const(0, "int32")
+        with T.serial(0, k) as rank:
+            sides = kept[state[0]], found[half + state[1]]
+            open_ = tirx.const(True, "bool"), state[1] < count[0]
+            takes, value = entries.merged(sides, open_)
+            kept[k + rank] = value
+            _advance(state, takes)
+        with T.serial(0, k) as rank:
+            kept[rank] = kept[k + rank]
+        count[0] = tirx.const(0, "int32")
+
+    def take(position: Any) -> None:
+        found[count[0]] = entries.make(position)
+        count[0] = count[0] + 1
+
+    def end() -> None:
+        with T.If(count[0] >= capacity), T.Then():
+            merge()
+
+    _each_better(entries, size, lambda: kept[k - 1], take, end)
+    with T.If(count[0] > 0), T.Then():
+        merge()
+    return kept
+
+
+def _sorted(entries: Entries, found: Any, room: int, count: Any, state: Any) -> Any:
+    """Sort the first ``count`` entries of one half of a buffer; gives the offset of the result."""
+    width, half = 1, 0
+    if entries.order is not None:
+        width, half = _BLOCK, room
+        _ranked(found, room, count)
+    while width < room:
+        _merged(entries, found, half, room - half, width, count, state)
+        half = room - half
+        width *= 2
+    return half
+
+
+def _ranked(found: Any, room: int, count: Any) -> None:
+    """Sort blocks of different numbers: a number's place is how many of its block come before."""
+    place = scratch(1, "int32")
+    with T.serial(0, (count[0] + _BLOCK - 1) // _BLOCK) as block:
+        first = block * _BLOCK
+        length = tirx.min(_BLOCK, count[0] - first)
+        with T.serial(0, length) as index:
+            place[0] = first
+            with T.serial(0, length) as other:
+                above = found[first + other] > found[first + index]
+                place[0] = place[0] + tirx.Cast("int32", above)
+            found[room + place[0]] = found[first + index]
+
+
+def _merged(
+    entries: Entries, found: Any, source: int, target: int, width: int, count: Any, state: Any
+) -> None:
+    """Merge neighbouring sorted runs; of equal entries those of the left run come first."""
+    with T.serial(0, (count[0] + 2 * width - 1) // (2 * width)) as pair:
+        begin = pair * (2 * width)
+        middle = tirx.min(begin + width, count[0])
+        end = tirx.min(begin + 2 * width, count[0])
+        state[0] = begin
+        state[1] = middle
+        with T.serial(0, end - begin) as place:
+            sides = found[source + state[0]], found[source + state[1]]
+            takes, value = entries.merged(sides, (state[0] < middle, state[1] < end))
+            found[target + begin + place] = value
+            _advance(state, takes)
+
+
+def _advance(state: Any, takes: Any) -> None:
+    """Go on in the left run, or in the right one if ``takes`` is 1."""
+    state[2] = takes
+    state[0] = state[0] + 1 - state[2]
+    state[1] = state[1] + state[2]

@@ -95,6 +95,8 @@ def _resize(
                          "correct the scales")  # fmt: skip
     axes = list(zip(shape, target, scales, strict=True))
     resized = [i for i, (size, length, scale) in enumerate(axes) if (length, scale) != (size, 1.0)]
+    if transform == "pytorch_half_pixel" and all(target[i] > 1 for i in resized):
+        transform = "half_pixel"
     e.reserve(node, _TABLE_BYTES[mode] * sum(target[i] for i in resized))
     # onnxruntime picks the nearest element by float32 coordinates
     kind = np.float32 if mode == "nearest" else np.float64

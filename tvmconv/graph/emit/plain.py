@@ -9,7 +9,14 @@ from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
+from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
 from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
+from tvmconv.graph.emit.resize import (
+    emit_bilinear_sample,
+    emit_plane_resize,
+    is_bilinear_sample,
+    is_plane_resize,
+)
 from tvmconv.graph.emit.statistics import standardise_plain
 from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
@@ -42,6 +49,12 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
     elif node.op == "lrn":
         _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
+    elif is_plane_pool(emitter, node):
+        emit_plane_pool(emitter, node, record)
+    elif is_plane_resize(emitter, node):
+        emit_plane_resize(emitter, node, record)
+    elif is_bilinear_sample(emitter, node):
+        emit_bilinear_sample(emitter, node, record)
     elif node.op == "depth_pool":
         data, image = emitter.as_plain(node.args[0]), node.output.dims[1:]
         emitter.plain[node.output] = depth_pool(emitter, node, data, image, 1)

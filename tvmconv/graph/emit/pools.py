@@ -1,0 +1,94 @@
+"""Pools of plain tensors, whose rows are contiguous."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmconv.graph.emit.emitter import CallRecord, Emitter
+from tvmconv.graph.ir import Node
+from tvmconv.operators.plane_pool import TYPES, plane_pool
+from tvmconv.operators.pool import Window
+from tvmconv.tvm_api.types import RelaxExpr
+
+# kind, and the layout of the images
+_POOLS = {
+    "nn.max_pool2d": ("max", "NCHW"),
+    "nn.avg_pool2d": ("avg", "NCHW"),
+    "nn.max_pool3d": ("max", "NCDHW"),
+    "nn.avg_pool3d": ("avg", "NCDHW"),
+}
+
+
+def is_plane_pool(emitter: Emitter, node: Node) -> bool:
+    """Whether a pool of plain tensors is computed axis by axis."""
+    if node.op != "depth_pool" and node.op not in _POOLS:
+        return False
+    if node.op in _POOLS and node.attrs["layout"] != _POOLS[node.op][1]:
+        return False
+    return emitter.machine.runs_along_axes and node.args[0].dtype in TYPES
+
+
+def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
+    """A pool over planes; of volumes, the depth is pooled after the planes.
+
+    The mean of means is the mean: each axis divides by its own count.
+    """
+    source = node.args[0]
+    data, dims = emitter.as_plain(source), node.output.dims
+    if node.op == "depth_pool":
+        volumes = int(node.attrs["volumes"])
+        shape = (volumes, source.dims[0] // volumes, prod(source.dims[1:]))
+        windows = Window(*node.attrs["window"]), Window(1)
+        data = _pool(emitter, node, record, data, shape, windows, node.attrs["kind"])
+    else:
+        kind, _ = _POOLS[node.op]
+        *depth, rows, columns = _windows(node)
+        planes = (prod(source.dims[:-2]), *source.dims[-2:])
+        data = _pool(emitter, node, record, data, planes, (rows, columns), kind)
+        if depth and depth[0] != Window(1):
+            shape = (prod(source.dims[:2]), source.dims[2], prod(dims[3:]))
+            data = _pool(emitter, node, record, data, shape, (depth[0], Window(1)), kind)
+    emitter.plain[node.output] = emitter.reshape(data, dims)
+
+
+def _windows(node: Node) -> list[Window]:
+    attrs = node.attrs
+    sizes, padding = attrs["pool_size"], attrs["padding"]
+    count = len(sizes)
+    return [
+        Window(
+            int(sizes[axis]),
+            int(attrs["strides"][axis]),
+            int(padding[axis]),
+            int(padding[axis + count]),
+            int(attrs["dilation"][axis]),
+            bool(attrs["ceil_mode"]),
+        )
+        for axis in range(count)
+    ]
+
+
+def _pool(
+    emitter: Emitter,
+    node: Node,
+    record: CallRecord,
+    data: RelaxExpr,
+    shape: tuple[int, ...],
+    windows: tuple[Window, Window],
+    kind: str,
+) -> RelaxExpr:
+    """A call on ``(planes, H, W)``."""
+    rows, columns = windows
+    if rows == columns == Window(1):
+        return emitter.reshape(data, shape)
+    if rows == Window(1):
+        # rows that no window joins are those of one plane
+        shape = (1, shape[0] * shape[1], shape[2])
+    lanes = emitter.lanes
+    counted = bool(node.attrs.get("count_include_pad", False))
+    return emitter.call(
+        lambda x: plane_pool(x, rows, columns, kind, lanes, counted),
+        [emitter.reshape(data, shape)],
+        record,
+        opaque=True,
+    )

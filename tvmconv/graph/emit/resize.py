@@ -1,0 +1,78 @@
+"""Resizing and sampling of plain images, whose rows are contiguous."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
+from tvmconv.graph.ir import Node
+from tvmconv.operators.grid_sample import bilinear_samples
+from tvmconv.operators.plane_resize import Tables, Taps, plane_resize
+
+_TRANSFORMS = ("align_corners", "asymmetric", "half_pixel")
+
+
+def is_plane_resize(emitter: Emitter, node: Node) -> bool:
+    """Whether plain images are resized axis by axis."""
+    if node.op != "image.resize2d" or not emitter.machine.runs_along_axes:
+        return False
+    attrs = node.attrs
+    if attrs["layout"] != "NCHW" or {v.dtype for v in (node.args[0], node.output)} != {"float32"}:
+        return False
+    transform = attrs["coordinate_transformation_mode"]
+    if attrs["method"] == "nearest_neighbor":
+        return (transform, attrs["rounding_method"]) == ("asymmetric", "floor")
+    return attrs["method"] == "linear" and transform in _TRANSFORMS
+
+
+def emit_plane_resize(emitter: Emitter, node: Node, record: CallRecord) -> None:
+    """A resize of all planes."""
+    source, dims = node.args[0], node.output.dims
+    axes = zip(source.dims[2:], dims[2:], strict=True)
+    if node.attrs["method"] == "linear":
+        transform = node.attrs["coordinate_transformation_mode"]
+        rows, columns = (Taps.linear(size, length, transform) for size, length in axes)
+    else:
+        rows, columns = (Taps.nearest(size, length) for size, length in axes)
+    tables = Tables.of(rows, columns)
+    planes = (prod(source.dims[:2]), *source.dims[2:])
+    result = emitter.call(
+        lambda x, integers, weights: plane_resize(x, integers, weights, tables, emitter.lanes),
+        [
+            emitter.reshape(emitter.as_plain(source), planes),
+            constant_of(tables.integers, "int32"),
+            constant_of(tables.weights, "float32"),
+        ],
+        record,
+        opaque=True,
+    )
+    emitter.plain[node.output] = emitter.reshape(result, dims)
+
+
+def is_bilinear_sample(emitter: Emitter, node: Node) -> bool:
+    """Whether points of images are sampled by a function of this package."""
+    if node.op != "image.grid_sample" or not emitter.machine.runs_along_axes:
+        return False
+    attrs = node.attrs
+    if (attrs["layout"], attrs["method"]) != ("NCHW", "bilinear"):
+        return False
+    kinds = {value.dtype for value in (*node.args, node.output)}
+    return kinds == {"float32"} and attrs["padding_mode"] in ("zeros", "border")
+
+
+def emit_bilinear_sample(emitter: Emitter, node: Node, record: CallRecord) -> None:
+    """Bilinear samples of all channels."""
+    image, grid = node.args
+    n, channels, height, width = image.dims
+    points = prod(grid.dims[2:])
+    border, align = node.attrs["padding_mode"] == "border", bool(node.attrs["align_corners"])
+    result = emitter.call(
+        lambda x, g: bilinear_samples(x, g, (height, width), border=border, align_corners=align),
+        [
+            emitter.reshape(emitter.as_plain(image), (n, channels, height * width)),
+            emitter.reshape(emitter.as_plain(grid), (n, 2, points)),
+        ],
+        record,
+        opaque=True,
+    )
+    emitter.plain[node.output] = emitter.reshape(result, node.output.dims)

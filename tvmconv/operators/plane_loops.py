@@ -1,0 +1,155 @@
+"""Sizes and buffers of a pool over planes, and what each axis has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv.operators.pool import Window
+from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread, vector_type
+from tvmconv.tvm_api import tirx
+from tvmconv.tvm_api.ir_builder import T
+from tvmconv.tvm_api.types import Expr
+
+# A window of so many elements is read element by element, which costs less than passes do.
+FEW_TAPS = 8
+# Elements of the buffers of one axis: the nearest cache holds them.
+_BUFFER_ELEMENTS = 4096
+# Columns of a block, where columns are independent of each other.
+_COLUMNS = 1024
+# Elements that a thread takes at once.
+TASK_ELEMENTS = 1 << 14
+# Beyond this stride, elements are read one by one.
+SHUFFLED_STRIDE = 4
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The windows of powers of two of which a longer one is made.
+
+    ``passes`` are the sizes that are doubled, ``taps`` what is combined in the end: the size of a
+    part and the offset at which it begins.
+    """
+
+    passes: tuple[int, ...]
+    taps: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, kernel: int, overlap: bool) -> Parts:
+        """Parts of a window; they may overlap where repeating an element changes nothing."""
+        largest = 1 << (kernel.bit_length() - 1)
+        passes = tuple(1 << i for i in range(largest.bit_length() - 1))
+        if overlap:
+            return cls(passes, ((largest, 0), (largest, kernel - largest)))
+        taps, offset = [], 0
+        for size in (*passes, largest):
+            if kernel & size:
+                taps.append((size, offset))
+                offset += size
+        return cls(passes, tuple(taps))
+
+
+class PlaneLoops:
+    """One pool: sizes, buffers, and loads."""
+
+    def __init__(
+        self,
+        data: Any,
+        result: Any,
+        rows: Window,
+        columns: Window,
+        is_max: bool,
+        lanes: int,
+        count_include_pad: bool,
+    ) -> None:
+        self.data, self.result = T.buffer_proxy(data), T.buffer_proxy(result)
+        self.rows, self.columns, self.is_max = rows, columns, is_max
+        self.count_include_pad = count_include_pad
+        self.planes, self.height, self.width = (int(size) for size in data.shape)
+        _, self.out_height, self.out_width = (int(size) for size in result.shape)
+        self.dtype = str(data.dtype)
+        self.inner = "float64" if self.dtype == "float64" else "float32"
+        self.lanes = lanes
+        self.identity = float("-inf") if is_max else 0.0
+        self.combine: Callable[[Expr, Expr], Expr] = tirx.max if is_max else _add
+        self.long_rows, self.long_columns = rows.kernel > FEW_TAPS, columns.kernel > FEW_TAPS
+        trivial = columns == Window(1)
+        # columns that no window joins need no copy, and are cut where they are many
+        self.cut = min(self.width, _COLUMNS) if trivial else self.width
+        self.copies = self.long_rows or not trivial
+        self.out_cut = self.cut if trivial else self.out_width
+        self.cuts = -(-self.width // self.cut)
+        # few windows, or ones that hardly overlap, are cheaper tap by tap
+        doubled = (rows.kernel.bit_length() + 1) * ((self.out_height - 1) * rows.stride + rows.span)
+        self.doubles_rows = self.long_rows and self.out_height * rows.kernel > doubled
+        reach = (self.out_width - 1) * columns.stride + columns.span
+        self.pitch = max(columns.pad_before + self.cut, reach)
+        self.block = self._rows_of_block()
+        self.blocks = -(-self.out_height // self.block)
+
+    def _rows_of_block(self) -> int:
+        fit = max(_BUFFER_ELEMENTS // self.pitch, 1)
+        if self.doubles_rows:
+            # what neighbouring blocks both read is at most as much as a block's own
+            fit = max(fit, 2 * self.rows.span) // self.rows.stride
+        return max(1, min(self.out_height, fit))
+
+    @property
+    def stage_rows(self) -> int:
+        """Input rows that the windows of a block cover."""
+        return (self.block - 1) * self.rows.stride + self.rows.span
+
+    def allocate(self) -> None:
+        """Make the buffers of a task; padding is filled once, as nothing else is written there."""
+        slack = (SHUFFLED_STRIDE + 1) * self.lanes
+        if self.copies:
+            size = self.block * self.pitch + slack
+            self.lines = scratch(size, self.inner)
+            self.fill(self.lines, size)
+        if self.doubles_rows:
+            size = self.stage_rows * self.pitch + slack
+            self.stage = scratch(size, self.inner)
+            self.fill(self.stage, size)
+        if self.long_columns:
+            self.doubled = scratch(self.block * self.pitch + slack, self.inner)
+            self.partial = scratch(self.block * self.out_cut + slack, self.inner)
+        if not self.is_max:
+            self.across = scratch(self.out_cut + slack, self.inner)
+            with T.serial(0, self.out_cut) as column:
+                count = self.columns.count(column, self.width, self.count_include_pad)
+                self.across[column] = tirx.Cast(self.inner, count)
+
+    def fill(self, buffer: Any, size: int) -> None:
+        """Write the value that changes no result."""
+
+        def store(start: Any, width: int) -> None:
+            buffer[ramp(start, width)] = self.constant(width)
+
+        pieces(size, self.lanes, store)
+
+    def constant(self, width: int) -> Any:
+        """The value that changes no result."""
+        value = tirx.const(self.identity, self.inner)
+        return spread(value, width)
+
+    def read(self, plane: Any, row: Any, column: Any, width: int, guarded: bool) -> Any:
+        """Elements of a row; if ``guarded``, a row outside of the image changes no result."""
+        value = self.data[plane, row, ramp(column, width)]
+        if self.dtype != self.inner:
+            value = tirx.Cast(vector_type(self.inner, width), value)
+        if guarded:
+            inside = tirx.all(row >= 0, row < self.height)
+            value = tirx.if_then_else(inside, value, self.constant(width))
+        return value
+
+    def double(self, source: Any, target: Any, size: Any, distance: int) -> None:
+        """Windows of twice the size; those that reach past the end of a row are never used."""
+        with T.serial(0, (size + self.lanes - 1) // self.lanes) as vector:
+            place = vector * self.lanes
+            left, right = (source[ramp(place + shift, self.lanes)] for shift in (0, distance))
+            target[ramp(place, self.lanes)] = self.combine(left, right)
+
+
+def _add(left: Expr, right: Expr) -> Expr:
+    return left + right

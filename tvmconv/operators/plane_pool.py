@@ -1,0 +1,184 @@
+"""Pooling of planes whose rows are contiguous in memory, each axis by itself.
+
+A window of ``k`` elements is made of windows of 1, 2, 4, ... elements: two neighbouring ones make
+one of twice the size. So an element costs the logarithm of ``k``. Unlike running sums, this adds
+in pairs, and neither NaN nor infinity reaches a window that does not cover it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tvmconv.operators.plane_loops import SHUFFLED_STRIDE, TASK_ELEMENTS, Parts
+from tvmconv.operators.plane_rows import RowLoops
+from tvmconv.operators.pool import Window, tree
+from tvmconv.operators.vector_loops import pieces, ramp, spread, vector_type
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.ir_builder import IRBuilder, T
+from tvmconv.tvm_api.types import Tensor
+
+TYPES = ("float32", "float16", "float64")
+
+
+def plane_pool(
+    data: Tensor,
+    rows: Window,
+    columns: Window,
+    kind: str,
+    lanes: int,
+    count_include_pad: bool = False,
+) -> Tensor:
+    """Maximum or mean over windows.
+
+    Parameters
+    ----------
+    data
+        ``(planes, H, W)`` of one of :data:`TYPES`.
+    rows, columns
+        The window along H and W.
+    kind
+        ``max`` or ``avg``.
+    lanes
+        Elements of a vector.
+    count_include_pad
+        Divide by the taps that are in the image or its padding, instead of in the image only.
+
+    Returns
+    -------
+    te.Tensor
+        ``(planes, OH, OW)``.
+    """
+    planes, height, width = (int(size) for size in data.shape)
+    shape = (planes, rows.output(height), columns.output(width))
+
+    def write(ins: Any, outs: Any) -> Any:
+        return _Writer(
+            ins[0], outs[0], rows, columns, kind == "max", lanes, count_include_pad
+        ).write()
+
+    name = f"{kind}_plane_pool"
+    result: Any = te.extern([shape], [data], write, dtype=[data.dtype], name=name)
+    return result
+
+
+class _Writer(RowLoops):
+    """The loops of a pool: rows of windows into lines, then the columns of lines."""
+
+    def write(self) -> Any:
+        """All loops; a task is a number of blocks of rows, of one plane or several."""
+        units = self.planes * self.blocks * self.cuts
+        work = self.block * max(self.out_cut, self.cut)
+        chunk = max(1, min(TASK_ELEMENTS // work, units))
+        tasks = -(-units // chunk)
+        with IRBuilder() as builder:
+            with (T.parallel if tasks > 1 else T.serial)(0, tasks) as task:
+                self.allocate()
+                with T.serial(0, tirx.min(chunk, units - task * chunk)) as number:
+                    self._unit(task * chunk + number)
+            return builder.get()
+
+    def _unit(self, unit: Any) -> None:
+        cut, block, plane = (
+            unit % self.cuts,
+            unit // self.cuts % self.blocks,
+            unit // (self.cuts * self.blocks),
+        )
+        # the last block of columns overlaps the one before it
+        first = tirx.min(cut * self.cut, self.width - self.cut) if self.cuts > 1 else 0
+        start = block * self.block
+        count: Any = self.block
+        if self.blocks * self.block != self.out_height:
+            count = tirx.min(self.block, self.out_height - start)
+        if self.doubles_rows:
+            self.doubled_rows(plane, start, count, first)
+        elif self.long_rows:
+            with T.serial(0, count) as row:
+                self.row_by_taps(plane, start + row, row, first)
+        elif self.copies:
+            with T.serial(0, count) as row:
+                self.short_row(plane, start + row, first, partial(self._store_line, row))
+        else:
+            with T.serial(0, count) as row:
+                store = partial(self._store_result, plane, start + row, first)
+                self.short_row(plane, start + row, first, store)
+            return
+        if self.long_columns:
+            self._double_columns(count)
+        with T.serial(0, count) as row:
+            self._columns(plane, start + row, row, first)
+
+    def _store_line(self, row: Any, column: Any, width: int, value: Any) -> None:
+        place = row * self.pitch + self.columns.pad_before + column
+        self.lines[ramp(place, width)] = value
+
+    def _store_result(
+        self, plane: Any, row: Any, first: Any, column: Any, width: int, value: Any
+    ) -> None:
+        if not self.is_max:
+            down = self.rows.count(row, self.height, self.count_include_pad)
+            value = value * self._factor(down, column, width)
+        if self.dtype != self.inner:
+            value = tirx.Cast(vector_type(self.dtype, width), value)
+        self.result[plane, row, ramp(first + column, width)] = value
+
+    def _factor(self, down: Any, column: Any, width: int) -> Any:
+        across = self.columns.count(column, self.width, self.count_include_pad)
+        if isinstance(down, int) and isinstance(across, int):
+            return spread(tirx.const(1.0 / (down * across), self.inner), width)
+        counts = self.across[ramp(column, width)] * spread(tirx.Cast(self.inner, down), width)
+        return spread(tirx.const(1.0, self.inner), width) / counts
+
+    def _double_columns(self, count: Any) -> None:
+        columns = self.columns
+        parts = Parts.of(columns.kernel, self.is_max)
+        size = count * self.pitch
+        started = False
+        for part in parts.passes:
+            source = self.lines if part == 1 else self.doubled
+            taps = [offset for length, offset in parts.taps if length == part]
+            if taps:
+                self._add_columns(count, source, taps, started)
+                started = True
+            distance = part * columns.dilation
+            size = size - distance
+            self.double(source, self.doubled, size, distance)
+        self.started = started
+        self.last_taps = [offset for length, offset in parts.taps if length == 2 * part]
+
+    def _add_columns(self, count: Any, source: Any, offsets: list[int], started: bool) -> None:
+        with T.serial(0, count) as row:
+
+            def add(column: Any, width: int) -> None:
+                target = ramp(row * self.out_cut + column, width)
+                values = [self._tap(source, row, column, offset, width) for offset in offsets]
+                if started:
+                    values.append(self.partial[target])
+                self.partial[target] = tree(values, self.combine)
+
+            pieces(self.out_cut, self.lanes, add, overlap=not started)
+
+    def _tap(self, source: Any, line: Any, column: Any, offset: int, width: int) -> Any:
+        """Every ``stride``-th element of a line from a tap of the first window on."""
+        stride = self.columns.stride
+        place = line * self.pitch + column * stride + offset * self.columns.dilation
+        if stride == 1 or width == 1:
+            return source[ramp(place, width)]
+        if stride > SHUFFLED_STRIDE:
+            return source[tirx.Ramp(place, stride, width)]
+        vectors = [source[ramp(place + part * width, width)] for part in range(stride)]
+        lanes = [tirx.const(lane * stride, "int32") for lane in range(width)]
+        return tirx.Shuffle(vectors, lanes)
+
+    def _columns(self, plane: Any, row: Any, line: Any, first: Any) -> None:
+        """Combine the columns of a window, and write the result."""
+        source = self.doubled if self.long_columns else self.lines
+        taps = self.last_taps if self.long_columns else list(range(self.columns.kernel))
+
+        def piece(column: Any, width: int) -> None:
+            values = [self._tap(source, line, column, tap, width) for tap in taps]
+            if self.long_columns and self.started:
+                values.append(self.partial[ramp(line * self.out_cut + column, width)])
+            self._store_result(plane, row, first, column, width, tree(values, self.combine))
+
+        pieces(self.out_cut, self.lanes, piece)

@@ -1,0 +1,58 @@
+"""Vectors over contiguous elements, for functions written as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmconv.tvm_api import tirx
+from tvmconv.tvm_api.ir_builder import T
+
+
+def pieces(
+    size: int, lanes: int, store: Callable[[Any, int], None], *, overlap: bool = True
+) -> None:
+    """Write vectors that cover ``size`` elements; ``store`` takes the first one and the width.
+
+    The last vector may overlap the one before it. Without ``overlap``, smaller vectors cover the
+    rest, for stores that must not happen twice.
+    """
+    width = lanes
+    while width > size:
+        width //= 2
+    whole, rest = divmod(size, width)
+    if whole > 1:
+        with T.serial(0, whole) as vector:
+            store(vector * width, width)
+    else:
+        store(0, width)
+    if rest and overlap:
+        store(size - width, width)
+        return
+    done = whole * width
+    while rest:
+        width = 1 << (rest.bit_length() - 1)
+        store(done, width)
+        done, rest = done + width, rest - width
+
+
+def ramp(start: Any, width: int) -> Any:
+    """Indices of ``width`` neighbors."""
+    if width == 1:
+        return start
+    return tirx.Ramp(tirx.const(start, "int32") if isinstance(start, int) else start, 1, width)
+
+
+def spread(value: Any, width: int) -> Any:
+    """One value in all lanes."""
+    return tirx.Broadcast(value, width) if width > 1 else value
+
+
+def vector_type(dtype: str, width: int) -> str:
+    """The type of ``width`` elements."""
+    return f"{dtype}x{width}" if width > 1 else dtype
+
+
+def scratch(size: int, dtype: str) -> Any:
+    """A buffer of the loop around, by flat index."""
+    return T.buffer_proxy(T.decl_buffer([size], dtype, scope="global"))
