@@ -102,9 +102,8 @@ def measure(cases: Sequence[Case], limits: Limits, baseline: bool) -> list[Outco
     outcomes = []
     for case, outcome in zip(cases, together, strict=True):
         alone = baseline and outcome is not None and outcome.kernels > limits.above / 2
-        if outcome is None or outcome.exceeds(limits) or alone:
-            outcome = _alone(case, baseline)
-        outcomes.append(outcome)
+        kept = outcome if outcome and not outcome.exceeds(limits) and not alone else None
+        outcomes.append(kept or _alone(case, baseline))
     return outcomes
 
 
