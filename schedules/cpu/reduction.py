@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise, vectorise
-from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.schedules.common.nest import Block, blocks, parallelise, vectorise
+from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tir.axes import contiguous_axis
 from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
@@ -19,10 +19,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     3. One whose loads are contiguous along the reduced axis keeps a vector of partial results,
        which a second block combines.
     """
-    from tvmconv.tvm_api.s_tir import Schedule
-
-    schedule = Schedule(func, enable_check=False)
-    inline_injective(schedule)
+    schedule = collapsed(func)
     found = blocks(schedule)
     usable = all(all(b.extents) and (b.is_spatial or b.is_reduction) for b in found)
     if not usable or all(block.is_spatial for block in found):
