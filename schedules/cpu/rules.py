@@ -12,6 +12,7 @@ RULES = (
     "lrn",
     "reorder",
     "rows",
+    "columns",
     "matmul",
     "elementwise",
     "reduction",
