@@ -83,10 +83,14 @@ def _nest(statement: Any) -> _Nest | None:
         statement = statement.body
     if not isinstance(statement, s_tir.SBlockRealize):
         return None
-    values, block = list(statement.iter_values), statement.block
-    plain = len(values) == len(loops) and all(map(_same, values, loops))
+    block = statement.block
     fixed = all(isinstance(axis.dom.extent, tirx.IntImm) for axis in block.iter_vars)
-    if not plain or not fixed or block.match_buffers or block.alloc_buffers:
+    plain = fixed and all(
+        # of a single iteration the value is a loop or zero
+        int(axis.dom.extent) == 1 or any(_same(value, loop) for loop in loops)
+        for axis, value in zip(block.iter_vars, statement.iter_values, strict=True)
+    )
+    if not plain or block.match_buffers or block.alloc_buffers:
         return None
     accesses, outside = _accesses(block)
     if any(a.buffer.strides or not _is_zero(a.buffer.elem_offset) for a in accesses):
