@@ -14,6 +14,7 @@ RULES = (
     "rows",
     "columns",
     "matmul",
+    "transpose",
     "elementwise",
     "reduction",
 )
