@@ -16,6 +16,7 @@ from tvmconv.schedules.common.nest import (
 )
 from tvmconv.tir.axes import collapsible_axes
 from tvmconv.tir.collapse import collapse_axes
+from tvmconv.tir.cut_axes import cut_axes
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
@@ -42,7 +43,7 @@ def collapsed(func: PrimFunc) -> Schedule:
 
     schedule = Schedule(func, enable_check=False)
     inline_injective(schedule)
-    return Schedule(collapse_axes(schedule.mod["main"]), enable_check=False)
+    return Schedule(collapse_axes(cut_axes(schedule.mod["main"])), enable_check=False)
 
 
 def _shared(extents: list[int], machine: Machine) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, parallelise, vectorise
+from tvmconv.schedules.common.nest import Block, blocks, parallelise
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tir.axes import contiguous_axis

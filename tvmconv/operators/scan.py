@@ -46,9 +46,7 @@ def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor
 class _Scan:
     """The loops of one running sum."""
 
-    def __init__(
-        self, source: Any, target: Any, dtype: str, exclusive: bool, lanes: int
-    ) -> None:
+    def __init__(self, source: Any, target: Any, dtype: str, exclusive: bool, lanes: int) -> None:
         self._source, self._target = source, target
         self._dtype, self._exclusive, self._lanes = dtype, exclusive, lanes
 
@@ -123,9 +121,7 @@ class _Scan:
     def _kept(self, width: int) -> Any:
         sums = T.decl_buffer([width], self._dtype, scope="local")
         zero = tirx.const(0, self._dtype)
-        T.buffer_store(
-            sums, tirx.Broadcast(zero, width) if width > 1 else zero, [_ramp(0, width)]
-        )
+        T.buffer_store(sums, tirx.Broadcast(zero, width) if width > 1 else zero, [_ramp(0, width)])
         return sums
 
     def _value(self, place: list[Any]) -> Expr:
