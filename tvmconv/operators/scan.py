@@ -40,7 +40,8 @@ def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor
                 scan.columns(*shape)
             return builder.get()
 
-    return te.extern([shape], [data], write, dtype=[dtype], name="running_sum")
+    total: Any = te.extern([shape], [data], write, dtype=[dtype], name="running_sum")
+    return total
 
 
 class _Scan:

@@ -22,7 +22,8 @@ stand in parentheses, the pass in front of them takes these, too:
 - GPUs, whose pipeline is ``cuda``: ``barriers``, ``mma``, ``guarded_loads``, ``guarded_stores``,
   ``single_values``, ``cuda_extrema``, ``tap_tables`` (``loop_terms``), ``pairs``, ``turns``,
   ``whole_warps`` (``threads``), ``workspace_parameters``;
-- functions of operators, before they are scheduled: ``constants_first``, ``intrinsics``;
+- functions of operators, before they are scheduled: ``constants_first``, ``intrinsics``; asked for
+  by schedules: ``cut_axes``, ``collapse``, ``transposed_loops``;
 - repairs of what TVM's passes leave: ``share_lanes``, ``unify_widths``;
 - whole functions: ``blocks``, ``bare``, ``workspace``, ``partial``.
 """

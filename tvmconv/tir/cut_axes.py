@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.tir.axes import loads
+from tvmconv.tir.conditions import is_select
 from tvmconv.tir.rewrite import substitute, uses
 
 # blocks beyond which code size costs more than conditions
@@ -95,9 +96,9 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
     comparisons: list[Any] = []
 
     def choice(node: Any) -> None:
-        is_call = getattr(getattr(node, "op", None), "name", "") == "prim.if_then_else"
-        if is_call or isinstance(node, tirx.Select):
-            condition = node.args[0] if is_call else node.condition
+        selects = isinstance(node, tirx.Select)
+        if selects or is_select(node):
+            condition = node.condition if selects else node.args[0]
             kinds = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
             tvm_ffi.structural_walk(condition, (kinds, comparisons.append))
 

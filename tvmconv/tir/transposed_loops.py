@@ -9,8 +9,8 @@ from typing import Any
 from tvmconv.tir.annotations import TRANSPOSE
 from tvmconv.tir.rewrite import item_bytes, substitute, uses
 
-# the shortest square: a part of a register
-_PART = 4
+# the shortest square is a part of a register; the longest one fits into the registers
+_PART, _MOST = 4, 16
 # times that the result's lines are longer than the source's before these are followed instead
 _LONGER = 4
 
@@ -53,7 +53,8 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
         None where the block is not a copy whose source and result are contiguous along two axes.
     """
     copy = _copy(func)
-    if copy is None:
+    if copy is None or str(copy.load.source.dtype) == "bool":
+        # LLVM's vectors of truth values are not those in memory
         return None
     lanes = vector_bytes // item_bytes(str(copy.load.source.dtype))
     body = _squares(copy, lanes, parallel)
@@ -94,7 +95,7 @@ def _last(indices: Any, axes: list[_Axis]) -> _Axis | None:
 def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
     from tvm import ir, tirx
 
-    side = lanes
+    side = min(lanes, _MOST)
     while side > min(copy.read.extent, copy.written.extent):
         side //= 2
     if side < _PART:
