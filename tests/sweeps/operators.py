@@ -68,8 +68,12 @@ def softmax(draw: Draw) -> Case:
 def running_sum(draw: Draw) -> Case:
     shape = draw.shape()
     exclusive, reverse = draw.pick(0, 0, 1), draw.pick(0, 0, 1)
-    axis = np.array(draw.axis(shape))
-    return draw.case(shape, axis, exclusive=exclusive, reverse=reverse, operations=4)
+    axis = draw.axis(shape)
+    # along rows a vector's sums take a step for each doubling of the distance
+    operations = 4 if np.prod(shape[axis + 1 :]) > 1 else 12
+    return draw.case(
+        shape, np.array(axis), exclusive=exclusive, reverse=reverse, operations=operations
+    )
 
 
 @drawn("Transpose")
