@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import prod
 
 from tvmconv.machines.record import Machine
 from tvmconv.operators.lookup import LOOKUP
@@ -15,6 +15,8 @@ from tvmconv.schedules.common.nest import (
     vectorise,
 )
 from tvmconv.tir.general.axes import collapsible_axes
+from tvmconv.tir.general.collapse_axes import collapse_axes
+from tvmconv.tir.general.cut_axes import cut_axes
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
@@ -22,20 +24,26 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a function whose blocks, after inlining, are all spatial.
 
     1. Intermediates are inlined.
-    2. Inner axes that every access runs over in storage order become one loop, so that short
+    2. Neighbouring axes that every access runs over in storage order become one, so that short
        image rows do not leave short vectors.
-    3. That loop is vectorised, the outer ones are shared between the threads.
+    3. The innermost loop is vectorised, the outer ones are shared between the threads. Of few
+       outer iterations the vectors are shared instead.
     """
+    found = collapsed(func)
+    if not all(block.is_spatial and all(block.extents) for block in blocks(found)):
+        return None
+    for block in blocks(found):
+        spatial_block(found, block, machine)
+    return found
+
+
+def collapsed(func: PrimFunc) -> Schedule:
+    """A schedule of a function whose intermediates are inlined and whose nests have few axes."""
     from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     inline_injective(schedule)
-    found = blocks(schedule)
-    if not all(block.is_spatial and all(block.extents) for block in found):
-        return None
-    for block in found:
-        spatial_block(schedule, block, machine)
-    return schedule
+    return Schedule(collapse_axes(cut_axes(schedule.mod["main"])), enable_check=False)
 
 
 def _shared(extents: list[int], machine: Machine) -> int:
@@ -58,24 +66,21 @@ def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     lanes = machine.vector_bytes if bytes_ else machine.lanes
     first = collapsible_axes(schedule.get(block.rv))
     wide = machine.cores > 1 and block.work >= PARALLEL_ELEMENTS
-    if prod(extents[first:]) % lanes:
-        # a remainder inside a shared loop would be tested in every iteration
-        while wide and first < len(loops) - 1 and prod(extents[:first]) < 2 * machine.cores:
-            first += 1
-    inner = schedule.fuse(*loops[first:]) if len(loops) - first > 1 else loops[first]
     count = prod(extents[first:])
-    outer = loops[:first]
+    while wide and first < len(loops) - 1 and prod(extents[:first]) < 2 * machine.cores:
+        if count % lanes == 0:
+            break
+        first, count = first + 1, count // extents[first]
+    outer, inner = loops[:first], schedule.fuse(*loops[first:])
     if prod(extents[:first]) >= 2 * machine.cores or not wide:
         if outer:
             shared = _shared(extents[:first], machine)
             parallelise(schedule, outer[:shared], block.work, machine.cores)
         vectorise(schedule, inner, lanes)
         return
-    step = gcd(count, lanes)
-    if step < 4:
-        # too few rows to share and no even vector: whole vectors on one thread
-        vectorise(schedule, inner, lanes)
+    vectors = vectorise(schedule, inner, lanes)
+    if vectors is None:
         return
-    vectors, lane = schedule.split(inner, [None, step])
-    schedule.vectorize(lane)
-    parallelise(schedule, [*outer, vectors], block.work, machine.cores)
+    if count % lanes == 0:
+        vectors = schedule.fuse(*outer, vectors)
+    schedule.parallel(vectors)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise, vectorise
-from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.schedules.common.nest import Block, blocks, parallelise
+from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tir.general.axes import contiguous_axis
-from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
+from tvmconv.tvm_api.types import BlockRV, LoopRV, PrimFunc, Schedule
+
+# vectors that hide the latency of each other's additions
+_VECTORS = 4
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -19,10 +22,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     3. One whose loads are contiguous along the reduced axis keeps a vector of partial results,
        which a second block combines.
     """
-    from tvmconv.tvm_api.s_tir import Schedule
-
-    schedule = Schedule(func, enable_check=False)
-    inline_injective(schedule)
+    schedule = collapsed(func)
     found = blocks(schedule)
     usable = all(all(b.extents) and (b.is_spatial or b.is_reduction) for b in found)
     if not usable or all(block.is_spatial for block in found):
@@ -62,19 +62,36 @@ def _split_axes(block: Block, without: int) -> tuple[list[LoopRV], list[LoopRV]]
 
 def _along_spatial(schedule: Schedule, block: Block, position: int, machine: Machine) -> None:
     spatial, reduced = _split_axes(block, position)
-    loop = block.loops[position]
-    extent = block.extents[position]
-    if extent % machine.lanes == 0 and extent > machine.lanes:
-        vectors, lane = schedule.split(loop, [None, machine.lanes])
-        spatial.append(vectors)
-    else:
-        lane = loop
-    schedule.reorder(*spatial, *reduced, lane)
+    column = block.loops[position]
+    schedule.reorder(*spatial, column, *reduced)
+    groups = reduce_columns(schedule, block.rv, column, reduced, machine)
+    if groups is not None and block.extents[position] % (_VECTORS * machine.lanes) == 0:
+        spatial.append(groups)
     if spatial:
         parallelise(schedule, spatial, block.work, machine.cores)
-    start = schedule.decompose_reduction(block.rv, reduced[0])
-    vectorise(schedule, schedule.get_loops(start)[-1], machine.lanes)
-    vectorise(schedule, lane, machine.lanes)
+
+
+def reduce_columns(
+    schedule: Schedule, rv: BlockRV, column: LoopRV, reduced: list[LoopRV], machine: Machine
+) -> LoopRV | None:
+    """Reduce neighbouring columns side by side: sums of a few vectors stay in registers.
+
+    The loops are the innermost ones of the block, the column first. Returns the loop over groups
+    of vectors, if there is more than one.
+    """
+    extent = int(schedule.get(column).extent)
+    width = min(extent, _VECTORS * machine.lanes)
+    groups = None
+    if extent > width:
+        groups, column = schedule.split(column, [None, width])
+        if extent % width:
+            mark_tail(schedule, groups, width, extent % width)
+    schedule.reorder(*reduced, column)
+    start = schedule.decompose_reduction(rv, reduced[0])
+    for lane in (schedule.get_loops(start)[-1], column):
+        if width > 1:
+            schedule.vectorize(lane)
+    return groups
 
 
 def _along_reduced(schedule: Schedule, block: Block, position: int, machine: Machine) -> None:

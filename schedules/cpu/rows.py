@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, has_operator, parallelise, vectorise
-from tvmconv.tvm_api.types import BlockRV, LoopRV, PrimFunc, Schedule
+from tvmconv.tir.general.axes import contiguous_axis
+from tvmconv.tvm_api.types import BlockRV, Expr, LoopRV, PrimFunc, Schedule
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -42,6 +43,9 @@ def by_vectors(
     last = found[-1]
     if not has_operator(schedule, last, "softmax", "log_softmax"):
         return None
+    axis = contiguous_axis(schedule.get(found[0].rv))
+    if axis is not None and not _is_reduced(schedule, found[0], axis):
+        return None
     depth = len(last.loops) - 1
     outer = last.extents[:depth]
     if depth < 1 or not all(_is_row_pass(block, outer) for block in found):
@@ -71,6 +75,11 @@ def _vector_width(extent: int, lanes: int) -> int:
     """
     widths = range(4 * lanes, lanes // 2 - 1, -(lanes // 2))
     return next((w for w in widths if extent % w == 0 and extent > w), 0)
+
+
+def _is_reduced(schedule: Schedule, block: Block, var: Expr) -> bool:
+    axes = schedule.get(block.rv).iter_vars
+    return any(axis.var.same_as(var) and int(axis.iter_type) == 2 for axis in axes)
 
 
 def _is_row_pass(block: Block, outer: tuple[int, ...]) -> bool:

@@ -12,7 +12,9 @@ RULES = (
     "lrn",
     "reorder",
     "rows",
+    "columns",
     "matmul",
+    "transpose",
     "elementwise",
     "reduction",
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.moves import picked
@@ -23,11 +25,13 @@ from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDISE
 from tvmconv.graph.scalars import map_tensor, scalar_expression
+from tvmconv.machines.record import processor
 from tvmconv.operators import apart
 from tvmconv.operators.lrn import lrn
+from tvmconv.operators.scan import running_sum
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.sort import top_k
-from tvmconv.tvm_api import relax, te, topi
+from tvmconv.tvm_api import relax, te
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 
@@ -65,7 +69,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
     elif node.op == "cumsum":
-        _call(emitter, node, _running_sum(emitter, node), record, opaque=True)
+        emitter.plain[node.output] = _running_sum(emitter, node, record)
     elif node.op == "topk":
         operand, sort = emitter.as_plain(node.inputs[0]), _sorting(emitter, node)
         _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
@@ -90,13 +94,23 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
 
 
-def _running_sum(emitter: Emitter, node: Node) -> Any:
+def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     """CumSum; LegalizeOps leaves it alone."""
     axis, exclusive, dtype = node.attrs["axis"], bool(node.attrs["exclusive"]), node.output.dtype
-    if emitter.machine.runs_along_axes:
-        return lambda x: topi.cumsum(x, axis, dtype, exclusive)
-    _check_length(emitter, node)
-    return lambda x: apart.running_sum(x, axis, dtype, exclusive)
+    data, shape = emitter.as_plain(node.inputs[0]), node.output.dims
+    if not emitter.machine.runs_along_axes:
+        _check_length(emitter, node)
+        return emitter.call(
+            lambda x: apart.running_sum(x, axis, dtype, exclusive), [data], record, opaque=True
+        )
+    axis %= len(shape)
+    lanes = processor(emitter.machine).vector_bytes // itemsize(dtype)
+    outer, columns = prod(shape[:axis]), prod(shape[axis + 1 :])
+    view = emitter.reshape(data, (outer, shape[axis], *([columns] if columns > 1 else [])))
+    total = emitter.call(
+        lambda x: running_sum(x, dtype, exclusive, lanes), [view], record, opaque=True
+    )
+    return emitter.reshape(total, shape)
 
 
 def _sorting(emitter: Emitter, node: Node) -> Any:

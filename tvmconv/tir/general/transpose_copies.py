@@ -116,7 +116,7 @@ def _square(
         keep(tirx.BufferLoad(load.source, vector(load.indices, line, along, side)))
         for line in range(lines)
     ]
-    rows += [tirx.Broadcast(tirx.FloatImm(dtype, 0.0), side)] * (side - lines)
+    rows += [tirx.Broadcast(tirx.const(0, dtype), side)] * (side - lines)
     for line, row in enumerate(_transposed(rows, keep)):
         used = row if lines == side else tirx.Shuffle([row], list(range(lines)))
         statements.append(

@@ -1,0 +1,85 @@
+"""Operators on plain tensors whose schedules go by axes: values on shapes around vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import te, topi
+
+from tests.operators.harness import HOST, Built, assert_close, normal, run
+from tvmconv.operators.scan import running_sum
+from tvmconv.operators.softmax import log_softmax, softmax
+
+# equal sizes behind the axis; groups of columns with a remainder; few columns
+SHAPES = [((2, 16, 16), 1), ((1, 9, 70), 1), ((3, 5, 4, 33), 1), ((20, 3), 0)]
+
+
+@pytest.mark.parametrize("shape,axis", SHAPES, ids=str)
+@pytest.mark.parametrize("function", [softmax, log_softmax])
+def test_softmax_along_an_axis_before_the_last(function, shape, axis):
+    x = normal(*shape)
+    spread = np.exp(x.astype("float64"))
+    wanted = spread / spread.sum(axis, keepdims=True)
+    if function is log_softmax:
+        wanted = np.log(wanted)
+    assert_close(run(lambda t: function(t, axis), x, machine=HOST), wanted, 2e-6)
+
+
+PERMUTATIONS = [
+    ((20, 33), (1, 0)),
+    ((1, 5, 4, 35), (0, 2, 3, 1)),
+    ((2, 3, 4, 17), (3, 1, 0, 2)),
+    ((70, 5), (1, 0)),
+    ((3, 2, 3), (2, 1, 0)),
+]
+
+
+@pytest.mark.parametrize("shape,order", PERMUTATIONS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int64", "bool"])
+def test_transpositions(shape, order, dtype):
+    x = (normal(*shape) * 50).astype(dtype)
+    y = run(lambda t: topi.transpose(t, order), x, machine=HOST)
+    np.testing.assert_array_equal(y, x.transpose(order))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 70), (2, 9, 5), (1, 4, 70)], ids=str)
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_running_sums(shape, exclusive, dtype):
+    x = (normal(*shape) * 9).astype(dtype)
+    wanted = np.cumsum(x, 1) - (x if exclusive else 0)
+    y = run(lambda t: running_sum(t, dtype, exclusive, 16), x, machine=HOST)
+    np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_a_width_that_is_no_multiple_of_a_vector_leaves_vector_code():
+    built = Built(
+        lambda t: te.compute(t.shape, lambda *i: t[i] * 2.0), [normal(1, 8, 20, 20)], HOST
+    )
+    (y,) = built()
+    np.testing.assert_array_equal(y, built.inputs[0].numpy() * 2)
+    scalar = [line for line in built.assembly.splitlines() if "\tvmulss\t" in line]
+    assert not scalar
+    assert built.vector_instructions(HOST) > 0
+
+
+def test_operands_of_a_concatenation_are_copied_by_vectors():
+    arrays = [normal(3, 5, 9), normal(3, 2, 9)]
+    built = Built(lambda a, b: topi.concatenate([a, b], 1), arrays, HOST)
+    (y,) = built()
+    np.testing.assert_array_equal(y, np.concatenate(arrays, 1))
+    assert built.vector_instructions(HOST) > 0
+
+
+def test_padding_of_several_axes():
+    x = normal(2, 3, 20, 5)
+    y = run(lambda t: topi.nn.pad(t, [0, 1, 2, 1], [0, 0, 1, 3]), x, machine=HOST)
+    np.testing.assert_array_equal(y, np.pad(x, [(0, 0), (1, 0), (2, 1), (1, 3)]))
+
+
+def test_means_over_all_axes_and_over_unit_ones():
+    x = normal(4, 1, 33, 7)
+    y = run(lambda t: topi.sum(t, [0, 1, 2, 3]), x, machine=HOST)
+    assert_close(y, x.astype("float64").sum(), 2e-6)
+    y = run(lambda t: topi.sum(t, [1, 3]), x, machine=HOST)
+    assert_close(y, x.astype("float64").sum((1, 3)), 2e-6)

@@ -1,0 +1,222 @@
+"""Building and timing cases: several to a model first, those over a limit again by themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplemented_
+
+import tvmconv
+from tests.sweeps.bounds import Bound, bound_of, results_of
+from tests.sweeps.draws import Case, model_of
+from tvmconv.core.errors import TvmconvError
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.runtime.timing import BoundCall
+
+# what the call of a kernel and two looks at the clock take, whatever the kernel does
+CALL = 3e-7
+# cases of one model, and their bytes: what one leaves in the caches the next one may need
+_CASES, _BYTES = 12, 1 << 19
+# rounds of the two libraries in turn, seconds of one, and calls of it
+_ROUNDS, _SLICE, _CALLS = 6, 0.01, 40
+_TOLERANCE = 2e-4
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is reported: times over the bound, times slower than the baseline, and from when on."""
+
+    over: float = 4.0
+    slower: float = 1.2
+    above: float = 20e-6
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One case, and what came of it.
+
+    Parameters
+    ----------
+    case, bound
+        The case and its bound.
+    kernels
+        Seconds inside of its kernels.
+    seconds
+        Of a whole call, or 0 where it was not timed alone.
+    baseline
+        Seconds of a call of the baseline, if any.
+    error
+        Of the build.
+    wrong
+        The largest difference from the baseline over its largest value.
+    """
+
+    case: Case
+    bound: Bound
+    kernels: float
+    seconds: float = 0.0
+    baseline: float | None = None
+    error: str = ""
+    wrong: float = 0.0
+
+    @property
+    def over(self) -> float:
+        """Times over the bound."""
+        return max(self.kernels - CALL, 0.0) / self.bound.seconds
+
+    @property
+    def slower(self) -> float:
+        """Seconds over the baseline's; 0 without one."""
+        return self.seconds / self.baseline if self.baseline else 0.0
+
+    def exceeds(self, limits: Limits) -> bool:
+        """Whether the case is to be listed."""
+        late = self.slower > limits.slower and self.seconds > limits.above
+        return bool(self.error) or self.wrong > _TOLERANCE or self.over > limits.over or late
+
+
+def batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
+    """Cases that are built together: small ones, so that they stay in the caches."""
+    found: list[Case] = []
+    total = 0
+    for case in cases:
+        size = 8 * sum(int(np.prod(shape)) for shape in case.inputs)
+        if found and (len(found) == _CASES or total + size > _BYTES):
+            yield found
+            found, total = [], 0
+        found.append(case)
+        total += size
+    if found:
+        yield found
+
+
+def measure(cases: Sequence[Case], limits: Limits, baseline: bool) -> list[Outcome]:
+    """Outcomes of cases: together, and those that exceed a limit again by themselves."""
+    together = _screened(cases)
+    outcomes = []
+    for case, outcome in zip(cases, together, strict=True):
+        alone = baseline and outcome is not None and outcome.kernels > limits.above / 2
+        kept = outcome if outcome and not outcome.exceeds(limits) and not alone else None
+        outcomes.append(kept or _alone(case, baseline))
+    return outcomes
+
+
+def _bounds(model: onnx.ModelProto, cases: Sequence[Case]) -> list[Bound]:
+    machine = resolve_machine("native", threads=1)
+    results = results_of(model)
+    bounds = []
+    for case in cases:
+        own, results = results[: case.outputs], results[case.outputs :]
+        bounds.append(bound_of(case, [shape for _, shape, _ in own], own[0][2], machine))
+    return bounds
+
+
+def _screened(cases: Sequence[Case]) -> list[Outcome | None]:
+    """Times inside of one model of all cases; None where kernels are not told apart."""
+    model = model_of(cases)
+    try:
+        built = tvmconv.build(model, threads=1)
+    except TvmconvError:
+        return [None] * len(cases)
+    names = [record.operator for record in built.calls]
+    count, rest = divmod(len(names), len(cases))
+    # kernels come in the order of the nodes, and carry no node's name where it is decomposed
+    if rest or any(names[i] != names[i % count] for i in range(len(names))):
+        return [None] * len(cases)
+    call = built.bind(_feed(cases))
+    rows = _clocked(call, _SLICE * len(cases))
+    best = [min(sum(row[i * count : (i + 1) * count]) for row in rows) for i in range(len(cases))]
+    return [Outcome(*parts) for parts in zip(cases, _bounds(model, cases), best, strict=True)]
+
+
+def _alone(case: Case, baseline: bool) -> Outcome:
+    """One case beside the baseline, in interleaved rounds."""
+    model = model_of([case])
+    (bound,) = _bounds(model, [case])
+    try:
+        built = tvmconv.build(model, threads=1)
+    except TvmconvError as error:
+        return Outcome(case, bound, 0.0, error=f"{type(error).__name__}: {error}")
+    feed = _feed([case])
+    call = built.bind(feed)
+    kernels = min(map(sum, _clocked(call, _SLICE)))
+    other = _session(model) if baseline else None
+    if other is None:
+        return Outcome(case, bound, kernels, _best(call))
+    binding = other.io_binding()
+    for name, value in feed.items():
+        binding.bind_cpu_input(name, value)
+    for result in other.get_outputs():
+        binding.bind_output(result.name)
+    ours = theirs = np.inf
+    for _ in range(_ROUNDS):
+        ours = min(ours, _best(call))
+        theirs = min(theirs, _best(lambda: other.run_with_iobinding(binding)))
+        kernels = min(kernels, *map(sum, _clocked(call, _SLICE)))
+    wrong = _error(call.outputs()[0], binding.copy_outputs_to_cpu()[0])
+    return Outcome(case, bound, kernels, ours, theirs, wrong=wrong)
+
+
+def _clocked(call: BoundCall, seconds: float) -> list[list[float]]:
+    """Seconds of each kernel, of as many calls as fit."""
+    stop = time.perf_counter() + seconds
+    call()
+    rows: list[list[float]] = []
+    while len(rows) < 3 or (len(rows) < _CALLS and time.perf_counter() < stop):
+        rows.append([nanoseconds / 1e9 for nanoseconds in call.profile()])
+    return rows
+
+
+def _error(actual: np.ndarray, expected: np.ndarray) -> float:
+    """The largest error over the largest value, of the elements that are finite."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return np.inf
+    a, b = (x.astype(np.float64) for x in (actual, expected))
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return np.inf
+    scale = max(float(np.abs(b[finite]).max(initial=0)), 1e-30)
+    return float(np.abs(a[finite] - b[finite]).max(initial=0)) / scale
+
+
+def _feed(cases: Sequence[Case]) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    feed = {}
+    for number, case in enumerate(cases):
+        for place, operand in enumerate(case.operands):
+            if isinstance(operand, tuple):
+                values = generator.standard_normal(operand) * (1 if case.dtype[0] == "f" else 50)
+                feed[f"c{number}_{place}"] = values.astype(case.dtype)
+    return feed
+
+
+def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession | None:
+    """A session; None where onnxruntime has no kernel for the operator or its types."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    data, providers = model.SerializeToString(), ["CPUExecutionProvider"]
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=providers)
+    except (NotImplemented_, Fail, InvalidGraph):
+        return None
+
+
+def _best(function: Callable[[], object]) -> float:
+    """The fastest of several calls."""
+    best = np.inf
+    stop = time.perf_counter() + _SLICE
+    for _ in range(_CALLS):
+        start = time.perf_counter()
+        function()
+        end = time.perf_counter()
+        best = min(best, end - start)
+        if end > stop:
+            break
+    return float(best)

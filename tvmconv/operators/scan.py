@@ -1,0 +1,140 @@
+"""Running sums along an axis, by vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.ir_builder import IRBuilder, T
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# vectors of columns at once: their additions do not wait for each other
+_VECTORS = 4
+
+
+def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor:
+    """The sum of all values along the second axis up to each; without itself if ``exclusive``.
+
+    Neighbouring columns are summed side by side. Of rows, a vector's sums are made in steps of
+    doubled distance, and only the sum of all vectors before it waits for another one.
+
+    Parameters
+    ----------
+    data
+        ``(outer, size, columns)``, or ``(outer, size)`` for rows.
+    dtype
+        Of the sums.
+    exclusive
+        As in ONNX's CumSum.
+    lanes
+        Values of ``dtype`` in a vector.
+    """
+    shape = [int(size) for size in data.shape]
+
+    def write(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes)
+            if len(shape) == 2:
+                scan.rows(*shape)
+            else:
+                scan.columns(*shape)
+            return builder.get()
+
+    total: Any = te.extern([shape], [data], write, dtype=[dtype], name="running_sum")
+    return total
+
+
+class _Scan:
+    """The loops of one running sum."""
+
+    def __init__(self, source: Any, target: Any, dtype: str, exclusive: bool, lanes: int) -> None:
+        self._source, self._target = source, target
+        self._dtype, self._exclusive, self._lanes = dtype, exclusive, lanes
+
+    def columns(self, outer: int, size: int, columns: int) -> None:
+        """Groups of neighbouring columns, whose sums stay in registers."""
+        width = min(columns, _VECTORS * self._lanes)
+        groups, rest = divmod(columns, width)
+        count = groups + (rest > 0)
+        with T.parallel(0, outer * count) as piece:
+            row, group = piece // count, piece % count
+            if not rest:
+                self._group(row, size, group * width, width)
+                return
+            with T.If(group < groups):
+                with T.Then():
+                    self._group(row, size, group * width, width)
+                with T.Else():
+                    self._group(row, size, groups * width, rest)
+
+    def _group(self, row: Any, size: int, first: Any, width: int) -> None:
+        sums = self._kept(width)
+        with T.serial(0, size) as step:
+            self._advance(sums, [row, step], first, width)
+
+    def rows(self, outer: int, size: int) -> None:
+        """Rows by whole vectors, then the values that remain."""
+        vectors = size // self._lanes
+        with T.parallel(0, outer) as row:
+            # the sum of all before, in each lane
+            total = self._kept(self._lanes)
+            if vectors:
+                with T.serial(0, vectors) as vector:
+                    self._vector(total, row, vector * self._lanes)
+            with T.serial(0, size - vectors * self._lanes) as step:
+                self._advance(total, [row], vectors * self._lanes + step, 1)
+
+    def _vector(self, total: Any, row: Any, start: Any) -> None:
+        lanes = self._lanes
+        place = [row, _ramp(start, lanes)]
+        sums = self._kept(lanes)
+        whole = [_ramp(0, lanes)]
+        zeros = tirx.Broadcast(tirx.const(0, self._dtype), lanes)
+        T.buffer_store(sums, self._value(place), whole)
+        shift = 1
+        while shift < lanes:
+            moved = self._moved(tirx.BufferLoad(sums, whole), zeros, shift)
+            T.buffer_store(sums, tirx.BufferLoad(sums, whole) + moved, whole)
+            shift *= 2
+        now, before = (tirx.BufferLoad(buffer, whole) for buffer in (sums, total))
+        own = self._moved(now, zeros, 1) if self._exclusive else now
+        T.buffer_store(self._target, own + before, place)
+        T.buffer_store(total, before + tirx.Shuffle([now], [lanes - 1] * lanes), whole)
+
+    def _moved(self, vector: Any, zeros: Any, shift: int) -> Any:
+        """A vector whose lanes are moved up, zeros below."""
+        lanes = self._lanes
+        picks = [lane - shift if lane >= shift else lanes for lane in range(lanes)]
+        return tirx.Shuffle([vector, zeros], picks)
+
+    def _advance(self, sums: Any, outer: list[Any], start: Any, width: int) -> None:
+        """Add the next values to their sums, and store these."""
+        kept, place = [_ramp(0, width)], [*outer, _ramp(start, width)]
+        before = tirx.BufferLoad(sums, kept)
+        after = before + self._value(place)
+        if self._exclusive:
+            T.buffer_store(self._target, before, place)
+            T.buffer_store(sums, after, kept)
+        else:
+            T.buffer_store(sums, after, kept)
+            T.buffer_store(self._target, tirx.BufferLoad(sums, kept), place)
+
+    def _kept(self, width: int) -> Any:
+        sums = T.decl_buffer([width], self._dtype, scope="local")
+        zero = tirx.const(0, self._dtype)
+        T.buffer_store(sums, tirx.Broadcast(zero, width) if width > 1 else zero, [_ramp(0, width)])
+        return sums
+
+    def _value(self, place: list[Any]) -> Expr:
+        value = tirx.BufferLoad(self._source, place)
+        kind = str(value.ty.dtype)
+        lanes = kind.partition("x")[1:]
+        wanted = self._dtype + "".join(lanes)
+        return value if kind == wanted else tirx.Cast(wanted, value)
+
+
+def _ramp(start: Any, lanes: int) -> Any:
+    if lanes == 1:
+        return start if not isinstance(start, int) else tirx.IntImm("int32", start)
+    first = tirx.IntImm("int32", start) if isinstance(start, int) else start
+    return tirx.Ramp(first, tirx.IntImm("int32", 1), lanes)

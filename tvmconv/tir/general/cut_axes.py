@@ -1,0 +1,192 @@
+"""Blocks whose conditions have one outcome each, by cutting the ranges of their axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.axes import loads
+from tvmconv.tir.general.conditions import is_select
+from tvmconv.tir.general.rewrite import substitute, uses
+
+# blocks beyond which code size costs more than conditions
+_MOST_PIECES = 32
+
+
+def cut_axes(func: Any) -> Any:
+    """Cut the axes of spatial blocks where a condition on one axis changes its outcome.
+
+    Concatenations choose an operand, and padding chooses its value, by an axis. As blocks of
+    their own the pieces are plain copies of contiguous runs; with the condition inside, vectors
+    of several outcomes are scalar code.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc`` in block form.
+
+    Returns
+    -------
+    tirx.PrimFunc
+        ``func`` itself where there is no such condition, or where the pieces are too many.
+    """
+    from tvm import tirx
+
+    root = func.body.block
+    parts = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
+    pieces = [piece for part in parts for piece in _pieces(part)]
+    if not len(parts) < len(pieces) <= _MOST_PIECES:
+        return func
+    return func.with_body(_with_body(func.body, tirx.SeqStmt(pieces)))
+
+
+def _with_body(realize: Any, body: Any) -> Any:
+    from tvm import s_tir
+
+    old = realize.block
+    block = s_tir.SBlock(
+        old.iter_vars,
+        old.reads,
+        old.writes,
+        old.name_hint,
+        body,
+        old.init,
+        old.alloc_buffers,
+        old.match_buffers,
+        old.annotations,
+    )
+    return s_tir.SBlockRealize(realize.iter_values, realize.predicate, block)
+
+
+def _pieces(statement: Any) -> list[Any]:
+    """The nest in pieces, in order of its first axis; the nest itself where nothing is cut."""
+    found = _first_cut(statement)
+    if found is None:
+        return [statement]
+    number, cut = found
+    return [piece for half in _halves(statement, number, cut) for piece in _pieces(half)]
+
+
+def _nest(statement: Any) -> tuple[list[Any], Any]:
+    from tvm import tirx
+
+    loops = []
+    while isinstance(statement, tirx.For):
+        loops.append(statement)
+        statement = statement.body
+    return loops, statement
+
+
+def _first_cut(statement: Any) -> tuple[int, int] | None:
+    """The outermost axis on which a condition depends, and where its outcome changes."""
+    import tvm_ffi
+    from tvm import ir, s_tir, tirx
+
+    loops, realize = _nest(statement)
+    if not isinstance(realize, s_tir.SBlockRealize):
+        return None
+    axes = realize.block.iter_vars
+    plain = len(axes) == len(loops) and all(
+        value.same_as(loop.loop_var) and int(axis.iter_type) == 0
+        for value, loop, axis in zip(realize.iter_values, loops, axes, strict=True)
+    )
+    if not plain or not isinstance(realize.block.body, tirx.BufferStore):
+        return None
+    if _reads_neighbours(realize.block.body.value):
+        return None
+    comparisons: list[Any] = []
+
+    def choice(node: Any) -> None:
+        selects = isinstance(node, tirx.Select)
+        if selects or is_select(node):
+            condition = node.condition if selects else node.args[0]
+            kinds = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+            tvm_ffi.structural_walk(condition, (kinds, comparisons.append))
+
+    tvm_ffi.structural_walk(realize.block.body.value, ((ir.Call, tirx.Select), choice))
+    cuts = [
+        (number, cut)
+        for comparison in comparisons
+        for number, axis in enumerate(axes)
+        if (cut := _cut(comparison, axis)) is not None
+    ]
+    return min(cuts, default=None)
+
+
+def _reads_neighbours(value: Any) -> bool:
+    """Whether a buffer is read in several places: windows would be pieces of much code."""
+    import tvm_ffi
+
+    seen: dict[Any, Any] = {}
+    for load in loads(value):
+        if not tvm_ffi.structural_equal(seen.setdefault(load.source, load), load):
+            return True
+    return False
+
+
+def _cut(comparison: Any, axis: Any) -> int | None:
+    """The first value of an axis with another outcome than zero has; None for others."""
+    from tvm import sym, tirx
+
+    var, extent = axis.var, int(axis.dom.extent)
+    if not uses(comparison, var):
+        return None
+    analyzer = sym.Analyzer()
+    distance = comparison.a - comparison.b
+    starts = [substitute(distance, {var: value}) for value in (0, 1, extent - 1)]
+    step, whole = (analyzer.simplify(end - starts[0]) for end in starts[1:])
+    constant = isinstance(step, tirx.IntImm) and isinstance(whole, tirx.IntImm)
+    if not constant or int(whole) != int(step) * (extent - 1):
+        return None
+
+    def outcome(value: int) -> bool | None:
+        found = analyzer.simplify(substitute(comparison, {var: value}))
+        return bool(int(found)) if isinstance(found, tirx.IntImm) else None
+
+    first, last = outcome(0), outcome(extent - 1)
+    if first is None or last is None or first == last:
+        return None
+    low, high = 0, extent - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if outcome(middle) == first else (low, middle)
+    return high
+
+
+def _halves(statement: Any, number: int, cut: int) -> list[Any]:
+    """A nest over the values of an axis before a cut, and over those from it on."""
+    return [_part(statement, number, first, last) for first, last in ((0, cut), (cut, None))]
+
+
+def _part(statement: Any, number: int, first: int, last: int | None) -> Any:
+    from tvm import ir, s_tir, sym, tirx
+
+    loops, realize = _nest(statement)
+    block = realize.block
+    old = block.iter_vars[number]
+    kind = str(old.var.ty.dtype)
+    zero, extent = (
+        tirx.IntImm(kind, value) for value in (0, (last or int(old.dom.extent)) - first)
+    )
+    fresh = {axis.var: ir.Var(axis.var.name, axis.var.ty) for axis in block.iter_vars}
+    axes, variables, analyzer = [], [], sym.Analyzer()
+    for position, axis in enumerate(block.iter_vars):
+        domain = ir.Range(zero, extent) if position == number else axis.dom
+        axes.append(tirx.IterVar(domain, fresh[axis.var], 0))
+        variables.append(ir.Var(loops[position].loop_var.name, axis.var.ty))
+        analyzer.bind(fresh[axis.var], domain)
+    moved = {**fresh, old.var: fresh[old.var] + first}
+    store = substitute(block.body, moved)
+    value = analyzer.simplify(store.value)
+    indices = [analyzer.simplify(index) for index in store.indices]
+    draft = s_tir.SBlock(
+        axes, [], [], block.name_hint, tirx.BufferStore(store.buffer, value, indices)
+    )
+    buffers = {load.source: load.source for load in loads(value)} | {store.buffer: store.buffer}
+    reads, writes = s_tir.analysis.get_sblock_access_region(draft, buffers)[:2]
+    piece = s_tir.SBlock(
+        axes, reads, writes, block.name_hint, draft.body, annotations=block.annotations
+    )
+    nest = s_tir.SBlockRealize(variables, True, piece)
+    for variable, axis in reversed(list(zip(variables, axes, strict=True))):
+        nest = tirx.For(variable, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, nest)
+    return nest
