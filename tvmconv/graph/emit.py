@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tvmconv.core.unexpected import reported
 from tvmconv.graph.emit_layers import emit_conv, emit_dense
 from tvmconv.graph.emit_operators import emit_blocked
+from tvmconv.graph.emit_pixels import emit_pixel_conv
 from tvmconv.graph.emit_plain import emit_plain
 from tvmconv.graph.emit_plain_layers import emit_plain_conv, emit_plain_dense
 from tvmconv.graph.emitter import Emitter
@@ -45,7 +46,9 @@ def emit_graph(
 
 def _emit(emitter: Emitter, node: Node) -> None:
     plain = emitter.lanes == 1
-    if node.op == CONV:
+    if node in emitter.plan.pixels:
+        emit_pixel_conv(emitter, node)
+    elif node.op == CONV:
         emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)
     elif node.op == DENSE:
         emit_plain_dense(emitter, node) if plain else emit_dense(emitter, node)

@@ -16,8 +16,10 @@ from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.picks import PICK
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.graph.statistics import STANDARDISE
+from tvmconv.graph.transposed_operands import PRODUCT
 from tvmconv.operators import apart
 from tvmconv.operators.lrn import lrn
+from tvmconv.operators.matmul import matmul
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.sort import top_k
 from tvmconv.tvm_api import relax, te, topi
@@ -40,6 +42,10 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         standardise_plain(emitter, node)
     elif node.op == PICK:
         emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
+    elif node.op == PRODUCT:
+        axes = node.attrs["axes"]
+        record = CallRecord(node.layer, "matmul")
+        _call(emitter, node, lambda a, b: matmul(a, b, axes), record)
     elif node.op == "lrn":
         _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
     elif node.op == "depth_pool":

@@ -32,6 +32,7 @@ from tvmconv.graph.quantised import dequantise_apart, fold_dequantised, move_rou
 from tvmconv.graph.statistics import fuse_statistics
 from tvmconv.graph.tables import tabulate
 from tvmconv.graph.transposed import lower_transposed
+from tvmconv.graph.transposed_operands import rewrite_products
 from tvmconv.graph.volumes import lower_volumes
 from tvmconv.machines.device import Device
 from tvmconv.machines.dot import dot_of_bytes
@@ -84,6 +85,8 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     lower_volumes(graph)
     fold_affine(graph)
     graph.remove_dead()
+    if isinstance(machine, Machine):
+        rewrite_products(graph)
 
 
 def _note_quantised(graph: Graph) -> None:

@@ -78,6 +78,9 @@ class Schedule(Protocol):
     def compute_at(self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False) -> None:
         """Move a producer under a loop of its consumer."""
 
+    def decompose_padding(self, block: BlockRV, loop: LoopRV) -> BlockRV:
+        """Split a padded copy into a block of zeros, which is returned, and one of the copy."""
+
     def reverse_compute_at(
         self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False
     ) -> None:
