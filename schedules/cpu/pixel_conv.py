@@ -12,7 +12,7 @@ from tvmconv.schedules.common.nest import (
     parallelise,
     vectorise,
 )
-from tvmconv.tir.annotations import mark_cases
+from tvmconv.tir.annotations import mark_cases, mark_transpose
 from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
 
 
@@ -35,9 +35,11 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         return None
     output, padded = found["output"], found.get("padded")
     vectors, lanes = int(annotation(schedule, anchor, "tvmconv.vectors")), machine.lanes
-    groups, columns = anchor.extents[1], output.extents[4]
-    store, whole = output.rv, columns % (vectors * lanes) == 0
-    if not whole:
+    groups, finished = anchor.extents[1], found.get("finished")
+    store = output.rv
+    if finished is not None:
+        store = finished.rv
+    elif output.extents[4] % (vectors * lanes):
         store = schedule.cache_write(anchor.rv, 0, "global")
     n, g, t, j, y, x, *reduction = schedule.get_loops(anchor.rv)
     tiles, vector, lane = schedule.split(x, [None, vectors, lanes])
@@ -52,7 +54,15 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     register_tile(
         schedule, anchor.rv, store, at=tiles, reduction=reduction[0], tile=tile, lane=lane
     )
-    if not whole:
+    if finished is not None:
+        schedule.reverse_compute_at(output.rv, tiles, preserve_unit_loops=True)
+        *_, x, phase = schedule.get_loops(output.rv)
+        schedule.reorder(phase, x)
+        vectors_ = vectorise(schedule, x, lanes)
+        if vectors_ is not None:
+            schedule.reorder(vectors_, phase)
+        mark_transpose(schedule, phase)
+    elif store is not output.rv:
         schedule.reverse_compute_at(output.rv, tiles, preserve_unit_loops=True)
         vectorise(schedule, schedule.get_loops(output.rv)[-1], lanes)
     return schedule

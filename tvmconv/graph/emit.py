@@ -46,8 +46,11 @@ def emit_graph(
 
 def _emit(emitter: Emitter, node: Node) -> None:
     plain = emitter.lanes == 1
-    if node in emitter.plan.pixels:
-        emit_pixel_conv(emitter, node)
+    pixels = emitter.plan.pixels
+    if node in pixels:
+        emit_pixel_conv(emitter, node, pixels[node])
+    elif node in pixels.values():
+        pass  # the layer before it has done it
     elif node.op == CONV:
         emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)
     elif node.op == DENSE:

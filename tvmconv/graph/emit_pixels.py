@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvmconv.costs.pixel_conv import pixel_tile
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Node
+from tvmconv.graph.pixels import phase_order
 from tvmconv.machines.record import processor
 from tvmconv.operators.pixel_conv import flattened, pack_pixel_weight, pixel_conv
 from tvmconv.tvm_api.types import Tensor
@@ -14,28 +17,36 @@ from tvmconv.tvm_api.types import Tensor
 PIXEL_CONV = "pixel_conv2d"
 
 
-def emit_pixel_conv(emitter: Emitter, node: Node) -> None:
-    """A convolution from a plain tensor to a plain tensor."""
+def emit_pixel_conv(emitter: Emitter, node: Node, interleave: Node | None) -> None:
+    """A convolution from a plain tensor to a plain tensor, and the depth-to-space behind it."""
     given = node.attrs["workload"]
-    w = flattened(given)
-    tile = pixel_tile(w, processor(emitter.machine))
     data, weight, *rest = node.args
+    kernel, phases, result = as_float32(weight.data), (1, 1), node.output
+    bias = as_float32(rest.pop(0).data).reshape(-1) if given.has("bias") else None
+    if interleave is not None:
+        order, result = phase_order(interleave), interleave.output
+        phases, kernel = interleave.attrs["block"], kernel[order]
+        bias = None if bias is None else bias[order]
+        given = replace(given, out_channels=len(order))
+    # squares of pixels need the image's rows
+    w = flattened(given) if interleave is None else given
+    machine = processor(emitter.machine)
+    tile = pixel_tile(w, machine, phases)
+    assert tile is not None, f"{given} has no tile"
     groups, each = w.groups, w.out_channels // w.groups
-    shape = (w.batch, groups, each, w.out_height, w.out_width)
-    packed = pack_pixel_weight(as_float32(weight.data), w, tile)
     image = emitter.as_plain(data)
     if w is not given:
         image = emitter.reshape(image, w.data_shape)
-    args = [image, constant_of(packed, "float32")]
-    if w.has("bias"):
-        bias = as_float32(rest.pop(0).data).reshape(groups, each)
-        args.append(constant_of(bias, "float32"))
+    args = [image, constant_of(pack_pixel_weight(kernel, w, tile), "float32")]
+    if bias is not None:
+        args.append(constant_of(bias.reshape(groups, each), "float32"))
     if w.has("add"):
+        shape = (w.batch, groups, each, w.out_height, w.out_width)
         args.append(emitter.reshape(emitter.as_plain(rest.pop(0)), shape))
 
     def expression(*tensors: Tensor) -> Tensor:
-        return pixel_conv(*tensors, workload=w, tile=tile)
+        return pixel_conv(*tensors, workload=w, tile=tile, phases=phases)
 
     record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops)
-    result = emitter.call(expression, args, record, opaque=True)
-    emitter.plain[node.output] = emitter.reshape(result, node.output.dims)
+    made = emitter.call(expression, args, record, opaque=True)
+    emitter.plain[result] = emitter.reshape(made, result.dims)

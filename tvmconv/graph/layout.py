@@ -25,7 +25,7 @@ from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
-from tvmconv.graph.pixels import REORDER_SHARE, takes_pixels
+from tvmconv.graph.pixels import REORDER_SHARE, Around, interleaving, takes_pixels
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms
@@ -41,11 +41,12 @@ class Plan:
     """Nodes that compute on blocks, and the decision of each convolution.
 
     Nodes in ``leaving`` read blocks and write the plain layout. Convolutions in ``pixels`` have
-    vectors of pixels: they read and write the plain layout, and need no decision.
+    vectors of pixels: they read and write the plain layout, and need no decision. The values are
+    the depth-to-space nodes that they do, too.
     """
 
     blocked: set[Node] = field(default_factory=set)
-    pixels: set[Node] = field(default_factory=set)
+    pixels: dict[Node, Node | None] = field(default_factory=dict)
     leaving: set[Node] = field(default_factory=set)
     decisions: dict[Node, Decision] = field(default_factory=dict)
 
@@ -80,6 +81,8 @@ def plan_layouts(
     users = graph.users()
     decided, total = 0, len(decided_nodes(graph, machine))
     for node in graph.nodes:
+        if node in plan.pixels.values():
+            continue
         if node.op == CONV:
             source = node.args[0]
             decided += 1
@@ -87,17 +90,16 @@ def plan_layouts(
                 decision = _decide(node, source in in_blocks, machine, policy)
             if progress:
                 progress(decided, total)
-            if isinstance(machine, Machine) and takes_pixels(
-                decision,
-                node,
-                machine,
-                policy,
-                is_blocked=source in in_blocks,
-                readers=users.get(node.output, ()),
-                is_result=node.output in graph.outputs,
-            ):
-                plan.pixels.add(node)
-                continue
+            if isinstance(machine, Machine):
+                readers = users.get(node.output, [])
+                join = interleaving(node, readers)
+                result = node.output if join is None else join.output
+                around = Around.of(
+                    result, users.get(result, []), graph, is_blocked=source in in_blocks
+                )
+                if takes_pixels(decision, machine, policy, around, join):
+                    plan.pixels[node] = join
+                    continue
             plan.decisions[node] = _explained(decision, node, policy)
             if decision.workload.data_layout == "NCHWc":
                 in_blocks.add(source)

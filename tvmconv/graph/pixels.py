@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
+
+import numpy as np
 
 from tvmconv.core.datatypes import FLOAT32, itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.pixel_conv import pixel_cycles
-from tvmconv.graph.blockable import can_block
-from tvmconv.graph.ir import Node
+from tvmconv.graph.blockable import can_block, is_exact
+from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import CONV
 from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
@@ -23,50 +26,104 @@ _MOSTLY_ZEROS = 2.0
 REORDER_SHARE = 0.2
 
 
+@dataclass(frozen=True)
+class Around:
+    """What is around a layer in the graph.
+
+    Parameters
+    ----------
+    is_blocked
+        Whether its input exists in channel blocks.
+    wants_blocks, wants_plain
+        In which layouts its result is read.
+    """
+
+    is_blocked: bool
+    wants_blocks: bool
+    wants_plain: bool
+
+    @classmethod
+    def of(
+        cls, result: Value, readers: Sequence[Node], graph: Graph, *, is_blocked: bool
+    ) -> Around:
+        """See the class; ``readers`` are those of ``result``."""
+        on_blocks = [reader.op == CONV or can_block(reader) for reader in readers]
+        wants_plain = result in graph.outputs or not all(on_blocks)
+        return cls(is_blocked, any(on_blocks), wants_plain)
+
+
+def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
+    """The depth-to-space that alone reads a layer and makes squares of its outputs, if any."""
+    reader = readers[0] if len(readers) == 1 else None
+    if reader is None or reader.op != "depth_to_space" or not is_exact(reader):
+        return None
+    w = node.attrs["workload"]
+    groups = reader.output.dims[1] // reader.attrs["inner"]
+    return reader if w.groups in (1, groups) and not w.has("add") else None
+
+
+def phase_order(node: Node) -> Array:
+    """The old channel of each output of a layer, pixels of a square beside each other.
+
+    Parameters
+    ----------
+    node
+        The depth-to-space behind it.
+    """
+    (rows, steps), inner, stride = (node.attrs[k] for k in ("block", "inner", "stride"))
+    k = np.arange(node.output.dims[1])[:, None]
+    phase = np.arange(rows * steps)[None, :]
+    order: Array = (k // inner * (rows * steps) + phase) * stride + k % inner
+    return order.reshape(-1)
+
+
 def takes_pixels(
     decision: Decision,
-    node: Node,
     machine: Machine,
     policy: Policy | None,
-    *,
-    is_blocked: bool,
-    readers: Sequence[Node],
-    is_result: bool,
+    around: Around,
+    interleave: Node | None,
 ) -> bool:
     """Whether a layer is faster by vectors of pixels, layout changes included.
 
     Only layers whose channel blocks would be mostly zeros are: groups that blocks do not divide,
-    several outputs of each input channel, few channels. A layer whose algorithm the user restricts
-    or names is left alone.
+    several outputs of each input channel, few channels. And, where nothing around them has
+    blocks, those of few input channels, and transposed convolutions. A layer whose algorithm the
+    user restricts or names is left alone.
 
     Parameters
     ----------
     decision
         The algorithm on channel blocks.
-    node, machine, policy
-        The layer, where it runs, and what may be chosen.
-    is_blocked
-        Whether the input exists in channel blocks.
-    readers, is_result
-        What reads the output, and whether the model returns it.
+    machine, policy
+        Where the layer runs, and what may be chosen.
+    around
+        The layouts beside it.
+    interleave
+        The depth-to-space that takes its outputs, if any.
     """
     w, chosen = decision.workload, decision.chosen
-    if not _is_possible(w, machine) or not _is_free(node.layer, policy):
+    if not _is_possible(w, machine) or not _is_free(decision.layer, policy):
         return False
     algorithm = registry.algorithm(chosen.algorithm, machine.kind)
-    if algorithm.multiplies(w, machine, chosen.config) < _MOSTLY_ZEROS * w.macs:
+    zeros = algorithm.multiplies(w, machine, chosen.config) >= _MOSTLY_ZEROS * w.macs
+    alone = not around.is_blocked and not around.wants_blocks
+    few = interleave is not None or w.in_channels < machine.channel_block
+    if not zeros and not (alone and few):
         return False
+    taken, phases, shape = w, (1, 1), w.result_shape
     blocks = chosen.cycles
-    if w.data_layout == "NCHWc" and not is_blocked:
-        blocks += _moved(w.data_shape, w.in_channels, machine)
-    pixels = pixel_cycles(w, machine)
-    if is_blocked:
-        pixels += _moved(w.data_shape, w.in_channels, machine)
-    wants_blocks = any(reader.op == CONV or can_block(reader) for reader in readers)
-    wants_plain = is_result or any(not can_block(r) and r.op != CONV for r in readers)
-    result = _moved(w.result_shape, w.out_channels, machine)
-    blocks += result if wants_plain else 0.0
-    pixels += result if wants_blocks else 0.0
+    if interleave is not None:
+        phases, shape = interleave.attrs["block"], interleave.output.dims
+        taken = replace(w, out_channels=shape[1] * prod(phases))
+        blocks += _moved(shape, machine)
+    if w.data_layout == "NCHWc" and not around.is_blocked:
+        blocks += _moved(w.data_shape, machine)
+    pixels = pixel_cycles(taken, machine, phases)
+    if around.is_blocked:
+        pixels += _moved(w.data_shape, machine)
+    blocks += _moved(shape, machine) if around.wants_plain else 0.0
+    pixels += _moved(shape, machine) if around.wants_blocks else 0.0
     return pixels < blocks
 
 
@@ -85,8 +142,9 @@ def _is_free(layer: str, policy: Policy | None) -> bool:
     return everything and not named and policy.choose is None
 
 
-def _moved(shape: tuple[int, ...], channels: int, machine: Machine) -> float:
+def _moved(shape: tuple[int, ...], machine: Machine) -> float:
     """Cycles of a layout change: the plain tensor, and the same padded to whole blocks."""
+    channels = shape[1]
     size = itemsize("float32") * prod(shape)
     moved = size * (1 + machine.blocks(channels) * machine.channel_block / channels)
     return moved / (REORDER_SHARE * machine.rates.behind_l2)

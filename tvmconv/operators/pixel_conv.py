@@ -57,7 +57,12 @@ def pack_pixel_weight(weight: FloatArray, workload: Conv2dWorkload, tile: PixelT
 
 
 def pixel_conv(
-    data: Tensor, weight: Tensor, *rest: Tensor, workload: Conv2dWorkload, tile: PixelTile
+    data: Tensor,
+    weight: Tensor,
+    *rest: Tensor,
+    workload: Conv2dWorkload,
+    tile: PixelTile,
+    phases: tuple[int, int] = (1, 1),
 ) -> Tensor:
     """``epilogue(conv(data, weight))``.
 
@@ -71,14 +76,17 @@ def pixel_conv(
         The bias ``(G, J)`` if the epilogue has ``bias``, then the residual, as the output, if it
         has ``add``.
     workload
-        The layer, :func:`flattened`.
+        The layer, :func:`flattened` where outputs are not interleaved.
     tile
         How it is cut up.
+    phases
+        Rows and columns of the squares into which neighboring outputs are interleaved: those that
+        a transposed convolution makes of each pixel.
 
     Returns
     -------
     te.Tensor
-        ``(N, G, J, OH, OW)``.
+        ``(N, G, J, OH, OW)``, or of ``a x b`` phases ``(N, G, J / a / b, OH, a, OW, b)``.
     """
     w, lanes = workload, tile.lanes
     others = list(rest)
@@ -106,7 +114,7 @@ def pixel_conv(
         attrs={"tvmconv.operator": "pixel_conv", "tvmconv.vectors": tile.vectors},
     )
 
-    def element(n: Expr, g: Expr, j: Expr, y: Expr, x: Expr) -> Expr:
+    def finished(n: Expr, g: Expr, j: Expr, y: Expr, x: Expr) -> Expr:
         place = (n, g, j, y, x)
         return apply_epilogue(
             total[n, g, j // tile.outputs, j % tile.outputs, y, x],
@@ -115,8 +123,17 @@ def pixel_conv(
             residual[place] if residual is not None else None,
         )
 
-    shape = (w.batch, w.groups, each, w.out_height, w.out_width)
-    return te.compute(shape, element, name="output")
+    shape = (w.batch, w.groups, each, w.out_height)
+    if phases == (1, 1):
+        return te.compute((*shape, w.out_width), finished, name="output")
+    (rows, steps), whole = phases, te.compute((*shape, columns), finished, name="finished")
+
+    def interleaved(n: Expr, g: Expr, k: Expr, y: Expr, a: Expr, x: Expr, b: Expr) -> Expr:
+        return whole[n, g, (k * rows + a) * steps + b, y, x]
+
+    channels = each // (rows * steps)
+    image = (w.batch, w.groups, channels, w.out_height, rows, w.out_width, steps)
+    return te.compute(image, interleaved, name="output")
 
 
 def _padded(data: Tensor, w: Conv2dWorkload, columns: int) -> Tensor:
