@@ -75,7 +75,13 @@ def _convolutions(
 
     graph = read_function(to_relax(read_model(source, shapes, fold_budget))["main"], layer_name)
     prepare(graph, model.machine)
-    return [node for node in graph.nodes if node.op == CONV]
+    found: list[Node] = []
+    for node in graph.nodes:
+        # layers by vectors of pixels have no decision
+        left = model.decisions[len(found) :]
+        if node.op == CONV and left and node.layer == left[0].layer:
+            found.append(node)
+    return found
 
 
 def _layer_error(node: Node, decision: Decision, model: CompiledModel, seed: int) -> float:

@@ -19,7 +19,7 @@ _WEIGHT_SHARE = 0.96154
 # reads that writing a panel behind L2 amounts to
 _WRITE_COST = 3.0
 # share of L2 that an im2col block may take and stay there, weights that pass by not counted
-_STAYS = 0.7
+STAYS = 0.7
 # cycles of beginning with a block's next group: pages and panels that were not used for long
 _VISIT_CYCLES = 200.0
 
@@ -52,7 +52,7 @@ class PanelBlocks:
     weight_bytes: int
     block: int
     beside: int = 0
-    share: float = _STAYS
+    share: float = STAYS
 
     @property
     def count(self) -> int:

@@ -35,7 +35,7 @@ def emit_pixel_conv(emitter: Emitter, node: Node, interleave: Node | None) -> No
     assert tile is not None, f"{given} has no tile"
     groups, each = w.groups, w.out_channels // w.groups
     image = emitter.as_plain(data)
-    if w is not given:
+    if w.data_shape != data.dims:
         image = emitter.reshape(image, w.data_shape)
     args = [image, constant_of(pack_pixel_weight(kernel, w, tile), "float32")]
     if bias is not None:

@@ -12,6 +12,7 @@ from tvmconv.compile.culprit import failing_operators
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.canonical import layer_name
+from tvmconv.graph.columns import turn_columns
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
 from tvmconv.graph.fusion import group_operators
@@ -124,6 +125,7 @@ def prepare(graph: Graph, machine: Device, requantise: str = "float") -> None:
     fuse_layers(graph)
     if isinstance(machine, Machine):
         order_phases(graph, machine.channel_block)
+        turn_columns(graph)
 
 
 def fuse_operators(
