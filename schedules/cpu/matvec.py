@@ -55,8 +55,8 @@ def few_rows(
     register_tile(schedule, product.rv, store, at=tiles, reduction=k, tile=(m, vector), lane=lane)
     if rest and present <= most:
         start = schedule.get_sblock(f"{product.name}_init")
-        for block in (start, product.rv, store):
-            _mark_last(schedule, block, lanes, rest)
+        for part in (start, product.rv, store):
+            _mark_last(schedule, part, lanes, rest)
     for block in blocks(schedule):
         if block.is_spatial and block.kinds and len(block.loops) == len(block.kinds):
             spatial_block(schedule, block, machine)

@@ -19,6 +19,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import ROUNDING, Microkernel
+from tvmconv.costs.panel_blocks import weights_again
 from tvmconv.machines.dot import MATRIX, DotProduct, steps_a_cycle
 from tvmconv.machines.record import Machine
 
@@ -324,10 +325,14 @@ class TileModel:
         cores = self.machine.cores
         arithmetic = self.cycles(*tile) / cores
         late = self.runs(*tile) * self.machine.code.late_run / cores
+        w, (oc, oh, ow) = self.workload, tile
+        tiles = w.out_planes * -(-w.out_height // oh) * -(-w.out_width // ow)
+        groups = -(-self.out_blocks // oc)
+        again = weights_again(self.machine, self.weight_bytes, groups, tiles)
         return {
             "arithmetic": arithmetic,
             "activations": max(0.0, self.activation_cycles - arithmetic) + late,
-            "weights": self.weight_cycles,
+            "weights": self.weight_cycles + again / cores,
         }
 
     def call_cycles(self, config: Config) -> float:

@@ -94,9 +94,7 @@ def plan_layouts(
                 readers = users.get(node.output, [])
                 join = interleaving(node, readers)
                 result = node.output if join is None else join.output
-                around = Around.of(
-                    result, users.get(result, []), graph, is_blocked=source in in_blocks
-                )
+                around = Around.of(result, users, graph, is_blocked=source in in_blocks)
                 if takes_pixels(decision, machine, policy, around, join):
                     plan.pixels[node] = join
                     continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -14,7 +14,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.pixel_conv import pixel_cycles
 from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.ir import Array, Graph, Node, Value
-from tvmconv.graph.match import CONV
+from tvmconv.graph.match import CONV, DENSE
 from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms
@@ -44,12 +44,20 @@ class Around:
 
     @classmethod
     def of(
-        cls, result: Value, readers: Sequence[Node], graph: Graph, *, is_blocked: bool
+        cls, result: Value, users: Mapping[Value, list[Node]], graph: Graph, *, is_blocked: bool
     ) -> Around:
-        """See the class; ``readers`` are those of ``result``."""
-        on_blocks = [reader.op == CONV or can_block(reader) for reader in readers]
+        """See the class; ``users`` are all nodes that read each value."""
+        readers = users.get(result, [])
+        on_blocks = [_reads_blocks(reader, users) for reader in readers]
         wants_plain = result in graph.outputs or not all(on_blocks)
         return cls(is_blocked, any(on_blocks), wants_plain)
+
+
+def _reads_blocks(reader: Node, users: Mapping[Value, list[Node]]) -> bool:
+    """Whether a node reads blocks, or a fully connected layer behind its reshape does."""
+    if reader.op == "reshape":
+        return any(user.op == DENSE for user in users.get(reader.output, ()))
+    return reader.op == CONV or can_block(reader)
 
 
 def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
@@ -88,8 +96,8 @@ def takes_pixels(
 
     Only layers whose channel blocks would be mostly zeros are: groups that blocks do not divide,
     several outputs of each input channel, few channels. And, where nothing around them has
-    blocks, those of few input channels, and transposed convolutions. A layer whose algorithm the
-    user restricts or names is left alone.
+    blocks, those of few input channels, and transposed convolutions. A layer whose algorithm or
+    memory the user restricts is left alone.
 
     Parameters
     ----------
@@ -111,7 +119,8 @@ def takes_pixels(
     few = interleave is not None or w.in_channels < machine.channel_block
     if not zeros and not (alone and few):
         return False
-    taken, phases, shape = w, (1, 1), w.result_shape
+    taken, phases = w, (1, 1)
+    shape: tuple[int, ...] = w.result_shape
     blocks = chosen.cycles
     if interleave is not None:
         phases, shape = interleave.attrs["block"], interleave.output.dims
@@ -128,9 +137,10 @@ def takes_pixels(
 
 
 def _is_possible(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Float32 images, on vectors whose length is known."""
-    plain = workload.types == FLOAT32 and not workload.is_volume
-    return plain and not machine.vector.scalable
+    """Float32 images of a vector's pixels at least, on vectors whose length is known."""
+    w = workload
+    wide = w.out_height * w.out_width >= machine.lanes
+    return wide and w.types == FLOAT32 and not w.is_volume and not machine.vector.scalable
 
 
 def _is_free(layer: str, policy: Policy | None) -> bool:
@@ -139,7 +149,7 @@ def _is_free(layer: str, policy: Policy | None) -> bool:
         return True
     named = any(override.matches(layer) for override in policy.overrides)
     everything = set(policy.algorithms) >= set(check_algorithms(None))
-    return everything and not named and policy.choose is None
+    return everything and not named and policy.choose is None and policy.memory_budget is None
 
 
 def _moved(shape: tuple[int, ...], machine: Machine) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmconv.tvm_api import te
-from tvmconv.tvm_api.types import Expr, Tensor
+from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 
 def matmul(left: Tensor, right: Tensor, axes: Sequence[Sequence[int]]) -> Tensor:
@@ -33,7 +33,7 @@ def matmul(left: Tensor, right: Tensor, axes: Sequence[Sequence[int]]) -> Tensor
     def read(number: int, index: Sequence[Expr]) -> Expr:
         shape, order = shapes[number], axes[number]
         own = index[len(index) - len(shape) :]
-        place: list[Expr] = [0] * len(shape)
+        place: list[Index] = [0] * len(shape)
         for axis, (size, position) in enumerate(zip(shape, own, strict=True)):
             place[order[axis]] = 0 if size == 1 and axis < len(shape) - 2 else position
         return tensors[number][tuple(place)]

@@ -51,6 +51,9 @@ class Schedule(Protocol):
     def get_producers(self, block: BlockRV) -> list[BlockRV]:
         """Blocks that write what this one reads."""
 
+    def get_consumers(self, block: BlockRV) -> list[BlockRV]:
+        """Blocks that read what this one writes."""
+
     def split(self, loop: LoopRV, factors: Sequence[int | None]) -> list[LoopRV]:
         """Cut a loop, outermost first; None stands for what is left."""
 
