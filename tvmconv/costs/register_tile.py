@@ -325,9 +325,8 @@ class TileModel:
         cores = self.machine.cores
         arithmetic = self.cycles(*tile) / cores
         late = self.runs(*tile) * self.machine.code.late_run / cores
-        w, (oc, oh, ow) = self.workload, tile
-        tiles = w.out_planes * -(-w.out_height // oh) * -(-w.out_width // ow)
-        groups = -(-self.out_blocks // oc)
+        w, groups = self.workload, -(-self.out_blocks // tile[0])
+        tiles = w.out_planes * -(-w.out_height // tile[1]) * -(-w.out_width // tile[2])
         again = weights_again(self.machine, self.weight_bytes, groups, tiles)
         return {
             "arithmetic": arithmetic,
