@@ -115,3 +115,12 @@ def test_rows_of_every_length_are_stored_whole():
         net = Net(1, 1, 1, width)
         weight = net.const(np.arange(1, 4, dtype=np.float32).reshape(1, 1, 1, 3))
         assert pixel_calls(check(net.model(net.op("Conv", "x", weight, pads=[0, 1, 0, 1])))) == 1
+
+
+def test_weights_computed_at_run_time_are_right():
+    net = Net(2, 6, 9, 20)
+    weight = net.op("Relu", net.input("w", 14, 3, 3, 2))
+    attributes = {"group": 2, "strides": [1, 2], "pads": [1, 0, 2, 1], "dilations": [1, 2]}
+    x = net.op("Relu", net.op("Conv", "x", weight, net.random(14), **attributes))
+    compiled = check(net.model(net.op("Conv", x, net.input("v", 7, 14, 1, 1))), threads=2)
+    assert pixel_calls(compiled) == 2 and not compiled.unscheduled

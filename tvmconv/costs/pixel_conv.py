@@ -23,7 +23,11 @@ _MOST_VECTORS = 16
 
 @lru_cache(maxsize=1024)
 def pixel_tile(
-    workload: Conv2dWorkload, machine: Machine, phases: tuple[int, int] = (1, 1)
+    workload: Conv2dWorkload,
+    machine: Machine,
+    phases: tuple[int, int] = (1, 1),
+    *,
+    divides: bool = False,
 ) -> PixelTile | None:
     """The tile that takes the fewest cycles within the registers; None where none fits.
 
@@ -36,6 +40,8 @@ def pixel_tile(
     phases
         Rows and columns of the squares of pixels that outputs are interleaved to. A tile holds
         whole rows of some squares.
+    divides
+        Whether tiles have to divide the outputs of a group.
     """
     each = workload.out_channels // workload.groups
     vectors = -(-workload.out_width // machine.lanes)
@@ -48,6 +54,7 @@ def pixel_tile(
         if outputs * count + count + 1 <= registers
         and (padded or vectors % count == 0)
         and _holds_rows(outputs, each, phases)
+        and not (divides and each % outputs)
     ]
     return min(
         tiles, key=lambda tile: (_sums(workload, machine, tile), -tile.vectors), default=None

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from tvmconv.core.unexpected import reported
 from tvmconv.graph.emit_layers import emit_conv, emit_dense
 from tvmconv.graph.emit_operators import emit_blocked
-from tvmconv.graph.emit_pixels import emit_pixel_conv
+from tvmconv.graph.emit_pixels import emit_pixel_conv, emit_run_time_conv
 from tvmconv.graph.emit_plain import emit_plain
 from tvmconv.graph.emit_plain_layers import emit_plain_conv, emit_plain_dense
 from tvmconv.graph.emitter import Emitter
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.match import CONV, DENSE
+from tvmconv.graph.run_time_weights import RUN_TIME_CONV
 from tvmconv.tvm_api.types import RelaxExpr
 
 
@@ -49,6 +50,8 @@ def _emit(emitter: Emitter, node: Node) -> None:
     pixels = emitter.plan.pixels
     if node in pixels:
         emit_pixel_conv(emitter, node, pixels[node])
+    elif node.op == RUN_TIME_CONV:
+        emit_run_time_conv(emitter, node)
     elif node in pixels.values():
         pass  # the layer before it has done it
     elif node.op == CONV:

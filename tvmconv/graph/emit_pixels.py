@@ -50,3 +50,21 @@ def emit_pixel_conv(emitter: Emitter, node: Node, interleave: Node | None) -> No
     record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops)
     made = emitter.call(expression, args, record, opaque=True)
     emitter.plain[result] = emitter.reshape(made, result.dims)
+
+
+def emit_run_time_conv(emitter: Emitter, node: Node) -> None:
+    """A convolution whose weight is a tensor, read as it is."""
+    given, (data, weight) = node.attrs["workload"], node.args
+    w = flattened(given)
+    tile = pixel_tile(w, processor(emitter.machine), divides=True)
+    assert tile is not None, f"{given} has no tile"
+    image = emitter.as_plain(data)
+    if w.data_shape != data.dims:
+        image = emitter.reshape(image, w.data_shape)
+
+    def expression(*tensors: Tensor) -> Tensor:
+        return pixel_conv(*tensors, workload=w, tile=tile)
+
+    record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops)
+    made = emitter.call(expression, [image, emitter.as_plain(weight)], record, opaque=True)
+    emitter.plain[node.output] = emitter.reshape(made, node.output.dims)

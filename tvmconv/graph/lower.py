@@ -22,6 +22,7 @@ from tvmconv.graph.layout import Plan, decided_nodes, oihw_weight, plan_layouts
 from tvmconv.graph.match import fuse_layers, unscheduled
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import read_function
+from tvmconv.graph.run_time_weights import take_run_time_weights
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.program.collect import tensor_bytes
@@ -126,6 +127,7 @@ def prepare(graph: Graph, machine: Device, requantise: str = "float") -> None:
     if isinstance(machine, Machine):
         order_phases(graph, machine.channel_block)
         turn_columns(graph)
+        take_run_time_weights(graph, machine)
 
 
 def fuse_operators(

@@ -71,7 +71,7 @@ def pixel_conv(
     data
         ``(N, C, H, W)``.
     weight
-        From :func:`pack_pixel_weight`.
+        From :func:`pack_pixel_weight`, or OIHW as it is if the tile divides a group's outputs.
     rest
         The bias ``(G, J)`` if the epilogue has ``bias``, then the residual, as the output, if it
         has ``add``.
@@ -99,8 +99,13 @@ def pixel_conv(
     r = te.reduce_axis((0, w.kernel_h), "r")
     s = te.reduce_axis((0, w.kernel_w), "s")
 
+    def kernel(g: Expr, t: Expr, j: Expr) -> Expr:
+        if len(weight.shape) > 4:
+            return weight[g, t, ci, r, s, j]
+        return weight[g * each + t * tile.outputs + j, ci, r, s]
+
     def multiply(n: Expr, g: Expr, t: Expr, j: Expr, y: Expr, x: Expr) -> Expr:
-        channel, factor = g * inputs + ci, weight[g, t, ci, r, s, j]
+        channel, factor = g * inputs + ci, kernel(g, t, j)
         if copy is None:
             return te.sum(data[n, channel, y, x] * factor, axis=[ci, r, s])
         row, step = y * w.stride_h + r * w.dilation_h, s * w.dilation_w
@@ -108,7 +113,7 @@ def pixel_conv(
         return te.sum(pixel * factor, axis=[ci, r, s])
 
     total = te.compute(
-        (w.batch, w.groups, int(weight.shape[1]), tile.outputs, w.out_height, columns),
+        (w.batch, w.groups, -(-each // tile.outputs), tile.outputs, w.out_height, columns),
         multiply,
         name="pixel_conv",
         attrs={"tvmconv.operator": "pixel_conv", "tvmconv.vectors": tile.vectors},
