@@ -114,7 +114,10 @@ def takes_pixels(
     if not _is_possible(w, machine) or not _is_free(decision.layer, policy):
         return False
     algorithm = registry.algorithm(chosen.algorithm, machine.kind)
-    zeros = algorithm.multiplies(w, machine, chosen.config) >= _MOSTLY_ZEROS * w.macs
+    # of more channels than a block has, one group leaves no block mostly empty
+    few_channels = min(w.in_channels, w.out_channels) < machine.channel_block
+    zeros = w.groups > 1 or few_channels
+    zeros &= algorithm.multiplies(w, machine, chosen.config) >= _MOSTLY_ZEROS * w.macs
     alone = not around.is_blocked and not around.wants_blocks
     few = interleave is not None or w.in_channels < machine.channel_block
     if not zeros and not (alone and few):
