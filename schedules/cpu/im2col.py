@@ -17,7 +17,7 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.im2col import explain_cost, panel_registers, tile_heights
+from tvmconv.costs.cpu.im2col import explain_cost, panel_registers, parts_of_depth, tile_heights
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, PANEL_HEIGHT, panel_divisors
 from tvmconv.costs.cuts import divisors
@@ -64,10 +64,11 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
         # few registers leave pairs of products more pixels of one block
         widths = (1, 2, 3)
     offers = [
-        Config.of(mr=mr, oc=oc, mc=mc, kc=0)
+        Config.of(mr=mr, oc=oc, mc=mc, kc=kc)
         for oc in sorted({min(blocks, present) for blocks in widths})
         for mr in tile_heights(workload, machine, oc)
         for mc in (0, *divisors(-(-pixels // mr))[:-1])
+        for kc in parts_of_depth(workload, machine, mr)
     ]
     return min(offers, key=lambda config: predicted_cycles(workload, machine, config))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 RULES = (
     "pool",
     "dense",
+    "pixel_conv",
     "lanes",
     "lrn",
     "reorder",

@@ -12,6 +12,7 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import blocks, parallelise
 from tvmconv.schedules.cpu import matmul as neon
 from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.schedules.cpu.operand import pack_columns, plain_product
 from tvmconv.schedules.sve.panels import make_room
 from tvmconv.tir.annotations import mark_segments, mark_transpose
 from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
@@ -27,7 +28,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     2. Panels of columns, of one batch at a time, are as wide as a tile of some vectors.
     3. Batches are shared between the threads; where they are too few, rows are.
     """
-    found = neon.plain_product(func)
+    found = plain_product(func)
     if found is None:
         return None
     schedule, product, operand = found
@@ -38,7 +39,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     # there is no room behind them
     if not vectors or len(product.loops) == 3:
         return neon.rule(func, machine)
-    packed, store = neon.pack_columns(schedule, product, operand, (rows, lanes, lanes), lanes)
+    packed, store = pack_columns(schedule, product, operand, (rows, lanes, lanes), lanes)
     for producer in schedule.get_producers(packed):
         schedule.compute_inline(producer)
     *outer, m, n, k = schedule.get_loops(product.rv)

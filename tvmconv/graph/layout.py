@@ -21,6 +21,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
+from tvmconv.graph.pixels import REORDER_SHARE, Around, interleaving, takes_pixels
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
@@ -31,19 +32,19 @@ from tvmconv.selection.select import select
 # Rows from where on a fully connected layer is a convolution of images of one pixel: its tiles use
 # each weight for many rows, where a sum for each result reads it for each.
 _ROWS_OF_TILES = 8
-# share of the rate behind L2 at which a layout change is assumed to run when weighed against a
-# kernel: it writes as much as it reads, and no arithmetic hides it
-_REORDER_SHARE = 0.2
 
 
 @dataclass
 class Plan:
     """Nodes that compute on blocks, and the decision of each convolution.
 
-    Nodes in ``leaving`` read blocks and write the plain layout.
+    Nodes in ``leaving`` read blocks and write the plain layout. Convolutions in ``pixels`` have
+    vectors of pixels: they read and write the plain layout, and need no decision. The values are
+    the depth-to-space nodes that they do, too.
     """
 
     blocked: set[Node] = field(default_factory=set)
+    pixels: dict[Node, Node | None] = field(default_factory=dict)
     leaving: set[Node] = field(default_factory=set)
     decisions: dict[Node, Decision] = field(default_factory=dict)
 
@@ -76,27 +77,36 @@ def plan_layouts(
     plan = Plan()
     in_blocks: set[Value] = set()
     users = graph.users()
-    total = len(decided_nodes(graph, machine))
+    decided, total = 0, len(decided_nodes(graph, machine))
     for node in graph.nodes:
+        if node in plan.pixels.values():
+            continue
         if node.op == CONV:
             source = node.args[0]
+            decided += 1
             with reported(f"choosing an algorithm for {node}"):
-                plan.decisions[node] = _decide(node, source in in_blocks, machine, policy)
-            if IN_FLOAT in node.attrs:
-                plan.decisions[node] = _in_float(plan.decisions[node], node.attrs[IN_FLOAT])
-            if policy is not None and policy.requantise == "fixed":
-                plan.decisions[node] = _rescaled(plan.decisions[node], node.attrs.get(BY_FLOAT))
-            if plan.decisions[node].workload.data_layout == "NCHWc":
-                in_blocks.add(source)
+                decision = _decide(node, source in in_blocks, machine, policy)
             if progress:
-                progress(len(plan.decisions), total)
+                progress(decided, total)
+            if isinstance(machine, Machine):
+                readers = users.get(node.output, [])
+                join = interleaving(node, readers)
+                result = node.output if join is None else join.output
+                around = Around.of(result, users, graph, is_blocked=source in in_blocks)
+                if takes_pixels(decision, machine, policy, around, join):
+                    plan.pixels[node] = join
+                    continue
+            plan.decisions[node] = _explained(decision, node, policy)
+            if decision.workload.data_layout == "NCHWc":
+                in_blocks.add(source)
             if machine.channel_block == 1:
                 continue
         elif dense_workload(node, machine) is not None:
             with reported(f"choosing an algorithm for {node}"):
                 plan.decisions[node] = _decide_dense(node, machine, policy)
+            decided += 1
             if progress:
-                progress(len(plan.decisions), total)
+                progress(decided, total)
             continue
         elif not _follows(node, in_blocks):
             continue
@@ -165,6 +175,15 @@ def _bytes(value: Value) -> int:
     return itemsize(value.dtype) * prod(value.dims)
 
 
+def _explained(decision: Decision, node: Node, policy: Policy | None) -> Decision:
+    """The decision with what a quantised model has it not do."""
+    if IN_FLOAT in node.attrs:
+        decision = _in_float(decision, node.attrs[IN_FLOAT])
+    if policy is not None and policy.requantise == "fixed":
+        decision = _rescaled(decision, node.attrs.get(BY_FLOAT))
+    return decision
+
+
 def _in_float(decision: Decision, obstacle: str) -> Decision:
     """The decision on a quantised layer that no 8-bit kernel computes."""
     reason = f"{decision.reason}; in float32 although quantised: {obstacle}"
@@ -219,7 +238,7 @@ def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None
         # reads the plain tensor, writes it padded to whole blocks
         read = _bytes(node.args[0])
         moved = read * (1 + machine.channel_block / workload.in_channels)
-        extra = moved / (_REORDER_SHARE * machine.rates.behind_l2) if converted else 0.0
+        extra = moved / (REORDER_SHARE * machine.rates.behind_l2) if converted else 0.0
         offers.append((decision.chosen.cycles + extra, decision))
     if not offers:
         assert problem is not None

@@ -14,8 +14,10 @@ from tvmconv.graph.ir import Graph
 from tvmconv.graph.layout import Plan, decided_nodes, plan_layouts
 from tvmconv.graph.match import fuse_layers
 from tvmconv.graph.read import read_function
+from tvmconv.graph.rewrite.columns import turn_columns
 from tvmconv.graph.rewrite.interleaved import order_phases
 from tvmconv.graph.rewrite.normalize import normalise
+from tvmconv.graph.rewrite.run_time_weights import take_run_time_weights
 from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
@@ -49,6 +51,7 @@ def prepare(graph: Graph, machine: Device, policy: Policy | None = None) -> None
     fuse_layers(graph)
     if isinstance(machine, Machine):
         order_phases(graph, machine.channel_block)
+        turn_columns(graph)
 
 
 def plan_module(
@@ -120,4 +123,6 @@ def _prepared(mod: IRModule, machine: Device, policy: Policy | None) -> Graph:
 
     graph = read_function(mod["main"], layer_name)
     prepare(graph, machine, policy)
+    if isinstance(machine, Machine):
+        take_run_time_weights(graph, machine)
     return graph

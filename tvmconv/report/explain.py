@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import Decision, Unscheduled
+from tvmconv.graph.emit.pixels import PIXEL_CONV
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.report.candidates import candidate_row, candidates_table
@@ -204,8 +205,9 @@ def _convolution_facts(
 
 def _title(model: ModelFacts) -> str:
     left = len(model.unscheduled)
+    pixels = sum(call.operator == PIXEL_CONV for call in model.calls)
     warning = f"; WARNING: {left} of them run as plain loops, see below" if left else ""
-    return f"{model.name}: {len(model.decisions) + left} convolutions{warning}"
+    return f"{model.name}: {len(model.decisions) + pixels + left} convolutions{warning}"
 
 
 def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:

@@ -19,6 +19,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
+from tvmconv.costs.cpu.panel_blocks import weights_again
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
@@ -323,10 +324,13 @@ class TileModel:
         cores = self.machine.cores
         arithmetic = self.cycles(*tile) / cores
         late = self.runs(*tile) * self.machine.code.late_run / cores
+        w, groups = self.workload, -(-self.out_blocks // tile[0])
+        tiles = w.out_planes * -(-w.out_height // tile[1]) * -(-w.out_width // tile[2])
+        again = weights_again(self.machine, self.weight_bytes, groups, tiles)
         return {
             "arithmetic": arithmetic,
             "activations": max(0.0, self.activation_cycles - arithmetic) + late,
-            "weights": self.weight_cycles,
+            "weights": self.weight_cycles + again / cores,
         }
 
     def call_cycles(self, config: Config) -> float:

@@ -12,8 +12,9 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import most_pixels
-from tvmconv.costs.cpu.panel_blocks import PanelBlocks
+from tvmconv.costs.cpu.panel_blocks import STAYS, PanelBlocks
 from tvmconv.costs.cpu.products import heights
+from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
 
 # Traffic of activations over that of direct convolution: panels are written, then read again.
@@ -27,6 +28,8 @@ _BROADCAST_WORDS, _LANES = 1.3, 1.06
 _WORDS_AHEAD = 2
 # heights of a tile by which pixels are cut
 _HEIGHTS = 2
+# Cycles of a tile's beginning and end, and of a vector of sums that is read, added to and written
+_PART_CYCLES, _PART_SUM = 40.0, 3.0
 
 
 def panel_registers(workload: Conv2dWorkload, machine: Machine, oc: int, mr: int) -> int:
@@ -56,6 +59,15 @@ def tile_heights(workload: Conv2dWorkload, machine: Machine, oc: int) -> list[in
     return heights(pixels, most, _HEIGHTS)
 
 
+def parts_of_depth(workload: Conv2dWorkload, machine: Machine, mr: int) -> list[int]:
+    """Values of ``kc`` that a default may have: parts, where a single panel leaves L2."""
+    depth, taps = depth_blocks(workload, machine), workload.kernel_h * workload.kernel_w
+    block = 1 if workload.data_layout == "NCHW" else machine.channel_block
+    size = itemsize(panel_type(workload, machine)) * mr * depth * block * taps
+    fits = size <= STAYS * machine.l2_bytes
+    return [0] if fits or workload.types.is_integer else [0, *divisors(depth)[:-1]]
+
+
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The products of :class:`TileModel` over pixels of one row; as transforms, the panels."""
     w, mr, oc = workload, config.int("mr"), config.int("oc")
@@ -69,8 +81,11 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
         each = machine.code.pack_vector * machine.blocks(w.in_channels)
     size = itemsize(panel_type(w, machine)) * mr * channels * taps
     block = config.int("mc") or panels
-    blocks = PanelBlocks(machine, panels, size, groups, model.weight_bytes, block)
+    parts = depth_blocks(w, machine) // (config.int("kc") or depth_blocks(w, machine))
+    blocks = PanelBlocks(machine, panels, size // parts, groups, model.weight_bytes, block)
     products = w.batch * panels * groups * model.tile_cycles(oc, mr)
+    # each further part begins its tiles anew and adds its sums to those in memory
+    products += w.batch * panels * groups * (parts - 1) * (_PART_CYCLES + _PART_SUM * oc * mr)
     if multiply_of(w, machine).is_packed:
         products *= _slower_than_direct(w, machine)
     gathered = w.batch * panels * mr * taps * each
@@ -82,7 +97,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     return {
         "arithmetic": products * cycle,
         "transforms": gathered * cycle,
-        "activations": passed + w.batch * blocks.panel_cycles * cycle,
+        "activations": passed + w.batch * parts * blocks.panel_cycles * cycle,
         "weights": model.weight_cycles + w.batch * blocks.weight_cycles * cycle,
     }
 

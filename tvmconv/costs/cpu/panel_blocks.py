@@ -19,9 +19,30 @@ _WEIGHT_SHARE = 0.96154
 # reads that writing a panel behind L2 amounts to
 _WRITE_COST = 3.0
 # share of L2 that an im2col block may take and stay there, weights that pass by not counted
-_STAYS = 0.7
+STAYS = 0.7
+# times the size of L2 from where on weights of a group are read anew for each tile
+_FAR_BEYOND = 2
 # cycles of beginning with a block's next group: pages and panels that were not used for long
 _VISIT_CYCLES = 200.0
+
+
+def weights_again(machine: Machine, weight_bytes: int, groups: int, tiles: int) -> float:
+    """Cycles of reading weights for each further tile of pixels, where L2 holds no part of them.
+
+    Deep reductions have such: of 1024 channels by 64 taps, two output blocks have 8 MB.
+
+    Parameters
+    ----------
+    machine
+        The processor.
+    weight_bytes, groups
+        All weights, and the groups of output blocks that they are read by.
+    tiles
+        Tiles of pixels that read each group.
+    """
+    if weight_bytes // groups <= _FAR_BEYOND * machine.l2_bytes:
+        return 0.0
+    return _SHOWN * (tiles - 1) * weight_bytes / machine.rates.memory
 
 
 @dataclass(frozen=True)
@@ -52,7 +73,7 @@ class PanelBlocks:
     weight_bytes: int
     block: int
     beside: int = 0
-    share: float = _STAYS
+    share: float = STAYS
 
     @property
     def count(self) -> int:

@@ -8,10 +8,12 @@ from tvmconv.core.unexpected import reported
 from tvmconv.graph.emit.emitter import Emitter
 from tvmconv.graph.emit.layers import emit_conv, emit_dense
 from tvmconv.graph.emit.operators import emit_blocked
+from tvmconv.graph.emit.pixels import emit_pixel_conv, emit_run_time_conv
 from tvmconv.graph.emit.plain import emit_plain
 from tvmconv.graph.emit.plain_layers import emit_plain_conv, emit_plain_dense
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.match import CONV, DENSE
+from tvmconv.graph.rewrite.run_time_weights import RUN_TIME_CONV
 from tvmconv.tvm_api.types import RelaxExpr
 
 
@@ -45,7 +47,14 @@ def emit_graph(
 
 def _emit(emitter: Emitter, node: Node) -> None:
     plain = emitter.lanes == 1
-    if node.op == CONV:
+    pixels = emitter.plan.pixels
+    if node in pixels:
+        emit_pixel_conv(emitter, node, pixels[node])
+    elif node.op == RUN_TIME_CONV:
+        emit_run_time_conv(emitter, node)
+    elif node in pixels.values():
+        pass  # the layer before it has done it
+    elif node.op == CONV:
         emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)
     elif node.op == DENSE:
         emit_plain_dense(emitter, node) if plain else emit_dense(emitter, node)

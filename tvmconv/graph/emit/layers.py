@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tvmconv.algorithms.operands import input_shape, output_shape
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.costs.cpu.products import dense_tile
@@ -31,7 +32,12 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
     blocked = workload.data_layout == "NCHWc"
     data, weight, *rest = node.args
+    # of an image of one column kernels see a row
+    turned = workload.result_shape[-2:] != node.output.dims[-2:]
+    machine = processor(emitter.machine)
     args = [emitter.as_blocked(data) if blocked else emitter.as_plain(data)]
+    if turned:
+        args = [emitter.reshape(args[0], input_shape(workload, machine))]
     constants = Constants(
         weight.data if types.is_integer else as_float32(weight.data),
         rest.pop(0).data if workload.has("bias") else None,
@@ -42,15 +48,18 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     # transformed weights are larger without being padded
     if kernel.expression.sums_products:
         emitter.padding_bytes += max(0, packed.nbytes - itemsize(types.weight) * weight.data.size)
+    written = output_shape(workload, machine)
     if workload.has("add"):
-        args.append(emitter.as_blocked(rest.pop(0)))
+        residual = emitter.as_blocked(rest.pop(0))
+        args.append(emitter.reshape(residual, written) if turned else residual)
     n, channels, height, width = node.output.dims
     shape = (n, emitter.machine.blocks(channels), height, width, emitter.lanes)
     function = layer_function(emitter, kernel, node.layer)
-    call = relax.call_tir(function, args, relax.TensorType(shape, types.output))
+    call = relax.call_tir(function, args, relax.TensorType(written, types.output))
     operator = "depthwise_conv2d" if workload.is_depthwise else "conv2d"
     record = CallRecord(node.layer, operator, str(workload), workload.flops)
-    emitter.set_blocked(node.output, emitter.bind(call, record))
+    made = emitter.bind(call, record)
+    emitter.set_blocked(node.output, emitter.reshape(made, shape) if turned else made)
 
 
 def layer_function(emitter: Emitter, kernel: Kernel, layer: str) -> GlobalVar:

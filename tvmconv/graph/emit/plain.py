@@ -24,10 +24,12 @@ from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
 from tvmconv.operators import apart
 from tvmconv.operators.lrn import lrn
+from tvmconv.operators.matmul import matmul
 from tvmconv.operators.scan import running_sum
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.sort import top_k
@@ -51,6 +53,10 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         standardise_plain(emitter, node)
     elif node.op == PICK:
         emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
+    elif node.op == PRODUCT:
+        axes = node.attrs["axes"]
+        record = CallRecord(node.layer, "matmul")
+        _call(emitter, node, lambda a, b: matmul(a, b, axes), record)
     elif node.op == "lrn":
         _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
     elif is_plane_pool(emitter, node):

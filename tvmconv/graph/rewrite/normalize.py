@@ -32,6 +32,7 @@ from tvmconv.graph.rewrite.patterns import fuse_patterns
 from tvmconv.graph.rewrite.row_gathers import fuse_picks
 from tvmconv.graph.rewrite.statistics import fuse_statistics
 from tvmconv.graph.rewrite.transposed import lower_transposed
+from tvmconv.graph.rewrite.transposed_operands import rewrite_products
 from tvmconv.graph.rewrite.volumes import lower_volumes
 from tvmconv.machines.device import Device
 from tvmconv.machines.multiply import multiply_of_bytes
@@ -84,6 +85,8 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     lower_volumes(graph)
     fold_affine(graph)
     graph.remove_dead()
+    if isinstance(machine, Machine):
+        rewrite_products(graph)
 
 
 def _note_quantised(graph: Graph) -> None:

@@ -73,7 +73,13 @@ def _convolutions(
 
     policy = make_policy(requantise=model.manifest.policy.get("requantise", "float"))
     graph = prepared_model(source, model.machine, policy, shapes, fold_budget)
-    return [node for node in graph.nodes if node.op == CONV]
+    found: list[Node] = []
+    for node in graph.nodes:
+        # layers by vectors of pixels have no decision
+        left = model.decisions[len(found) :]
+        if node.op == CONV and left and node.layer == left[0].layer:
+            found.append(node)
+    return found
 
 
 def _layer_error(node: Node, decision: Decision, model: CompiledModel, seed: int) -> float:

@@ -51,6 +51,9 @@ class Schedule(Protocol):
     def get_producers(self, block: BlockRV) -> list[BlockRV]:
         """Blocks that write what this one reads."""
 
+    def get_consumers(self, block: BlockRV) -> list[BlockRV]:
+        """Blocks that read what this one writes."""
+
     def split(self, loop: LoopRV, factors: Sequence[int | None]) -> list[LoopRV]:
         """Cut a loop, outermost first; None stands for what is left."""
 
@@ -77,6 +80,9 @@ class Schedule(Protocol):
 
     def compute_at(self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False) -> None:
         """Move a producer under a loop of its consumer."""
+
+    def decompose_padding(self, block: BlockRV, loop: LoopRV) -> BlockRV:
+        """Split a padded copy into a block of zeros, which is returned, and one of the copy."""
 
     def reverse_compute_at(
         self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False

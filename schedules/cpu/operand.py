@@ -1,0 +1,119 @@
+"""Products of matrices as TVM writes them: their operands, and the columns in panels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvmconv.schedules.common.nest import Block, blocks, inline_injective
+from tvmconv.tir.general.axes import loads
+from tvmconv.tir.general.rewrite import variables
+from tvmconv.tvm_api.types import BlockRV, Expr, IndexMap, PrimFunc, Schedule
+
+# multiply-adds below which copying into panels costs more than it saves
+_SMALLEST = 4096
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The operand that holds the columns, and its axes of columns and of inner steps."""
+
+    index: int
+    axes: int
+    column_axis: int
+    inner_axis: int
+    index_dtype: str
+
+    def panels(self, width: int) -> IndexMap:
+        """Index map to ``(.., n / width, k, n % width)``."""
+
+        def position(*index: Expr) -> tuple[Expr, ...]:
+            n, k = index[self.column_axis], index[self.inner_axis]
+            matrix = (self.column_axis, self.inner_axis)
+            outer = (item for axis, item in enumerate(index) if axis not in matrix)
+            return (*outer, n // width, k, n % width)
+
+        return _index_map(position, self.axes, self.index_dtype)
+
+
+def _index_map(position: Callable[..., tuple[Expr, ...]], axes: int, dtype: str) -> IndexMap:
+    """A map of a buffer's indices."""
+    from tvmconv.tvm_api import tirx
+
+    return tirx.IndexMap.from_func(position, ndim=axes, index_dtype=dtype)
+
+
+def plain_product(func: PrimFunc) -> tuple[Schedule, Block, Operand] | None:
+    """The product of a function, and which operand holds its columns; None if it is no such."""
+    from tvmconv.tvm_api.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    inline_injective(schedule)
+    found = blocks(schedule)
+    products = [block for block in found if block.is_reduction]
+    if len(products) != 1 or not all(all(block.extents) for block in found):
+        return None
+    operand = _columns_operand(schedule, products[0])
+    if operand is None or products[0].work < _SMALLEST:
+        return None
+    return schedule, products[0], operand
+
+
+def pack_columns(
+    schedule: Schedule, product: Block, operand: Operand, tile: Sequence[int], lanes: int
+) -> tuple[BlockRV, BlockRV]:
+    """Copy columns into panels, and let the result be vectors.
+
+    Parameters
+    ----------
+    schedule, product, operand
+        As :func:`plain_product` found them.
+    tile
+        Rows, columns (of a panel) and inner steps to whole numbers of which matrices are padded.
+    lanes
+        Values of a vector.
+
+    Returns
+    -------
+    packed, store
+        The blocks that write the panels, ``(.., n / columns, k, columns)``, and the result.
+    """
+    batch = len(product.loops) - 3
+    schedule.pad_einsum(product.rv, [1] * batch + list(tile))
+    packed = schedule.cache_read(product.rv, operand.index, "global")
+    panels = operand.panels(tile[1])
+    schedule.transform_layout(product.rv, ("read", operand.index), panels)
+    schedule.transform_block_layout(packed, panels)
+    store = schedule.cache_write(product.rv, 0, "global")
+    vectors = _index_map(
+        lambda *index: (*index[:-1], index[-1] // lanes, index[-1] % lanes),
+        batch + 2,
+        operand.index_dtype,
+    )
+    schedule.transform_layout(product.rv, ("write", 0), vectors)
+    schedule.transform_block_layout(store, vectors)
+    return packed, store
+
+
+def _columns_operand(schedule: Schedule, block: Block) -> Operand | None:
+    """B of a plain matrix product; None for any other reduction."""
+    if len(block.kinds) < 3 or block.kinds != "S" * (len(block.kinds) - 1) + "R":
+        return None
+    statement = schedule.get(block.rv)
+    *_, m, n, k = (axis.var for axis in statement.iter_vars)
+    if len(statement.reads) != 2 or len(loads(statement.body)) != 3:
+        return None
+    indices = [[part.min for part in region.region] for region in statement.reads]
+    uses = [set().union(*(variables(part) for part in parts)) for parts in indices]
+    if not all(k in used for used in uses):
+        return None
+    columns = [i for i, used in enumerate(uses) if n in used and m not in used]
+    if len(columns) != 1 or n in uses[1 - columns[0]]:
+        return None
+    index = columns[0]
+    axes = indices[index]
+    column = [i for i, part in enumerate(axes) if part.same_as(n)]
+    inner = [i for i, part in enumerate(axes) if part.same_as(k)]
+    if not column or not inner:
+        return None
+    return Operand(index, len(axes), column[0], inner[0], str(n.ty.dtype))

@@ -1,0 +1,126 @@
+"""Layers that channel blocks would fill with zeros have vectors of pixels."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import tvmconv
+from tests.graph.network import Net, check, convs, planned
+from tvmconv.model import CompiledModel
+
+_MODES = ("", "Relu", "HardSwish", "residual")
+
+
+def pixel_calls(model: CompiledModel) -> int:
+    return sum(call.operator == "pixel_conv2d" for call in model.calls)
+
+
+def finished(net: Net, x: str, shape: tuple[int, ...], mode: str) -> str:
+    if mode == "residual":
+        return net.op("Relu", net.op("Add", x, net.input(f"r{len(net.nodes)}", *shape)))
+    return net.op(mode, x) if mode else x
+
+
+# each network has a layer of one kind, so that one build checks several
+@pytest.mark.parametrize("seed", range(3))
+def test_grouped_layers_with_odd_windows_are_right(seed: int):
+    rng = random.Random(seed)
+    net, outputs = Net(2, 12, 13, 39, seed=seed), []
+    for mode in _MODES:
+        groups, kernel = rng.choice([2, 3, 4, 6, 12]), rng.choice([1, 2, 3, 5])
+        stride, dilation = rng.choice([1, 1, 2, 3]), rng.choice([1, 1, 2])
+        pads = [rng.randint(0, kernel) for _ in range(4)]
+        out_channels = groups * rng.choice([1, 2, 3, 5])
+        span = (kernel - 1) * dilation + 1
+        sizes = [(n + pads[i] + pads[i + 2] - span) // stride + 1 for i, n in enumerate((13, 39))]
+        x = net.conv(
+            "x",
+            12,
+            out_channels,
+            kernel,
+            bias=rng.random() < 0.5,
+            group=groups,
+            strides=[stride] * 2,
+            dilations=[dilation] * 2,
+            pads=pads,
+        )
+        outputs.append(finished(net, x, (2, out_channels, *sizes), mode))
+    assert pixel_calls(check(net.model(*outputs), threads=2)) >= 3
+
+
+def test_multipliers_and_lone_channels_are_right():
+    net = Net(1, 16, 10, 21)
+    parts = [net.conv("x", 16, 16 * count, group=16) for count in (2, 8)]
+    parts += [net.conv("x", 16, 1, 5), net.conv("x", 16, 29 * 2, 1, group=2)]
+    compiled = check(net.model(*parts))
+    assert pixel_calls(compiled) == 4
+    assert "4 convolutions" in str(compiled.explain())
+
+
+def test_layers_that_fill_blocks_keep_them():
+    net = Net(1, 32, 8, 8)
+    x = net.op("Relu", net.conv("x", 32, 64))
+    model = net.model(net.conv(x, 64, 64, group=2))
+    _, plan = planned(model)
+    assert not plan.pixels and len(plan.decisions) == 2
+
+
+def test_a_named_algorithm_and_a_memory_budget_keep_blocks():
+    net = Net(1, 16, 10, 12)
+    model = net.model(net.conv("x", 16, 32, group=16))
+    assert pixel_calls(tvmconv.build(model, threads=1)) == 1
+    named = {"overrides": {"*": {"algorithm": "direct"}}}
+    for options in ({"algorithms": ["direct"]}, named, {"memory_budget": 0}):
+        built = tvmconv.build(model, threads=1, **options)
+        assert [d.chosen.algorithm for d in built.decisions] == ["direct"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "outputs", "kernel", "groups"),
+    [
+        ((2, 12, 9, 37), 5, (2, 2), 1),
+        ((1, 24, 5, 16), 24, (3, 1), 24),
+        ((1, 8, 6, 19), 4, (1, 4), 2),
+        ((1, 10, 4, 20), 3, (5, 5), 1),
+    ],
+)
+def test_transposed_convolutions_write_squares_of_pixels(
+    shape: tuple[int, ...], outputs: int, kernel: tuple[int, int], groups: int
+):
+    net = Net(*shape)
+    weight = net.random(shape[1], outputs // groups, *kernel)
+    x = net.op(
+        "ConvTranspose", "x", weight, net.random(outputs), strides=list(kernel), group=groups
+    )
+    x = net.op("Mul", x, net.random(1, outputs, 1, 1))
+    compiled = check(net.model(net.op("Relu", x)), threads=2)
+    assert [call.operator for call in compiled.calls] == ["pixel_conv2d"]
+
+
+def test_images_of_one_column_are_rows():
+    net = Net(2, 24, 40, 1)
+    x = net.op("Relu", net.op("Conv", "x", net.random(48, 24, 7, 1), pads=[3, 0, 3, 0]))
+    x = net.op("MaxPool", x, kernel_shape=[2, 1], strides=[2, 1])
+    y = net.op("Conv", x, net.random(48, 48, 5, 1), net.random(48), pads=[2, 0, 2, 0])
+    model = net.model(net.op("Add", y, x))
+    assert [n.attrs["workload"].in_height for n in convs(planned(model)[0])] == [1, 1]
+    check(model)
+
+
+def test_rows_of_every_length_are_stored_whole():
+    for width in (16, 17, 100, 333):
+        net = Net(1, 1, 1, width)
+        weight = net.const(np.arange(1, 4, dtype=np.float32).reshape(1, 1, 1, 3))
+        assert pixel_calls(check(net.model(net.op("Conv", "x", weight, pads=[0, 1, 0, 1])))) == 1
+
+
+def test_weights_computed_at_run_time_are_right():
+    net = Net(2, 6, 9, 20)
+    weight = net.op("Relu", net.input("w", 14, 3, 3, 2))
+    attributes = {"group": 2, "strides": [1, 2], "pads": [1, 0, 2, 1], "dilations": [1, 2]}
+    x = net.op("Relu", net.op("Conv", "x", weight, net.random(14), **attributes))
+    compiled = check(net.model(net.op("Conv", x, net.input("v", 7, 14, 1, 1))), threads=2)
+    assert pixel_calls(compiled) == 2 and not compiled.unscheduled

@@ -1,0 +1,114 @@
+"""Register tiles and cycles of convolutions by vectors of pixels."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import inf
+
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.microkernel import Microkernel
+from tvmconv.machines.record import Machine
+from tvmconv.operators.pixel_conv import PixelTile, flattened, is_padded
+
+# Loads of a vector that begins inside a line: most taps of a kernel's row read such.
+_MISALIGNED = 2.0
+# vectors that a copy of strided pixels takes for each that it writes
+_STRIDED_COPY = 8.0
+# cycles of an output that is stored beside others of its pixel
+_INTERLEAVED = 0.5
+# accumulators of a tile that hide the latency of multiply-adds are enough: wider ones gain nothing
+_MOST_VECTORS = 16
+
+
+@lru_cache(maxsize=1024)
+def pixel_tile(
+    workload: Conv2dWorkload,
+    machine: Machine,
+    phases: tuple[int, int] = (1, 1),
+    *,
+    divides: bool = False,
+) -> PixelTile | None:
+    """The tile that takes the fewest cycles within the registers; None where none fits.
+
+    Parameters
+    ----------
+    workload
+        The layer, flattened.
+    machine
+        The processor.
+    phases
+        Rows and columns of the squares of pixels that outputs are interleaved to. A tile holds
+        whole rows of some squares.
+    divides
+        Whether tiles have to divide the outputs of a group.
+    """
+    each = workload.out_channels // workload.groups
+    vectors = -(-workload.out_width // machine.lanes)
+    registers = machine.vector_registers
+    padded = is_padded(workload, machine.lanes)
+    tiles = [
+        PixelTile(outputs, count, machine.lanes)
+        for outputs in range(1, min(each, registers) + 1)
+        for count in range(1, min(vectors, _MOST_VECTORS) + 1)
+        if outputs * count + count + 1 <= registers
+        and (padded or vectors % count == 0)
+        and _holds_rows(outputs, each, phases)
+        and not (divides and each % outputs)
+    ]
+    return min(
+        tiles, key=lambda tile: (_sums(workload, machine, tile), -tile.vectors), default=None
+    )
+
+
+def _holds_rows(outputs: int, each: int, phases: tuple[int, int]) -> bool:
+    """Whether so many outputs are whole rows of a square, or whole squares."""
+    rows, steps = phases
+    if phases == (1, 1):
+        return True
+    whole = outputs % (rows * steps) == 0 or (rows * steps) % outputs == 0
+    return whole and outputs % steps == 0 and each % outputs == 0
+
+
+def pixel_cycles(
+    workload: Conv2dWorkload, machine: Machine, phases: tuple[int, int] = (1, 1)
+) -> float:
+    """Cycles of one call on the machine's cores: sums, the padded copy and the stores.
+
+    Infinite where no tile fits.
+    """
+    w = flattened(workload) if phases == (1, 1) else workload
+    tile = pixel_tile(w, machine, phases)
+    if tile is None:
+        return inf
+    results = w.batch * w.out_channels * w.out_height * w.out_width
+    stored = itemsize(w.types.output) * results / machine.rates.behind_l2
+    if phases != (1, 1):
+        stored += _INTERLEAVED * results
+    copied = 0.0
+    if is_padded(w, machine.lanes):
+        vectors = w.batch * w.in_channels * w.in_height * -(-w.in_width // machine.lanes)
+        copied = 2 * vectors * (_STRIDED_COPY if w.stride_w > 1 else 1.0)
+    cores = min(machine.cores, w.batch * w.groups)
+    return (_sums(w, machine, tile) + copied + stored) / cores
+
+
+def _sums(w: Conv2dWorkload, machine: Machine, tile: PixelTile) -> float:
+    vectors, taps = -(-w.out_width // machine.lanes), w.kernel_h * w.kernel_w
+    steps = w.in_channels // w.groups * taps
+    kernel = Microkernel(machine, tile.outputs, tile.vectors)
+    # kernels of several columns read vectors that begin anywhere
+    extra = (_MISALIGNED - 1) * tile.vectors * (w.kernel_w > 1)
+    loads = machine.load_cycles(tile.vectors + extra, tile.outputs)
+    waiting = max(0.0, loads - kernel.step_cycles())
+    tiles = w.batch * w.groups * -(-(w.out_channels // w.groups) // tile.outputs)
+    count = tiles * w.out_height * -(-vectors // tile.vectors)
+    return count * (kernel.cycles(steps) + steps * waiting) + tiles * _read(w, machine)
+
+
+def _read(w: Conv2dWorkload, machine: Machine) -> float:
+    """Cycles of reading the image of one group, as each tile of outputs does, behind L1."""
+    size = itemsize(w.types.data) * w.in_channels // w.groups * w.in_height * w.in_width
+    if size <= machine.l1d_bytes // 2:
+        return 0.0
+    return size / (machine.rates.l2 if size <= machine.l2_bytes else machine.rates.behind_l2)

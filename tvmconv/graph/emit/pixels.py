@@ -1,0 +1,70 @@
+"""Convolutions by vectors of pixels with their packed constants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvmconv.costs.cpu.pixel_conv import pixel_tile
+from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
+from tvmconv.graph.ir import Node
+from tvmconv.graph.pixels import phase_order
+from tvmconv.graph.rewrite.fold import as_float32
+from tvmconv.machines.record import processor
+from tvmconv.operators.pixel_conv import flattened, pack_pixel_weight, pixel_conv
+from tvmconv.tvm_api.types import Tensor
+
+# what reports call these calls
+PIXEL_CONV = "pixel_conv2d"
+
+
+def emit_pixel_conv(emitter: Emitter, node: Node, interleave: Node | None) -> None:
+    """A convolution from a plain tensor to a plain tensor, and the depth-to-space behind it."""
+    given = node.attrs["workload"]
+    data, weight, *rest = node.args
+    kernel, phases, result = as_float32(weight.data), (1, 1), node.output
+    bias = as_float32(rest.pop(0).data).reshape(-1) if given.has("bias") else None
+    if interleave is not None:
+        order, result = phase_order(interleave), interleave.output
+        phases, kernel = interleave.attrs["block"], kernel[order]
+        bias = None if bias is None else bias[order]
+        given = replace(given, out_channels=len(order))
+    # squares of pixels need the image's rows
+    w = flattened(given) if interleave is None else given
+    machine = processor(emitter.machine)
+    tile = pixel_tile(w, machine, phases)
+    assert tile is not None, f"{given} has no tile"
+    groups, each = w.groups, w.out_channels // w.groups
+    image = emitter.as_plain(data)
+    if w.data_shape != data.dims:
+        image = emitter.reshape(image, w.data_shape)
+    args = [image, constant_of(pack_pixel_weight(kernel, w, tile), "float32")]
+    if bias is not None:
+        args.append(constant_of(bias.reshape(groups, each), "float32"))
+    if w.has("add"):
+        shape = (w.batch, groups, each, w.out_height, w.out_width)
+        args.append(emitter.reshape(emitter.as_plain(rest.pop(0)), shape))
+
+    def expression(*tensors: Tensor) -> Tensor:
+        return pixel_conv(*tensors, workload=w, tile=tile, phases=phases)
+
+    record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops)
+    made = emitter.call(expression, args, record, opaque=True)
+    emitter.plain[result] = emitter.reshape(made, result.dims)
+
+
+def emit_run_time_conv(emitter: Emitter, node: Node) -> None:
+    """A convolution whose weight is a tensor, read as it is."""
+    given, (data, weight) = node.attrs["workload"], node.args
+    w = flattened(given)
+    tile = pixel_tile(w, processor(emitter.machine), divides=True)
+    assert tile is not None, f"{given} has no tile"
+    image = emitter.as_plain(data)
+    if w.data_shape != data.dims:
+        image = emitter.reshape(image, w.data_shape)
+
+    def expression(*tensors: Tensor) -> Tensor:
+        return pixel_conv(*tensors, workload=w, tile=tile)
+
+    record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops)
+    made = emitter.call(expression, [image, emitter.as_plain(weight)], record, opaque=True)
+    emitter.plain[node.output] = emitter.reshape(made, node.output.dims)

@@ -1,0 +1,163 @@
+"""Which convolutions have vectors of pixels, not of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from tvmconv.core.datatypes import FLOAT32, itemsize
+from tvmconv.core.decision import Decision
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.pixel_conv import pixel_cycles
+from tvmconv.graph.blockable import can_block, is_exact
+from tvmconv.graph.ir import Array, Graph, Node, Value
+from tvmconv.graph.match import CONV, DENSE
+from tvmconv.kernels import registry
+from tvmconv.machines.record import Machine
+from tvmconv.selection.policy import Policy, check_algorithms
+
+# products of a layer by those of its kernel on channel blocks, from where on blocks are a waste
+_MOSTLY_ZEROS = 2.0
+# share of the rate behind L2 at which a layout change is assumed to run when weighed against a
+# kernel: it writes as much as it reads, and no arithmetic hides it
+REORDER_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Around:
+    """What is around a layer in the graph.
+
+    Parameters
+    ----------
+    is_blocked
+        Whether its input exists in channel blocks.
+    wants_blocks, wants_plain
+        In which layouts its result is read.
+    """
+
+    is_blocked: bool
+    wants_blocks: bool
+    wants_plain: bool
+
+    @classmethod
+    def of(
+        cls, result: Value, users: Mapping[Value, list[Node]], graph: Graph, *, is_blocked: bool
+    ) -> Around:
+        """See the class; ``users`` are all nodes that read each value."""
+        readers = users.get(result, [])
+        on_blocks = [_reads_blocks(reader, users) for reader in readers]
+        wants_plain = result in graph.outputs or not all(on_blocks)
+        return cls(is_blocked, any(on_blocks), wants_plain)
+
+
+def _reads_blocks(reader: Node, users: Mapping[Value, list[Node]]) -> bool:
+    """Whether a node reads blocks, or a fully connected layer behind its reshape does."""
+    if reader.op == "reshape":
+        return any(user.op == DENSE for user in users.get(reader.output, ()))
+    return reader.op == CONV or can_block(reader)
+
+
+def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
+    """The depth-to-space that alone reads a layer and makes squares of its outputs, if any."""
+    reader = readers[0] if len(readers) == 1 else None
+    if reader is None or reader.op != "depth_to_space" or not is_exact(reader):
+        return None
+    w = node.attrs["workload"]
+    groups = reader.output.dims[1] // reader.attrs["inner"]
+    return reader if w.groups in (1, groups) and not w.has("add") else None
+
+
+def phase_order(node: Node) -> Array:
+    """The old channel of each output of a layer, pixels of a square beside each other.
+
+    Parameters
+    ----------
+    node
+        The depth-to-space behind it.
+    """
+    (rows, steps), inner, stride = (node.attrs[k] for k in ("block", "inner", "stride"))
+    k = np.arange(node.output.dims[1])[:, None]
+    phase = np.arange(rows * steps)[None, :]
+    order: Array = (k // inner * (rows * steps) + phase) * stride + k % inner
+    return order.reshape(-1)
+
+
+def takes_pixels(
+    decision: Decision,
+    machine: Machine,
+    policy: Policy | None,
+    around: Around,
+    interleave: Node | None,
+) -> bool:
+    """Whether a layer is faster by vectors of pixels, layout changes included.
+
+    Only layers whose channel blocks would be mostly zeros are: groups that blocks do not divide,
+    several outputs of each input channel, few channels. And, where nothing around them has
+    blocks, those of few input channels, and transposed convolutions. A layer whose algorithm or
+    memory the user restricts is left alone.
+
+    Parameters
+    ----------
+    decision
+        The algorithm on channel blocks.
+    machine, policy
+        Where the layer runs, and what may be chosen.
+    around
+        The layouts beside it.
+    interleave
+        The depth-to-space that takes its outputs, if any.
+    """
+    w, chosen = decision.workload, decision.chosen
+    if not _is_possible(w, machine) or not _is_free(decision.layer, policy):
+        return False
+    algorithm = registry.algorithm(chosen.algorithm, machine.kind)
+    # of more channels than a block has, one group leaves no block mostly empty
+    few_channels = min(w.in_channels, w.out_channels) < machine.channel_block
+    zeros = w.groups > 1 or few_channels
+    zeros &= algorithm.multiplies(w, machine, chosen.config) >= _MOSTLY_ZEROS * w.macs
+    alone = not around.is_blocked and not around.wants_blocks
+    few = interleave is not None or w.in_channels < machine.channel_block
+    if not zeros and not (alone and few):
+        return False
+    taken, phases = w, (1, 1)
+    shape: tuple[int, ...] = w.result_shape
+    blocks = chosen.cycles
+    if interleave is not None:
+        phases, shape = interleave.attrs["block"], interleave.output.dims
+        taken = replace(w, out_channels=shape[1] * prod(phases))
+        blocks += _moved(shape, machine)
+    if w.data_layout == "NCHWc" and not around.is_blocked:
+        blocks += _moved(w.data_shape, machine)
+    pixels = pixel_cycles(taken, machine, phases)
+    if around.is_blocked:
+        pixels += _moved(w.data_shape, machine)
+    blocks += _moved(shape, machine) if around.wants_plain else 0.0
+    pixels += _moved(shape, machine) if around.wants_blocks else 0.0
+    return pixels < blocks
+
+
+def _is_possible(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Float32 images of a vector's pixels at least, on vectors whose length is known."""
+    w = workload
+    wide = w.out_height * w.out_width >= machine.lanes
+    return wide and w.types == FLOAT32 and not w.is_volume and not machine.vector.scalable
+
+
+def _is_free(layer: str, policy: Policy | None) -> bool:
+    """Whether the user leaves the choice of a layer's algorithm open."""
+    if policy is None:
+        return True
+    named = any(override.matches(layer) for override in policy.overrides)
+    everything = set(policy.algorithms) >= set(check_algorithms(None))
+    return everything and not named and policy.choose is None and policy.memory_budget is None
+
+
+def _moved(shape: tuple[int, ...], machine: Machine) -> float:
+    """Cycles of a layout change: the plain tensor, and the same padded to whole blocks."""
+    channels = shape[1]
+    size = itemsize("float32") * prod(shape)
+    moved = size * (1 + machine.blocks(channels) * machine.channel_block / channels)
+    return moved / (REORDER_SHARE * machine.rates.behind_l2)

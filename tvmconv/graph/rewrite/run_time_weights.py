@@ -1,0 +1,36 @@
+"""Convolutions whose weights are computed at run time: by vectors of pixels, nothing is packed."""
+
+from __future__ import annotations
+
+from tvmconv.graph.ir import Graph, Node
+from tvmconv.graph.match import workload_of
+from tvmconv.machines.record import Machine
+
+# ``nn.conv2d`` with the attribute ``workload``, of a data tensor and an OIHW weight
+RUN_TIME_CONV = "tvmconv.run_time_conv2d"
+
+
+def take_run_time_weights(graph: Graph, machine: Machine) -> None:
+    """Mark the convolutions of float32 images that no algorithm takes for their weights.
+
+    Parameters
+    ----------
+    graph
+        After :func:`~tvmconv.graph.match.fuse_layers`; changed in place.
+    machine
+        The processor; scalable vectors have no such kernels.
+    """
+    if machine.vector.scalable:
+        return
+    for node in graph.nodes:
+        if _is_run_time(node):
+            node.attrs = {"workload": workload_of(node, ())}
+            node.op, node.call = RUN_TIME_CONV, None
+
+
+def _is_run_time(node: Node) -> bool:
+    if node.op != "nn.conv2d" or len(node.args) > 2 or node.attrs.get("depth"):
+        return False
+    maps = all(value.is_float_map for value in (*node.args, node.output))
+    layouts = (node.attrs["data_layout"], node.attrs["kernel_layout"])
+    return maps and not node.args[1].is_const and layouts == ("NCHW", "OIHW")
