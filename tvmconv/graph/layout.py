@@ -21,7 +21,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
-from tvmconv.graph.pixels import REORDER_SHARE, Around, interleaving, takes_pixels
+from tvmconv.graph.pixels import REORDER_SHARE, Around, PixelLayer, by_pixels, interleaving
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
@@ -44,9 +44,13 @@ class Plan:
     """
 
     blocked: set[Node] = field(default_factory=set)
-    pixels: dict[Node, Node | None] = field(default_factory=dict)
+    pixels: dict[Node, PixelLayer] = field(default_factory=dict)
     leaving: set[Node] = field(default_factory=set)
     decisions: dict[Node, Decision] = field(default_factory=dict)
+
+    def is_interleaved(self, node: Node) -> bool:
+        """Whether the kernel of a layer by vectors of pixels computes this depth-to-space, too."""
+        return any(layer.interleave is node for layer in self.pixels.values())
 
 
 def plan_layouts(
@@ -79,7 +83,7 @@ def plan_layouts(
     users = graph.users()
     decided, total = 0, len(decided_nodes(graph, machine))
     for node in graph.nodes:
-        if node in plan.pixels.values():
+        if plan.is_interleaved(node):
             continue
         if node.op == CONV:
             source = node.args[0]
@@ -93,8 +97,8 @@ def plan_layouts(
                 join = interleaving(node, readers)
                 result = node.output if join is None else join.output
                 around = Around.of(result, users, graph, is_blocked=source in in_blocks)
-                if takes_pixels(decision, machine, policy, around, join):
-                    plan.pixels[node] = join
+                if layer := by_pixels(decision, machine, policy, around, join):
+                    plan.pixels[node] = layer
                     continue
             plan.decisions[node] = _explained(decision, node, policy)
             if decision.workload.data_layout == "NCHWc":

@@ -18,12 +18,29 @@ from tvmconv.graph.match import CONV, DENSE
 from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms
+from tvmconv.selection.reasons import millions
 
 # products of a layer by those of its kernel on channel blocks, from where on blocks are a waste
 _MOSTLY_ZEROS = 2.0
 # share of the rate behind L2 at which a layout change is assumed to run when weighed against a
 # kernel: it writes as much as it reads, and no arithmetic hides it
 REORDER_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class PixelLayer:
+    """A convolution that runs by vectors of pixels, and why.
+
+    Parameters
+    ----------
+    interleave
+        The depth-to-space that its kernel computes, too, if any.
+    reason
+        For reports.
+    """
+
+    interleave: Node | None
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -85,14 +102,14 @@ def phase_order(node: Node) -> Array:
     return order.reshape(-1)
 
 
-def takes_pixels(
+def by_pixels(
     decision: Decision,
     machine: Machine,
     policy: Policy | None,
     around: Around,
     interleave: Node | None,
-) -> bool:
-    """Whether a layer is faster by vectors of pixels, layout changes included.
+) -> PixelLayer | None:
+    """A layer that is faster by vectors of pixels, layout changes included; None for others.
 
     Only layers whose channel blocks would be mostly zeros are: groups that blocks do not divide,
     several outputs of each input channel, few channels. And, where nothing around them has
@@ -112,7 +129,7 @@ def takes_pixels(
     """
     w, chosen = decision.workload, decision.chosen
     if not _is_possible(w, machine) or not _is_free(decision.layer, policy):
-        return False
+        return None
     algorithm = registry.algorithm(chosen.algorithm, machine.kind)
     # of more channels than a block has, one group leaves no block mostly empty
     few_channels = min(w.in_channels, w.out_channels) < machine.channel_block
@@ -121,7 +138,7 @@ def takes_pixels(
     alone = not around.is_blocked and not around.wants_blocks
     few = interleave is not None or w.in_channels < machine.channel_block
     if not zeros and not (alone and few):
-        return False
+        return None
     taken, phases = w, (1, 1)
     shape: tuple[int, ...] = w.result_shape
     blocks = chosen.cycles
@@ -136,7 +153,14 @@ def takes_pixels(
         pixels += _moved(w.data_shape, machine)
     blocks += _moved(shape, machine) if around.wants_plain else 0.0
     pixels += _moved(shape, machine) if around.wants_blocks else 0.0
-    return pixels < blocks
+    if pixels >= blocks:
+        return None
+    cause = "channel blocks would be mostly zeros" if zeros else "its neighbors are plain tensors"
+    reason = (
+        f"vectors of positions, not of channels: {cause}; predicted {millions(pixels)}, "
+        f"{chosen.algorithm} {millions(blocks)}, layout changes included"
+    )
+    return PixelLayer(interleave, reason)
 
 
 def _is_possible(workload: Conv2dWorkload, machine: Machine) -> bool:

@@ -58,6 +58,7 @@ _UNSCHEDULED = (
     Column("operator", "operator"),
     Column("reason", "why"),
 )
+_PIXELS = (Column("layer", "layer"), Column("workload", "problem"), Column("reason", "why"))
 _VECTORS = (
     Column("layer", "layer"),
     Column("operator", "operator"),
@@ -102,6 +103,7 @@ def explain_report(
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
+    facts["convolutions"] += _pixel_layers(model)
     if isinstance(model.machine, CudaMachine):
         facts |= launch_facts(model.calls, model.machine)
     precise = any(d.chosen.precision for d in decisions)
@@ -130,7 +132,7 @@ def explain_report(
             ),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
-            *([_noted_table(model)] if any(call.note for call in model.calls) else []),
+            *_noted_tables(model),
             *((knobs_table(decisions, model.machine),) if knobs else ()),
         ),
         notes=(
@@ -203,9 +205,14 @@ def _convolution_facts(
     return facts
 
 
+def _pixel_layers(model: ModelFacts) -> int:
+    """Convolutions by vectors of positions, which have no decision."""
+    return sum(call.operator == PIXEL_CONV for call in model.calls)
+
+
 def _title(model: ModelFacts) -> str:
     left = len(model.unscheduled)
-    pixels = sum(call.operator == PIXEL_CONV for call in model.calls)
+    pixels = _pixel_layers(model)
     warning = f"; WARNING: {left} of them run as plain loops, see below" if left else ""
     return f"{model.name}: {len(model.decisions) + pixels + left} convolutions{warning}"
 
@@ -215,14 +222,21 @@ def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:
     return Table("unscheduled", title, _UNSCHEDULED, [item.to_json() for item in left])
 
 
-def _noted_table(model: ModelFacts) -> Table:
-    """Quantised layers without alternatives, and why they are computed in float32."""
-    rows = [
-        {"layer": call.layer, "operator": call.operator, "reason": call.note}
-        for call in model.calls
-        if call.note
-    ]
-    return Table("in_float", "In float32 although quantised", _UNSCHEDULED, rows)
+def _noted_tables(model: ModelFacts) -> list[Table]:
+    """Layers without candidates, and why: by vectors of positions, or quantized but in FP32."""
+    tables = []
+    for name, title, by_pixels in (
+        ("positions", "Convolutions of plain tensors, by vectors of positions", True),
+        ("in_float", "In float32 although quantised", False),
+    ):
+        rows = [
+            {"layer": c.layer, "operator": c.operator, "workload": c.workload, "reason": c.note}
+            for c in model.calls
+            if c.note and (c.operator == PIXEL_CONV) == by_pixels
+        ]
+        if rows:
+            tables.append(Table(name, title, _PIXELS if by_pixels else _UNSCHEDULED, rows))
+    return tables
 
 
 def _vectors_table(model: ModelFacts) -> Table:

@@ -52,7 +52,7 @@ def _emit(emitter: Emitter, node: Node) -> None:
         emit_pixel_conv(emitter, node, pixels[node])
     elif node.op == RUN_TIME_CONV:
         emit_run_time_conv(emitter, node)
-    elif node in pixels.values():
+    elif emitter.plan.is_interleaved(node):
         pass  # the layer before it has done it
     elif node.op == CONV:
         emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)

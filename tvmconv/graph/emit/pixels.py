@@ -7,7 +7,7 @@ from dataclasses import replace
 from tvmconv.costs.cpu.pixel_conv import pixel_tile
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node
-from tvmconv.graph.pixels import phase_order
+from tvmconv.graph.pixels import PixelLayer, phase_order
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.machines.record import processor
 from tvmconv.operators.pixel_conv import flattened, pack_pixel_weight, pixel_conv
@@ -17,9 +17,9 @@ from tvmconv.tvm_api.types import Tensor
 PIXEL_CONV = "pixel_conv2d"
 
 
-def emit_pixel_conv(emitter: Emitter, node: Node, interleave: Node | None) -> None:
+def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
     """A convolution from a plain tensor to a plain tensor, and the depth-to-space behind it."""
-    given = node.attrs["workload"]
+    given, interleave = node.attrs["workload"], layer.interleave
     data, weight, *rest = node.args
     kernel, phases, result = as_float32(weight.data), (1, 1), node.output
     bias = as_float32(rest.pop(0).data).reshape(-1) if given.has("bias") else None
@@ -47,7 +47,7 @@ def emit_pixel_conv(emitter: Emitter, node: Node, interleave: Node | None) -> No
     def expression(*tensors: Tensor) -> Tensor:
         return pixel_conv(*tensors, workload=w, tile=tile, phases=phases)
 
-    record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops)
+    record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops, layer.reason)
     made = emitter.call(expression, args, record, opaque=True)
     emitter.plain[result] = emitter.reshape(made, result.dims)
 
@@ -65,6 +65,7 @@ def emit_run_time_conv(emitter: Emitter, node: Node) -> None:
     def expression(*tensors: Tensor) -> Tensor:
         return pixel_conv(*tensors, workload=w, tile=tile)
 
-    record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops)
+    reason = "vectors of positions: the weights are computed at run time"
+    record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops, reason)
     made = emitter.call(expression, [image, emitter.as_plain(weight)], record, opaque=True)
     emitter.plain[node.output] = emitter.reshape(made, node.output.dims)
