@@ -102,3 +102,19 @@ def test_a_misspelt_feature_is_not_hidden_silently(monkeypatch):
 def _redirect(monkeypatch: pytest.MonkeyPatch, path: str, replacement: Path) -> None:
     """Make the module see another file in place of one of the operating system's."""
     monkeypatch.setattr(host_module, "Path", lambda p: replacement if str(p) == path else Path(p))
+
+
+@pytest.mark.parametrize(
+    ("ways", "expected"), [("12", (12, 4096)), ("0", (8, 4096)), ("?", (8, 4096))]
+)
+def test_ways_of_the_first_cache_are_those_of_the_system(tmp_path, monkeypatch, ways, expected):
+    entry = tmp_path / "index0"
+    entry.mkdir()
+    facts = {"level": "1", "type": "Data", "size": "48K", "ways_of_associativity": ways}
+    for name, text in facts.items():
+        (entry / name).write_text(f"{text}\n")
+    (entry / "shared_cpu_list").write_text("0\n")
+    monkeypatch.setattr(host_module, "_CACHES", str(tmp_path))
+    monkeypatch.setattr(host_module, "host_features", lambda: set(MACHINES["x86-64-v3"].features))
+    machine = native_machine("haswell")
+    assert (machine.l1d_ways, machine.l1d_way_bytes) == expected

@@ -16,6 +16,7 @@ from tvmconv.machines.tile_unit import TILE_FEATURES
 from tvmconv.machines.x86 import as_processor, with_tiles
 
 HIDE_VARIABLE = "TVMCONV_HIDE_FEATURES"
+_CACHES = "/sys/devices/system/cpu/cpu0/cache"
 
 
 def host_features() -> frozenset[str]:
@@ -125,10 +126,14 @@ def native_machine(mcpu: str | None = None) -> Machine:
     record = as_processor(record.with_cores(host_cores()), mcpu or record.mcpu)
     if have >= set(TILE_FEATURES):
         record = with_tiles(record)
+    l1d_bytes = caches.get(1, record.l1d_bytes)
+    ways = _l1d_ways()
     return replace(
         record,
         name="native",
-        l1d_bytes=caches.get(1, record.l1d_bytes),
+        l1d_bytes=l1d_bytes,
+        l1d_way_bytes=l1d_bytes // ways if ways else record.l1d_way_bytes,
+        l1d_ways=ways or record.l1d_ways,
         l2_bytes=caches.get(2, record.l2_bytes),
         l3_bytes=caches.get(3, record.l3_bytes),
     )
@@ -155,7 +160,7 @@ def _host_caches() -> dict[int, int]:
     """
     sizes: dict[int, int] = {}
     units = {"K": 1024, "M": 1024**2, "G": 1024**3}
-    for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+    for entry in Path(_CACHES).glob("index*"):
         try:
             kind = (entry / "type").read_text().strip()
             level = int((entry / "level").read_text())
@@ -166,6 +171,18 @@ def _host_caches() -> dict[int, int]:
         if kind != "Instruction" and size[-1:] in units:
             sizes[level] = int(size[:-1]) * units[size[-1]] // (sharers if level == 2 else 1)
     return sizes
+
+
+def _l1d_ways() -> int:
+    """Ways of the first-level data cache that CPU 0 sees; 0 where the system does not say."""
+    for entry in Path(_CACHES).glob("index*"):
+        try:
+            kind = (entry / "level").read_text().strip(), (entry / "type").read_text().strip()
+            if kind in (("1", "Data"), ("1", "Unified")):
+                return int((entry / "ways_of_associativity").read_text())
+        except (OSError, ValueError):
+            continue
+    return 0
 
 
 def _count(cpus: str) -> int:
