@@ -6,7 +6,7 @@ that emit an instruction know it by its name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tvmconv.core.datatypes import DataTypes, itemsize
@@ -188,7 +188,10 @@ def multiply_of_types(types: DataTypes, machine: Machine, matrices: bool = False
         Whether the layer is one that matrix instructions on vector registers suit.
     """
     if not types.is_integer:
-        return FMA
+        kinds = types.data, types.accumulator
+        able = (m for m in multiplies(machine) if (m.element, m.accumulator) == kinds)
+        plain = replace(FMA, data=types.data, element=types.data, accumulator=types.data)
+        return next(able, plain)
     found = multiply_of_bytes if types.weight == "int8" else multiply_of_shorts
     if matrices and found is multiply_of_bytes:
         return matrix_multiply_of_bytes(machine)
