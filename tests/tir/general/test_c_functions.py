@@ -10,13 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm.script import tirx as T
 
 from tests.kernels import REGISTER, Code
+from tests.tir.rewrites import check
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.lab.bench.kernel_run import random_operands
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.tir.general.c_functions import NATURAL
+from tvmconv.tir.general.c_functions import NATURAL, CFunctions
 from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import c_calls, compile_function, packed_calls
 
@@ -187,3 +189,28 @@ def placed(array, offset):
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
+
+
+def test_a_function_takes_pointers_and_returns_zero():
+    """The attribute names the parameters whose alignment is not assumed."""
+
+    @T.prim_func(s_tir=True)
+    def before(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+        T.func_attr({"global_symbol": "copy", NATURAL: [0]})
+        for i in range(4):
+            y[i] = x[i]
+
+    @T.prim_func(s_tir=True)
+    def expected(
+        x_data: T.handle("float32", "global"), y_data: T.handle("float32", "global")
+    ) -> T.int32:
+        T.func_attr({"global_symbol": "copy", NATURAL: [0]})
+        x = T.decl_buffer((4,), data=x_data)
+        y = T.decl_buffer((4,), data=y_data)
+        with T.attr(y_data, "storage_alignment", 64):
+            with T.attr("default", "device_id", 0), T.attr("default", "device_type", 1):
+                for i in range(4):
+                    y[i] = x[i]
+            return 0
+
+    check(CFunctions(), before, expected)
