@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tvm.script import tirx as T
 
-from tests.kernels import REGISTER, Code
+from tests.assembly import Assembly, assembly
 from tests.tir.rewrites import check
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
@@ -104,14 +104,14 @@ def test_loops_are_those_of_the_packed_form(problem, algorithm):
 
 def loops(function, calls):
     """Innermost loops without names of labels and general registers and without stack offsets."""
-    text = compile_function(function, PARALLEL, calls=calls).inspect_source("s")
+    text = assembly(compile_function(function, PARALLEL, calls=calls)).text
     for pattern, name in (
         (r"\.L\w+", "L"),
         (r"-?\w*\(%rsp", "S(%rsp"),
         (r"%(r\w+|e[a-d]x|e[sd]i|ebp)\b", "%r"),
     ):
         text = re.sub(pattern, lambda found, name=name: name if name != "L" else found[0], text)
-    bodies = Code(text, REGISTER[PARALLEL.vector.bits]).loops()
+    bodies = Assembly(text, PARALLEL).loops()
     return Counter(tuple(re.sub(r"\.L\w+", "L", line) for line in body) for body in bodies)
 
 
@@ -160,9 +160,9 @@ def test_scratch_memory_is_given_back_in_order(algorithm, tmp_path):
 def test_other_arguments_are_assumed_to_be_aligned():
     function = make_kernel(SMALL, PARALLEL, "direct").prim_func("kernel")
     text = {
-        natural: compile_function(
-            function.with_attr(NATURAL, natural), PARALLEL, calls=c_calls
-        ).inspect_source()
+        natural: assembly(
+            compile_function(function.with_attr(NATURAL, natural), PARALLEL, calls=c_calls)
+        ).text
         for natural in ((), (0, 1, 2))
     }
     assert "vmovaps\t(" in text[()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
+from tests.assembly import assembly, matching
 from tests.kernels import V3, V4, executed_on
 from tests.layout import block
 from tests.tir.rewrites import check, llvm, operator
@@ -87,13 +87,13 @@ def test_halves_are_rounded_to_even(lanes: int, machine: Machine):
 @pytest.mark.parametrize(("vectors", "stores"), [(1, 1), (2, 1), (3, 2), (4, 1), (6, 2), (8, 2)])
 def test_four_vectors_make_one_store(vectors: int, stores: int, machine: Machine):
     function = narrowing(vectors * machine.lanes, vectors, machine.lanes, "uint8", "float32")
-    assembly = compile_function(function, machine).inspect_source()
+    code = assembly(compile_function(function, machine))
     groups = -(-vectors // 4)
-    assert len(re.findall(r"\tvpackuswb\t", assembly)) == groups
-    assert len(re.findall(r"\tvcvtps2dq\t", assembly)) == vectors
-    assert not re.search(r"vpmovdb|vpshufb|vroundps|vrndscaleps", assembly)
-    behind = assembly[assembly.index("vpackuswb") :]
-    stored = re.findall(r"\tv(?:mov|extract)\w+\t.*%[xyz]mm\d+, .*\(%r\w+\)", behind)
+    assert code.count("vpackuswb") == groups
+    assert code.count("vcvtps2dq") == vectors
+    assert not code.has(r"vpmovdb|vpshufb|vroundps|vrndscaleps")
+    after = code.text[code.text.index("vpackuswb") :].splitlines()
+    stored = matching(r"v(?:mov|extract)\w+\t.*%[xyz]mm\d+, .*\(%r\w+\)", after)
     assert len(stored) == stores
 
 
