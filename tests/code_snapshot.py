@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from examples.networks import NETWORKS
-from tests.kernels import V3, V4, compile_kernel
+from tests.assembly import assembly
+from tests.kernels import V3, V4
 from tvmconv.building import build
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -59,8 +60,8 @@ def kernels(configs: dict[str, Any] | None) -> Iterator[Entry]:
             kernel = make_kernel(workload, target, algorithm, config and Config.from_json(config))
         except ConfigError:
             continue
-        assembly = _FILE_NAMES.sub("", str(compile_kernel(kernel).inspect_source("s")))
-        yield key, assembly.encode(), kernel.config.to_json()
+        text = _FILE_NAMES.sub("", assembly(kernel).text)
+        yield key, text.encode(), kernel.config.to_json()
 
 
 def _wanted() -> Iterator[tuple[str, str, str]]:

@@ -1,11 +1,9 @@
-"""Running one scheduled kernel, and reading the code that was generated for it."""
+"""Running one scheduled kernel, and looking into its loops."""
 
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -61,8 +59,6 @@ _PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5
 each_step = pytest.mark.parametrize("step", [k + _PARAMETERS.get(k, "") for k in EPILOGUE_KINDS])
 # held by surplus lanes: nothing may read it as data
 SURPLUS = 1e3
-# assembly has the vector registers by their length
-REGISTER = {128: "xmm", 256: "ymm", 512: "zmm"}
 
 
 def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
@@ -213,52 +209,6 @@ def assert_close(kernel: Kernel, difference: np.ndarray, expected: np.ndarray) -
     """1e-5 relative to the largest output."""
     error = np.abs(difference).max()
     assert error <= 1e-5 * max(np.abs(expected).max(), 1.0), (kernel, error)
-
-
-@dataclass(frozen=True)
-class Code:
-    """Assembly of one kernel."""
-
-    text: str
-    register: str
-
-    def loops(self) -> list[list[str]]:
-        """Instructions of every innermost loop; one branch inside is allowed."""
-        lines = self.text.splitlines()
-        labels = {line[:-1]: i for i, line in enumerate(lines) if re.fullmatch(r"\.L\w+:", line)}
-        bodies = []
-        for i, line in enumerate(lines):
-            jump = re.match(r"\s+j\w+\s+(\.L\w+)", line)
-            if jump and labels.get(jump[1], i) < i:
-                bodies.append([text.strip() for text in lines[labels[jump[1]] : i + 1]])
-        return [body for body in bodies if _jumps(body) <= 2]
-
-    def hot_loop(self) -> list[str]:
-        """The loop without branches that has the most multiply-adds."""
-        straight = [body for body in self.loops() if _jumps(body) == 1]
-        return max(straight, key=self.multiply_adds)
-
-    def multiply_adds(self, body: list[str]) -> int:
-        """Packed multiply-adds on the machine's widest registers."""
-        full = re.compile(rf"vfn?madd\w+ps\s.*%{self.register}")
-        return sum(bool(full.match(text)) for text in body)
-
-    def spills(self, body: list[str]) -> list[str]:
-        """Vector instructions that touch the stack."""
-        return [text for text in body if f"%{self.register}" in text and "(%rsp" in text]
-
-    def stores(self, body: list[str]) -> list[str]:
-        """Vector stores to memory."""
-        move = re.compile(rf"vmov\w+\s+%{self.register}\d+,\s*\S*\(")
-        return [text for text in body if move.match(text)]
-
-
-def _jumps(body: list[str]) -> int:
-    return sum(text.startswith("j") for text in body)
-
-
-def generated_code(kernel: Kernel) -> Code:
-    return Code(compile_kernel(kernel).inspect_source("s"), REGISTER[kernel.machine.vector.bits])
 
 
 def lowered(kernel: Kernel | GemmKernel) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,10 @@ import numpy as np
 import pytest
 from tvm import te
 
+from tests.assembly import SVE_GATHER, SVE_LANE, SVE_LOAD, Assembly, assembly, matching, spills
 from tests.compile.test_sve import SCALABLE
 from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
-from tests.schedules.test_by_lane import inner_loops, matching, most_sums
-from tests.schedules.test_segments import GATHER, LANE, SPILL
 from tvmconv.costs.cpu.products import dense_tile
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.presets import MACHINES
@@ -25,7 +23,6 @@ from tvmconv.operators.pool import Window, avg_pool, max_pool
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.tir.pipeline import compile_function
 
-LOAD = re.compile(r"\s*ld1w\s+\{ z\d+\.s \}")
 LENGTHS = (128, 256, 512, 2048)
 IMAGE = (2, 3, 13, 17, 4)
 
@@ -44,10 +41,9 @@ class Case:
         func = te.create_prim_func([*inputs, self.expression(*inputs)])
         return schedule_function(func.with_attr("global_symbol", "main"), machine)
 
-    def assembly(self, machine: Any) -> list[str]:
-        """The code, in lines."""
-        code = compile_function(self.function(machine), machine)
-        return str(code.inspect_source("s")).splitlines()
+    def assembly(self, machine: Any) -> Assembly:
+        """The code."""
+        return assembly(compile_function(self.function(machine), machine))
 
 
 def pooled(kind: str, rows: Window, columns: Window, shape: tuple[int, ...] = IMAGE) -> Case:
@@ -122,21 +118,21 @@ def test_softmax_at_every_vector_length(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
 def test_softmax_keeps_vectors_of_its_sums_and_exponentials(name: str) -> None:
-    loops = inner_loops(exponentials(False, 64, 1000).assembly(MACHINES[name]))
-    lengthy = [body for body in loops if matching(LOAD, body)]
+    loops = exponentials(False, 64, 1000).assembly(MACHINES[name]).loops()
+    lengthy = [body for body in loops if matching(SVE_LOAD, body)]
     # maximum, exponentials, sum, division
     assert len(lengthy) == 4
-    assert all(len(matching(LOAD, body)) == 4 for body in lengthy)
-    assert not any(matching(SPILL, body) for body in lengthy)
+    assert all(len(matching(SVE_LOAD, body)) == 4 for body in lengthy)
+    assert not any(spills(body) for body in lengthy)
 
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
 def test_pooling_loads_each_tap_of_a_vector_at_once(name: str) -> None:
     machine = MACHINES[name]
-    loops = inner_loops(pooled("max", HALVED, HALVED, (1, 2, 56, 56, 4)).assembly(machine))
-    body = max(loops, key=lambda loop: len(matching(GATHER, loop)))
-    assert len(matching(GATHER, body)) == 9 * 4
-    assert not matching(SPILL, body)
+    loops = pooled("max", HALVED, HALVED, (1, 2, 56, 56, 4)).assembly(machine).loops()
+    body = max(loops, key=lambda loop: len(matching(SVE_GATHER, loop)))
+    assert len(matching(SVE_GATHER, body)) == 9 * 4
+    assert not spills(body)
 
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
@@ -145,6 +141,6 @@ def test_fully_connected_layers_multiply_by_lanes_without_spills(
     name: str, rows: int, sums: int
 ) -> None:
     machine = MACHINES[name]
-    body = most_sums(connected(rows, 256, 512, machine).assembly(machine), LANE)
-    assert len(matching(LANE, body)) == 4 * sums
-    assert not matching(SPILL, body)
+    body = connected(rows, 256, 512, machine).assembly(machine).hot_loop(SVE_LANE)
+    assert len(matching(SVE_LANE, body)) == 4 * sums
+    assert not spills(body)

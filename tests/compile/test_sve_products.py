@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from tvm import topi
 
+from tests.assembly import SVE_LANE, SVE_LOAD, assembly, matching, spills
 from tests.compile.test_sve import LENGTHS, SCALABLE
-from tests.compile.test_sve_operators import LOAD, Case
+from tests.compile.test_sve_operators import Case
 from tests.emulating import CALL, HOSTILE, needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
-from tests.schedules.test_by_lane import matching, most_sums
-from tests.schedules.test_segments import LANE, SPILL
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.kernels.gemm import make_gemm
@@ -70,11 +69,11 @@ def test_products_at_every_vector_length(caller: Path, tmp_path: Path) -> None:
 def test_the_tiles_of_the_source_read_one_stream_of_columns(name: str, rows: int) -> None:
     kernel = make_gemm(GemmWorkload(512, 512, 512), MACHINES[name], mr=rows, mc=rows)
     code = compile_function(kernel.prim_func(), kernel.machine)
-    body = most_sums(str(code.inspect_source("s")).splitlines(), LANE)
+    body = assembly(code).hot_loop(SVE_LANE)
     # two steps of two vectors; no multiply-add but by lanes
-    assert len(matching(LANE, body)) == 2 * 2 * rows
-    assert len(matching(LOAD, body)) == 2 * 2
-    assert not matching(SPILL, body)
+    assert len(matching(SVE_LANE, body)) == 2 * 2 * rows
+    assert len(matching(SVE_LOAD, body)) == 2 * 2
+    assert not spills(body)
 
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
@@ -82,9 +81,9 @@ def test_the_tiles_of_the_source_read_one_stream_of_columns(name: str, rows: int
 def test_products_of_computed_matrices_multiply_by_lanes(name: str, transposed: bool) -> None:
     case = multiplied(1, 40, 128, 64, transposed)
     with recorded_code() as codes:
-        body = most_sums(case.assembly(MACHINES[name]), LANE)
-    assert len(matching(LANE, body)) == 4 * 4 * 5
-    assert not matching(SPILL, body)
+        body = case.assembly(MACHINES[name]).hot_loop(SVE_LANE)
+    assert len(matching(SVE_LANE, body)) == 4 * 4 * 5
+    assert not spills(body)
     assert codes["main"].startswith("SVE")
 
 

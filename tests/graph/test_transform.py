@@ -12,8 +12,9 @@ import tvm
 from tvm import relax
 
 import tvmconv.transform
+from tests.assembly import Assembly, assembly
 from tests.graph.passed import assert_same, calls, pipeline, tensor, weight
-from tests.kernels import REGISTER, Code, default_config, each_target, generated_code
+from tests.kernels import V3, default_config, each_target
 from tests.tuning.examples import record
 from tvmconv.core.errors import ConfigError, TargetError
 from tvmconv.core.workload import Conv2dWorkload
@@ -88,8 +89,8 @@ def test_kernels_are_the_code_of_a_build(machine, knobs, tmp_path):
     passed = SubstituteConv2d(machine, 1, ["direct"], log=log if knobs else "none")(convolution())
     (library,) = passed.attrs["external_mods"]
     config = default_config("direct", workload, machine, **knobs)
-    expected = generated_code(make_kernel(workload, machine, "direct", config))
-    actual = Code(str(library.inspect_source("s")), REGISTER[machine.vector.bits])
+    expected = assembly(make_kernel(workload, machine, "direct", config))
+    actual = assembly(library, machine)
     assert _main_loop(actual) == _main_loop(expected)
     assert any("vfmadd" in line for line in _main_loop(actual))
 
@@ -107,7 +108,7 @@ def test_options_reach_the_choice_and_its_errors_are_those_of_a_build(options, s
         SubstituteConv2d("x86-64-v3", 1, ["winograd"], **options)(convolution())
 
 
-def _main_loop(code: Code) -> list[str]:
+def _main_loop(code: Assembly) -> list[str]:
     loop = max(code.loops(), key=code.multiply_adds)
     return [re.sub(r"\.LBB\w+", "label", line) for line in loop]
 
@@ -124,7 +125,7 @@ def test_functions_of_two_passes_keep_apart():
 
 
 def _defined(library) -> list[str]:
-    return re.findall(r"^__tvm_ffi_(\w+):", str(library.inspect_source("s")), flags=re.MULTILINE)
+    return re.findall(r"^__tvm_ffi_(\w+):", assembly(library, V3).text, flags=re.MULTILINE)
 
 
 def test_weight_parameters_are_left_alone_with_a_warning():

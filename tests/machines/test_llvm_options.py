@@ -9,6 +9,7 @@ from threading import Event
 import pytest
 from tvm import te
 
+from tests.assembly import assembly
 from tests.kernels import V3
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines import llvm_options as module
@@ -28,7 +29,7 @@ def compiled(machine: Machine, path: Path) -> str:
     y = lrn_blocked(x, 2 * machine.channel_block + 2, 3, 0.1, 0.75, 1.0)
     code = compile_function(schedule_function(te.create_prim_func([x, y]), machine), machine)
     code.write_object(path)
-    return code.inspect_source()
+    return assembly(code).text
 
 
 def test_code_of_a_fixed_length_changes_no_other_beside_it_or_behind_it(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import tvm
 
+from tests.assembly import assembly, matching
 from tvmconv.core.errors import TargetError
 from tvmconv.lab.bench.dot_peak import word_steps
 from tvmconv.machines import probe_kernels
+from tvmconv.machines.gate import Code
 from tvmconv.machines.host import host_features, native_machine
 from tvmconv.machines.probe import CHAINS, measure, of_ports
 from tvmconv.machines.x86 import MACHINES
@@ -19,30 +21,18 @@ NATIVE = native_machine() if host_features() >= set(MACHINES["x86-64-v3"].featur
 native = pytest.mark.skipif(NATIVE is None, reason="this processor has no AVX2")
 
 
-def innermost_loops(assembly: str, mnemonic: str) -> list[list[str]]:
-    """Instructions of every innermost loop that holds an instruction."""
-    loops: list[list[str]] = []
-    body: dict[str, int] = {}
-    instructions: list[str] = []
-    for line in assembly.splitlines():
-        text = line.split("#")[0].strip()
-        if match := re.fullmatch(r"(\.LBB\w+):", text):
-            body[match[1]] = len(instructions)
-        elif text and not text.startswith(".") and not text.endswith(":"):
-            instructions.append(text)
-            jump = re.fullmatch(r"j\w+\s+(\.LBB\w+)", text)
-            if jump and jump[1] in body:
-                loop = instructions[body[jump[1]] :]
-                if any(word.startswith(mnemonic) for word in loop):
-                    loops.append(loop)
-    return sorted(loops, key=len)
+def innermost_loops(code: Code, mnemonic: str) -> list[list[str]]:
+    """Instructions of every innermost loop that holds an instruction, the shortest loop first."""
+    bodies = [
+        [line.split("#")[0].strip() for line in body if not line.startswith((".", "#"))]
+        for body in assembly(code).loops()
+    ]
+    return sorted((body for body in bodies if matching(mnemonic, body)), key=len)
 
 
 @pytest.mark.parametrize(("name", "register"), [("x86-64-v3", "ymm"), ("x86-64-v4", "zmm")])
 def test_the_loop_holds_multiply_adds_and_a_counter_only(name: str, register: str) -> None:
-    loop = innermost_loops(
-        probe_kernels.multiply_adds(MACHINES[name], 1, CHAINS, 100).inspect_source("s"), "vfmadd"
-    )[0]
+    loop = innermost_loops(probe_kernels.multiply_adds(MACHINES[name], 1, CHAINS, 100), "vfmadd")[0]
     fma = [text for text in loop if text.startswith("vfmadd")]
     assert all(text.count(f"%{register}") == 3 for text in fma)
     accumulators = {text.rpartition("%")[2] for text in fma}
@@ -53,16 +43,15 @@ def test_the_loop_holds_multiply_adds_and_a_counter_only(name: str, register: st
     assert others[1].startswith("j")
 
 
-def loop_of(assembly: str, mnemonic: str) -> list[str]:
+def loop_of(code: Code, mnemonic: str) -> list[str]:
     """The instructions of the innermost loop that holds an instruction most often."""
-    loops = innermost_loops(assembly, mnemonic)
+    loops = innermost_loops(code, mnemonic)
     return max(loops, key=lambda loop: sum(text.startswith(mnemonic) for text in loop))
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_vector_of_the_stream_is_loaded_once(name: str) -> None:
-    assembly = probe_kernels.reads(MACHINES[name], 1, 8, 64, 2).inspect_source("s")
-    loop = loop_of(assembly, "vpaddd")
+    loop = loop_of(probe_kernels.reads(MACHINES[name], 1, 8, 64, 2), "vpaddd")
     adds = [text for text in loop if text.startswith("vpaddd")]
     assert len(adds) >= 8
     assert all("(" in text for text in adds), loop
@@ -71,8 +60,7 @@ def test_every_vector_of_the_stream_is_loaded_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_value_is_spread_over_a_vector(name: str) -> None:
-    assembly = probe_kernels.broadcasts(MACHINES[name], CHAINS, 64, 2).inspect_source("s")
-    loop = loop_of(assembly, "vpaddd")
+    loop = loop_of(probe_kernels.broadcasts(MACHINES[name], CHAINS, 64, 2), "vpaddd")
     spread = [text for text in loop if "vpbroadcastd" in text or "{1to16}" in text]
     assert len(spread) == sum(text.startswith("vpaddd") for text in loop) >= CHAINS
 
@@ -80,7 +68,7 @@ def test_every_value_is_spread_over_a_vector(name: str) -> None:
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_counting_chain_is_one_chain(name: str) -> None:
     module, cycles = probe_kernels.cycle_counter(MACHINES[name], 1000)
-    loop = loop_of(module.inspect_source("s"), "xorl")
+    loop = loop_of(module, "xorl")
     links = [text.split()[0] for text in loop if re.match(r"(xorl|addl)\s+%", text)]
     assert cycles == 1000 * len(links)
     assert links == ["xorl", "addl"] * (len(links) // 2)

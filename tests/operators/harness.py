@@ -12,7 +12,8 @@ import tvm
 from onnx import helper
 from tvm import te
 
-from tests.kernels import REGISTER, executed_on, widest
+from tests.assembly import Assembly, assembly
+from tests.kernels import executed_on, widest
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
@@ -50,19 +51,19 @@ class Built:
         return [t.numpy() for t in self.outputs]
 
     @property
-    def assembly(self) -> str:
-        return str(self.library.inspect_source("s"))
+    def code(self) -> Assembly:
+        return assembly(self.library)
 
     @property
     def is_parallel(self) -> bool:
-        return "ParallelLaunch" in self.assembly
+        return self.code.has("ParallelLaunch")
 
-    def vector_instructions(self, machine: Machine) -> int:
-        return len(re.findall(rf"%{REGISTER[machine.vector.bits]}\d+", self.assembly))
+    def vector_instructions(self) -> int:
+        return len(re.findall(rf"%{self.code.register}\d+", self.code.text))
 
     def library_calls(self) -> list[str]:
         """Calls of the C mathematics library."""
-        return re.findall(r"call\w*\s+\*?(\w*(?:exp|tanh|log|erf|pow)\w*)", self.assembly)
+        return re.findall(r"call\w*\s+\*?(\w*(?:exp|tanh|log|erf|pow)\w*)", self.code.text)
 
 
 def run(expression: Any, *arrays: np.ndarray, machine: Machine) -> np.ndarray:

@@ -77,6 +77,6 @@ def test_vectors_are_quantised_whole(machine):
     built = Built(
         lambda x: quantise(x, number(0.1, "float32"), number(3, "uint8"), "uint8"), [x], machine
     )
-    assert "vdivps" in built.assembly
-    assert "vdivss" not in built.assembly
-    assert "call" not in built.assembly.replace("callee", "") or built.is_parallel
+    assert built.code.count("vdivps")
+    assert not built.code.count("vdivss")
+    assert not built.code.count(r"call\w*") or built.is_parallel

@@ -39,6 +39,14 @@ def test_schedules_are_readable_in_a_minute():
     assert {name: count for name, count in long.items() if count > LONGEST_SCHEDULE} == {}
 
 
+def test_assembly_is_read_through_one_module():
+    """LLVM's and OpenCL's text is not assembly."""
+    pattern = re.compile(r"inspect_source\((?:\"s\")?\)")
+    tests = [path for path in _tracked(".py") if path.is_relative_to(ROOT / "tests")]
+    found = {str(path.relative_to(ROOT)) for path in tests if pattern.search(path.read_text())}
+    assert found == {"tests/assembly.py", "tests/opencl.py"}
+
+
 def test_no_file_names_a_private_folder():
     pattern = re.compile(r"(?<![\w.])/(?:home|root|work|Users|tmp)/[\w.]")
     found = [

@@ -14,6 +14,7 @@ import tvm
 from tvm import relax, te
 
 import tvmconv
+from tests.assembly import assembly
 from tests.small_network import small_network
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.gemm_workload import GemmWorkload
@@ -97,7 +98,7 @@ def test_what_the_host_cannot_run_is_refused_in_a_sentence(name: str) -> None:
 
 
 def test_it_is_built_read_and_saved_all_the_same(tmp_path: Path) -> None:
-    assert "%zmm" in compile_kernel(kernel()).inspect_source("s")
+    assert assembly(kernel()).has("%zmm")
     model = wide_model()
     assert "x86-64-v4" in str(model.explain())
     path = model.save(tmp_path / "wide.so")
@@ -166,20 +167,20 @@ def test_it_lets_pass_what_the_host_has(target: Any) -> None:
 # Names of TVM's and ours that lead to compiled code, and the only files that may use them.
 ENTRANCES = {
     "tirx.build": {"tir/pipeline.py", "machines/probe_kernels.py"},
-    "relax.build": {"bench/peers/own.py"},
+    "relax.build": {"lab/baselines/own.py"},
     "tvm.build": set(),
     "tvm.compile": set(),
     "FoldConstant": set(),
-    "VirtualMachine": {"bench/peers/own.py", "tvm_api/relax.py"},
+    "VirtualMachine": {"lab/baselines/own.py", "tvm_api/relax.py"},
     "as_import": {"compile/external.py"},
     # torch's
-    "jit": {"bench/peers/torch_jit.py"},
+    "jit": {"lab/baselines/torch_jit.py"},
     "load_module": {"remote.py", "tuning/place.py", "tuning/gpu_place.py"},
     # models, which ask the processor themselves
     "in_dll": {"runtime/binding.py"},
     "Runner": {"model.py", "runtime/portable.py"},
     "State": {"runtime/runner.py"},
-    "new_state": {"runtime/runner.py", "runtime/timing.py", "bench/peers/own_gpu.py"},
+    "new_state": {"runtime/runner.py", "runtime/timing.py", "lab/baselines/own_gpu.py"},
     # on a device of an RPC tracker
     "time_evaluator": {"remote.py", "tuning/place.py"},
     "get_function": {"tuning/place.py"},

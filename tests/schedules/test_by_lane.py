@@ -13,8 +13,9 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 
+from tests.assembly import NEON_LANE, NEON_SUM, assembly, matching, spills
 from tests.host import HOST
-from tests.kernels import V3, check_kernel, compile_kernel, default_config, dense
+from tests.kernels import V3, check_kernel, default_config, dense
 from tests.operators.harness import Built, assert_close, normal
 from tests.strategies import conv2d_workloads
 from tvmconv.core.errors import ConfigError
@@ -49,16 +50,8 @@ LAYERS = [
     "ic256ih28oc64kh1sh2",
     "ic64ih27oc192kh5ph2",
 ]
-_SUM = re.compile(r"\s*fmla\s+v\d+\.4s, v\d+\.4s, v\d+\.4s|\s*fmla\s.*v\d+\.s\[\d\]")
-_LANE = re.compile(r"\s*fmla\s.*\bv\d+\.s\[\d\]")
-_ARITHMETIC = re.compile(r"\s*f(?:add|sub|mul|ml[as])\s+v\d+\.4s")
-_STACK = re.compile(r"\s*(?:st|ld)\w+\s+[qv]\d+.*\[sp")
-_ON_STACK = re.compile(r"\s*(?:st|ld)\w+\s.*\[sp")
-_JUMP = re.compile(r"\s+(?:b\.\w+|b|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.L\w+)")
-
-
-def generated_assembly(kernel):
-    return str(compile_kernel(kernel).inspect_source("s")).splitlines()
+_ARITHMETIC = r"f(?:add|sub|mul|ml[as])\s+v\d+\.4s"
+_ON_STACK = r"(?:st|ld)\w+\s.*\[sp"
 
 
 def fully_connected(rows, inputs, outputs, machine):
@@ -70,41 +63,17 @@ def fully_connected(rows, inputs, outputs, machine):
     return built, data.astype("float64") @ weight
 
 
-def inner_loops(lines):
-    """The bodies of loops without loops inside, of AArch64 assembly."""
-    labels = {line.split(":")[0]: i for i, line in enumerate(lines) if line.startswith(".L")}
-    jumps = [(i, _JUMP.match(line)) for i, line in enumerate(lines)]
-    spans = [(labels[m[1]], i) for i, m in jumps if m and labels.get(m[1], i) < i]
-    inner = [
-        (a, b) for a, b in spans if not any((a, b) != (c, d) and a <= c <= d <= b for c, d in spans)
-    ]
-    return [[line for line in lines[a : b + 1] if line[:1] == "\t"] for a, b in inner]
-
-
-def hot_loop(kernel, sums=_SUM):
-    """The innermost loop with the most multiply-adds."""
-    return most_sums(generated_assembly(kernel), sums)
-
-
-def most_sums(assembly, sums=_SUM):
-    return max(inner_loops(assembly), key=lambda body: len(matching(sums, body)))
-
-
-def matching(pattern, body):
-    return [line for line in body if pattern.match(line)]
-
-
 @pytest.mark.parametrize(
     "core, layer",
     [*product(CORES, LAYERS), *product(IN_ORDER, LAYERS[:2])],
     ids=lambda case: getattr(case, "name", case),
 )
 def test_direct_multiplies_by_lanes_without_spills(core, layer):
-    body = hot_loop(make_kernel(Conv2dWorkload.parse(layer), core, "direct"))
-    sums = matching(_SUM, body)
+    body = assembly(make_kernel(Conv2dWorkload.parse(layer), core, "direct")).hot_loop()
+    sums = matching(NEON_SUM, body)
     assert len(sums) >= 4 * core.minimum_accumulators
-    assert matching(_LANE, body) == sums
-    assert not matching(_STACK, body)
+    assert matching(NEON_LANE, body) == sums
+    assert not spills(body)
     assert len(sums) >= 0.78 * len(body)
 
 
@@ -113,31 +82,31 @@ def test_direct_multiplies_by_lanes_without_spills(core, layer):
 def test_vectors_are_loaded_in_halves(core, layer):
     kernel = make_kernel(Conv2dWorkload.parse(layer), core, "direct")
     # LLVM marks where assembly of others begins and ends
-    body = [line for line in hot_loop(kernel) if not line.startswith("\t//")]
+    body = [line for line in assembly(kernel).hot_loop() if not line.startswith("\t//")]
     tile = kernel.config["oc"] * kernel.config["ow"]
-    assert len(matching(_SUM, body)) >= 8 * tile
-    assert not matching(_STACK, body)
+    assert len(matching(NEON_SUM, body)) >= 8 * tile
+    assert not spills(body)
     code = [describe(" ".join(line.split("//")[0].split()), 4, "aarch64") for line in body]
     # a vector serves several multiply-adds, and the pixels of one tap those of the next
     loads = sum(instruction.narrow_loads for instruction in code)
-    assert 3 * loads < len(matching(_SUM, body))
+    assert 3 * loads < len(matching(NEON_SUM, body))
     assert loads == sum(instruction.insert for instruction in code)
     assert not any(instruction.wide_loads for instruction in code)
     if core.code.orders_sums:
         assert lone_inserts(code) <= 3
-    assert len(body) <= len(matching(_SUM, body)) + 3.5 * loads
+    assert len(body) <= len(matching(NEON_SUM, body)) + 3.5 * loads
 
 
 @pytest.mark.parametrize("algorithm", ["im2col", "winograd", "strassen"])
 def test_other_products_multiply_by_lanes_without_spills(algorithm):
     workload = Conv2dWorkload.parse("ic64ih28oc64kh3ph1")
-    assembly = generated_assembly(make_kernel(workload, CORES[1], algorithm))
-    assert len(matching(_LANE, assembly)) >= 4 * CORES[1].minimum_accumulators
+    code = assembly(make_kernel(workload, CORES[1], algorithm))
+    assert len(matching(NEON_LANE, code.lines)) >= 4 * CORES[1].minimum_accumulators
     if algorithm != "winograd":
         # of its loops, that of a transform has more multiply-adds than the products
-        body = hot_loop(make_kernel(workload, CORES[1], algorithm))
-        assert matching(_LANE, body) == matching(_SUM, body)
-        assert not matching(_STACK, body)
+        body = assembly(make_kernel(workload, CORES[1], algorithm)).hot_loop()
+        assert matching(NEON_LANE, body) == matching(NEON_SUM, body)
+        assert not spills(body)
 
 
 @pytest.mark.parametrize("layer", ["ic256ih14oc512kh3sh2ph1", "ic512ih7oc2048kh1"])
@@ -145,9 +114,9 @@ def test_im2col_takes_three_output_blocks_where_two_wait_for_sums(layer):
     """Four multiply-adds a cycle of four cycles each: seven pixels of two blocks are too few."""
     kernel = make_kernel(Conv2dWorkload.parse(layer), MACHINES["neoverse-v1"], "im2col")
     assert (kernel.config["oc"], kernel.config["mr"]) == (3, 7)
-    body = hot_loop(kernel)
-    assert len(matching(_LANE, body)) >= 4 * 3 * 7
-    assert not matching(_STACK, body)
+    body = assembly(kernel).hot_loop()
+    assert len(matching(NEON_LANE, body)) >= 4 * 3 * 7
+    assert not spills(body)
 
 
 # Neoverse V2 loads fewer vectors in a cycle than it multiplies: with one row loads take longest
@@ -155,11 +124,11 @@ def test_im2col_takes_three_output_blocks_where_two_wait_for_sums(layer):
 @pytest.mark.parametrize("shape", [(1, 512, 1000), (1, 512, 4096), (64, 256, 512)], ids=str)
 def test_fully_connected_layers_hide_the_latency_of_their_sums(shape, core):
     built, _ = fully_connected(*shape, core)
-    body = most_sums(built.assembly.splitlines())
-    sums = {re.findall(r"v\d+", line)[0] for line in matching(_SUM, body)}
+    body = built.code.hot_loop()
+    sums = {re.findall(r"v\d+", line)[0] for line in matching(NEON_SUM, body)}
     assert len(sums) >= core.minimum_accumulators
-    assert matching(_LANE, body) == matching(_SUM, body)
-    assert not matching(_STACK, body)
+    assert matching(NEON_LANE, body) == matching(NEON_SUM, body)
+    assert not spills(body)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 9, 20])
@@ -187,11 +156,11 @@ def test_transforms_of_winograd_keep_to_the_registers(layer):
     workload = Conv2dWorkload.parse(layer)
     config = default_config("winograd", workload, CORES[1])
     config = config.replace(mh=4, mw=4, fused=1, rh=1, rw=workload.out_width // 4, rt=7, kr=1)
-    assembly = generated_assembly(make_kernel(workload, CORES[1], "winograd", config))
-    loops = [body for body in inner_loops(assembly) if matching(_ARITHMETIC, body)]
+    code = assembly(make_kernel(workload, CORES[1], "winograd", config))
+    loops = [body for body in code.loops() if matching(_ARITHMETIC, body)]
     # columns of a strip, tiles of a strip, products, rows of either parity
     assert len(loops) >= 5
-    assert not any(matching(_STACK, body) for body in loops)
+    assert not any(spills(body) for body in loops)
 
 
 def test_addresses_of_many_planes_stay_in_registers():
@@ -199,8 +168,8 @@ def test_addresses_of_many_planes_stay_in_registers():
     workload = Conv2dWorkload.parse("ic64ih56oc64kh3ph1")
     config = default_config("winograd", workload, CORES[1])
     config = config.replace(mh=6, mw=4, fused=1, rh=1, rw=14, rt=7, kr=3)
-    assembly = generated_assembly(make_kernel(workload, CORES[1], "winograd", config))
-    loops = [body for body in inner_loops(assembly) if matching(_ARITHMETIC, body)]
+    code = assembly(make_kernel(workload, CORES[1], "winograd", config))
+    loops = [body for body in code.loops() if matching(_ARITHMETIC, body)]
     # columns of a strip, rows and columns of planes, products of three blocks and of the last one
     assert len(loops) >= 1 + 8 + 6 + 2
     assert not any(matching(_ON_STACK, body) for body in loops)
@@ -229,8 +198,10 @@ def test_winograd_by_strips_of_any_tile(size, problem):
 def test_without_the_form_a_loop_spreads_each_scalar():
     plain = replace(CORES[0], code=replace(CORES[0].code, by_lane=False))
     workload = Conv2dWorkload.parse(LAYERS[0])
-    loops = [hot_loop(make_kernel(workload, core, "direct")) for core in (CORES[0], plain)]
-    shares = [len(matching(_SUM, body)) / len(body) for body in loops]
+    loops = [
+        assembly(make_kernel(workload, core, "direct")).hot_loop() for core in (CORES[0], plain)
+    ]
+    shares = [len(matching(NEON_SUM, body)) / len(body) for body in loops]
     assert shares[0] > 1.2 * shares[1]
 
 
@@ -254,9 +225,9 @@ def test_wide_kernels_have_tiles_too(shape):
     kernel = make_kernel(workload, CORES[1], "direct")
     tile = (kernel.config.int(name) for name in ("oc", "oh", "ow"))
     assert TileModel(workload, CORES[1]).registers(*tile) <= 32
-    body = hot_loop(kernel)
-    assert matching(_LANE, body)
-    assert not matching(_STACK, body)
+    body = assembly(kernel).hot_loop()
+    assert matching(NEON_LANE, body)
+    assert not spills(body)
 
 
 @pytest.mark.parametrize("knobs", [{"ow": 10}, {"oc": 4, "ow": 6}, {"fetch_input": 1}], ids=str)

@@ -6,16 +6,8 @@ import re
 
 import pytest
 
-from tests.kernels import (
-    V4,
-    default_config,
-    each_target,
-    generated_code,
-    predicates,
-    reduction_nests,
-    tasks,
-)
-from tests.schedules.test_by_lane import hot_loop
+from tests.assembly import assembly, matching
+from tests.kernels import V4, default_config, each_target, predicates, reduction_nests, tasks
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -29,7 +21,7 @@ from tvmconv.machines.presets import MACHINES
 def test_hot_loop_is_one_tile_of_multiply_adds(machine, stride):
     workload = Conv2dWorkload.parse(f"g32ic32ih56oc32kh3sh{stride}ph1+bias+relu")
     kernel = make_kernel(workload, machine, "depthwise")
-    code = generated_code(kernel)
+    code = assembly(kernel)
     loop = code.hot_loop()
     tile = kernel.config.int("tile_h") * kernel.config.int("tile_w")
     # the first tap of each output may be a plain multiplication
@@ -70,8 +62,8 @@ def test_rows_of_a_tile_share_pixels_where_loads_hold_up_multiply_adds():
 def test_overlapping_rows_load_each_pixel_of_a_tile_once():
     workload = Conv2dWorkload.parse("g32ic32ih112oc32kh3ph1")
     kernel = make_kernel(workload, MACHINES["cortex-a53"], "depthwise")
-    body = hot_loop(kernel, re.compile(r"\tfml[as]\s"))
-    loads = [line for line in body if re.match(r"\tld\w+\s+q", line)]
+    body = assembly(kernel).hot_loop(r"fml[as]\s")
+    loads = matching(r"ld\w+\s+q", body)
     vectors = sum(len(re.findall(r"\bq\d+", line)) for line in loads)
     # 5 x 6 pixels for 12 outputs; of the weights two at most are read again
     assert sum("fml" in line for line in body) >= 12 * 8
@@ -82,19 +74,19 @@ def test_overlapping_rows_load_each_pixel_of_a_tile_once():
 def test_no_workspace(machine):
     for problem in ("g32ic32ih56oc32kh3ph1", "g32ic32ih23oc32kh5sh2ph2", "g16ic16ih9oc16kh9ph4"):
         kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "depthwise")
-        assert "AllocWorkspace" not in generated_code(kernel).text
+        assert "AllocWorkspace" not in assembly(kernel).text
         assert kernel.expression.workspace_bytes(kernel.workload, machine, kernel.config) == 0
 
 
 def test_nothing_spills_with_32_registers():
     for problem in ("g32ic32ih56oc32kh3ph1+bias+relu", "g32ic32ih56oc32kh3sh2ph1+clip(0,6)"):
-        code = generated_code(make_kernel(Conv2dWorkload.parse(problem), V4, "depthwise"))
+        code = assembly(make_kernel(Conv2dWorkload.parse(problem), V4, "depthwise"))
         assert code.spills(code.hot_loop()) == []
 
 
 def test_planes_add_to_one_tile_in_registers():
     workload = Conv2dWorkload.parse("g32ic32id8ih56oc32kd3kh3pd1ph1+bias+relu")
-    code = generated_code(make_kernel(workload, V4, "depthwise"))
+    code = assembly(make_kernel(workload, V4, "depthwise"))
     # over the planes; the branch inside leaves out those beyond the volume
     body = max(code.loops(), key=code.multiply_adds)
     assert code.multiply_adds(body) >= 8 * 9 - 3

@@ -7,11 +7,11 @@ from math import prod
 import pytest
 from tvm.tirx import AllocBuffer
 
+from tests.assembly import assembly
 from tests.kernels import (
     V4,
     default_config,
     each_target,
-    generated_code,
     lowered,
     nodes,
     predicates,
@@ -39,7 +39,7 @@ PROBLEMS = [
 def test_accumulators_stay_in_registers(machine, problem):
     workload = Conv2dWorkload.parse(problem)
     kernel = make_kernel(workload, machine, "direct")
-    code = generated_code(kernel)
+    code = assembly(kernel)
     body = code.hot_loop()
     oc, oh, ow = (kernel.config.int(name) for name in ("oc", "oh", "ow"))
     # border copies may be the longest loop: the compiler unrolls some of them further
@@ -52,7 +52,7 @@ def test_accumulators_stay_in_registers(machine, problem):
 def test_accumulators_stay_in_registers_along_the_depth(machine):
     """A plane outside the volume is a branch around its taps, which the tile outlives."""
     workload = Conv2dWorkload.parse("ic144id16ih56oc64kd3kh1pd1")
-    code = generated_code(make_kernel(workload, machine, "direct"))
+    code = assembly(make_kernel(workload, machine, "direct"))
     body = max(code.loops(), key=code.multiply_adds)
     assert code.multiply_adds(body) >= machine.minimum_accumulators
     assert not code.spills(body)
@@ -68,7 +68,7 @@ def test_nothing_is_allocated_beyond_the_tile(machine, problem):
     for buffer in buffers:
         # below this many bytes TVM keeps a buffer on the stack
         assert 4 * prod(int(extent) for extent in buffer.shape) < 1024
-    assert "AllocWorkspace" not in generated_code(kernel).text
+    assert "AllocWorkspace" not in assembly(kernel).text
     assert kernel.expression.workspace_bytes(kernel.workload, machine, kernel.config) == 0
 
 

@@ -6,14 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kernels import (
-    V4,
-    default_config,
-    each_target,
-    generated_code,
-    reduction_nests,
-    tasks,
-)
+from tests.assembly import assembly
+from tests.kernels import V4, default_config, each_target, reduction_nests, tasks
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -34,7 +28,7 @@ LAYERS = (
 def test_hot_loop_holds_its_accumulators_in_registers(machine, problem):
     workload = Conv2dWorkload.parse(problem)
     kernel = make_kernel(workload, machine, "direct_first")
-    code = generated_code(kernel)
+    code = assembly(kernel)
     tile = kernel.config.int("oc") * kernel.config.int("tile_h") * kernel.config.int("tile_w")
     # whole taps of all three input channels; border tiles have loops of other sizes
     sizes = [(code.multiply_adds(loop), loop) for loop in code.loops()]
@@ -47,7 +41,7 @@ def test_hot_loop_holds_its_accumulators_in_registers(machine, problem):
 @pytest.mark.parametrize("problem", LAYERS)
 def test_no_workspace(machine, problem):
     kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "direct_first")
-    assert "AllocWorkspace" not in generated_code(kernel).text
+    assert "AllocWorkspace" not in assembly(kernel).text
     assert kernel.expression.workspace_bytes(kernel.workload, machine, kernel.config) == 0
 
 

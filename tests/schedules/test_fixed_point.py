@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.assembly import assembly
 from tests.kernels import V3
 from tests.schedules.test_integers import ICELAKE, computed, each_machine, outputs
 from tvmconv.core.errors import ConfigError, WorkloadError
@@ -17,7 +17,6 @@ from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.integers import exact_output, random_integers
-from tvmconv.tir.pipeline import compile_function
 
 FIXED = ":u8s8s32u8:fixed"
 LAYERS = [
@@ -59,21 +58,18 @@ def test_products_of_bytes_are_rescaled_too():
 @pytest.mark.parametrize("machine", [V3, ICELAKE], ids=lambda machine: machine.mcpu)
 def test_a_vector_of_sums_takes_two_multiplications(machine: Machine):
     kernel = make_kernel(Conv2dWorkload.parse(LAYERS[0][1]), machine, "direct")
-    assembly = compile_function(kernel.prim_func(), machine).inspect_source()
-    assert not re.search(r"vcvt|vpmuludq|vpmullq|vpmovsxdq", assembly)
-    products, shifts = (
-        len(re.findall(rf"\t{name}\t", assembly)) for name in ("vpmuldq", "vpsravd")
-    )
+    code = assembly(kernel)
+    assert not code.has(r"vcvt|vpmuludq|vpmullq|vpmovsxdq")
+    products, shifts = (code.count(name) for name in ("vpmuldq", "vpsravd"))
     assert products == 2 * shifts > 0
 
 
 def test_arm_rescales_a_vector_by_two_instructions():
     text = "ic64ih28oc64kh3ph1:s8s8s32s8:fixed+bias"
     kernel = make_kernel(Conv2dWorkload.parse(text), MACHINES["neoverse-n1"], "direct")
-    assembly = compile_function(kernel.prim_func(), kernel.machine).inspect_source()
-    assert not re.search(r"\t(scvtf|fmul|fcvtns)\t", assembly)
-    count = len(re.findall(r"\tsqdmulh\t", assembly))
-    assert len(re.findall(r"\tsrshl\t", assembly)) == count > 0
+    code = assembly(kernel)
+    assert not code.count("scvtf|fmul|fcvtns")
+    assert code.count("srshl") == code.count("sqdmulh") > 0
 
 
 def test_steps_without_integers_are_refused():

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import (
-    V4,
-    default_config,
-    each_target,
-    generated_code,
-    reduction_nests,
-)
+from tests.assembly import assembly
+from tests.kernels import V4, default_config, each_target, reduction_nests
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 
@@ -22,7 +17,7 @@ PROBLEMS = ["ic64ih56oc64kh3ph1+bias+relu", "ic256ih14oc256kh3ph1", "ic96ih24oc2
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_accumulators_stay_in_registers(name, problem, machine):
     kernel = make_kernel(Conv2dWorkload.parse(problem), machine, name)
-    code = generated_code(kernel)
+    code = assembly(kernel)
     body = code.hot_loop()
     config = kernel.config
     columns = config.int("mr") if name == "im2col" else config.int("oh") * config.int("ow")
@@ -37,9 +32,7 @@ def test_the_ladder_ends_in_registers(level):
     machine = V4
     workload = Conv2dWorkload.parse("ic3ih56oc64kh3:nchw")
     config = default_config("im2win_nchw", workload, machine)
-    code = generated_code(
-        make_kernel(workload, machine, "im2win_nchw", config.replace(level=level))
-    )
+    code = assembly(make_kernel(workload, machine, "im2win_nchw", config.replace(level=level)))
     body = code.hot_loop()
     assert code.multiply_adds(body) >= config.int("ow")
     assert not code.stores(body)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels import V3, V4, default_config, executed_on, generated_code
+from tests.assembly import assembly
+from tests.kernels import V3, V4, default_config, executed_on
 from tests.schedules.test_integers import BYTES, LAYERS, computed, each_machine, outputs
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -55,7 +56,7 @@ def test_the_first_tile_widens_weights_beside_its_products(wide: int):
     """One store for each vector of weights, and none of a sum; no loop is left that only widens."""
     workload = Conv2dWorkload.parse("ic64ih7oc64kh3ph1:u8s8s32u8:zpdata+bias")
     config = default_config("direct", workload, V3, oc=1, oh=1, ow=7, wide=wide)
-    code = generated_code(make_kernel(workload, V3, "direct", config))
+    code = assembly(make_kernel(workload, V3, "direct", config))
     widening = [body for body in code.loops() if any("vpmovsxbw" in text for text in body)]
     loop = min(widening, key=len)
     # others are around it

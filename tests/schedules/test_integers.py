@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.kernels import REGISTER, V3, V4, default_config, executed_on, integer_arguments
+from tests.assembly import assembly, matching
+from tests.kernels import V3, V4, default_config, executed_on, integer_arguments
 from tests.layout import unblock
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -237,10 +238,10 @@ def test_steps_behind_the_sums_round_as_the_model_does(steps: str, machine: Mach
 def test_roundings_in_the_middle_are_vector_code(machine: Machine):
     text = "ic32ih14oc64kh1:u8s8s32u8+bias+quantise+add"
     kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct")
-    assembly = compile_function(kernel.prim_func(), machine).inspect_source()
-    assert not re.search(r"vroundss|vcvtsi2ss|vrndscaless", assembly)
+    code = assembly(kernel)
+    assert not code.has(r"vroundss|vcvtsi2ss|vrndscaless")
     names = ("vpmovzxbd", "vcvtps2dq", "vround|vrndscale", "vmul", "vfmadd")
-    widened, *others = (len(re.findall(rf"\t(?:{name})\w*\t", assembly)) for name in names)
+    widened, *others = (code.count(rf"(?:{name})\w*") for name in names)
     # both roundings, the scale of the sums, and two factors with their additions
     assert others == [widened, widened, widened, 2 * widened]
     assert widened > 0
@@ -253,10 +254,9 @@ def test_roundings_in_the_middle_are_vector_code(machine: Machine):
 )
 def test_main_loops_multiply_by_words(machine: Machine, instruction: str):
     kernel = make_kernel(Conv2dWorkload.parse(LAYERS[3]), machine, "direct")
-    assembly = compile_function(kernel.prim_func(), machine).inspect_source()
-    register = REGISTER[machine.vector.bits]
-    assert len(re.findall(rf"{instruction}.*{register}\d+\n", assembly)) > 25
-    assert not re.search(r"vpmulld|vpmuludq", assembly)
+    code = assembly(kernel)
+    assert len(matching(rf"{instruction}.*{code.register}\d+$", code.lines)) > 25
+    assert not code.has(r"vpmulld|vpmuludq")
 
 
 @pytest.mark.parametrize("machine", [V3, ICELAKE], ids=lambda machine: machine.mcpu)
@@ -267,8 +267,7 @@ def test_sums_stay_in_registers(text: str, machine: Machine):
     """LLVM spills them where it adds products first, or keeps pixels between taps."""
     workload = Conv2dWorkload.parse(f"{text}:u8s8s32u8+bias")
     algorithm = "direct_first" if "nchw" in text else "direct"
-    assembly = compile_function(make_kernel(workload, machine, algorithm).prim_func(), machine)
-    lines = assembly.inspect_source().splitlines()
+    lines = assembly(make_kernel(workload, machine, algorithm)).lines
     instruction = multiply_of_bytes(machine).name
     products = [i for i, line in enumerate(lines) if instruction in line]
     near = {j for i in products for j in range(i - 2, i + 3)}
@@ -286,12 +285,12 @@ def test_rounded_additions_stay_vectors(machine: Machine):
     """
     workload = Conv2dWorkload.parse("ic64ih14oc64kh1:u8s8s32u8+bias+quantise+add")
     kernel = make_kernel(workload, machine, "direct")
-    assembly = compile_function(kernel.prim_func(), machine).inspect_source()
-    assert re.search(r"\tvcvtps2dq\t", assembly)
+    code = assembly(kernel)
+    assert code.count("vcvtps2dq")
     # three numbers of the steps are converted once for each copy of the tile
-    assert len(re.findall(r"\tvcvt\w*(ss2si|si2ss)\w*\t", assembly)) <= 6
-    assert not re.search(r"\tv(round|rndscale)ss\t", assembly)
-    assert "vpackuswb" in assembly
+    assert code.count(r"vcvt\w*(?:ss2si|si2ss)\w*") <= 6
+    assert not code.count(r"v(?:round|rndscale)ss")
+    assert code.count("vpackuswb")
 
 
 @pytest.mark.parametrize("packed", [0, 1])
@@ -300,7 +299,7 @@ def test_products_of_bytes_have_loops_without_memory_of_sums(packed: int):
     workload = Conv2dWorkload.parse("ic64ih14oc64kh1:u8s8s32u8+bias")
     config = default_config("direct_bytes", workload, V3, packed=packed, rows=1)
     kernel = make_kernel(workload, V3, "direct_bytes", config)
-    lines = compile_function(kernel.prim_func(), V3).inspect_source().splitlines()
+    lines = assembly(kernel).lines
     products = [i for i, line in enumerate(lines) if "vpmaddubsw" in line]
     count = kernel.config["oh"] * kernel.config["ow"]
     for first, steps in ((0, 2), (2 * count, 1)):
@@ -314,11 +313,11 @@ def test_products_of_bytes_have_loops_without_memory_of_sums(packed: int):
 def test_rows_of_a_depthwise_layer_are_put_side_by_side_by_moving_bytes():
     """Not by widening each and shifting it, which took twice as many instructions."""
     kernel = make_kernel(Conv2dWorkload.parse(DEPTHWISE[1]), ICELAKE, "depthwise")
-    assembly = compile_function(kernel.prim_func(), ICELAKE).inspect_source()
+    code = assembly(kernel)
     # of nine columns of pixels in each of the tiles at a border, and in the one between
-    assert len(re.findall(r"\tvperm[ti]2b\t", assembly)) % 9 == 0
-    assert len(re.findall(r"\tvperm[ti]2b\t", assembly)) >= 27
-    assert not re.search(r"vpslld|vpmovzxbd", assembly)
+    assert code.count(r"vperm[ti]2b") % 9 == 0
+    assert code.count(r"vperm[ti]2b") >= 27
+    assert not code.has(r"vpslld|vpmovzxbd")
 
 
 def test_a_lone_row_of_a_word_is_widened_in_one_instruction():
@@ -326,8 +325,8 @@ def test_a_lone_row_of_a_word_is_widened_in_one_instruction():
     workload = Conv2dWorkload.parse("g32ic32ih16oc32kh3ph1:u8s8s32u8:zpdata+bias")
     kernel = make_kernel(workload, V3, "depthwise")
     columns = kernel.config.int("tile_w") + 2
-    lines = compile_function(kernel.prim_func(), V3).inspect_source().splitlines()
-    counts = [sum(f"\t{name}\t" in line for line in lines) for name in ("vpmovzxbd", "vpunpcklbw")]
+    code = assembly(kernel)
+    counts = [code.count(name) for name in ("vpmovzxbd", "vpunpcklbw")]
     # a tile at each border has one column less; rows at the border have code of their own
     assert kernel.config.int("tile_w") == 8
     assert counts[0] >= 2 * (columns - 1)

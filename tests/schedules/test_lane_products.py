@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from tests.schedules.test_by_lane import generated_assembly, hot_loop, matching
+from tests.assembly import assembly, matching, spills
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.sve import MACHINES as SCALABLE
 
 # two taps of four columns, and what widens bytes
-TAPS = r"\tsm(?:ull|lal)2?\s+v\d+\.8h, v\d+\.(?:8|16)b"
-WIDER = re.compile(r"\t(?:sshll|sxtl)")
+TAPS = r"sm(?:ull|lal)2?\s+v\d+\.8h, v\d+\.(?:8|16)b"
+WIDER = r"(?:sshll|sxtl)"
 # of words of rows, and these words
-WORDS = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b$"
-ROWS = r"\tzip[12]\s"
-DOT = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
-PAIRS = r"\tsadalp\s+v\d+\.4s, v\d+\.8h"
-LANE = r"\tsmlal2?\s+v\d+\.4s, v\d+\.[48]h, v\d+\.h\[\d\]"
-VECTOR = r"\tsdot\s+z\d+\.s, z\d+\.b, z\d+\.b$"
-SHORT = r"\tsdot\s+z\d+\.s, z\d+\.b, z\d+\.b\[\d\]"
-# of vectors of SVE the place may be in a register
-_STACK = re.compile(r"\t(?:st|ld)\w+\s+[qv]\d+.*\[sp|\t(?:str|ldr)\s+z")
-MATRIX = r"\tsmmla\s+v\d+\.4s, v\d+\.16b, v\d+\.16b"
+WORDS = r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b$"
+ROWS = r"zip[12]\s"
+DOT = r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
+PAIRS = r"sadalp\s+v\d+\.4s, v\d+\.8h"
+LANE = r"smlal2?\s+v\d+\.4s, v\d+\.[48]h, v\d+\.h\[\d\]"
+VECTOR = r"sdot\s+z\d+\.s, z\d+\.b, z\d+\.b$"
+SHORT = r"sdot\s+z\d+\.s, z\d+\.b, z\d+\.b\[\d\]"
+MATRIX = r"smmla\s+v\d+\.4s, v\d+\.16b, v\d+\.16b"
 BYTES = ":s8s8s32s8+bias"
 
 
@@ -54,16 +50,16 @@ BYTES = ":s8s8s32s8+bias"
 def test_sums_stay_in_registers(name: str, algorithm: str, text: str, sums: str, share: float):
     machine = (MACHINES | SCALABLE)[name]
     kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), machine, algorithm)
-    body = hot_loop(kernel, re.compile(sums))
-    assert not matching(_STACK, body)
-    assert len(matching(re.compile(sums), body)) >= share * len(body)
+    body = assembly(kernel).hot_loop(sums)
+    assert not spills(body)
+    assert len(matching(sums, body)) >= share * len(body)
 
 
 def test_three_channels_are_transformed_in_whole_vectors():
     workload = Conv2dWorkload.parse(f"ic3ih40oc16kh7sh2ph3{BYTES}")
-    lines = generated_assembly(make_kernel(workload, MACHINES["cortex-a72"], "winograd"))
-    assert matching(re.compile(LANE), lines)
-    assert not matching(re.compile(r"\t(?:ld1|st1|umov|mov)\s.*v\d+\.h ?\}?\[[0-2]\]"), lines)
+    lines = assembly(make_kernel(workload, MACHINES["cortex-a72"], "winograd")).lines
+    assert matching(LANE, lines)
+    assert not matching(r"(?:ld1|st1|umov|mov)\s.*v\d+\.h ?\}?\[[0-2]\]", lines)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +74,10 @@ def test_three_channels_are_transformed_in_whole_vectors():
 def test_words_of_rows_are_made_by_whole_vectors(text: str, words: int):
     kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), MACHINES["neoverse-n1"], "depthwise")
     outputs = kernel.config.int("tile_h") * kernel.config.int("tile_w")
-    body = hot_loop(kernel, re.compile(WORDS))
-    assert not matching(_STACK, body)
-    assert len(matching(re.compile(WORDS), body)) == 3 * outputs
-    assert len(matching(re.compile(ROWS), body)) <= words
+    body = assembly(kernel).hot_loop(WORDS)
+    assert not spills(body)
+    assert len(matching(WORDS, body)) == 3 * outputs
+    assert len(matching(ROWS, body)) <= words
     assert not [line for line in body if "fcvtns" in line or "ld1" in line]
     assert len(body) <= 13 * outputs if "sh2" not in text else 19 * outputs
 
@@ -91,16 +87,16 @@ def test_taps_are_multiplied_as_bytes(name: str):
     workload = Conv2dWorkload.parse(f"g32ic32ih56oc32kh3ph1{BYTES}")
     kernel = make_kernel(workload, MACHINES[name], "depthwise")
     outputs = kernel.config.int("tile_h") * kernel.config.int("tile_w")
-    body = hot_loop(kernel, re.compile(TAPS))
-    assert not matching(_STACK, body)
+    body = assembly(kernel).hot_loop(TAPS)
+    assert not spills(body)
     assert not matching(WIDER, body)
     # of 16 outputs 18 multiplications of eight, and 20 additions of four
-    assert len(matching(re.compile(TAPS), body)) == 18 * outputs // 4
+    assert len(matching(TAPS, body)) == 18 * outputs // 4
     assert len([line for line in body if "\tsaddw" in line]) == 20 * outputs // 4
 
 
 def test_words_of_a_stride_are_lanes_too():
     workload = Conv2dWorkload.parse(f"ic64ih28oc64kh1sh2{BYTES}")
-    body = hot_loop(make_kernel(workload, MACHINES["neoverse-n1"], "direct"), re.compile(DOT))
-    assert matching(re.compile(DOT), body)
+    body = assembly(make_kernel(workload, MACHINES["neoverse-n1"], "direct")).hot_loop(DOT)
+    assert matching(DOT, body)
     assert not [line for line in body if "ld1r" in line]

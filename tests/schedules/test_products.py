@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tvm import topi
 
-from tests.kernels import REGISTER, V3, V4, Code, default_config, each_target, generated_code
+from tests.assembly import assembly, matching
+from tests.kernels import V3, V4, default_config, each_target
 from tests.operators.harness import Built, normal
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
@@ -33,24 +34,20 @@ def test_only_the_shared_operator_builds_register_tiles():
     assert calls == tiles | REDUCTIONS
 
 
-def code_of(assembly, machine):
-    return Code(assembly, REGISTER[machine.vector.bits])
-
-
 def product_code(name, machine):
     """The code of one product and the multiply-adds of its tile."""
     if name == "gemm":
         kernel = make_gemm(GemmWorkload(56, 128, 64), machine)
         mr, nr = kernel.config.int("mr"), kernel.config.int("nr")
         built = compile_function(kernel.prim_func(), machine)
-        return code_of(built.inspect_source("s"), machine), mr * nr // machine.lanes
+        return assembly(built), mr * nr // machine.lanes
     if name == "dense":
         tile = dense_tile(64, 96, 128, machine)
         weight = pack_dense_weight(normal(96, 128), tile)
         dense_ = Built(
             lambda x, w: dense(x, w, outputs=128, tile=tile), [normal(64, 96), weight], machine
         )
-        return code_of(dense_.assembly, machine), tile.rows * tile.vectors
+        return dense_.code, tile.rows * tile.vectors
     if name == "matmul":
         best = best_tile(machine, 64, 128, 96)
         matmul = Built(
@@ -58,13 +55,13 @@ def product_code(name, machine):
             [normal(1, 64, 96), normal(1, 96, 128)],
             machine,
         )
-        return code_of(matmul.assembly, machine), best.rows * best.vectors
+        return matmul.code, best.rows * best.vectors
     workload = Conv2dWorkload.parse("ic64ih28oc64kh3ph1+bias+relu")
     knobs = {"kc": 2} if name == "im2col in parts" else {}
     config = default_config(name.split()[0], workload, machine, **knobs)
     kernel = make_kernel(workload, machine, name.split()[0], config)
     sizes = ("rt", "kr") if name == "winograd" else ("mr", "oc")
-    return generated_code(kernel), config.int(sizes[0]) * config.int(sizes[1])
+    return assembly(kernel), config.int(sizes[0]) * config.int(sizes[1])
 
 
 @each_target
@@ -76,11 +73,10 @@ def test_sums_stay_in_registers(name, machine):
     code, tile = product_code(name, machine)
     found = [
         body
-        for body in code.loops()
-        if sum(text.startswith("j") for text in body) == 1
-        and (count := code.multiply_adds(body))
+        for body in code.straight_loops()
+        if (count := code.multiply_adds(body))
         and count % tile == 0
-        and not any("vmulps" in text or "vaddps" in text for text in body)
+        and not matching("vmulps|vaddps", body)
     ]
     assert found
     for body in found:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from tests.kernels import compile_kernel, scalable_kernel
-from tests.schedules.test_by_lane import (
-    generated_assembly,
-    hot_loop,
-    inner_loops,
-    matching,
-    most_sums,
-)
+from tests.assembly import SVE_GATHER, SVE_LANE, SVE_STORE, SVE_SUM, assembly, matching, spills
+from tests.kernels import scalable_kernel
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.scalable.direct import SegmentModel
@@ -23,26 +15,21 @@ from tvmconv.machines.presets import MACHINES
 
 CORES = [MACHINES[name] for name in ("aarch64+sve", "neoverse-v1+sve", "ftengine")]
 LAYERS = ["ic64ih56oc64kh3ph1", "ic256ih14oc1024kh1", "ic512ih7oc512kh3ph1+bias+add+relu"]
-LANE = re.compile(r"\s*fmla\s+z\d+\.s, z\d+\.s, z[0-7]\.s\[[0-3]\]")
-PLAIN = re.compile(r"\s*fm(?:la|ad)\s+z\d+\.s, p\d/m, z\d+\.s, z\d+\.s")
 # a sum's first term is a product
-FIRST = re.compile(r"\s*fmul\s+z\d+\.s, ")
-GATHER = re.compile(r"\s*ld1d\s+\{ z\d+\.d \}, p\d/z, \[x\d+, z\d+\.d, lsl #3\]")
-STORE = re.compile(r"\s*st1w\s+\{ z\d+\.s \}")
-SPILL = re.compile(r"\s*(?:str|ldr)\s+z\d+, \[")
+FIRST = r"fmul\s+z\d+\.s, "
 
 
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_direct_multiplies_by_lanes_of_segments_without_spills(core, layer):
     kernel = scalable_kernel(Conv2dWorkload.parse(layer), core, "direct")
-    body = hot_loop(kernel, LANE)
-    sums = matching(LANE, body)
+    body = assembly(kernel).hot_loop(SVE_LANE)
+    sums = matching(SVE_LANE, body)
     tile = kernel.config.int("oc") * kernel.config.int("vectors")
     taps = kernel.workload.kernel_w
     assert len(sums) == 4 * taps * tile
     assert tile >= core.minimum_accumulators
-    assert not matching(SPILL, body)
+    assert not spills(body)
     assert len(sums) >= 0.55 * len(body)
 
 
@@ -51,10 +38,10 @@ def test_direct_multiplies_by_lanes_of_segments_without_spills(core, layer):
 def test_depthwise_multiplies_whole_segments_without_spills(core, layer):
     kernel = scalable_kernel(Conv2dWorkload.parse(layer), core, "depthwise")
     tile = kernel.config.int("tile_h") * kernel.config.int("vectors")
-    body = hot_loop(kernel, PLAIN)
-    assert len(matching(PLAIN, body)) == (kernel.workload.taps - 1) * tile
+    body = assembly(kernel).hot_loop(SVE_SUM)
+    assert len(matching(SVE_SUM, body)) == (kernel.workload.taps - 1) * tile
     assert len(matching(FIRST, body)) == tile
-    assert not matching(SPILL, body)
+    assert not spills(body)
 
 
 def test_depthwise_layers_with_a_stride_gather_pixels():
@@ -63,22 +50,22 @@ def test_depthwise_layers_with_a_stride_gather_pixels():
     config = registry.default_config("depthwise", workload, CORES[0])
     assert config["vectors"] == 0
     config = config.replace(tile_h=3, tile_w=1, vectors=1)
-    body = hot_loop(make_kernel(workload, CORES[0], "depthwise", config), PLAIN)
+    body = assembly(make_kernel(workload, CORES[0], "depthwise", config)).hot_loop(SVE_SUM)
     # seven rows of three columns; rows that two outputs read are gathered once
-    assert len(matching(GATHER, body)) == 21
-    assert len(matching(PLAIN, body)) == 24
+    assert len(matching(SVE_GATHER, body)) == 21
+    assert len(matching(SVE_SUM, body)) == 24
     assert len(matching(FIRST, body)) == 3
-    assert not matching(SPILL, body)
+    assert not spills(body)
 
 
 def test_the_products_of_winograd_are_the_same_loop():
     kernel = scalable_kernel(Conv2dWorkload.parse("ic64ih28oc64kh3ph1"), CORES[0], "winograd")
-    text = str(compile_kernel(kernel).inspect_source("s"))
+    code = assembly(kernel)
     tile = kernel.config.int("kr") * kernel.config.int("vectors")
-    assert len(matching(LANE, text.splitlines())) >= 4 * tile
+    assert len(matching(SVE_LANE, code.lines)) >= 4 * tile
     # of the transforms, columns of a strip
-    columns = [body for body in inner_loops(text.splitlines()) if matching(PLAIN, body)]
-    assert columns and not any(matching(SPILL, body) for body in columns)
+    columns = [body for body in code.loops() if matching(SVE_SUM, body)]
+    assert columns and not any(spills(body) for body in columns)
 
 
 def test_rows_are_joined_where_they_are_as_long_as_before_or_gathered():
@@ -98,11 +85,11 @@ def test_rows_are_joined_where_they_are_as_long_as_before_or_gathered():
 @pytest.mark.parametrize("layer", ["ic128ih56oc128kh3sh2ph1", "ic256ih56oc512kh1sh2+bias+relu"])
 def test_layers_with_a_stride_gather_each_vector_once(core, layer):
     kernel = scalable_kernel(Conv2dWorkload.parse(layer), core, "direct")
-    body = hot_loop(kernel, LANE)
+    body = assembly(kernel).hot_loop(SVE_LANE)
     taps, vectors = kernel.workload.kernel_w, kernel.config.int("vectors")
-    assert len(matching(GATHER, body)) == taps * vectors
-    assert len(matching(LANE, body)) == 4 * taps * vectors * kernel.config.int("oc")
-    assert not matching(SPILL, body)
+    assert len(matching(SVE_GATHER, body)) == taps * vectors
+    assert len(matching(SVE_LANE, body)) == 4 * taps * vectors * kernel.config.int("oc")
+    assert not spills(body)
 
 
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
@@ -115,14 +102,14 @@ def test_panels_are_packed_and_multiplied_by_vectors(core, layer):
     # beside the default FTEngine's tiles of 2VL by 8 and by 10
     configs = [default.replace(oc=oc, mr=48, mc=0, vectors=2) for oc in (8, 10)]
     for config in [default, *configs] if default["vectors"] else configs:
-        assembly = generated_assembly(make_kernel(workload, core, "im2col", config))
-        body = most_sums(assembly, LANE)
+        code = assembly(make_kernel(workload, core, "im2col", config))
+        body = code.hot_loop(SVE_LANE)
         channels = min(4, workload.in_channels)
-        assert len(matching(LANE, body)) == channels * config.int("oc") * config.int("vectors")
-        assert not matching(GATHER, body)
-        assert not matching(SPILL, body)
-        packing = [loop for loop in inner_loops(assembly) if matching(STORE, loop)]
-        gathering = any(matching(GATHER, loop) for loop in packing)
+        assert len(matching(SVE_LANE, body)) == channels * config.int("oc") * config.int("vectors")
+        assert not matching(SVE_GATHER, body)
+        assert not spills(body)
+        packing = [loop for loop in code.loops() if matching(SVE_STORE, loop)]
+        gathering = any(matching(SVE_GATHER, loop) for loop in packing)
         assert packing and gathering == (workload.stride_w > 1)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tvm
 
+from tests.assembly import assembly
 from tests.kernels import V4, allocated, default_config, executed_on, integer_arguments
 from tests.layout import unblock
 from tests.tiles_machine import TILES, each_tile_machine
@@ -129,7 +130,7 @@ def tile_code(text: str, **knobs: int) -> list[str]:
     workload = Conv2dWorkload.parse(text)
     config = default_config("direct_tiles", workload, TILES, **knobs)
     kernel = make_kernel(workload, TILES, "direct_tiles", config)
-    lines = compile_function(kernel.prim_func(), TILES).inspect_source().splitlines()
+    lines = assembly(kernel).lines
     begin = next(i for i, line in enumerate(lines) if "ldtilecfg" in line)
     end = next(i for i, line in enumerate(lines) if "tilerelease" in line)
     assert sum("ldtilecfg" in line for line in lines) == 1
@@ -197,10 +198,10 @@ def test_each_group_asks_for_its_share_of_the_next_weights(groups: int, lines: i
 def test_functions_of_tvm_ask_for_permission_and_those_of_models_do_not():
     kernel = make_kernel(Conv2dWorkload.parse(LAYERS[0]), TILES, "direct_tiles")
     function = kernel.prim_func()
-    assert "syscall" in compile_function(function, TILES).inspect_source()
-    assert "syscall" not in compile_function(function, TILES, calls=c_calls).inspect_source()
-    direct = make_kernel(Conv2dWorkload.parse(LAYERS[0]), TILES, "direct").prim_func()
-    assert "syscall" not in compile_function(direct, TILES).inspect_source()
+    assert assembly(compile_function(function, TILES)).has("syscall")
+    assert not assembly(compile_function(function, TILES, calls=c_calls)).has("syscall")
+    direct = make_kernel(Conv2dWorkload.parse(LAYERS[0]), TILES, "direct")
+    assert not assembly(direct).has("syscall")
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from tests.kernels import (
-    V3,
-    V4,
-    allocated,
-    default_config,
-    each_target,
-    factors,
-    generated_code,
-    reduction_nests,
-)
+from tests.assembly import assembly, matching
+from tests.kernels import V3, V4, allocated, default_config, each_target, factors, reduction_nests
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.registry import offers, schedule
@@ -31,17 +21,10 @@ each_problem = pytest.mark.parametrize("problem", PROBLEMS)
 def product_loops(code, tile):
     """The loops without branches that hold whole register tiles and nothing else."""
     found = []
-    for body in code.loops():
-        if sum(text.startswith("j") for text in body) > 1:
-            continue
+    for body in code.straight_loops():
         count = code.multiply_adds(body)
         broadcasts = [text for text in body if "vbroadcastss" in text or "{1to" in text]
-        if (
-            broadcasts
-            and count
-            and count % tile == 0
-            and not re.search(r"vmulps|vaddps", str(body))
-        ):
+        if broadcasts and count and count % tile == 0 and not matching("vmulps|vaddps", body):
             found.append(body)
     return found
 
@@ -50,7 +33,7 @@ def product_loops(code, tile):
 @each_problem
 def test_accumulators_stay_in_registers(machine, problem):
     kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "winograd")
-    code = generated_code(kernel)
+    code = assembly(kernel)
     loops = product_loops(code, kernel.config.int("rt") * kernel.config.int("kr"))
     assert loops
     for body in loops:
@@ -64,16 +47,16 @@ def test_weights_are_prefetched(rt, hint):
     workload = Conv2dWorkload.parse("ic64ih16iw32oc16kh3ph1")
     config = default_config("winograd", workload, V3)
     config = config.replace(mh=4, mw=4, fused=1, rh=1, rw=8, rt=rt, kr=1)
-    code = generated_code(make_kernel(workload, V3, "winograd", config))
-    assert set(re.findall(r"prefetch\w+", code.text)) == {hint}
+    code = assembly(make_kernel(workload, V3, "winograd", config))
+    assert code.prefetches() == {hint}
 
 
 @each_target
 @each_problem
 def test_the_transforms_are_vectors(machine, problem):
     """No scalar arithmetic anywhere: neither in the transforms nor in the epilogue."""
-    text = generated_code(make_kernel(Conv2dWorkload.parse(problem), machine, "winograd")).text
-    assert not re.search(r"\s(vmulss|vaddss|vsubss|vfn?madd\w+ss|vfmsub\w+ss)\s", text)
+    code = assembly(make_kernel(Conv2dWorkload.parse(problem), machine, "winograd"))
+    assert not code.count(r"vmulss|vaddss|vsubss|vfn?madd\w+ss|vfmsub\w+ss")
 
 
 @each_target

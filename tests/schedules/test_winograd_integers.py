@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.kernels import V3, generated_code
+from tests.assembly import assembly
+from tests.kernels import V3
 from tests.schedules.test_integers import ICELAKE, computed, each_machine, outputs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.kernels.registry import offers
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.integers import exact_output, random_integers
 from tvmconv.selection.select import select
@@ -101,15 +102,15 @@ def test_extremes_wrap_back(tile: tuple[int, int], weight: int, data: int):
 )
 @pytest.mark.parametrize("tile", [(2, 2), (4, 4)], ids=["2x2", "4x4"])
 def test_products_stay_in_registers(machine: Machine, instruction: str, tile: tuple[int, int]):
-    code = generated_code(kernel_of("ic64ih28oc64kh3ph1:u8s8s32u8:zpdata+bias", machine, tile))
+    code = assembly(kernel_of("ic64ih28oc64kh3ph1:u8s8s32u8:zpdata+bias", machine, tile))
     loops = [body for body in code.loops() if any(instruction in text for text in body)]
-    inner = [body for body in loops if sum(text.startswith("j") for text in body) == 1]
+    inner = [body for body in loops if body in code.straight_loops()]
     assert inner
     for body in inner:
         assert not code.spills(body)
         assert not code.stores(body)
     # nothing is multiplied by 64 bits, nor one by one
-    assert not re.search(r"vpmuludq|\simull?\s+\$-?\d+, %r", code.text)
+    assert not code.has(r"vpmuludq|\simull?\s+\$-?\d+, %r")
 
 
 def test_selection_takes_a_tile_only_where_it_is_exact():
@@ -122,5 +123,6 @@ def test_selection_takes_a_tile_only_where_it_is_exact():
     assert "may reach 58752000, and it is exact below 33554432" in refused[0].rejected
     assert unknown.chosen.algorithm == "winograd"
     assert unknown.chosen.error == 0
-    known = select(workload, V3, layer="conv1", largest_sum=2**25 - 1)
+    facts = replace(WeightFacts.any_weights(workload), largest_sum=2**25 - 1)
+    known = select(workload, V3, layer="conv1", facts=facts)
     assert {name: known.chosen.config.int(name) for name in large} == large

@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from tvmconv.operators.products import registered
 from tvmconv.tir.general.rewrite import transformed
 
 
@@ -24,3 +25,48 @@ def fetch(load: Any, locality: int, *, write: bool = False) -> Any:
     """The prefetch of a value's cache line; locality 3 is L1, 2 is L2. For use in TVMScript."""
     address = tirx.address_of(load)
     return tirx.call_intrin("void", "tirx.prefetch", address, int(write), locality, 1)
+
+
+def operator(dtype: str, name: str, *operands: Any) -> Any:
+    """A call of one of this package's operators, without ``tvmconv.``. For use in TVMScript."""
+    return tirx.call_intrin(dtype, registered(f"tvmconv.{name}"), *operands)
+
+
+def updates(name: str, *operands: Any) -> Any:
+    """The same of an operator that changes memory or registers."""
+    return tirx.call_intrin("void", registered(f"tvmconv.{name}", updates=True), *operands)
+
+
+def llvm(dtype: str, name: str, *operands: Any) -> Any:
+    """A call of one of LLVM's intrinsics, without ``llvm.``. For use in TVMScript."""
+    return tirx.call_llvm_pure_intrin(dtype, f"llvm.{name}", *operands)
+
+
+def lanes_added(total: Any, product: Any, name: str = "add") -> Any:
+    """A predicated addition (or ``sub``) of vectors of int32. For use in TVMScript."""
+    lanes = int(total.ty.dtype.lanes)
+    everywhere = tirx.Broadcast(tirx.const(True, "bool"), lanes)
+    count = tirx.const(lanes, "uint32")
+    return llvm(f"int32x{lanes}", f"vp.{name}", total, product, everywhere, count)
+
+
+def instruction(name: str, *operands: Any) -> Any:
+    """A call of one of LLVM's intrinsics of x86 without a result. For use in TVMScript."""
+    return tirx.call_llvm_intrin("void", f"llvm.x86.{name}", *operands)
+
+
+def barrier() -> Any:
+    """The barrier of a block's threads. For use in TVMScript."""
+    return tirx.call_intrin("int32", "tirx.tvm_storage_sync", "shared")
+
+
+def mma(sums: Any, weights: Any, columns: Any) -> Any:
+    """A product of fragments in TF32. For use in TVMScript."""
+    kinds = ("m16n8k8", "row", "col", "tf32", "tf32", "fp32")
+    places = (part for each in (weights, columns, sums) for part in (each.data, 0))
+    return tirx.call_intrin("float32", "tirx.ptx_legacy.mma", *kinds, *places, False)
+
+
+def pointer(name: str, *operands: Any) -> Any:
+    """A pointer that a function returns. For use in TVMScript."""
+    return tirx.call_pure_extern("handle", name, *operands)

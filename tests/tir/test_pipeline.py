@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tvm
@@ -36,6 +38,8 @@ MACHINES = {
 }
 # not in a pipeline: they run before schedules are made, or in measurements alone
 APART = {"VectorizableMath", "ConstantsFirst", "InfiniteExtrema", "LeaveOutBlocks"}
+# change nothing: their tests compare what they count
+COUNTING = {"RecordVectorCode", "RecordWorkspace"}
 ARGUMENTS = {
     "LeaveOutBlocks": ((),),
     "neon.MultiplyByLane": (4,),
@@ -111,11 +115,25 @@ def test_a_pipeline_is_printed_in_order_and_ends_where_asked():
         steps.until("Nothing")
 
 
-@pytest.mark.parametrize("name", sorted(PASSES.keys() - {"RecordVectorCode", "RecordWorkspace"}))
+@pytest.mark.parametrize("name", sorted(PASSES.keys() - COUNTING))
 def test_a_pass_says_what_it_rewrites_and_why(name):
     text = inspect.getdoc(PASSES[name])
     places = [text.find(f"\n\n{word}:") for word in ("Pattern", "Rewrite", "Why here")]
     assert -1 not in places and places == sorted(places)
+
+
+@pytest.mark.parametrize("name", sorted(PASSES.keys() - COUNTING))
+def test_a_pass_has_a_test_of_a_function_before_and_after(name):
+    """In the file of its module's name: ``check(NAME(...), before, expected)``."""
+    wing, module = PASSES[name].__module__.split(".")[-2:]
+    path = Path(__file__).parent / wing / f"test_{module}.py"
+    assert path.exists(), f"{name} has no test. Write {path}."
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    checked = [ast.unparse(c.args[0]) for c in calls if ast.unparse(c.func) == "check"]
+    plain = name.rpartition(".")[2]
+    assert any(each.startswith(f"{plain}(") for each in checked), (
+        f"no function before and after {name}. Add check({plain}(...), before, expected) to {path}."
+    )
 
 
 def test_functions_that_are_no_kernels_are_not_specialised():

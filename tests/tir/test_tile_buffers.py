@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import tvm
 from tvm import te
 from tvm.s_tir import Schedule
 
+from tests.assembly import assembly
 from tests.kernels import V3, V4
 from tvmconv.tir.annotations import mark_panel, mark_stream
 from tvmconv.tir.general.record_workspace import recorded
@@ -59,27 +58,27 @@ def test_a_tile_of_local_scope_stays_off_the_workspace_pool(machine):
     built, size = product(machine, scope="local", vectors=vectors)
     assert 4 * ROWS * vectors * machine.lanes > 1024
     assert size == 0
-    assert "AllocWorkspace" not in built.inspect_source("s")
+    assert not assembly(built).has("AllocWorkspace")
 
 
 def test_other_buffers_are_taken_from_the_pool_and_counted():
     built, size = product(V3, scope="global", vectors=4)
     assert size == 4 * ROWS * 4 * V3.lanes
-    assert "AllocWorkspace" in built.inspect_source("s")
+    assert assembly(built).has("AllocWorkspace")
 
 
 @pytest.mark.parametrize("vectors, lines", [(1, 1), (2, 1), (3, 2), (4, 2)])
 def test_one_prefetch_for_each_line_of_a_step(vectors, lines):
     built, _ = product(V3, scope="local", vectors=vectors, distance=4096)
-    found = re.findall(r"prefetcht0\s+(-?\d+)\(", built.inspect_source("s"))
-    assert len(found) % lines == 0 and found
+    found = assembly(built).count("prefetcht0")
+    assert found % lines == 0 and found
     plain, _ = product(V3, scope="local", vectors=vectors)
-    assert "prefetcht0" not in plain.inspect_source("s")
+    assert not assembly(plain).prefetches()
 
 
 def test_tiles_share_the_prefetch_of_the_next_panel():
     built, _ = product(V3, scope="local", vectors=2, tiles=7)
-    assert set(re.findall(r"prefetch\w+", built.inspect_source("s"))) == {"prefetcht1"}
+    assert assembly(built).prefetches() == {"prefetcht1"}
 
 
 def test_prefetches_change_no_result():

@@ -10,7 +10,8 @@ import tvm
 import tvm_ffi
 from tvm.ir import TensorLoad
 
-from tests.kernels import REGISTER, V3, V4, Code, each_machine, lowered, nests
+from tests.assembly import assembly
+from tests.kernels import V3, V4, each_machine, lowered, nests
 from tests.records import single_changes
 from tvmconv.algorithms.gemm.gemm import compute, pack_b
 from tvmconv.core.config import Config
@@ -122,7 +123,7 @@ def test_sums_stay_in_registers(machine, mr, nr, unroll):
     workload = GemmWorkload(4 * mr, 4 * nr, 64)
     kernel = make_gemm(workload, machine, mr=mr, nr=nr, mc=2 * mr, nc=4 * nr, unroll=unroll)
     module = compile_function(kernel.prim_func(), machine)
-    code = Code(module.inspect_source("s"), REGISTER[machine.vector.bits])
+    code = assembly(module)
     body = code.hot_loop()
     vectors = nr // machine.lanes
     assert code.multiply_adds(body) == unroll * mr * vectors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
 
@@ -13,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import te
 
+from tests.assembly import assembly, matching
 from tests.kernels import (
-    REGISTER,
     V3,
     V4,
     allocated,
@@ -23,7 +22,6 @@ from tests.kernels import (
     dense,
     each_machine,
     each_target,
-    generated_code,
     run_kernel,
 )
 from tests.layout import block, unblock
@@ -99,9 +97,9 @@ def test_padding_is_zero_in_a_buffer_that_held_other_values(layout, values):
 def test_copies_from_channel_blocks_are_whole_vectors(machine, stride):
     workload = Conv2dWorkload.parse(f"ic32ih28oc32kh3ph1sh{stride}")
     kernel = make_kernel(workload, machine, "im2col", config_for(workload, machine))
-    text = generated_code(kernel).text
-    assert not re.search(r"\bv(p?gather|p?scatter|movss)", text)
-    assert re.search(rf"vmovups\s+%{REGISTER[machine.vector.bits]}", text)
+    code = assembly(kernel)
+    assert not code.has(r"\bv(p?gather|p?scatter|movss)")
+    assert matching(rf"vmovups\s+%{code.register}", code.lines)
 
 
 @each_target

@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import ir
 from tvm.script import tirx as T
 
-from tests.tir.rewrites import check_same
+from tests.tir.rewrites import check, check_same, updates
 from tvmconv.tir.amx.allocate_tiles import AllocateTiles
 from tvmconv.tir.amx.tile_calls import BEGIN, PRODUCT, STORE, TileCalls
 from tvmconv.tir.annotations import TILE
@@ -42,6 +42,33 @@ def group(pixel_bytes: int = 64, lane_words: int = 1) -> Any:
     return main
 
 
+def test_a_nest_becomes_a_call_of_first_values_and_distances():
+    @T.prim_func(s_tir=True)
+    def main(
+        data: T.Buffer((14 * 128,), "uint8"),
+        weight: T.Buffer((2048,), "int8"),
+        bias: T.Buffer((16,), "int32"),
+        out: T.Buffer((14 * 16,), "int32"),
+    ):
+        sums = T.alloc_buffer((14 * 16,), "int32", scope="local")
+        T.evaluate(updates("tile_begin", 14, T.address_of(sums[0]), 64, T.address_of(bias[0]), 0))
+        T.evaluate(
+            updates(
+                "tile_product",
+                14,
+                T.address_of(sums[0]),
+                64,
+                T.address_of(data[0]),
+                128,
+                T.address_of(weight[0]),
+                64,
+            )
+        )
+        T.evaluate(updates("tile_store", 14, T.address_of(sums[0]), 64, T.address_of(out[0]), 64))
+
+    check(TileCalls(), group(128), main)
+
+
 def calls(func: Any) -> list[Any]:
     found: list[Any] = []
     tvm_ffi.structural_walk(func.body, (ir.Call, found.append))
@@ -59,7 +86,7 @@ def test_each_nest_is_one_call_with_the_distance_of_its_rows():
 
 
 def test_values_that_lie_otherwise_are_refused():
-    with pytest.raises(Exception, match="values of a tile of weight lie"):
+    with pytest.raises(Exception, match=r"values of a tile of weight are \[0, 8, 64, 1\] apart"):
         transformed(group(lane_words=2), TileCalls())
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
+from tvm.script import tirx as T
 
 from tests.cuda import SM_90, Source, default_kernel, run_kernel, source_of
+from tests.tir.rewrites import barrier, check, check_same
 from tvmconv.core.errors import ArtifactError
+from tvmconv.tir.cuda.barriers import Barriers
 
 BARRIER = "__syncthreads();"
 PROBLEM = "ic12ih6oc24kh3ph1"
@@ -77,3 +81,40 @@ def test_every_barrier_that_is_left_is_needed(form):
             run_kernel(kernel, Source(text, whole.launches, whole.shapes))
     actual, expected = run_kernel(kernel)
     np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+def _slices(read: int, written: int) -> Any:
+    """A loop that reads one half of an array, and writes another."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def slices(x: T.Buffer((1024,), "float32"), y: T.Buffer((64,), "float32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            s = T.alloc_buffer((128,), scope="shared")
+            a = T.alloc_buffer((1,), scope="local")
+            for v in range(8):
+                T.evaluate(barrier())
+                a[0] = a[0] + s[(v + read) % 2 * 64 + 63 - t]
+                T.evaluate(barrier())
+                s[(v + written) % 2 * 64 + t] = x[v * 64 + t]
+            y[t] = a[0]
+
+    return slices
+
+
+def test_a_barrier_between_two_buffers_goes():
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((1024,), "float32"), y: T.Buffer((64,), "float32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            s = T.alloc_buffer((128,), scope="shared")
+            a = T.alloc_buffer((1,), scope="local")
+            for v in range(8):
+                T.evaluate(barrier())
+                a[0] = a[0] + s[(v + 0) % 2 * 64 + 63 - t]
+                s[(v + 1) % 2 * 64 + t] = x[v * 64 + t]
+            y[t] = a[0]
+
+    check(Barriers(), _slices(0, 1), expected)
+
+
+def test_a_barrier_between_accesses_of_one_buffer_stays():
+    check_same(Barriers(), _slices(0, 0))

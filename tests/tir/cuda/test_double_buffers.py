@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
+from tvm import tirx
+from tvm.script import tirx as T
 
 from tests.cuda import SM_90, default_kernel, run_kernel, source_of
+from tests.tir.rewrites import barrier, check, check_same, pointer
+from tvmconv.tir.cuda.double_buffers import Turns
+from tvmconv.tir.general.rewrite import local_buffer
 
 # slices of fewer products go two by two, and do not ask
 LAYER = "ic96ih4oc20kh3ph1+bias"
@@ -40,3 +46,44 @@ def test_both_operands_step_where_they_are_read_and_written():
 )
 def test_others_are_left(knobs):
     assert "tvmconv_turned" not in source_of(kernel_of(**knobs)).text
+
+
+def _slices(half: int) -> Any:
+    """A loop that writes one half of an array in each iteration."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def slices(x: T.Buffer((512,), "float32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            s = T.alloc_buffer((256,), scope="shared")
+            for v in range(8):
+                T.evaluate(barrier())
+                s[(v + 1) % 2 * half + t] = x[v * 64 + t]
+
+    return slices
+
+
+def shared_view(array: Any, place: Any) -> Any:
+    """The declaration of an array that begins at a place; T.decl_buffer has no shared ones."""
+    view = local_buffer(array.shape, "float32", "view", "shared")
+    T.add_to_parent(tirx.DeclBuffer(view, data=pointer("tvmconv_turned", array.data, place)))
+    return view
+
+
+def test_a_place_that_alternates_is_a_variable():
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((512,), "float32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            s = T.alloc_buffer((256,), scope="shared")
+            places = T.alloc_buffer((1,), "int32", scope="local")
+            places[0] = t * 4 + 256
+            for v in range(8):
+                view = shared_view(s, places[0])
+                T.evaluate(barrier())
+                view[0] = x[v * 64 + t]
+                places[0] = places[0] ^ 256
+
+    check(Turns(), _slices(64), expected)
+
+
+def test_a_half_that_is_not_a_power_of_two_stays():
+    check_same(Turns(), _slices(96))

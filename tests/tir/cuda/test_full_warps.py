@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from tvm.script import tirx as T
 
 from tests.cuda import SM_90, Source, default_kernel, run_kernel, source_of
+from tests.tir.rewrites import check, check_same
 from tvmconv.core.errors import ArtifactError
+from tvmconv.tir.cuda.full_warps import WholeWarps
 
 # lanes part at the last values of the sum: 8 channels by 9 taps are no multiple of 32
 PARTED = "mb2ic8ih9oc40kh3ph1+bias+relu"
@@ -31,3 +36,25 @@ def test_lanes_that_happen_to_be_active_are_not_enough():
     assert text != source.text
     with pytest.raises(ArtifactError, match=r"lane \d+, that the shuffle's mask does not name"):
         run_kernel(kernel, Source(text, source.launches, source.shapes))
+
+
+def _mask(threads: int) -> Any:
+    @T.prim_func(private=True, s_tir=True)
+    def mask(x: T.Buffer((64,), "uint32")):
+        with T.launch_thread("threadIdx.x", threads) as t:
+            x[t] = T.tvm_warp_activemask()
+
+    return mask
+
+
+def test_the_mask_of_full_warps_names_all_lanes():
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((64,), "uint32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            x[t] = T.uint32(0xFFFFFFFF)
+
+    check(WholeWarps(), _mask(64), expected)
+
+
+def test_a_block_with_a_partial_warp_stays():
+    check_same(WholeWarps(), _mask(48))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+import tvm
+from tvm.script import tirx as T
 
 from tests.cuda import SM_90, Source, default_kernel, run_kernel, source_of
+from tests.tir.rewrites import check, check_same, mma
 from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.core.errors import ArtifactError
 from tvmconv.costs.cuda.mma import resident_blocks
-from tvmconv.tir.cuda.mma import DEFINITIONS
+from tvmconv.tir.cuda.mma import DEFINITIONS, Fragments, MmaCalls
 
 BARRIER = "__syncthreads();"
 PROBLEM = "ic16ih9oc32kh3ph1+bias+relu"
@@ -80,3 +83,53 @@ def test_every_barrier_that_is_left_is_needed(pipeline, count):
         text = "".join(part + end for part, end in zip(parts, [*kept, ""], strict=True))
         with pytest.raises(ArtifactError, match="depend on the order of the threads"):
             run_kernel(kernel, Source(text, whole.launches, whole.shapes))
+
+
+def test_fragments_are_arrays_of_a_lane():
+    @T.prim_func(private=True, s_tir=True)
+    def before(y: T.Buffer((64,), "float32")):
+        a = T.alloc_buffer((64,), scope="warp")
+        with T.launch_thread("threadIdx.x", 32) as t:
+            a[t * 2] = T.float32(0)
+            a[t * 2 + 1] = T.float32(1)
+            y[t] = a[t * 2 + 1]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(y: T.Buffer((64,), "float32")):
+        a = T.alloc_buffer((2,), scope="local")
+        with T.launch_thread("threadIdx.x", 32) as t:
+            a[0] = T.float32(0)
+            a[1] = T.float32(1)
+            y[t] = a[1]
+
+    target = tvm.target.Target(SM_90.tvm_target())
+    check(Fragments(), before.with_attr("target", target), expected.with_attr("target", target))
+
+
+def test_a_product_becomes_a_call_with_its_accumulators_first():
+    @T.prim_func(private=True, s_tir=True)
+    def before(y: T.Buffer((1,), "float32")):
+        a = T.alloc_buffer((4,), scope="local")
+        b = T.alloc_buffer((2,), scope="local")
+        c = T.alloc_buffer((4,), scope="local")
+        T.evaluate(mma(c, a, b))
+        y[0] = c[0]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(y: T.Buffer((1,), "float32")):
+        a = T.alloc_buffer((4,), scope="local")
+        b = T.alloc_buffer((2,), scope="local")
+        c = T.alloc_buffer((4,), scope="local")
+        T.evaluate(
+            T.call_extern(
+                "void",
+                "tvmconv_mma_tf32",
+                T.address_of(c[0]),
+                T.address_of(a[0]),
+                T.address_of(b[0]),
+            )
+        )
+        y[0] = c[0]
+
+    check(MmaCalls(), before, expected)
+    check_same(MmaCalls(), expected)

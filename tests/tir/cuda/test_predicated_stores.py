@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
+from tvm.script import tirx as T
 
 from tests.cuda import SM_90, default_kernel, run_kernel, source_of
+from tests.tir.rewrites import check, check_same
+from tvmconv.tir.cuda.predicated_stores import GuardedStores
 
 TILE = {"m": 64, "p": 64, "k": 8, "slice": "channels", "split": 1, "pipeline": "none"}
 
@@ -37,3 +41,38 @@ def test_sums_behind_the_last_pixel_are_stored_by_predicate(problem, stores):
 
 def test_whole_tiles_are_stored_without_it():
     assert "tvmconv_store" not in kernel_of("ic8ih8oc64kh3ph1+bias+relu")
+
+
+def _branch(values: int) -> Any:
+    @T.prim_func(private=True, s_tir=True)
+    def branch(b: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            a = T.alloc_buffer((values,), scope="local")
+            a[0] = T.float32(0)
+            if t < 60:
+                y[t] = a[0] + b[t]
+
+    return branch
+
+
+def test_a_branch_around_a_store_becomes_a_predicate():
+    @T.prim_func(private=True, s_tir=True)
+    def expected(b: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            a = T.alloc_buffer((32,), scope="local")
+            a[0] = T.float32(0)
+            T.evaluate(
+                T.call_extern(
+                    "int32",
+                    "tvmconv_store",
+                    T.address_of(y[t]),
+                    a[0] + b[T.Select(t < 60, t, 0)],
+                    t < 60,
+                )
+            )
+
+    check(GuardedStores(), _branch(32), expected)
+
+
+def test_stores_of_few_accumulators_stay():
+    check_same(GuardedStores(), _branch(8))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from tvm import tirx
+from tvm.script import tirx as T
 
 from tests.cuda import SM_90, check_kernel, default_kernel, source_of
-from tvmconv.tir.cuda.tap_tables import TABLES, ZEROS, definitions
+from tests.tir.rewrites import barrier, check, check_same, pointer
+from tvmconv.tir.cuda.tap_tables import TABLES, ZEROS, TapTables, definitions
 
 TILE = {"m": 64, "p": 64, "k": 8, "slice": "channels", "split": 1, "pipeline": "double"}
 ROWS = re.compile(r"static __constant__ const int2 (\w+)\[\] = \{(.*)\};")
@@ -79,3 +83,61 @@ def test_tables_beyond_constant_memory_lie_in_global_memory():
     ]
     assert "tvmconv_zeros[9]" in text
     assert definitions([]) == ""
+
+
+def _slices(outside: float = 0.0) -> Any:
+    """Three elements of a padded window, one a slice."""
+
+    @T.prim_func(s_tir=True)
+    def conv(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+        T.func_attr({"global_symbol": "conv"})
+        with T.launch_thread("threadIdx.x", 64) as t:
+            s = T.alloc_buffer((64,), scope="shared")
+            a = T.alloc_buffer((1,), scope="local")
+            for v in range(3):
+                T.evaluate(barrier())
+                s[t] = T.if_then_else(t + v >= 1 and t + v < 65, x[t + v - 1], T.float32(outside))
+                T.evaluate(barrier())
+                a[0] = a[0] + s[63 - t] * T.float32(2)
+            y[t] = a[0]
+
+    return conv
+
+
+def test_each_slice_has_a_row_and_each_form_of_its_test_a_bit():
+    @T.prim_func(s_tir=True)
+    def conv(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+        T.func_attr(
+            {
+                "global_symbol": "conv",
+                TABLES: {"conv_taps_0": "{-1, 1}, {0, 2}, {1, 4}"},
+                ZEROS: 1,
+            }
+        )
+        with T.launch_thread("threadIdx.x", 64) as t:
+            s = T.alloc_buffer((64,), scope="shared")
+            a = T.alloc_buffer((1,), scope="local")
+            inside = T.alloc_buffer((1,), "int32", scope="local")
+            inside[0] = (
+                T.bitwise_or(0, T.Select(tirx.LE(1, t), 1, 0))
+                | T.Select(T.bool(True), 2, 0)
+                | T.Select(t < 63, 4, 0)
+            )
+            for v in range(3):
+                view = T.decl_buffer(
+                    (64,),
+                    data=pointer(
+                        "tvmconv_tap<conv_taps_0, tvmconv_zeros, false>", x.data, t, inside[0], v
+                    ),
+                )
+                T.evaluate(barrier())
+                s[t] = view[0]
+                T.evaluate(barrier())
+                a[0] = a[0] + s[63 - t] * T.float32(2)
+            y[t] = a[0]
+
+    check(TapTables(), _slices(), conv)
+
+
+def test_values_other_than_zero_outside_stay():
+    check_same(TapTables(), _slices(1.0))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
+from tvm.script import tirx as T
 
 from tests.cuda import SM_90, check_kernel, default_kernel, source_of
+from tests.tir.rewrites import barrier, check, check_same
+from tvmconv.tir.cuda.unroll_slice_pairs import Pairs
 
 TILE = {"m": 32, "p": 64, "k": 8, "slice": "channels", "split": 1, "pipeline": "double"}
 BARRIER = "__syncthreads();"
@@ -46,3 +50,37 @@ def test_slices_of_few_products_go_two_by_two(problem, knobs, pairs, barriers):
 def test_others_are_left(knobs):
     kernel = default_kernel("ic48ih6oc20kh3ph1", "implicit_gemm", SM_90, **{**TILE, **knobs})
     assert "_pair" not in source_of(kernel).text
+
+
+def _slices(count: int) -> Any:
+    @T.prim_func(private=True, s_tir=True)
+    def slices(x: T.Buffer((1024,), "float32"), y: T.Buffer((64,), "float32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            a = T.alloc_buffer((1,), scope="local")
+            for v in range(count):
+                T.evaluate(barrier())
+                a[0] = a[0] + x[v % 2 * 64 + t] * T.float32(2)
+            y[t] = a[0]
+
+    return slices
+
+
+def test_two_iterations_become_one_and_the_last_is_after_them():
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((1024,), "float32"), y: T.Buffer((64,), "float32")):
+        with T.launch_thread("threadIdx.x", 64) as t:
+            a = T.alloc_buffer((1,), scope="local")
+            for _ in range(2):
+                T.evaluate(barrier())
+                a[0] = a[0] + x[t] * T.float32(2)
+                T.evaluate(barrier())
+                a[0] = a[0] + x[t + 64] * T.float32(2)
+            T.evaluate(barrier())
+            a[0] = a[0] + x[t] * T.float32(2)
+            y[t] = a[0]
+
+    check(Pairs(), _slices(5), expected)
+
+
+def test_few_iterations_stay():
+    check_same(Pairs(), _slices(3))

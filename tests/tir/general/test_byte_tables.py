@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
 from tvm import te
+from tvm.script import tirx as T
 
+from tests.assembly import assembly
 from tests.emulating import needs_arm, run_functions
 from tests.kernels import V3, V4, executed_on
+from tests.tir.rewrites import check, operator
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.operators.lookup import lookup
+from tvmconv.tir.general.byte_tables import ByteTables
 from tvmconv.tir.pipeline import compile_function
 
 ICELAKE = resolve_machine("llvm -mcpu=icelake-server", 1)
@@ -71,7 +74,26 @@ def test_arm_finds_the_same(tmp_path):
 )
 def test_bytes_are_permuted(machine: Machine, instruction: str, count: int):
     function = looked_up(64 * 100, "uint8", "uint8", machine)
-    assembly = compile_function(function, machine).inspect_source()
-    found = len(re.findall(rf"\t{instruction}\t", assembly))
+    found = assembly(compile_function(function, machine)).count(instruction)
     # a loop may be unrolled
     assert found >= count and found % count == 0
+
+
+def test_without_an_instruction_values_are_loads():
+    @T.prim_func(private=True, s_tir=True)
+    def before(
+        x: T.Buffer((17,), "uint8"), table: T.Buffer((256,), "int8"), y: T.Buffer((17,), "int8")
+    ):
+        y[T.Ramp(0, 1, 16)] = operator(
+            "int8x16", "found_int8", T.Broadcast(table[0], 16), x[T.Ramp(0, 1, 16)]
+        )
+        y[16] = operator("int8", "found_int8", table[0], x[16])
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(
+        x: T.Buffer((17,), "uint8"), table: T.Buffer((256,), "int8"), y: T.Buffer((17,), "int8")
+    ):
+        y[T.Ramp(0, 1, 16)] = table[T.Cast("int32x16", x[T.Ramp(0, 1, 16)])]
+        y[16] = table[T.Cast("int32", x[16])]
+
+    check(ByteTables(), before, expected)

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm.script import tirx as T
 
-from tests.kernels import REGISTER, Code
+from tests.assembly import Assembly, assembly
+from tests.tir.rewrites import check
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.lab.bench.kernel_run import random_operands
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.tir.general.c_functions import NATURAL
+from tvmconv.tir.general.c_functions import NATURAL, CFunctions
 from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import c_calls, compile_function, packed_calls
 
@@ -102,14 +104,14 @@ def test_loops_are_those_of_the_packed_form(problem, algorithm):
 
 def loops(function, calls):
     """Innermost loops without names of labels and general registers and without stack offsets."""
-    text = compile_function(function, PARALLEL, calls=calls).inspect_source("s")
+    text = assembly(compile_function(function, PARALLEL, calls=calls)).text
     for pattern, name in (
         (r"\.L\w+", "L"),
         (r"-?\w*\(%rsp", "S(%rsp"),
         (r"%(r\w+|e[a-d]x|e[sd]i|ebp)\b", "%r"),
     ):
         text = re.sub(pattern, lambda found, name=name: name if name != "L" else found[0], text)
-    bodies = Code(text, REGISTER[PARALLEL.vector.bits]).loops()
+    bodies = Assembly(text, PARALLEL).loops()
     return Counter(tuple(re.sub(r"\.L\w+", "L", line) for line in body) for body in bodies)
 
 
@@ -158,9 +160,9 @@ def test_scratch_memory_is_given_back_in_order(algorithm, tmp_path):
 def test_other_arguments_are_assumed_to_be_aligned():
     function = make_kernel(SMALL, PARALLEL, "direct").prim_func("kernel")
     text = {
-        natural: compile_function(
-            function.with_attr(NATURAL, natural), PARALLEL, calls=c_calls
-        ).inspect_source()
+        natural: assembly(
+            compile_function(function.with_attr(NATURAL, natural), PARALLEL, calls=c_calls)
+        ).text
         for natural in ((), (0, 1, 2))
     }
     assert "vmovaps\t(" in text[()]
@@ -187,3 +189,28 @@ def placed(array, offset):
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
+
+
+def test_a_function_takes_pointers_and_returns_zero():
+    """The attribute names the parameters whose alignment is not assumed."""
+
+    @T.prim_func(s_tir=True)
+    def before(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+        T.func_attr({"global_symbol": "copy", NATURAL: [0]})
+        for i in range(4):
+            y[i] = x[i]
+
+    @T.prim_func(s_tir=True)
+    def expected(
+        x_data: T.handle("float32", "global"), y_data: T.handle("float32", "global")
+    ) -> T.int32:
+        T.func_attr({"global_symbol": "copy", NATURAL: [0]})
+        x = T.decl_buffer((4,), data=x_data)
+        y = T.decl_buffer((4,), data=y_data)
+        with T.attr(y_data, "storage_alignment", 64):
+            with T.attr("default", "device_id", 0), T.attr("default", "device_type", 1):
+                for i in range(4):
+                    y[i] = x[i]
+            return 0
+
+    check(CFunctions(), before, expected)

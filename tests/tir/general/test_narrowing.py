@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,12 @@ import pytest
 import tvm
 from tvm import te
 from tvm.s_tir import Schedule
+from tvm.script import tirx as T
 
+from tests.assembly import assembly, matching
 from tests.kernels import V3, V4, executed_on
 from tests.layout import block
+from tests.tir.rewrites import check, llvm, operator
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import Constants, constant_arguments
@@ -20,6 +22,7 @@ from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.integers import exact_output, random_integers
 from tvmconv.operators.narrow import narrowed, nearest, scaled
+from tvmconv.tir.general.narrowing import Narrowing
 from tvmconv.tir.pipeline import compile_function
 
 each_machine = pytest.mark.parametrize(
@@ -84,13 +87,13 @@ def test_halves_are_rounded_to_even(lanes: int, machine: Machine):
 @pytest.mark.parametrize(("vectors", "stores"), [(1, 1), (2, 1), (3, 2), (4, 1), (6, 2), (8, 2)])
 def test_four_vectors_make_one_store(vectors: int, stores: int, machine: Machine):
     function = narrowing(vectors * machine.lanes, vectors, machine.lanes, "uint8", "float32")
-    assembly = compile_function(function, machine).inspect_source()
+    code = assembly(compile_function(function, machine))
     groups = -(-vectors // 4)
-    assert len(re.findall(r"\tvpackuswb\t", assembly)) == groups
-    assert len(re.findall(r"\tvcvtps2dq\t", assembly)) == vectors
-    assert not re.search(r"vpmovdb|vpshufb|vroundps|vrndscaleps", assembly)
-    behind = assembly[assembly.index("vpackuswb") :]
-    stored = re.findall(r"\tv(?:mov|extract)\w+\t.*%[xyz]mm\d+, .*\(%r\w+\)", behind)
+    assert code.count("vpackuswb") == groups
+    assert code.count("vcvtps2dq") == vectors
+    assert not code.has(r"vpmovdb|vpshufb|vroundps|vrndscaleps")
+    after = code.text[code.text.index("vpackuswb") :].splitlines()
+    stored = matching(r"v(?:mov|extract)\w+\t.*%[xyz]mm\d+, .*\(%r\w+\)", after)
     assert len(stored) == stores
 
 
@@ -141,3 +144,45 @@ def test_products_by_fixed_point_are_rounded_once(lanes: int, machine: Machine):
     # exact integers of any length
     expected = [(w * m + (1 << (31 + s))) >> (32 + s) for w, m, s in cases]
     assert actual.numpy().tolist() == expected
+
+
+def test_without_instructions_all_is_arithmetic():
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "int8"), z: T.Buffer((3,), "int32")):
+        y[T.Ramp(0, 1, 8)] = operator(
+            "int8x8",
+            "narrowed_int8",
+            operator("int32x8", "nearest", x[T.Ramp(0, 1, 8)]),
+            T.Broadcast(-3, 8),
+            T.Broadcast(100, 8),
+            T.Broadcast(3, 8),
+        )
+        x[0] = operator("float32", "whole", x[1])
+        z[0] = operator("int32", "scaled", z[1], z[2], 7)
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(
+        x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "int8"), z: T.Buffer((3,), "int32")
+    ):
+        y[T.Ramp(0, 1, 8)] = T.Cast(
+            "int8x8",
+            T.min(
+                T.max(
+                    T.Cast(
+                        "int32x8",
+                        T.nearbyint(
+                            T.max(x[T.Ramp(0, 1, 8)], T.Broadcast(T.float32(-(2.0**31)), 8))
+                        ),
+                    ),
+                    T.Cast("int32x8", T.Broadcast(-3, 8)),
+                ),
+                T.Cast("int32x8", T.Broadcast(100, 8)),
+            )
+            + T.Cast("int32x8", T.Broadcast(3, 8)),
+        )
+        x[0] = llvm("float32", "roundeven", x[1])
+        z[0] = (
+            T.Cast("int32", T.Cast("int64", z[1]) * T.Cast("int64", z[2]) >> T.int64(32)) + 64
+        ) >> 7
+
+    check(Narrowing(), before, expected)

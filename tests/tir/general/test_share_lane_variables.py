@@ -5,8 +5,8 @@ from __future__ import annotations
 import tvm
 from tvm.script import tirx as T
 
-from tests.tir.rewrites import check_same
-from tvmconv.tir.general.rewrite import transformed
+from tests.tir.rewrites import check, check_same
+from tvmconv.tir.general.rewrite import substitute, transformed
 from tvmconv.tir.general.share_lane_variables import ShareLaneVariables
 
 
@@ -27,6 +27,12 @@ def test_loops_of_one_length_have_one_variable():
     first, second, shorter, serial = (loop.loop_var for loop in shared.body.seq)
     assert first.same_as(second)
     assert not any(first.same_as(var) for var in (shorter, serial))
+
+
+def test_the_later_variable_becomes_the_earlier_one():
+    first, second, *_ = (loop.loop_var for loop in copies.body.seq)
+    expected = copies.with_body(substitute(copies.body, {second: first}))
+    check(ShareLaneVariables(), copies, expected)
 
 
 def test_nothing_else_changes():

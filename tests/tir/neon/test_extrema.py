@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import tvm
 from tvm.script import tirx as T
 
+from tests.assembly import assembly, matching
 from tests.emulating import needs_arm, run_functions
-from tests.kernels import compile_kernel, scalable_kernel
+from tests.kernels import scalable_kernel
 from tests.tir.rewrites import check, check_same
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.presets import MACHINES
@@ -77,16 +76,16 @@ def test_nan_becomes_what_it_does_elsewhere(tmp_path):
 
 
 def test_each_is_one_instruction():
-    text = compile_function(bounds, NEON).inspect_source("s")
-    assert re.search(r"\bfmax\s+v\d+\.4s", text) and re.search(r"\bfmaxnm\s+v\d+\.4s", text)
-    assert not re.search(r"\bfcm\w+\s+v\d+\.4s", text)
+    code = assembly(compile_function(bounds, NEON))
+    assert code.has(r"\bfmax\s+v\d+\.4s") and code.has(r"\bfmaxnm\s+v\d+\.4s")
+    assert not code.has(r"\bfcm\w+\s+v\d+\.4s")
 
 
 def test_each_is_one_instruction_of_scalable_vectors():
     workload = Conv2dWorkload.parse("ic8ih9oc16kh3ph1+bias+clip(0,6)")
     kernel = scalable_kernel(workload, MACHINES["aarch64+sve"], "direct")
-    text = str(compile_kernel(kernel).inspect_source("s"))
+    code = assembly(kernel)
     sums = kernel.config.int("oc") * kernel.config.int("vectors")
     for name in ("max", "min"):
-        assert len(re.findall(rf"\bf{name}(?:nm)?\s+z\d+\.s, p\d/m", text)) >= sums
-    assert not re.search(r"\bfcm\w+\s+p\d+\.s", text)
+        assert len(matching(rf"f{name}(?:nm)?\s+z\d+\.s, p\d/m", code.lines)) >= sums
+    assert not code.has(r"\bfcm\w+\s+p\d+\.s")

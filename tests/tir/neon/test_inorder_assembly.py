@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.assembly import assembly as generated
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.tir.neon.inorder_assembly import Sum, assembly
-from tvmconv.tir.pipeline import compile_function
 
 _FMLA = re.compile(r"fmla \$(\d+)\.4s, \$(\d+)\.4s, \$(\d+)\.s\[(\d)\]")
 _LOAD = re.compile(r"ldr (?:\$\{(\d+):d\}|\$(\d+)), \[\$(\d+), #(\d+)\]")
@@ -100,7 +100,7 @@ def test_no_store_of_what_the_sums_read_is_behind_them() -> None:
     """In a kernel without loops, whose panel is packed right in front of them."""
     layer = Conv2dWorkload.parse("ic24ih13iw1oc2kh1sh2+bias")
     kernel = make_kernel(layer, MACHINES["cortex-a53"], "im2col")
-    source = compile_function(kernel.prim_func(), kernel.machine).inspect_source()
+    source = generated(kernel).text
     before, pieces, after = re.split(r"//APP|//NO_APP", source)
     assert pieces.count("fmla") == 24 * 7
     stored = [re.findall(r"\n\s*st[rp]\s+q.*\[sp", part) for part in (before, after)]

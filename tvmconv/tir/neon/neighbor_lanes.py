@@ -71,12 +71,12 @@ def _rewritten(stores: list[Any]) -> list[Any]:
     import tvm_ffi
     from tvm import ir, tirx
 
-    written = {store.buffer.data for store in stores}
+    written = {store.buffer for store in stores}
     read: dict[Any, set[int]] = {}
 
     def note(call: Any) -> None:
         found = _spread_word(call)
-        if found is not None and found[0].data not in written:
+        if found is not None and found[0] not in written:
             source, rest, place, size, _ = found
             read.setdefault((source, rest, size), set()).add(place)
 

@@ -41,7 +41,7 @@ def _rewritten(stores: list[Any]) -> list[Any]:
     import tvm_ffi
     from tvm import ir
 
-    written = {store.buffer.data for store in stores}
+    written = {store.buffer for store in stores}
     found: dict[Any, dict[int, Any]] = {}
 
     def note(call: Any) -> None:
@@ -83,7 +83,7 @@ def _key(call: Any, written: set[Any]) -> tuple[Any, int]:
         if isinstance(value, tirx.Broadcast):
             parts.append(tvm_ffi.structural_hash(value))
             continue
-        if not isinstance(value, ir.expr.TensorLoad) or value.source.data in written:
+        if not isinstance(value, ir.expr.TensorLoad) or value.source in written:
             return None, 0
         (ramp,) = value.indices
         if not isinstance(ramp, tirx.Ramp) or int(ramp.stride) != 1:
