@@ -59,7 +59,7 @@ def test_each_nest_is_one_call_with_the_distance_of_its_rows():
 
 
 def test_values_that_lie_otherwise_are_refused():
-    with pytest.raises(Exception, match="values of a tile of weight lie"):
+    with pytest.raises(Exception, match="cannot lower a tile of weight: its strides"):
         transformed(group(lane_words=2), TileCalls())
 
 
