@@ -77,7 +77,7 @@ def schedule_wide_weights(schedule: Schedule, at: LoopRV, *, by_first_tile: bool
 
 
 def schedule_joining(schedule: Schedule, workload: Conv2dWorkload) -> None:
-    """Schedule the block of :func:`tvmconv.algorithms.integer.dwords.joined_words`.
+    """Schedule the block of :func:`tvmconv.algorithms.integer.dwords.joined_dwords`.
 
     Vectors of neighbouring pixels' words of two blocks, which are stored in turns.
     """

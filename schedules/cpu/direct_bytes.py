@@ -14,9 +14,9 @@ from __future__ import annotations
 from tvmconv.algorithms.integer.direct_bytes import is_flat
 from tvmconv.algorithms.integer.packed_pixels import (
     PACK,
+    dwords_of_block,
     orders_packed,
     packs_tiles,
-    words_of_block,
 )
 from tvmconv.algorithms.integer.saturation import MASKS
 from tvmconv.core.config import Config
@@ -148,7 +148,7 @@ def _pack(
     block = schedule.get_sblock(PACK)
     schedule.compute_at(block, at, preserve_unit_loops=True)
     *_, place = schedule.get_loops(block)
-    words, pixels = words_of_block(machine), config.int("ow")
+    words, pixels = dwords_of_block(machine), config.int("ow")
     variants = len(MASKS) * config.int("packed")
     mask, channel, pixel, word = schedule.split(place, [variants, None, pixels, words])
     if (workload.stride_h, workload.stride_w) == (1, 1):

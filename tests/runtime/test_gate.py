@@ -166,20 +166,20 @@ def test_it_lets_pass_what_the_host_has(target: Any) -> None:
 # Names of TVM's and ours that lead to compiled code, and the only files that may use them.
 ENTRANCES = {
     "tirx.build": {"tir/pipeline.py", "machines/probe_kernels.py"},
-    "relax.build": {"bench/peers/own.py"},
+    "relax.build": {"lab/baselines/own.py"},
     "tvm.build": set(),
     "tvm.compile": set(),
     "FoldConstant": set(),
-    "VirtualMachine": {"bench/peers/own.py", "tvm_api/relax.py"},
+    "VirtualMachine": {"lab/baselines/own.py", "tvm_api/relax.py"},
     "as_import": {"compile/external.py"},
     # torch's
-    "jit": {"bench/peers/torch_jit.py"},
+    "jit": {"lab/baselines/torch_jit.py"},
     "load_module": {"remote.py", "tuning/place.py", "tuning/gpu_place.py"},
     # models, which ask the processor themselves
     "in_dll": {"runtime/binding.py"},
     "Runner": {"model.py", "runtime/portable.py"},
     "State": {"runtime/runner.py"},
-    "new_state": {"runtime/runner.py", "runtime/timing.py", "bench/peers/own_gpu.py"},
+    "new_state": {"runtime/runner.py", "runtime/timing.py", "lab/baselines/own_gpu.py"},
     # on a device of an RPC tracker
     "time_evaluator": {"remote.py", "tuning/place.py"},
     "get_function": {"tuning/place.py"},
