@@ -1,4 +1,4 @@
-"""Element-wise and other injective functions: the rule of last resort."""
+"""Element-wise and other injective functions: the fallback rule."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a function whose blocks, after inlining, are all spatial.
 
     1. Intermediates are inlined.
-    2. Inner axes that every access runs over in storage order become one loop, so that short
-       image rows do not leave short vectors.
-    3. That loop is vectorised, the outer ones are shared between the threads.
+    2. Inner axes that every access traverses in storage order are fused, so that short image rows
+       do not leave short vectors.
+    3. The fused loop is vectorized, and threads share the outer loops.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
@@ -39,10 +39,10 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
 
 def _shared(extents: list[int], machine: Machine) -> int:
-    """How many of the outer loops become the one that threads share.
+    """The number of outer loops that are fused to the loop that threads share.
 
-    Not all of them: of one loop over all vectors each takes two or three divisions of its number,
-    half of the instructions of a pooling window.
+    Not all of them: a single loop over all vectors needs two or three divisions for each, half of
+    the instructions of a pooling window.
     """
     enough = 4 * machine.cores if machine.cores > 1 else 1
     counts = range(1, len(extents) + 1)
@@ -50,7 +50,7 @@ def _shared(extents: list[int], machine: Machine) -> int:
 
 
 def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
-    """Parallel outer loops and a vectorised inner one for a block without reduction."""
+    """Parallel outer loops and a vectorized inner loop for a block without reduction."""
     loops, extents = list(block.loops), list(block.extents)
     if not loops:
         return
@@ -73,7 +73,7 @@ def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
         return
     step = gcd(count, lanes)
     if step < 4:
-        # too few rows to share and no even vector: whole vectors on one thread
+        # too few rows to share and no whole vectors: vectorize on one thread
         vectorise(schedule, inner, lanes)
         return
     vectors, lane = schedule.split(inner, [None, step])

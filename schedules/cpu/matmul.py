@@ -1,4 +1,4 @@
-"""Products of matrices that are both computed at run time."""
+"""GEMM of two matrices that are computed at run time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tvmconv.tir.general.axes import loads
 from tvmconv.tir.general.rewrite import variables
 from tvmconv.tvm_api.types import BlockRV, Expr, IndexMap, PrimFunc, Schedule
 
-# multiply-adds below which copying into panels costs more than it saves
+# with fewer FMAs, copying to panels takes longer than it saves
 _SMALLEST = 4096
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a (batched) matrix product ``C[.., m, n] += A[.., m, k] * B``.
 
-    1. The matrices are padded to whole register tiles where those do not divide them.
-    2. B, whichever way it is stored, is copied into panels as wide as a tile, which the tile
-       then reads as one stream.
-    3. One register tile of rows and vectors runs over the whole inner dimension; batches and
-       panels are shared between the threads.
+    1. The matrices are padded to whole register tiles, if these do not divide them.
+    2. B, in either storage order, is copied to panels as wide as a tile, which reads them as one
+       stream.
+    3. One register tile of rows and vectors covers the whole inner dimension. Threads share batches
+       and panels.
     """
     found = plain_product(func)
     if found is None:
@@ -43,7 +43,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     register_tile(
         schedule, product.rv, store, at=row_tiles, reduction=k, tile=(row, vector), lane=lane
     )
-    # the padded rows stay in memory: inside of the tile their test would cost more than the sum
+    # the padded rows stay in memory: inside the tile their test would take longer than the FMA
     for producer in schedule.get_producers(packed):
         schedule.compute_inline(producer)
     for block in blocks(schedule):
@@ -53,7 +53,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
 
 def plain_product(func: PrimFunc) -> tuple[Schedule, Block, Operand] | None:
-    """The product of a function, and which operand holds its columns; None if it is no such."""
+    """The matrix product of a function, and the operand with its columns; None for others."""
     from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
@@ -71,16 +71,16 @@ def plain_product(func: PrimFunc) -> tuple[Schedule, Block, Operand] | None:
 def pack_columns(
     schedule: Schedule, product: Block, operand: Operand, tile: Sequence[int], lanes: int
 ) -> tuple[BlockRV, BlockRV]:
-    """Copy columns into panels, and let the result be vectors.
+    """Copy columns to panels, and vectorize the result.
 
     Parameters
     ----------
     schedule, product, operand
         As :func:`plain_product` found them.
     tile
-        Rows, columns (of a panel) and inner steps to whole numbers of which matrices are padded.
+        Rows, columns (of a panel) and inner steps, to multiples of which matrices are padded.
     lanes
-        Values of a vector.
+        Elements of a vector.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def pack_columns(
 
 @dataclass(frozen=True)
 class Operand:
-    """The operand that holds the columns, and its axes of columns and of inner steps."""
+    """The operand that has the columns, and its axes of columns and of inner steps."""
 
     index: int
     axes: int
