@@ -21,8 +21,8 @@ def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
 
     Threads share planes. Without padding, a load reads a piece of a row that is longer than a
     channel block. With padding, the border is separate code. A whole plane is not treated as one
-    row: TVM would not see that a piece is contiguous, and would load its elements one by one. That
-    took a fifth of the time of a layer of 1024 channels of 14x14.
+    row: TVM would not see that a piece is contiguous, and would load single elements. That took a
+    fifth of the time of a layer of 1024 channels of 14x14.
     """
     n, block, y, x, c = schedule.get_loops(schedule.get_sblock(WIDEN))
     plain = (workload.stride_h, workload.stride_w) == (1, 1) and not workload.has_padding

@@ -10,10 +10,10 @@ from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
 
 def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64") -> list[Any]:
-    """The ``k`` largest elements along an axis from the largest on, or the smallest.
+    """The ``k`` largest elements along an axis in descending order, or the smallest ascending.
 
-    Of equal elements the first comes first. NaN counts as larger than every number, as in numpy
-    and torch; onnxruntime gives it no fixed place.
+    Equal elements keep their order. NaN counts as larger than every number, as in numpy and torch;
+    onnxruntime does not define its position.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     k, axis, largest
         As in ONNX's TopK.
     index_type
-        Of the second result.
+        Type of the indices.
 
     Returns
     -------
@@ -76,9 +76,9 @@ def goes_before(left: Any, right: Any, dtype: Any, largest: bool) -> Any:
 
 def _merge_sorted(size: int, before: Any) -> Any:
     """Write a stable sort of positions by a comparison; gives the position of a rank."""
-    # each pass merges pairs of sorted runs from one half into the other
+    # each pass merges pairs of sorted runs from one half of the buffer to the other
     order = T.buffer_proxy(T.decl_buffer([2 * size], "int32", scope="global"))
-    # where the left and the right run stand, and which one gives the next
+    # positions in the left and the right run, and the run that gives the next element
     state = T.buffer_proxy(T.decl_buffer([3], "int32", scope="local"))
     left, right, takes = range(3)
     passes = (size - 1).bit_length()
