@@ -2,8 +2,7 @@
 
 Loops, outermost first:
 
-1. image, cache block of tile rows, output block, tile row: parallel; if tiles are packed, all
-   output blocks of a share use them;
+1. image, cache block of tile rows, output block, tile row: parallel; output blocks share packing;
 2. tile column;
 3. reduction step, in one loop over joined pairs and one over single steps;
 4. row and column of the register tile, unrolled; lanes, one vector.
@@ -88,16 +87,13 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Sizes are positive, and the tile fits the register file."""
     oh, ow = config.int("oh"), config.int("ow")
     if min(oh, ow) < 1 or min(config.int("rows"), config.int("excess")) < 0:
-        raise ConfigError(
-            f"tile sizes of {workload} must be 1 or more, rows and excess 0 or more: {config}"
-        )
+        raise ConfigError(f"oh, ow of {workload} must be >= 1, rows and excess >= 0: {config}")
     packed = config.int("packed")
     if oh > 1 and packs_tiles(workload, config):
         raise ConfigError(f"packed of {workload} takes tiles of one row: {config}")
     if not 0 <= packed <= (most := orders_packed(workload)):
         raise ConfigError(f"packed of {workload} must be 0 to {most}: {config}")
-    model = ByteTileModel(workload, machine, packed=packed)
-    registers = model.registers(1, oh, ow)
+    registers = ByteTileModel(workload, machine, packed=packed).registers(1, oh, ow)
     check_registers(machine, registers, f"tile oh={oh} ow={ow} of {workload}")
 
 
@@ -148,18 +144,18 @@ def _pack(
     block = schedule.get_sblock(PACK)
     schedule.compute_at(block, at, preserve_unit_loops=True)
     *_, place = schedule.get_loops(block)
-    words, pixels = dwords_of_block(machine), config.int("ow")
+    dwords, pixels = dwords_of_block(machine), config.int("ow")
     variants = len(MASKS) * config.int("packed")
-    mask, channel, pixel, word = schedule.split(place, [variants, None, pixels, words])
+    mask, channel, pixel, dword = schedule.split(place, [variants, None, pixels, dwords])
     if (workload.stride_h, workload.stride_w) == (1, 1):
-        schedule.reorder(channel, mask, pixel, word)
-        word = schedule.fuse(pixel, word)
+        schedule.reorder(channel, mask, pixel, dword)
+        dword = schedule.fuse(pixel, dword)
         # each channel block begins at its own cache line, which prefetchers do not follow
         mark_stream(schedule, channel, pixels * machine.channel_block)
     else:
-        schedule.reorder(pixel, channel, mask, word)
+        schedule.reorder(pixel, channel, mask, dword)
     schedule.unroll(mask)
-    schedule.vectorize(word)
+    schedule.vectorize(dword)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

@@ -31,14 +31,14 @@ def lacks(machine: Machine) -> tuple[str, ...]:
     return (*missing, f"{bits}-bit SVE") if bits and bits != host_vector_bits() else missing
 
 
-def ensure_executable(needed: Iterable[str], what: str, remedy: str = _REMEDY) -> None:
+def ensure_executable(needed: Iterable[str], subject: str, remedy: str = _REMEDY) -> None:
     """Raise an error if this CPU lacks an instruction set that the code may use.
 
     Parameters
     ----------
     needed
         CPU flags, named as in ``/proc/cpuinfo``.
-    what
+    subject
         The beginning of the message: ``model.so was built for x86-64-v4``.
     remedy
         The end of the message.
@@ -51,25 +51,25 @@ def ensure_executable(needed: Iterable[str], what: str, remedy: str = _REMEDY) -
     missing = _missing(needed)
     if "asimd" in missing:
         raise ArtifactError(
-            f"{what} and needs a 64-bit Arm CPU; this host is {host_model()}. Run it on such a "
+            f"{subject} and needs a 64-bit Arm CPU; this host is {host_model()}. Run it on such a "
             "CPU, or emulate one with tvmconv run --emulate or qemu-aarch64."
         )
     if missing:
         hidden = f" or {HIDE_VARIABLE} hides" if os.environ.get(HIDE_VARIABLE) else ""
         raise ArtifactError(
-            f"{what} and needs {', '.join(missing)}, which this CPU ({host_model()}) "
+            f"{subject} and needs {', '.join(missing)}, which this CPU ({host_model()}) "
             f"lacks{hidden}; {remedy}"
         )
 
 
-def ensure_machine(machine: Machine, what: str, remedy: str = _REMEDY) -> None:
+def ensure_machine(machine: Machine, subject: str, remedy: str = _REMEDY) -> None:
     """Raise an error if this CPU lacks a feature that code for a machine needs.
 
     Parameters
     ----------
     machine
         The target of the code.
-    what
+    subject
         The code: ``model.so``.
     remedy
         The end of the message.
@@ -79,7 +79,7 @@ def ensure_machine(machine: Machine, what: str, remedy: str = _REMEDY) -> None:
     ArtifactError
         See :func:`ensure_executable`.
     """
-    built = f"{what} was built for {machine.name} ({machine.mcpu})"
+    built = f"{subject} was built for {machine.name} ({machine.mcpu})"
     ensure_executable(required_features(machine), built, remedy)
     if lacks(machine):
         raise ArtifactError(

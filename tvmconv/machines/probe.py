@@ -51,7 +51,7 @@ class Measured:
 def measure(
     machine: Machine,
     tell: Callable[[str], None] | None = None,
-    words: Callable[[], tuple[Callable[[], None], float]] | None = None,
+    packed_steps: Callable[[], tuple[Callable[[], None], float]] | None = None,
 ) -> Measured:
     """Measure one core of this host; takes about ten seconds.
 
@@ -61,7 +61,7 @@ def measure(
         Determines the instructions, and the cache sizes that separate the levels.
     tell
         Receives the name of each rate before its measurement.
-    words
+    packed_steps
         Makes a call, and returns it with its number of integer reduction steps. It is an argument
         because this module does not compile kernels. Without it the model's rate stays.
 
@@ -82,9 +82,9 @@ def measure(
     adds = counter.rate(*_multiply_adds(machine, CHAINS, vectors // CHAINS))
     latency = 1 / counter.rate(*_multiply_adds(machine, 1, _RUN_CYCLES // machine.fma_latency))
     steps = machine.rates.words
-    if words is not None:
+    if packed_steps is not None:
         say("words")
-        steps = of_ports(counter.rate(*words()))
+        steps = of_ports(counter.rate(*packed_steps()))
     say("broadcasts")
     spread = counter.rate(*_broadcasts(machine))
     levels = {}

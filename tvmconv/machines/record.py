@@ -63,8 +63,7 @@ class Rates:
     origin
         ``shipped`` with the package, or ``measured`` and when.
     words
-        Reduction steps of packed integers, each for one vector of accumulators. The instructions
-        are in :mod:`~tvmconv.machines.multiply`. 0 if only ``multiply_adds`` is known.
+        Packed reduction steps for one vector of accumulators; 0 if only ``multiply_adds`` is known.
     """
 
     multiply_adds: float
@@ -108,7 +107,7 @@ class CodeCosts:
         vectors, without an instruction for each. The steps of a channel block are unrolled, without
         prefetches between them.
     loads_ahead
-        Additional registers of a tile by lanes on in-order cores, for which LLVM loads earlier.
+        Additional registers of a tile by lanes on in-order cores: LLVM loads earlier.
     halved_loads
         Whether two 64-bit loads replace each load of an FMA operand, because a whole load blocks
         FMAs on in-order cores. 0: whole loads. 1: LLVM orders the loads. 2: tvmconv orders FMAs and
@@ -126,8 +125,7 @@ class CodeCosts:
     other_units
         Vector units that cannot multiply, relative to units that can.
     loads_block
-        Cycles in which a vector load blocks multiplications. A load of half a vector blocks half as
-        many.
+        Cycles in which a vector load blocks multiplications; half as many for half a vector.
     halves
         Whether Strassen's algorithm (``strassen``) was found to pay, because additions are cheap.
     phases
