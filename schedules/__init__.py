@@ -1,1 +1,1 @@
-"""Hand-written schedules, one folder per target family."""
+"""Hand-written schedules, one folder for each target family."""

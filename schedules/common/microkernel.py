@@ -1,4 +1,4 @@
-"""Tiles of values that live in vector registers."""
+"""Register tiles: accumulators in vector registers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from tvmconv.machines.multiply import Multiply
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# blocks of words that a loop takes in turn
-_WORDS = 2
+# blocks of dwords that a loop unrolls
+_DWORD_BLOCKS = 2
 
 
 def transform_tile(schedule: Schedule, block: BlockRV, at: LoopRV, *, strip: bool = False) -> None:
-    """Schedule one pass of a Winograd transform, its tile in registers or on the stack.
+    """Schedule one pass of a Winograd transform, with its tile in registers or on the stack.
 
-    The block's last loops are the tile's rows, its columns and the lanes; ``at`` is the loop of
-    the consumer over tiles, or over strips of tiles, whose columns stay a loop.
+    The block's last loops are the tile's rows, its columns and the lanes. ``at`` is the consumer's
+    loop over tiles, or over strips of tiles, whose columns stay a loop.
     """
     schedule.compute_at(block, at, preserve_unit_loops=True)
     schedule.set_scope(block, 0, "local")
@@ -32,8 +32,8 @@ def channel_steps(
 ) -> tuple[tuple[LoopRV, ...], tuple[LoopRV, ...]]:
     """The reduction loop over a channel block, and the loops of a register tile inside it.
 
-    Where multiply-adds take lanes there is no such loop: it is the first of the tile, written out,
-    so that one vector of channels serves all its steps.
+    If FMAs multiply by lane, the reduction loop is the first loop of the tile and unrolled. One
+    vector of channels then serves all its steps.
     """
     return ((), (channel, *tile)) if machine.code.by_lane else ((channel,), tuple(tile))
 
@@ -41,14 +41,14 @@ def channel_steps(
 def word_steps(
     schedule: Schedule, block: LoopRV, machine: Machine, dot: Multiply
 ) -> tuple[LoopRV, tuple[LoopRV, ...]]:
-    """The loop over blocks of words, and what is written out of it: the first loop of the tile.
+    """The loop over blocks of dwords, and the unrolled loop inside, the first loop of the tile.
 
-    Where lanes are multiplied and a step is one instruction, steps are so few instructions that
-    the loop shows: it takes two blocks in turn.
+    If a step is one instruction that multiplies by lane, the loop overhead is visible. The loop is
+    then unrolled by two blocks.
     """
-    if not machine.code.by_lane or dot.steps > 1 or int(schedule.get(block).extent) % _WORDS:
+    if not machine.code.by_lane or dot.steps > 1 or int(schedule.get(block).extent) % _DWORD_BLOCKS:
         return block, ()
-    outer, inner = schedule.split(block, [None, _WORDS])
+    outer, inner = schedule.split(block, [None, _DWORD_BLOCKS])
     return outer, (inner,)
 
 
@@ -62,24 +62,23 @@ def register_tile(
     tile: Sequence[LoopRV],
     lane: LoopRV,
 ) -> None:
-    """Compute one tile of a reduction in vector registers, then hand it to its consumer.
+    """Compute one tile of a reduction in vector registers, then pass it to its consumer.
 
-    The micro-kernel of every dense kernel: convolutions, packed products, fully connected layers
-    and Winograd's products call it, and differ only in the loops around it.
+    This is the microkernel of every dense kernel: convolutions, packed GEMM, fully connected layers
+    and the GEMM of Winograd. They differ only in the loops around it.
 
-    1. The tile loops are unrolled and the lane loop is vectorised, so that the accumulators are
-       indexed by constants only; LLVM then promotes them to registers. (A runtime index, even in
-       the initialisation or the write-back, would pin them to memory.)
-    2. The consumer moves under ``at`` and reads the accumulators directly. Either it is
-       element-wise (an epilogue, or the store of a ``cache_write``), or, where the reduction is
-       cut into parts with loops of their own around ``at``, it adds the parts up in memory.
-    3. The initialisation moves in front of the reduction loops.
+    1. The tile loops are unrolled and the lane loop is vectorized, so that all indices of
+       accumulators are constants. LLVM then promotes them to registers. A run-time index, even in
+       the initialization or the write-back, would keep them in memory.
+    2. The consumer moves under ``at`` and reads the accumulators directly. It is element-wise (an
+       epilogue, or the store of a ``cache_write``). Or, if the reduction is cut into parts with
+       loops around ``at``, it adds up the parts in memory.
+    3. The initialization moves before the reduction loops.
 
-    The caller has split and reordered the loops of ``block`` into outer loops up to ``at``,
-    reduction loops from ``reduction`` on, the tile loops and the lane loop, has kept the number
-    of accumulators within the register file, and has made outer loops parallel already (TVM
-    accepts that only while the reduction is one block). Steps of the reduction that are to be
-    written out stand among the tile loops, in front of the others.
+    The caller has split and reordered the loops of ``block``. Outer loops come first, up to ``at``,
+    then reduction loops from ``reduction`` on, tile loops and the lane loop. The accumulators fit
+    the register file. Outer loops are already parallel, because TVM accepts that only while the
+    reduction is one block. Unrolled steps of the reduction are the first of the tile loops.
 
     Parameters
     ----------
@@ -94,8 +93,8 @@ def register_tile(
     tile
         The loops over the tile's vectors.
     lane
-        The loop over one vector; its extent is the machine's lane count. A consumer whose last
-        loop is longer, a row of several vectors, is cut into vectors of that length.
+        The loop over one vector; its extent is the machine's lane count. A consumer with a longer
+        last loop, a row of several vectors, is cut into vectors of that length.
     """
     outer = schedule.get(at)
     levels = [schedule.get(loop).same_as(outer) for loop in schedule.get_loops(block)]
@@ -120,8 +119,8 @@ def register_tile(
 def _moved_loops(schedule: Schedule, block: BlockRV) -> list[LoopRV]:
     """The spatial loops that ``reverse_compute_at`` made around a block.
 
-    It makes one loop for each axis. That of a reduction axis, the part of the sums that the outer
-    loop has reached, has one iteration and needs no treatment.
+    It makes one loop for each axis. The loop of a reduction axis, which is a part of the reduction,
+    has one iteration and needs no treatment.
     """
     from tvmconv.tvm_api import tirx
 

@@ -1,4 +1,4 @@
-"""Inspecting and splitting loop nests of operators other than convolutions."""
+"""Inspects and splits loop nests of operators other than convolutions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# Work below this many elements runs on one thread: waking the pool costs about as much.
+# Work below this many elements runs on one thread: waking the pool takes about as long.
 PARALLEL_ELEMENTS = 16384
 
 
@@ -28,9 +28,9 @@ class Block:
         ``S`` for each spatial and ``R`` for each reduction axis, outermost first; ``?`` for
         anything else (scans, opaque blocks).
     loops
-        Handles of the loops around it, one per axis.
+        Handles of the loops around the block, one for each axis.
     extents
-        The loops' extents; 0 where not constant.
+        The loops' extents; 0 if not constant.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Block:
 
     @property
     def is_spatial(self) -> bool:
-        """No reduction axis."""
+        """Whether all axes are spatial."""
         return set(self.kinds) <= {"S"}
 
     @property
     def is_reduction(self) -> bool:
-        """Spatial and reduction axes only, at least one of them a reduction."""
+        """Whether all axes are spatial or reductions, and at least one is a reduction."""
         return "R" in self.kinds and set(self.kinds) <= {"S", "R"}
 
     @property
@@ -90,7 +90,7 @@ def has_operator(schedule: Schedule, block: Block, *names: str) -> bool:
 
 
 def vectorise(schedule: Schedule, loop: LoopRV, lanes: int) -> LoopRV | None:
-    """Vectorise a loop; a remainder becomes code of its own. Returns the outer part, if any.
+    """Vectorize a loop; a remainder becomes separate code. Returns the outer part, if any.
 
     Loops shorter than a vector become one short vector.
     """
@@ -107,7 +107,7 @@ def vectorise(schedule: Schedule, loop: LoopRV, lanes: int) -> LoopRV | None:
 
 
 def parallelise(schedule: Schedule, loops: Sequence[LoopRV], work: int, cores: int) -> LoopRV:
-    """Fuse loops and share them between the threads, where the work is worth it."""
+    """Fuse loops and share them between the threads, if there is enough work."""
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     if cores > 1 and work >= PARALLEL_ELEMENTS and int(schedule.get(fused).extent) > 1:
         schedule.parallel(fused)
@@ -115,9 +115,9 @@ def parallelise(schedule: Schedule, loops: Sequence[LoopRV], work: int, cores: i
 
 
 def inline_injective(schedule: Schedule) -> None:
-    """Inline every element-wise intermediate into its consumers, where TVM can.
+    """Inline every element-wise intermediate into its consumers, if TVM can.
 
-    Reductions stay; an element-wise block after a reduction stays as the last block.
+    Reductions stay. An element-wise block after a reduction stays as the last block.
     """
     from tvmconv.tvm_api.s_tir import ScheduleError, is_output_block
 

@@ -1,4 +1,4 @@
-"""Loops over the phases of a strided kernel, see :mod:`tvmconv.algorithms.winograd.polyphase`."""
+"""Loops over the phases of a strided kernel; see :mod:`tvmconv.algorithms.winograd.polyphase`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 
 def product_loops(schedule: Schedule, block: BlockRV) -> list[LoopRV]:
-    """The loops of Winograd's products, those over summed blocks between lanes and channels.
+    """The loops of Winograd's GEMM, with the reduction loops between lanes and channels.
 
-    There are two of a strided kernel, over phases of rows and over all else; each ends where
-    filters are zero.
+    A strided kernel has two reduction loops: over phases of rows, and over everything else. Each
+    ends where filters are zero.
     """
     loops = list(schedule.get_loops(block))[-len(schedule.get(block).iter_vars) :]
     for loop in loops[4:-1] if len(loops) > 6 else ():
@@ -21,10 +21,10 @@ def product_loops(schedule: Schedule, block: BlockRV) -> list[LoopRV]:
 
 
 def phase_loops(schedule: Schedule, blocks: LoopRV, workload: Conv2dWorkload) -> list[LoopRV]:
-    """Cut a loop over summed blocks into those over phases and one over blocks of each.
+    """Split a loop over reduction blocks into loops over phases and over blocks of each phase.
 
-    Phases read other rows and columns, and those at the borders under other predicates: each has
-    code of its own.
+    Phases read different rows and columns, and have different predicates at the borders. Each phase
+    is separate code.
     """
     if phase_count(workload) == 1:
         return [blocks]

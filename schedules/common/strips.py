@@ -1,8 +1,8 @@
-"""Winograd's transforms: of one tile at a time, or of a strip of neighbouring tiles.
+"""Winograd's transforms of one tile at a time, or of a strip of neighboring tiles.
 
-Of tiles with many products each has a plane in memory, and code for a whole tile needs an address
-of every one: more than there are registers, so that LLVM keeps them on the stack. Loops over the
-tiles of a strip that reach one row, or one column, of planes at a time keep theirs in registers.
+With many products a tile, each product has a plane in memory. Code for a whole tile needs the
+address of every plane, and LLVM keeps addresses that exceed the registers on the stack. Loops over
+the tiles of a strip access one row or column of planes at a time, whose addresses fit registers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tvmconv.schedules.common.microkernel import transform_tile
 from tvmconv.schedules.common.phases import phase_loops
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# values between two passes that are alive together: a part of L1, and of what may lie on the stack
+# intermediate values between two passes: a part of L1, and of the stack limit
 _STRIP_BYTES = 8 * 1024
-# most planes whose addresses LLVM keeps in registers; by estimates of F(4x4) strips gain nothing
+# beyond so many planes LLVM spills their addresses; by estimates strips gain nothing for F(4x4)
 _FEW_PLANES = 36
 
 
 def schedule_input(
     schedule: Schedule, region: LoopRV | None, machine: Machine, tiles: Tiling, config: Config
 ) -> tuple[BlockRV, tuple[LoopRV, ...]]:
-    """The transform of the input; returns its block, and the loops over strips and columns."""
+    """Schedule the input transform; returns its block, and the loops over strips and columns."""
     strip: tuple[LoopRV, ...] = ()
     block = schedule.get_sblock("transform")
     p, cb, t, lane = schedule.get_loops(block)[-4:]
@@ -58,23 +58,23 @@ def schedule_input(
 def output_loops(
     schedule: Schedule, machine: Machine, tiles: Tiling, row: int, loops: Sequence[LoopRV]
 ) -> tuple[LoopRV, list[LoopRV]]:
-    """Cut and write out the loops of the output transform inside a row of tiles.
+    """Split and unroll the loops of the output transform inside a row of tiles.
 
     Parameters
     ----------
     schedule
         The ``s_tir.Schedule``.
     machine, tiles
-        The processor, and the tiles.
+        The CPU, and the tiles.
     row
-        Tiles of a row, or of a region's part of one.
+        Tiles of a row, or of a region's part of a row.
     loops
-        Those over tiles, and over the rows and columns of one.
+        Loops over tiles, and over the rows and columns of a tile.
 
     Returns
     -------
     tuple
-        The loop at which the pass before is computed, and all from the outermost on.
+        The loop at which the previous pass is computed, and all loops, outermost first.
     """
     tw, i, j = loops
     schedule.unroll(j)
@@ -84,7 +84,7 @@ def output_loops(
         return part, [part, i, tw, j]
     passes = []
     if by_strips(tiles.workload, machine) and tiles.mh > 3:
-        # rows of one parity share the sums, or the differences, of what they are made of
+        # rows of one parity share sums or differences of their operands
         i, first = schedule.split(i, [None, 2 if tiles.mh % 2 == 0 else tiles.mh])
         schedule.unroll(first)
         passes.append(first)
@@ -107,12 +107,12 @@ def schedule_rows(schedule: Schedule, machine: Machine, tiles: Tiling, at: LoopR
 
 
 def _many_planes(tiles: Tiling, machine: Machine) -> bool:
-    """Whether planes are more than addresses stay in registers."""
+    """Whether the addresses of all planes exceed the registers."""
     w = tiles.workload
     strips = machine.code.transforms_strips and not w.types.is_integer
     return strips and phase_count(w) == 1 and tiles.products > _FEW_PLANES
 
 
 def _tiles_of(row: int, most: int) -> int:
-    """Tiles of a strip, up to so many: a divisor of a row's."""
+    """Tiles of a strip, at most ``most``: a divisor of the row's tiles."""
     return max(d for d in divisors(row) if d <= max(1, most))

@@ -1,4 +1,4 @@
-"""Groups of tiles that live in registers of their own."""
+"""Groups of AMX tiles in tile registers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ def tile_group(
     group: Sequence[LoopRV],
     pixel: LoopRV,
 ) -> None:
-    """Compute a group of tiles of a reduction in registers, then hand it to its consumer.
+    """Compute a group of tiles of a reduction in tile registers, then pass it to its consumer.
 
-    As :func:`~tvmconv.schedules.common.microkernel.register_tile`, for tiles that one instruction
-    multiplies: beginning, products and storing each become nests of loops that the passes of tiles
-    know.
+    As :func:`~tvmconv.schedules.common.microkernel.register_tile`, for AMX tiles. Initialization,
+    products and stores become nests of loops that the AMX passes match.
 
     Parameters
     ----------
     schedule
         The ``s_tir.Schedule``.
     block, sums, output
-        The reduction block, the copy of its sums from registers to memory, and what reads that.
+        The reduction block, the copy of its accumulators to memory, and the consumer of the copy.
     at
         Innermost outer loop: one iteration computes one group.
     reduction
@@ -38,7 +37,7 @@ def tile_group(
     group
         The loops over the group's tiles.
     pixel
-        The loop over the rows of a tile, around those over its lanes and bytes.
+        The loop over the rows of a tile, around the loops over its lanes and bytes.
     """
     pixels = int(schedule.get(pixel).extent)
     for scoped in (block, sums):

@@ -1,4 +1,4 @@
-"""Copies of 8-bit data: as 16-bit integers, or with their padding."""
+"""Schedules copies of 8-bit data: as 16-bit integers, or with padding."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from tvmconv.tvm_api.types import LoopRV, Schedule
 
 # elements of one load; a power of two, as channel blocks are
 _ELEMENTS = 32
-# words of a vector: of NEON's pixels, of AVX2's complements
-_PIXELS, _WORDS = 4, 8
+# dwords of a vector of positions (NEON), and of a vector of complements (AVX2)
+_POSITIONS, _COMPLEMENTS = 4, 8
 
 
 def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
     """Schedule the block of :func:`tvmconv.algorithms.integer.dwords.widened`.
 
-    Threads share planes.
-
-    Without padding pieces of a row longer than a channel block are loaded; else its border is
-    separate code. (Of a whole plane as one row TVM does not see that a piece is contiguous, and
-    took its elements one by one: a fifth of a layer of 1024 channels of 14x14.)
+    Threads share planes. Without padding, a load reads a piece of a row that is longer than a
+    channel block. With padding, the border is separate code. A whole plane is not treated as one
+    row: TVM would not see that a piece is contiguous, and would load single elements. That took a
+    fifth of the time of a layer of 1024 channels of 14x14.
     """
     n, block, y, x, c = schedule.get_loops(schedule.get_sblock(WIDEN))
     plain = (workload.stride_h, workload.stride_w) == (1, 1) and not workload.has_padding
@@ -44,7 +43,7 @@ def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
 def schedule_complements(schedule: Schedule, workload: Conv2dWorkload) -> None:
     """Schedule :func:`tvmconv.algorithms.integer.complemented_copy.complemented_copy`, row by row.
 
-    Each row is copied with its padding, pixel by pixel, and read from L1 for each complement.
+    Each row is copied with its padding, position by position, and read from L1 for each complement.
     """
     block = schedule.get_sblock(COMPLEMENTS)
     n, mask, cb, y, x, part = schedule.get_loops(block)
@@ -54,12 +53,12 @@ def schedule_complements(schedule: Schedule, workload: Conv2dWorkload) -> None:
     *_, column, c = schedule.get_loops(plain)
     schedule.vectorize(c)
     row = schedule.fuse(x, part)
-    size = _WORDS
+    size = _COMPLEMENTS
     while int(schedule.get(row).extent) % size:
         size //= 2
     _, word = schedule.split(row, [None, size])
     schedule.vectorize(word)
-    # steps read any complement by one index: of an unrolled loop each might be a buffer of its own
+    # not unrolled: steps address any complement by one index, which needs one buffer
     mark_parallel(schedule, n, cb, y)
     mark_cases(schedule, y, column)
 
@@ -70,27 +69,27 @@ def schedule_wide_weights(schedule: Schedule, at: LoopRV, *, by_first_tile: bool
     schedule.compute_at(block, at, preserve_unit_loops=True)
     *_, steps, _group, lane, element = schedule.get_loops(block)
     if by_first_tile:
-        # on the stack, up to a size: workspace costs a tenth of a microsecond for each group
+        # on the stack up to a size: workspace takes 0.1 us for each group
         schedule.set_scope(block, 0, "local")
         mark_first_use(schedule, steps)
     schedule.vectorize(schedule.fuse(lane, element))
 
 
 def schedule_joining(schedule: Schedule, workload: Conv2dWorkload) -> None:
-    """Schedule the block of :func:`tvmconv.algorithms.integer.dwords.joined_words`.
+    """Schedule the block of :func:`tvmconv.algorithms.integer.dwords.joined_dwords`.
 
-    Vectors of neighbouring pixels' words of two blocks, which are stored in turns.
+    It interleaves vectors of two blocks' dwords of neighboring positions.
     """
     n, block, y, x, i = schedule.get_loops(schedule.get_sblock(WIDEN))
     outer = [n, block, y]
     if copied_steps(workload) != (1, 1):
-        # pixels that lie apart are copied one by one
+        # strided positions are copied one by one
         schedule.unroll(i)
         mark_parallel(schedule, *outer)
         return
     if not workload.has_padding and int(schedule.get(x).extent) == workload.in_width:
         x = schedule.fuse(outer.pop(), x)
-    pieces, piece = schedule.split(x, [None, _PIXELS])
+    pieces, piece = schedule.split(x, [None, _POSITIONS])
     schedule.reorder(pieces, i, piece)
     schedule.unroll(i)
     schedule.vectorize(piece)
@@ -101,7 +100,7 @@ def schedule_joining(schedule: Schedule, workload: Conv2dWorkload) -> None:
 def schedule_rows(schedule: Schedule, workload: Conv2dWorkload) -> None:
     """Schedule the block of :func:`tvmconv.algorithms.integer.row_dwords.padded_rows`.
 
-    Pieces of rows are vectors; those that are padding alone are code of their own.
+    Pieces of rows are vectors. Pieces that only contain padding are separate code.
     """
     n, c, y, x = schedule.get_loops(schedule.get_sblock(ROWS))
     outer, piece = schedule.split(x, [None, piece_of_row(workload)])

@@ -1,1 +1,1 @@
-"""Schedules that name no instruction set: those of every CPU family."""
+"""Schedules for every CPU family, without instruction sets."""

@@ -12,16 +12,16 @@ from tvmconv.tvm_api.types import PrimFunc, Schedule
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule ``tvmconv.operators.dense``.
 
-    1. One register tile (rows x vectors of outputs) runs over the whole inner dimension.
-    2. Tiles of outputs, and the splits of the inner dimension, are shared between the threads:
-       each weight is read by one thread only.
-    3. A single row reads its weights once, at the speed of the memory. Several places of the
-       inner dimension are read in turn, because one stream leaves the prefetchers idle at each
-       page boundary (measured: 4 streams 11.9 GB/s, one stream 10.8 GB/s).
-    4. Where multiply-adds take lanes, the inner dimension goes by vectors of the data, whose steps
-       are written out.
-    5. The epilogue is a pass of its own over the few results, since the last tile may be wider
-       than the output.
+    1. One register tile (rows x vectors of outputs) covers the whole inner dimension.
+    2. Threads share tiles of outputs, and splits of the inner dimension. Each weight is read by one
+       thread only.
+    3. A single row reads its weights once, at memory bandwidth. Several positions of the inner
+       dimension are read alternately, because prefetchers of one stream pause at each page boundary
+       (measured: 4 streams 11.9 GB/s, one stream 10.8 GB/s).
+    4. If FMAs multiply by lane, the inner dimension is split by vectors of data, with unrolled
+       steps.
+    5. The epilogue is a separate pass over the few results, because the last tile may be wider than
+       the output.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 

@@ -1,9 +1,9 @@
-"""Depthwise convolution: taps of one register tile unrolled, border tiles of their own.
+"""Depthwise convolution: unrolled taps of a register tile, separate code for border tiles.
 
-1. Channel blocks (and, where they are fewer than needed, bands of rows) run in parallel.
-2. A tile of ``tile_h`` x ``tile_w`` output pixels accumulates in registers. Within a kernel row
-   the taps of neighbouring outputs read the same input vectors, so each is loaded once a row.
-3. The tiles that touch the padding are separate code; the interior carries no predicate.
+1. Channel blocks run in parallel, and bands of rows if channel blocks are too few.
+2. A tile of ``tile_h`` x ``tile_w`` output positions accumulates in registers. Within a kernel row
+   the taps of neighboring outputs read the same input vectors, so each is loaded once a row.
+3. Tiles at the padding are separate code; the interior has no predicates.
 4. The epilogue is applied to the registers before the only store.
 """
 
@@ -26,11 +26,11 @@ from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
-# columns of a tile whose steps are words of several rows, and vectors that are narrowed at once
-_WORDS_TILE, _NARROWED = 8, 4
-# sums of a tile whose rows share words, half of them beside more weights than stay in registers
+# columns of a tile whose steps are dwords of several rows; vectors that are narrowed at once
+_DWORDS_TILE, _NARROWED = 8, 4
+# accumulators of a tile whose rows share dwords; half of them if the weights exceed the registers
 _MOST_SUMS, _KEPT_WEIGHTS = 16, 8
-# share of the rate of L2 that so few multiply-adds between loads reach
+# share of L2's rate that is reached with so few FMAs between loads
 _L2_SHARE = 4 / 9
 
 
@@ -53,20 +53,20 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """A whole row where registers hold it, else the widest balanced part of one.
+    """A whole row if it fits the registers, else the widest balanced part of a row.
 
-    Cores that reorder instructions hide a tile's latency behind the next one's sums. Those in
-    order, and sums of integers, have rows on top until it is hidden. Where loads keep multiply-adds
-    from starting, tiles have rows that share what they read instead.
+    Out-of-order cores hide a tile's latency with the next tile. For in-order cores and integer
+    accumulators, rows are added until the latency is hidden. If loads block FMAs, tiles instead
+    have rows that share their loads.
     """
     tile_w = balanced(workload.out_width, kept_columns(workload, machine))
     if rows_of_word(workload, machine) > 1:
-        # Weights come from memory, so that few registers hold a tile, too. Four vectors of sums
-        # are narrowed to one: of tiles of six the last two took nearly as many instructions.
-        tile_w = -(-balanced(workload.out_width, _WORDS_TILE) // _NARROWED) * _NARROWED
+        # Weights come from memory, so that a tile needs few registers. Four vectors of accumulators
+        # are narrowed to one: in tiles of six the last two took nearly as many instructions.
+        tile_w = -(-balanced(workload.out_width, _DWORDS_TILE) // _NARROWED) * _NARROWED
         tile_w = min(tile_w, workload.out_width)
     rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
-    # loads hold up multiply-adds of cores in order alone
+    # loads block FMAs of in-order cores only
     if not (multiply_of(workload, machine).is_packed or machine.code.loads_block):
         tile_w = workload.out_width if holds_row(workload, machine) else tile_w
         rows = 1
@@ -114,21 +114,21 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """The slower of the multiply-adds and the input and output traffic from L2."""
+    """The maximum of the FMAs and of the input and output traffic from L2."""
     return max(arithmetic_cycles(workload, machine), traffic_cycles(workload, machine))
 
 
 def arithmetic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
-    """Cycles of the multiply-adds."""
+    """Cycles of the FMAs."""
     vectors = workload.out_planes * machine.blocks(workload.in_channels)
     fma = workload.out_height * workload.out_width * workload.taps / machine.rates.multiply_adds
     return vectors * fma / min(machine.cores, vectors)
 
 
 def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
-    """Cycles in which input and output come from L2 and go there."""
+    """Cycles of transferring input and output from and to L2."""
     vectors = workload.out_planes * machine.blocks(workload.in_channels)
-    # a volume's planes are read again for every tap along the depth, mostly from L2
+    # 3-D: planes are read again for every tap along the depth, mostly from L2
     pixels_in = workload.in_height * workload.in_width * workload.kernel_d
     pixels_out = workload.out_height * workload.out_width
     types = workload.types

@@ -4,10 +4,10 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 
 1. image, cache block of tile rows, group of output blocks, tile row: parallel;
 2. tile column;
-3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
-   reduction; of integers the input block is behind the column;
-4. row, column and output block of the register tile, unrolled; lanes, one vector. Where
-   multiply-adds take lanes, the channel of the block is unrolled around them.
+3. reduction: input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block.
+   For integers the input block comes after the column;
+4. row, column and output block of the register tile, unrolled; lanes, one vector. If FMAs multiply
+   by lane, the channel of the block is unrolled around them.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         prefetch_flag("fetch_input", "1 prefetches the next row of the input"),
         prefetch_flag("fetch_weight", "1 prefetches the next weights"),
     ),
-    # Algorithms 1 and 2 of the source were other values of it
+    # Algorithms 1 and 2 of the paper were other values
     retired={"variant": "blocked"},
 )
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The cheapest tile and cache block of :class:`TileModel`, of wide weights where they pay."""
+    """The cheapest tile and cache block of :class:`TileModel`, with wide weights if they pay."""
     if widens_weights(workload, machine):
         for wide in (2, 1):
             model = WideTileModel(workload, machine, wide)
@@ -79,7 +79,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 def _of_model(model: TileModel, workload: Conv2dWorkload, machine: Machine) -> Config:
     oc, oh, ow = model.best_tile()
     rows = model.block(oc, oh, ow)
-    # a widened copy was written just before; LLVM spilled sums around its prefetches (14 % of 3x3)
+    # a widened copy was just written; LLVM spilled around its prefetches (14 % of a 3x3 layer)
     fetch_input = int(not machine.code.by_lane and not widened_shape(workload, machine))
     config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, wide=0, fetch_input=fetch_input)
     return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
@@ -109,7 +109,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     steps, tile = channel_steps(machine, c, (h_tile, x_tile, kb_tile))
     reduction = (cb, *depth, r, s)
     if multiply_of(workload, machine).is_packed:
-        # LLVM writes out the few words of a block: of taps side by side it would keep the pixels
+        # LLVM unrolls the few dwords of a block; with adjacent taps it would keep the data
         cb, words = word_steps(schedule, cb, machine, multiply_of(workload, machine))
         reduction, tile = (*depth, r, s, cb), (*words, *tile)
     if w.out_height == 1:
@@ -126,7 +126,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         joins = block_read(workload, machine) > machine.channel_block
         widen = widening.schedule_joining if joins else widening.schedule_widening
         widen(schedule, workload)
-    # where lanes are multiplied no loop is left inside of a row, and a test of each row shows
+    # with FMAs by lane no loop is left inside a row, and a test of each row is visible
     bounded = machine.code.by_lane
     for taps in depth:
         mark_taps(schedule, taps, bounded=bounded)
@@ -150,7 +150,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     wide = int(config.get("wide", 0))
     model = WideTileModel(workload, machine, wide) if wide else TileModel(workload, machine)
     return model.parts(config)

@@ -1,11 +1,10 @@
-"""Direct convolution by products of bytes: the register tile of ``direct``, loops over steps.
+"""Direct INT8 convolution by ``vpmaddubsw``: the register tile of ``direct``, loops over steps.
 
 Loops, outermost first:
 
-1. image, cache block of tile rows, output block, tile row: parallel; where tiles are packed, all
-   output blocks of a share use them;
+1. image, cache block of tile rows, output block, tile row: parallel; output blocks share packing;
 2. tile column;
-3. step: the reduction, by two steps at a time and, in a loop of its own, by those without another;
+3. reduction step, in one loop over joined pairs and one over single steps;
 4. row and column of the register tile, unrolled; lanes, one vector.
 """
 
@@ -14,9 +13,9 @@ from __future__ import annotations
 from tvmconv.algorithms.integer.direct_bytes import is_flat
 from tvmconv.algorithms.integer.packed_pixels import (
     PACK,
+    dwords_of_block,
     orders_packed,
     packs_tiles,
-    words_of_block,
 )
 from tvmconv.algorithms.integer.saturation import MASKS
 from tvmconv.core.config import Config
@@ -63,12 +62,12 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """For weights without excess."""
+    """The best configuration for weights without excess."""
     return offers(workload, machine)[0]
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The cheapest tile for each number of steps and of orders."""
+    """The cheapest tile for each number of excess steps and byte permutations."""
     found = []
     for excess in excess_sizes(ByteTileModel(workload, machine).steps):
         models = [ByteTileModel(workload, machine, excess)]
@@ -77,7 +76,7 @@ def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
             found.append(models[0].best())
             continue
         models += [ByteTileModel(workload, machine, excess, n + 1) for n in range(count)]
-        # weights that have so much excess in one order have less in others
+        # weights with so much excess in one permutation have less in others
         plain, *packed = (model.best() for model in models)
         cycles = [predicted_cycles(workload, machine, config) for config in (plain, packed[0])]
         found += [plain if cycles[0] <= cycles[1] else packed[0], *packed[1:]]
@@ -88,16 +87,13 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Sizes are positive, and the tile fits the register file."""
     oh, ow = config.int("oh"), config.int("ow")
     if min(oh, ow) < 1 or min(config.int("rows"), config.int("excess")) < 0:
-        raise ConfigError(
-            f"tile sizes of {workload} must be 1 or more, rows and excess 0 or more: {config}"
-        )
+        raise ConfigError(f"oh, ow of {workload} must be >= 1, rows and excess >= 0: {config}")
     packed = config.int("packed")
     if oh > 1 and packs_tiles(workload, config):
         raise ConfigError(f"packed of {workload} takes tiles of one row: {config}")
     if not 0 <= packed <= (most := orders_packed(workload)):
         raise ConfigError(f"packed of {workload} must be 0 to {most}: {config}")
-    model = ByteTileModel(workload, machine, packed=packed)
-    registers = model.registers(1, oh, ow)
+    registers = ByteTileModel(workload, machine, packed=packed).registers(1, oh, ow)
     check_registers(machine, registers, f"tile oh={oh} ow={ow} of {workload}")
 
 
@@ -136,7 +132,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         mark_cases(schedule, h_outer)
     if share is not None:
         _pack(schedule, workload, machine, config, share)
-        # a loop of one tile is none
+        # a loop of one tile does not exist in the code
         mark_result(schedule, x_outer if int(schedule.get(x_outer).extent) > 1 else kb)
     register_tile(schedule, block, output, at=x_outer, reduction=part, tile=tile, lane=lane)
 
@@ -144,22 +140,22 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 def _pack(
     schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config, at: LoopRV
 ) -> None:
-    """Packs the tiles of a cache block: a vector is a tile's words of a block, or a pixel's."""
+    """Pack the tiles of a cache block, by vectors of a tile's dwords or of a position's dwords."""
     block = schedule.get_sblock(PACK)
     schedule.compute_at(block, at, preserve_unit_loops=True)
     *_, place = schedule.get_loops(block)
-    words, pixels = words_of_block(machine), config.int("ow")
+    dwords, pixels = dwords_of_block(machine), config.int("ow")
     variants = len(MASKS) * config.int("packed")
-    mask, channel, pixel, word = schedule.split(place, [variants, None, pixels, words])
+    mask, channel, pixel, dword = schedule.split(place, [variants, None, pixels, dwords])
     if (workload.stride_h, workload.stride_w) == (1, 1):
-        schedule.reorder(channel, mask, pixel, word)
-        word = schedule.fuse(pixel, word)
-        # each block of channels begins a line of its own, where hardware sees no stream
+        schedule.reorder(channel, mask, pixel, dword)
+        dword = schedule.fuse(pixel, dword)
+        # each channel block begins at its own cache line, which prefetchers do not follow
         mark_stream(schedule, channel, pixels * machine.channel_block)
     else:
-        schedule.reorder(pixel, channel, mask, word)
+        schedule.reorder(pixel, channel, mask, dword)
     schedule.unroll(mask)
-    schedule.vectorize(word)
+    schedule.vectorize(dword)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
@@ -168,6 +164,6 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     model = ByteTileModel(workload, machine, config.int("excess"), config.int("packed"))
     return model.parts(config)

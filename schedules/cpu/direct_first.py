@@ -1,15 +1,15 @@
-"""First layer: output channels in vectors, input pixels as broadcast scalars.
+"""Stem: output channels in vectors, input elements as broadcast scalars.
 
 1. Groups of ``oc`` output blocks and bands of rows run in parallel.
-2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all
-   channels and taps. Each broadcast scalar feeds ``oc`` multiply-adds and each weight vector one
-   per pixel: with ``oc`` of 2 or more, two load ports keep up with two multiply-add units.
-3. Taps outside the image are skipped by the row; tiles at the left and right border are
-   separate code in which only their outermost pixels carry a predicate.
+2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` positions accumulates in registers over all
+   channels and taps. Each broadcast scalar serves ``oc`` FMAs and each weight vector one FMA a
+   position. With ``oc`` of 2 or more, two load ports keep up with two FMA units.
+3. Taps outside the image are skipped by row. Tiles at the left and right border are separate code,
+   in which only their outermost positions have a predicate.
 4. The epilogue is applied to the registers before the only store.
 
-Of integers, rows are copied with their padding first, and the words of a kernel's row are the
-outermost reduction.
+Integer layers first copy rows with their padding. The dwords of a kernel row are their outermost
+reduction loop.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tvmconv.schedules.common.widening import schedule_rows
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
-# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
+# FMAs of one unrolled tile; beyond this the border copies exceed L1i
 _UNROLL_LIMIT = 320
-# share of the rate behind L2 at which lines are stored there, with their reads for ownership
+# share of the rate beyond L2 at which lines are stored, with their reads for ownership
 _STORE_SHARE = 8 / 15
-# multiply-adds of one output vector that take no longer than its store to L3
+# FMAs of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
-# Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
+# With so few registers, loops over many taps leave none for input: smaller tiles were slower.
 _FEW_REGISTERS = 16
-# output blocks of a tile where stores are the limit
+# output blocks of a tile if stores are the bottleneck
 _STORING = 4
-# fewest pixels of a tile that two rows share: two by two
+# minimum number of positions of a tile of two rows: two by two
 _SQUARE = 4
 
 
@@ -68,14 +68,14 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Two output blocks and rows a tile; four blocks where storing costs more than computing."""
+    """Two output blocks and rows a tile; four blocks if stores take longer than computation."""
     if multiply_of(workload, machine).is_packed:
         return WordTiles(workload, machine).best()
     few = workload.taps <= _FEW_TAPS
-    # with few taps the stores are the limit: more blocks a tile read the image fewer times
+    # with few taps stores are the bottleneck: more blocks a tile read the image fewer times
     oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
     pixels, rows = _widest(machine, oc), 1
-    # the compiler keeps pixels for the taps to come, in a register each
+    # the compiler keeps input for later taps, each in a register
     kept = (machine.vector_registers - oc) // (oc + 1)
     if oc < _STORING and kept >= _SQUARE:
         rows = min(2, workload.out_height)
@@ -119,25 +119,25 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
         return
     *depth, r, s, ci = reduction
-    # cut into ranges of one or two taps, a short row would be written out by the compiler, which
-    # then runs out of registers as above; there the predicates of the outermost pixels are cheaper
+    # in ranges of one or two taps, the compiler would unroll a short row and run out of registers.
+    # There the predicates of the outermost positions are cheaper
     mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
     for taps in depth:
         mark_taps(schedule, taps)
     first = (*depth, r)[0]
     register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
 
-    # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
-    # broadcasts alive from tap to tap and run out of registers; channels share none
+    # unrolled taps of one channel share input: the compiler would keep these broadcasts from tap
+    # to tap and run out of registers. Channels share none
     if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
         schedule.unroll(ci)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """The slower of multiply-adds and stores; loads where one block a tile makes them the limit.
+    """The maximum of FMAs and stores; loads count if one block a tile makes them the bottleneck.
 
-    Where loads keep multiply-adds from starting, those of weights are whole, and each pixel has
-    one of its own: of so few multiply-adds for each they are not halved.
+    If loads block FMAs, weights are loaded whole, and each position has a load of its own. With so
+    few FMAs a load, loads are not split.
     """
     if multiply_of(workload, machine).is_packed:
         return WordTiles(workload, machine).call_cycles(config)
@@ -158,7 +158,7 @@ def _values(config: Config) -> tuple[int, int, int, int]:
 
 
 def _widest(machine: Machine, oc: int) -> int:
-    """Pixels whose accumulators leave room for the weights and one broadcast."""
+    """Positions whose accumulators leave registers for the weights and one broadcast."""
     return (machine.vector_registers - oc - 1) // oc
 
 

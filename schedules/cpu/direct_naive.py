@@ -1,7 +1,7 @@
 """Algorithms 1 and 2 of Zhang et al.: loop orders without tiles, on one thread.
 
 ``naive``: input channels, output channels, columns, rows, taps, all scalar. ``reordered``: rows,
-taps, input channels, columns, output channels, the lanes of which are a vector.
+taps, input channels, columns, output channels, whose lanes are a vector.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Algorithm 2, on weights packed as Algorithm 3 has them."""
+    """Algorithm 2, with weights packed as for Algorithm 3."""
     oc, _, _ = TileModel(workload, machine).best_tile()
     return Config.of(oc=oc, variant="reordered")
 
@@ -57,6 +57,6 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """A multiply-add a cycle, of one element or of one vector; nothing is chosen by it."""
+    """One FMA a cycle, scalar or vector; the figure selects nothing."""
     width = 1 if config["variant"] == "naive" else machine.lanes
     return workload.macs / width

@@ -1,15 +1,15 @@
-"""Direct convolution by products of tiles of bytes.
+"""Direct INT8 convolution by AMX tiles.
 
 Loops, outermost first:
 
-1. image, cache block of groups of tiles, and, where the whole image was copied, group of output
+1. image, cache block of groups of tiles, and, if the whole image was copied, group of output
    blocks: parallel;
-2. group of output blocks of a pixelwise layer whose pieces are copied, row and column of groups:
-   one loop, in which the epilogue of a group stands among the products of the next one;
+2. row and column of groups, and the group of output blocks of a pointwise layer with copied pieces.
+   This loop is software-pipelined: the epilogue of a group overlaps the next group's products;
 3. steps of the copy (kernel row, kernel column, block of channels): the reduction;
 4. rows, tiles and output blocks of a group, unrolled: one instruction each.
 
-The sums of a group stay in tile registers; they are stored to the stack for the epilogue.
+The accumulators of a group stay in tile registers. They are stored to the stack for the epilogue.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 def _schedule_copy(
     schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config, cache: LoopRV
 ) -> None:
-    """Bytes that lie together in the image are one vector; rows are shared by threads."""
+    """Contiguous bytes of the image are one vector; threads share rows."""
     copy, form = schedule.get_sblock(WIDEN), tile_copy(workload, machine)
     if copies_pieces(workload, config):
         schedule.compute_at(copy, cache, preserve_unit_loops=True)
@@ -148,5 +148,5 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     return TileUnitModel(workload, machine).parts(config)

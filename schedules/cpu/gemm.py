@@ -1,10 +1,10 @@
-"""The packed matrix product, for every CPU family.
+"""The packed GEMM, for every CPU family.
 
 The five loops around the register tile (FTEngine, section 4.2.2), outermost first:
 
 5. ``nc``: columns of a panel of B;
-4. ``kc``: inner steps of a panel, packed when it is reached; C is read and written once for each;
-3. ``mc``: rows of a block of A, packed when it is reached; parallel;
+4. ``kc``: inner steps of a panel, packed on arrival; C is read and written once for each;
+3. ``mc``: rows of a block of A, packed on arrival; parallel;
 2. ``nr``: slivers of B;
 1. ``mr``: slivers of A; ``mr`` rows by ``nr`` columns stay in registers over ``kc`` steps.
 """
@@ -32,7 +32,7 @@ __all__ = ["KNOBS", "apply", "check", "default_config"]
 
 
 def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
-    """The register tile fits, and every knob is a value that the loops can take."""
+    """The register tile fits, and the loops support every parameter value."""
     names = ("mr", "nr", "kc", "mc", "nc", "unroll", "tasks")
     mr, nr, kc, mc, nc, unroll, tasks = (config.int(name) for name in names)
     if min(mr, nr, kc, mc, nc, unroll, tasks) < 1 or config.int("ahead") < 0:

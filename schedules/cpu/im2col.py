@@ -1,12 +1,12 @@
-"""im2col with a packed matrix product, for every CPU family.
+"""im2col with a packed GEMM, for every CPU family.
 
 The five loops of GEBP around the register tile, outermost first:
 
-1. ``mc``: a block of panels, packed when it is reached; parallel, with the image;
-2. ``kc``: a part of the reduction (0: all of it, the sums then never leave the registers);
+1. ``mc``: a block of panels, packed on arrival; parallel, with the image;
+2. ``kc``: a part of the reduction (0: all of it, so that accumulators never leave the registers);
 3. ``nc``: groups of ``nr`` output channels; packed weights of one group stay in L1;
 4. panels of the block;
-5. channel block, taps, channel: the reduction; ``mr`` pixels by ``nr`` channels in registers.
+5. channel block, taps, channel: the reduction; ``mr`` positions by ``nr`` channels in registers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tvmconv.tvm_api.types import BlockRV, Schedule
 
 __all__ = ["KNOBS", "STEPS", "apply", "check", "default_config", "explain_cost"]
 
-# steps of the source: panels packed block by block, and the whole im2col buffer packed first
+# steps of the paper: panels packed block by block, and the whole im2col buffer packed first
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -52,16 +52,16 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The output blocks, pixels and panels with the fewest predicted cycles.
+    """The output blocks, positions and panels with the fewest predicted cycles.
 
-    Two output blocks in registers; where a load of pixels serves all channels of a block three,
-    too, whose larger tiles need fewer loads and hide the latency of more multiply-adds.
+    Two output blocks are in registers, or three if one load of input serves all channels of a
+    block. Such larger tiles need fewer loads and hide the latency of more FMAs.
     """
     present, by_lane = machine.blocks(workload.out_channels), machine.code.by_lane
     pixels = workload.out_height * workload.out_width
     widths: tuple[int, ...] = (2, 3) if by_lane else (2,)
     if multiply_of(workload, machine).is_packed:
-        # few registers leave pairs of products more pixels of one block
+        # with few registers, paired products leave more positions of one block
         widths = (1, 2, 3)
     offers = [
         Config.of(mr=mr, oc=oc, mc=mc, kc=kc)
@@ -74,7 +74,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The register tile fits, and blocks divide what they block."""
+    """The register tile fits, and block sizes divide their dimensions."""
     mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
     if min(mr, oc) < 1 or min(mc, kc) < 0:
         raise ConfigError(f"mr, oc of {workload} must be 1 or more, mc, kc 0 or more: {config}")
@@ -126,9 +126,9 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def _parts(schedule: Schedule, block: BlockRV, kc: int) -> BlockRV:
-    """Cut the reduction into parts of ``kc`` and return the block that sums one part.
+    """Cut the reduction into parts of ``kc`` and return the block that computes one part.
 
-    What is left of ``block`` adds the parts up in memory.
+    The remainder of ``block`` adds up the parts in memory.
     """
     depth = schedule.get_loops(block)[4]
     part, _ = schedule.split(depth, [None, kc])
@@ -136,5 +136,5 @@ def _parts(schedule: Schedule, block: BlockRV, kc: int) -> BlockRV:
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts it."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())

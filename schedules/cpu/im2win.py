@@ -1,12 +1,12 @@
 """im2win convolution, for every CPU family.
 
-Loops, outermost first (Algorithm 6 of the thesis, with lanes on output channels instead of the
-reduction, which needs no horizontal sums and no minimum kernel height):
+Loops, outermost first (Algorithm 6 of the thesis). Lanes are output channels, not the reduction,
+which avoids horizontal sums and a minimum kernel height:
 
 1. image, region of output rows: parallel; the region's strips are written, then
-2. group of output blocks: its weights stay in cache while they pass over the region;
+2. group of output blocks, whose weights stay in cache for the region;
 3. tile of rows and columns;
-4. input block, kernel column, kernel row, channel of the block: the reduction, one run of memory;
+4. input block, kernel column, kernel row, channel of the block: the reduction, one contiguous run;
 5. row, column and output block of the register tile, unrolled; lanes, one vector.
 """
 
@@ -27,9 +27,9 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases, mark_parallel
 from tvmconv.tvm_api.types import Schedule
 
-# Cycles of copying one vector into a strip, and by which a line of a strip arrives late in every
-# tile that reads it; time of waiting for weights over that of direct convolution, which fetches
-# them ahead. The last two fitted to im2win against direct on 120 layers, docs/im2win.md.
+# Cycles of copying one vector to a strip. Latency of a strip's line in every tile that reads it.
+# Wait for weights relative to direct convolution, which prefetches them. The last two were fitted
+# to im2win against direct on 120 layers, docs/im2win.md.
 _COPY_CYCLES = 3.0
 _LINE_CYCLES = 2.0
 _WEIGHTS_SHOWN = 1.5
@@ -70,7 +70,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The register tile fits, and ``rows`` divides the image's."""
+    """The register tile fits, and ``rows`` divides the image's rows."""
     oc, oh, ow, rows = (config.int(name) for name in ("oc", "oh", "ow", "rows"))
     if min(oc, oh, ow, rows) < 1 or workload.out_height % rows:
         raise ConfigError(
@@ -103,12 +103,12 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts it."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The products of :class:`TileModel`, and the copy into strips as transforms."""
+    """The GEMM of :class:`TileModel`, and the copy to strips as a transform."""
     w = workload
     vectors = w.batch * w.out_height * columns(w) * w.kernel_h * machine.blocks(w.in_channels)
     regions = w.batch * -(-w.out_height // region_rows(w, config))

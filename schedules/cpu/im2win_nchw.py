@@ -1,15 +1,13 @@
-"""The ladder of the im2win thesis: every level adds one step to the one before.
+"""The ladder of the im2win thesis: every level adds one step to the level before.
 
-========  ================================================================================
-base      Algorithm 3: the plain loop nest, serial
-reorder   Algorithm 5: output blocks outermost, reduction outside the output columns
-vector    lanes, here output channels (the source's lanes on the reduction need kernels of
-          eight rows and a horizontal sum per output)
-unroll    the loops over a window, up to 25 elements
-register  Algorithm 6: a tile of columns accumulates in registers over the whole reduction
-cache     output blocks outside images and rows: their weights stay in cache
-parallel  output blocks and images over the threads
-========  ================================================================================
+- ``base``: Algorithm 3, the plain loop nest, serial.
+- ``reorder``: Algorithm 5, output blocks outermost, reduction outside the output columns.
+- ``vector``: lanes are output channels. The thesis vectorizes the reduction, which needs kernels
+  of eight rows and a horizontal sum for each output.
+- ``unroll``: the loops over a window, up to 25 elements.
+- ``register``: Algorithm 6, a tile of columns accumulates in registers over the whole reduction.
+- ``cache``: output blocks outside images and rows, so that their weights stay in cache.
+- ``parallel``: output blocks and images over the threads.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from tvmconv.tvm_api.types import BlockRV, Schedule
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
 STEPS = tuple({"level": level} for level in LEVELS)
-# multiply-adds per cycle and lane that each level reached on the twelve layers, docs/im2win.md
+# FMAs per cycle and lane that each level reached on the twelve layers, docs/im2win.md
 _RATES = (0.02, 0.18, 0.45, 0.5, 1.1, 1.1, 1.1)
 _MOST_UNROLLED = 25
 
@@ -100,7 +98,7 @@ def _registers(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """By the level's measured rate."""
+    """Cycles by the level's measured rate."""
     level = str(config["level"])
     steps = workload.macs / workload.out_channels * machine.blocks(workload.out_channels)
     cores = machine.cores if level == "parallel" else 1

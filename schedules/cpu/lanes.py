@@ -14,19 +14,19 @@ from tvmconv.schedules.common.nest import (
 from tvmconv.tir.general.rewrite import substitute
 from tvmconv.tvm_api.types import Expr, Index, PrimFunc, Schedule
 
-# statements of unrolled code that are still compiled within a second or two
+# statements of unrolled code that compile within a second or two
 _MOST_MOVES = 2048
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule channel shuffles, and concatenations and slices that cross block borders.
 
-    1. For every block of the result the channel numbers are constants. Where each lane is one
-       lane of an input, the block's vector is a permutation of whole input vectors.
-    2. Where other work is merged into the move, blocks and lanes are unrolled instead, and the
-       compiler joins moves of neighbouring lanes.
-    3. Image rows are shared between the threads. A block's row of pixels is finished before the
-       next block, so that only a few streams are open at a time.
+    1. For every block of the result the channel indices are constants. If each lane is one lane of
+       an input, the block's vector is a permutation of whole input vectors.
+    2. If other work is fused with the move, blocks and lanes are unrolled, and the compiler joins
+       moves of neighboring lanes.
+    3. Threads share image rows. A block's row is completed before the next block, so that only a
+       few streams are open at a time.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
@@ -56,7 +56,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 def _permutations(
     schedule: Schedule, block: Block, func: PrimFunc, machine: Machine
 ) -> PrimFunc | None:
-    """The function as permutations of vectors, or None where a lane is not a plain move."""
+    """The function as permutations of vectors, or None if a lane is not a plain move."""
     from tvmconv.tvm_api import ir, tirx
 
     statement = schedule.get(block.rv)

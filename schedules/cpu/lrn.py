@@ -1,4 +1,4 @@
-"""Local response normalisation on the blocked layout."""
+"""Local response normalization on the blocked layout."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tvmconv.tvm_api.types import PrimFunc, Schedule
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule the blocked form of ``tvmconv.operators.lrn``.
 
-    1. The squares of one pixel's channels are kept in a small buffer in the nearest cache.
-    2. Squares and results are vectorised over channels.
-    3. Image rows are shared between the threads.
+    1. The squares of one position's channels stay in a small buffer in L1.
+    2. Squares and results are vectorized over channels.
+    3. Threads share image rows.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 

@@ -1,4 +1,4 @@
-"""Max pooling of bytes: maxima over rows by whole vectors, then over columns pixel by pixel."""
+"""Max pooling of INT8: maxima over rows by whole vectors, then over columns by position."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
-    """Schedule pooling whose maxima over rows are a block of their own; None leaves others.
+    """Schedule pooling whose maxima over rows are a separate block; None for other functions.
 
-    1. The maxima of a row's pixels stay in the nearest cache, and have no borders: they go by whole
-       vectors, which hold several pixels.
-    2. Of each window as many of them as it has columns are compared. Pixels whose windows reach
-       over the border are code of their own.
-    3. Images, blocks and rows are shared between the threads.
+    1. The maxima of a row's positions stay in L1 and have no borders. They use whole vectors, which
+       have several positions.
+    2. Each window compares as many of them as it has columns. Positions whose windows cross the
+       border are separate code.
+    3. Threads share images, blocks and rows.
     """
     from tvmconv.tvm_api.s_tir import Schedule, ScheduleError, is_output_block
 

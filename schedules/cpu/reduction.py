@@ -17,9 +17,9 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule reductions and the element-wise blocks around them.
 
     1. Element-wise intermediates are inlined.
-    2. A reduction whose loads are contiguous along a spatial axis is vectorised along that axis,
-       inside of the reduction loops.
-    3. One whose loads are contiguous along the reduced axis keeps a vector of partial results,
+    2. A reduction with contiguous loads along a spatial axis is vectorized along that axis, inside
+       the reduction loops.
+    3. A reduction with contiguous loads along the reduced axis keeps a vector of partial results,
        which a second block combines.
     """
     schedule = collapsed(func)
@@ -29,7 +29,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         return None
     for block in found:
         if not block.loops:
-            # TVM's rfactor meets no statement beside its own that stands in no loop
+            # TVM's rfactor rejects a second statement that is not in a loop
             schedule.add_unit_loop(block.rv)
     for block in found:
         if block.is_spatial:
@@ -40,7 +40,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
 
 def reduction_block(schedule: Schedule, block: Block, machine: Machine) -> None:
-    """Parallel over spatial loops; vectors along whichever axis is contiguous in memory."""
+    """Parallel spatial loops; vectors along the contiguous axis."""
     statement = schedule.get(block.rv)
     axis = contiguous_axis(statement)
     position = next(
@@ -105,7 +105,7 @@ def _along_reduced(schedule: Schedule, block: Block, position: int, machine: Mac
     if extent % step:
         mark_tail(schedule, chunks, step, extent % step)
     partial = schedule.rfactor(lane, block.kinds.count("S"))
-    # the loops of the partial results stand in the old order, the split one as a pair
+    # the loops of the partial results keep the old order, with the split loop as a pair
     loops = list(schedule.get_loops(partial))
     lane = loops.pop(position + 1)
     spatial = [loop for loop, kind in zip(loops, block.kinds, strict=True) if kind == "S"]

@@ -1,4 +1,4 @@
-"""Softmax and log-softmax along the last axis: rows are independent of each other."""
+"""Softmax and log-softmax along the last axis, where rows are independent."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def by_vectors(
     """Schedule a softmax over the last axis.
 
     1. Each reduction along the row becomes a vector of partial results and a short combination.
-    2. All passes over one row follow each other while it is in the nearest cache.
-    3. Rows are shared between the threads, passes are vectorised.
+    2. All passes over one row follow each other while the row is in L1.
+    3. Threads share rows; passes are vectorized.
 
     Parameters
     ----------
     func, machine
-        As of a rule.
+        As for a rule.
     width_of
-        Elements of a vector, which divide those of a row; 0 where there is no such number.
+        Elements of a vector, which divide the elements of a row; 0 if no width divides them.
     mark
         Called for each loop over the vectors of a row.
     """
@@ -69,9 +69,9 @@ def by_vectors(
 
 
 def _vector_width(extent: int, lanes: int) -> int:
-    """The widest divisor of a row that makes whole or half vectors, 0 if there is none.
+    """The widest divisor of a row that makes whole or half vectors, 0 without such a divisor.
 
-    It is no remainder that TVM's ``compute_at`` would have to guard.
+    A divisor leaves no remainder that TVM's ``compute_at`` would guard.
     """
     widths = range(4 * lanes, lanes // 2 - 1, -(lanes // 2))
     return next((w for w in widths if extent % w == 0 and extent > w), 0)
@@ -105,7 +105,7 @@ def _vectorise_pass(
 ) -> None:
     loops = list(schedule.get_loops(rv))
     if partial:
-        # compute_at has put the vector in front: the rows' loop, the vector, the chunks
+        # compute_at made the order: the rows' loop, the vector, the chunks
         lane, chunks = loops[1], loops[-1]
         schedule.reorder(chunks, lane)
         start = schedule.decompose_reduction(rv, chunks)

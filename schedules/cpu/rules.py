@@ -1,6 +1,6 @@
 """The rules for operators other than convolutions, in the order in which they are tried.
 
-Each is the function ``rule`` of a file of that name: the family's own, else the one beside this.
+Each is the function ``rule`` of a file of that name, in the family's folder or else in this one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Products of halves (Strassen), for every CPU family.
+"""Strassen's algorithm, for every CPU family.
 
-1. Image and region: parallel. Its input sums are made first.
-2. Group of ``kr`` output blocks: its seven products, register tile by register tile (``rt`` pixels
-   by ``kr`` blocks, see ``microkernel``), then their sums and the epilogue, while they lie in L1.
+1. Image and region: parallel. The region's input sums are computed first.
+2. Group of ``kr`` output blocks: its seven products by register tiles of ``rt`` positions by ``kr``
+   blocks (see ``microkernel``). Their sums and the epilogue follow while the products are in L1.
 
-Of two levels there are 49 products, which lie in L2. Sums of the input are made part by part of the
-outer level, those of the output pixel by pixel of the inner one: no more than the registers hold.
+Two levels have 49 products, which are in L2. Input sums are computed for one part of the outer
+level at a time, output sums for one position of the inner level. Both then fit the registers.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best config of each number of levels: they differ in error and memory."""
+    """The best configuration of each number of levels: they differ in error and memory."""
     return StrassenModel(workload, machine).offers()
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Tiles divide what they tile, and the register tile fits."""
+    """Tiles divide their dimensions, and the register tile fits."""
     half, rt, kr, levels = (config.int(name) for name in ("half", "rt", "kr", "levels"))
     if min(half, rt, kr) < 1:
         raise ConfigError(f"half, rt, kr of {workload} must be 1 or more: {config}")
@@ -100,7 +100,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     return StrassenModel(workload, machine).parts(config)
 
 

@@ -1,9 +1,9 @@
 """Winograd convolution, for every CPU family.
 
-Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles goes through all stages while it lies
-in L2; regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole
-batch, for planes with fewer regions than threads, or weights that should be read once only. The
-products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
+Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles passes all stages while it is in L2;
+regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole batch.
+This suits planes with fewer regions than threads, or weights that should be read only once. The
+GEMM uses register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tvmconv.tir.annotations import (
 )
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# Bytes that weights of a single register tile are prefetched ahead: about memory's latency.
+# Prefetch distance in bytes for weights of a single register tile: about memory's latency.
 _AHEAD = 4096
 __all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
 STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
@@ -41,12 +41,12 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best config of every tile size: they differ in error and memory."""
+    """The best configuration of every tile size: they differ in error and memory."""
     return WinogradModel(workload, machine).offers()
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Tiles divide what they tile, and the register tile fits."""
+    """Tiles divide their dimensions, and the register tile fits."""
     WinogradModel(workload, machine).check_tile(config)
     tiles = tiling(workload, config)
     rh, rw, rt, kr = (config.int(name) for name in ("rh", "rw", "rt", "kr"))
@@ -73,7 +73,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def _strips(schedule: Schedule, *loops: LoopRV) -> None:
-    """Of a strip's loop and that over its columns: borders are separate code."""
+    """Make borders separate code in the loops over strips and over their columns."""
     mark_cases(schedule, *loops)
     for column in loops[1:]:
         mark_interior(schedule, column)
@@ -87,7 +87,7 @@ def apply_with(
     machine: Machine,
     config: Config,
 ) -> None:
-    """As :func:`apply`, with a family's register tiles, and its strips: of each, of its columns."""
+    """As :func:`apply`, with a family's register tiles, and its loops over strips and columns."""
     tiles, fused = tiling(workload, config), bool(config.int("fused"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, h, x, lane = schedule.get_loops(output)
@@ -127,7 +127,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     return WinogradModel(workload, machine).shares(config)
 
 

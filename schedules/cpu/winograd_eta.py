@@ -1,10 +1,10 @@
 """The stages of Wang et al. (2020), Algorithm 2, for every CPU family.
 
-Stages follow one another over the whole batch, each parallel over the axes of the source:
+Stages follow one another over the whole batch, each parallel over the axes of the paper:
 
 1. input transform: blocks of positions and of channels;
-2. product: ``eta/S``, then blocks of C_l1 channels, one after the other; inside, blocks of K_l2
-   channels, blocks of positions and tiles in parallel; ``K_r`` channels at a time;
+2. GEMM: ``eta/S``, then blocks of C_l1 channels, one after the other. Inside, blocks of K_l2
+   channels, of positions and of tiles in parallel, ``K_r`` channels at a time;
 3. output transform: output blocks and samples.
 """
 
@@ -19,10 +19,10 @@ from tvmconv.schedules.common.microkernel import register_tile, transform_tile
 from tvmconv.tir.annotations import mark_stream, mark_transpose
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
-# Panels of G come from L2: about its latency at the rate of the products
+# Prefetch distance for panels of G from L2: about its latency at the rate of the GEMM
 _AHEAD = 1024
 __all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
-# both tiles of the source, with eta behind the tiles and in front of them
+# both tile sizes of the paper, with eta inside and outside the tiles
 STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
 
 
@@ -33,7 +33,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best config of both tile sizes."""
+    """The best configuration of both tile sizes."""
     model = EtaModel(workload, machine)
     return model.best(4), model.best(6)
 
@@ -56,7 +56,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     parts: dict[str, float] = EtaModel(workload, machine).shares(config)
     return parts
 
@@ -73,7 +73,7 @@ def _input(schedule: Schedule, machine: Machine) -> None:
 
 
 def _product(schedule: Schedule, pack: Packing) -> None:
-    """Register blocks sum the C_l1 channels of one part; ``sums`` adds the parts up in U."""
+    """Register blocks sum the C_l1 channels of one part; ``sums`` adds up the parts in U."""
     product, sums = schedule.get_sblock("conv2d"), schedule.get_sblock("sums")
     eta, part, group, q, mu, position, channel, lane, step = schedule.get_loops(product)
     passed, group = schedule.split(group, [None, pack.config.int("kl2") // pack.config.int("kr")])
@@ -105,7 +105,7 @@ def _output(schedule: Schedule, config: Config) -> None:
 
 
 def _move(schedule: Schedule, eta: LoopRV, channel: LoopRV, product: LoopRV) -> None:
-    """Vectors along channels become vectors along eta, or the reverse."""
+    """Transpose vectors along channels to vectors along eta, or the reverse."""
     schedule.unroll(eta)
     schedule.vectorize(product)
     mark_transpose(schedule, channel)

@@ -1,1 +1,1 @@
-"""Schedules of NVIDIA GPUs: blocks and threads in place of the processors' loops and vectors."""
+"""Schedules of NVIDIA GPUs: blocks and threads in place of CPU loops and vectors."""

@@ -1,4 +1,4 @@
-"""A block's tile of a matrix product: how slices arrive in shared memory, and sums leave."""
+"""A block's tile of a GEMM: how slices reach shared memory, and how accumulators are stored."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline, mark_
 from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule
 
 _VECTOR = 4
-# loops of a thread's pieces, and of a piece
+# loops over a thread's pieces, and over a piece
 _PIECE_LOOPS = 4
-# threads of the kernel that adds parts up
+# threads of the kernel that adds up split parts
 _ADDING = 256
 
 
 def stored_sums(schedule: Schedule, workload: Conv2dWorkload, split: int) -> BlockRV:
-    """The block that writes what a thread has summed: pixels of all images are one loop of it.
+    """The block that stores a thread's accumulators; positions of all images are one loop of it.
 
     Parameters
     ----------
     schedule
-        Of an expression of :class:`~tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`.
+        Schedule of an expression of :class:`~tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`.
     workload
         The convolution.
     split
-        The knob: of several parts it is the workspace that is written, and a second kernel adds.
+        The parameter of that name: several parts are stored to the workspace, which a second kernel
+        adds up.
     """
     from tvmconv.tvm_api.tirx import IndexMap
 
@@ -55,25 +56,27 @@ def tiled_product(
     *,
     lanes: int,
 ) -> None:
-    """Schedule the product of an expression of ``ImplicitGemm``.
+    """Schedule the GEMM of an expression of ``ImplicitGemm``.
 
-    1. blocks of threads: parts of a split reduction, groups, tiles of pixels, tiles of channels;
-    2. slices of the reduction: weights and columns come to shared memory, the next slice to
-       registers while this one is multiplied, and from there to the other of two buffers;
-    3. warps, side by side, and their threads, with pieces of their sums apart.
+    1. Thread blocks: parts of a split reduction, groups, tiles of positions, tiles of channels.
+    2. Slices of the reduction: weights and columns are copied to shared memory. With double
+       buffering, the next slice is loaded to registers while this one is multiplied, and then
+       stored to the other buffer.
+    3. Warps next to each other, and their threads, with interleaved pieces of accumulators.
 
     Parameters
     ----------
     schedule
-        Of the function.
+        Schedule of the function.
     workload, config
-        What is computed, and the knobs ``split`` and ``pipeline`` and those of :func:`tile_of`.
+        The convolution, the parameters ``split`` and ``pipeline``, and parameters of
+        :func:`tile_of`.
     columns
-        The block that brings a slice of columns to shared memory.
+        The block that copies a slice of columns to shared memory.
     slices
         Slices of the whole reduction.
     lanes
-        Pixels that a thread of it reads at once.
+        Positions that a thread of that copy reads at once.
     """
     tile, split = tile_of(config), config.int("split")
     area = workload.out_height * workload.out_width
@@ -88,25 +91,25 @@ def tiled_product(
 def deal_tile(
     schedule: Schedule, sums: BlockRV, stored: BlockRV, tile: BlockTile, *, vector: bool
 ) -> tuple[BlockRV, LoopRV, LoopRV]:
-    """Deal rows and columns of a product to blocks, warps and threads, and store their sums.
+    """Distribute rows and columns of a GEMM over blocks, warps and threads, and store the results.
 
     Parameters
     ----------
     schedule
-        Of the function.
+        Schedule of the function.
     sums
-        The product: any loops, rows, columns, slices, and values of a slice.
+        The GEMM: any loops, rows, columns, slices, and elements of a slice.
     stored
-        The block that reads the sums; a thread does so at the end.
+        The block that reads the accumulators; a thread runs it at the end.
     tile
-        Of a block.
+        The tile of a block.
     vector
-        Whether it stores vectors of columns.
+        Whether ``stored`` writes vectors of columns.
 
     Returns
     -------
     tuple
-        The block of a thread's own sums, and its loops of slices and values.
+        The block of a thread's accumulators, and its loops of slices and elements.
     """
     if tile.share > 1:
         return _deal_shared(schedule, sums, stored, tile, vector=vector)
@@ -130,11 +133,11 @@ def deal_tile(
 def _deal_shared(
     schedule: Schedule, sums: BlockRV, stored: BlockRV, tile: BlockTile, *, vector: bool
 ) -> tuple[BlockRV, LoopRV, LoopRV]:
-    """The same where warps share sums: each adds its part of a slice's values, they meet in shared
-    memory, and all threads add and store.
+    """:func:`deal_tile` for warps that share accumulators.
 
-    A thread's pieces are axes of their own and not ``vthread``: TVM would do for each of those all
-    that follows in the block.
+    Each warp adds its part of a slice's elements. All threads add the partial sums in shared memory
+    and store them. A thread's pieces are separate axes, not ``vthread``: TVM would repeat for each
+    ``vthread`` everything that follows in the block.
     """
     share, _ = schedule.split(schedule.get_loops(sums)[-1], [tile.share, None])
     own = schedule.rfactor(share, 0)
@@ -143,7 +146,7 @@ def _deal_shared(
     *others, share, value = schedule.get_loops(own)
     schedule.reorder(share, *others, value)
     rows, columns = _piece_sizes(tile)
-    # behind all axes of the sums but two come rows and columns, then slices and values
+    # after all axes of the accumulators but two come rows and columns, then slices and elements
     first = len(others) - 3
     schedule.transform_block_layout(exchanged, _apart(first + 2, {first: rows, first + 1: columns}))
     schedule.transform_block_layout(own, _apart(first + 4, {first: rows, first + 1: columns}))
@@ -164,7 +167,7 @@ def _deal_shared(
     for loop in pieces:
         schedule.unroll(loop)
     schedule.vectorize(column)
-    # the threads of a block once more, for four neighbours each
+    # the block's threads again, for four neighbors each
     for later in (sums, stored):
         schedule.reverse_compute_at(later, grid, preserve_unit_loops=True)
     *_, m, p = schedule.get_loops(stored)
@@ -185,14 +188,14 @@ def _deal_shared(
 
 
 def _piece_sizes(tile: BlockTile) -> tuple[int, int]:
-    """Rows and columns that the pieces of a warp have side by side."""
+    """Rows and columns that the pieces of a warp cover together."""
     return prod(tile.splits_m[2:]), prod(tile.splits_p[2:])
 
 
 def _apart(axes: int, sizes: Mapping[int, int]) -> Any:
-    """A layout in which some of so many axes are two: pieces of a size, and places in them.
+    """A layout that splits some axes into pieces of a size, and positions within a piece.
 
-    In front of all of them is one more, of the warps that share.
+    A first axis is added for the warps that share accumulators.
     """
     from tvmconv.tvm_api.tirx import IndexMap
 
@@ -207,10 +210,10 @@ def _apart(axes: int, sizes: Mapping[int, int]) -> Any:
 
 
 def _by_fours(tile: BlockTile) -> Any:
-    """The layout of columns whose values lie by fours, so that a thread stores four at once.
+    """The layout of columns in groups of four elements, so that a thread stores four at once.
 
-    Pixels follow each other as the lanes of a warp read them: first those that all lanes read at a
-    time, 16 bytes each.
+    Positions are in the order in which the lanes of a warp read them. The positions that all lanes
+    read at a time come first, 16 bytes each.
     """
     from tvmconv.tvm_api.tirx import IndexMap
 
@@ -226,7 +229,7 @@ def _by_fours(tile: BlockTile) -> Any:
 
 
 def _pixels_by_fours(schedule: Schedule, loops: Sequence[LoopRV], tile: BlockTile) -> list[LoopRV]:
-    """Loops over the values and pixels of a slice in the order of that layout."""
+    """Loops over the elements and positions of a slice in the order of :func:`_by_fours`."""
     *_, value, pixel = loops
     four, value = schedule.split(value, [None, _VECTOR])
     piece, lane, place = schedule.split(pixel, [None, *tile.splits_p[2:]])
@@ -245,15 +248,16 @@ def copy_pipeline(
     lanes: int,
     pipeline: str,
 ) -> None:
-    """Bring a slice to shared memory and its values to registers; ``pipeline`` is the knob,
-    ``lanes`` the pixels of one load of ``columns``, the block that fills shared memory.
+    """Copy a slice to shared memory and its elements to registers.
 
-    Loops of copies stay serial: the pass that sends them through registers takes no others.
+    ``pipeline`` is the parameter of that name. ``lanes`` are the positions of one load of
+    ``columns``, the block that fills shared memory. Loops of copies stay serial, because the pass
+    that stages them in registers supports no others.
     """
     schedule.set_scope(columns, 0, "shared")
     weights = schedule.cache_read(sums, 0, "shared")
     fours = lanes == 1 and tile.fours
-    # loops of what a copy and a thread's sums take of a slice
+    # loops over the part of a slice that a copy and a thread's accumulators use
     taken, pieces = 2, 2
     if tile.share > 1:
         taken, pieces = taken + 1, _PIECE_LOOPS
@@ -289,13 +293,13 @@ def copy_pipeline(
     for loop in schedule.get_loops(init)[-pieces:]:
         schedule.unroll(loop)
     if pipeline != "none":
-        # two copies to registers, two from there to shared memory, and the products: the next
-        # slice is loaded, this one multiplied, the next one stored
+        # two loads to registers, two stores to shared memory, and the GEMM: the next slice is
+        # loaded, this one multiplied, the next one stored
         mark_pipeline(schedule, part, stages=[0, 0, 0, 0, 1], order=[0, 3, 1, 4, 2])
 
 
 def add_parts(schedule: Schedule, output: BlockRV, area: int) -> None:
-    """The second kernel: a thread for each value of the output, or for four neighbours."""
+    """The second kernel: a thread for each output value, or for four neighbors."""
     *others, column = schedule.get_loops(output)
     outer, inner = schedule.split(column, [None, _VECTOR if area % _VECTOR == 0 else 1])
     bind_threads(schedule, (*others, outer), _ADDING)

@@ -1,4 +1,4 @@
-"""Depthwise convolution on GPUs: neighbouring threads take neighbouring columns of some rows."""
+"""Depthwise convolution on GPUs: neighboring threads compute neighboring columns of some rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads
 from tvmconv.tvm_api.types import Schedule
 
-# registers that a thread's window and sums may take: all are alive at once
+# maximum registers of a thread's window and accumulators, which are all live at once
 _MOST_VALUES = 96
-# bytes that a multiprocessor loads from its L1 in a cycle: four sectors
+# bytes that a multiprocessor loads from L1 in a cycle: four sectors
 _L1_RATE = 128.0
-# instructions beside loads, multiply-adds and stores: a thread's place, and tests of each row
+# instructions besides loads, FMAs and stores: a thread's address, and tests of each row
 _PLACE, _ROW = 30.0, 3.0
 _ROWS = (1, 2, 4, 8)
 
@@ -62,14 +62,14 @@ def apply(
     schedule.compute_at(window, thread, preserve_unit_loops=True)
     for own in (sums, window):
         schedule.set_scope(own, 0, "local")
-    # a window of many taps is left as loops: its values then lie in L1, not in registers
+    # a window of many taps stays a loop: its values are in L1, not in registers
     if _values(workload, config.int("rows")) <= _MOST_VALUES:
         for loop in (row, *schedule.get_loops(sums)[2:], *schedule.get_loops(window)[2:]):
             schedule.unroll(loop)
 
 
 def _values(workload: Conv2dWorkload, rows: int) -> int:
-    """Values of a thread's window, and its sums."""
+    """Values of a thread's window, and its accumulators."""
     w = workload
     return _window_rows(w, rows) * w.kernel_w + rows
 
@@ -80,14 +80,14 @@ def _window_rows(workload: Conv2dWorkload, rows: int) -> int:
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts them."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())
 
 
 def explain_cost(
     workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> dict[str, float]:
-    """All instructions on the multiprocessor that has most blocks; what waits for memory."""
+    """Instructions on the multiprocessor with the most blocks, and waits for memory."""
     w, rows, threads = workload, config.int("rows"), config.int("threads")
     strips = w.batch * w.out_channels * -(-w.out_height // rows) * w.out_width
     blocks = -(-strips // threads)

@@ -1,7 +1,8 @@
-"""One thread for each output value, neighbouring threads for neighbouring pixels; or a block.
+"""Direct convolution on GPUs: a thread for each output value, or a block for each.
 
-Where there are few values, a thread each would leave most of the GPU without work, and what its
-neighbours read would lie far apart: with ``share`` a block of threads sums each value.
+Neighboring threads compute neighboring positions. With few values, most of the GPU would idle, and
+neighboring threads would read scattered addresses. With ``share`` a block of threads computes each
+value.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tvmconv.schedules.common.nest import inspect
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads, share_sums
 from tvmconv.tvm_api.types import Schedule
 
-# threads that share a sum; 1: none do
+# threads that share an accumulator; 1 for no sharing
 _SHARED = (1, 32, 64, 128, 256)
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
@@ -34,16 +35,16 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-    """The threads of a sum with the fewest predicted cycles; blocks of 128 where none share.
+    """The threads of a value with the fewest predicted cycles; blocks of 128 without sharing.
 
-    Others are as good, and small grids spread further than with 256.
+    Other block sizes are as fast, and small grids spread further than with 256.
     """
     offers = [Config.of(threads=128, share=n) for n in _SHARED if n <= max(1, workload.taps)]
     return min(offers, key=lambda config: predicted_cycles(workload, machine, config))
 
 
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Whole warps, as many as a block may have."""
+    """Whole warps, up to the maximum of a block."""
     check_threads(workload, machine, config.int("threads"))
     share = config.int("share")
     if share != 1:
@@ -64,7 +65,7 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """See :func:`~tvmconv.costs.cuda.threads.sum_cycles`; then what waits for memory."""
+    """See :func:`~tvmconv.costs.cuda.threads.sum_cycles`; then waits for memory."""
     window = workload.taps * workload.groups > workload.in_channels
     products = sum_cycles(
         prod(workload.result_shape),

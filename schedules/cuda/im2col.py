@@ -1,8 +1,8 @@
-"""im2col and a matrix product on GPUs: one kernel for each.
+"""im2col and a GEMM on GPUs: one kernel for each.
 
-1. The matrix of windows: a thread for each value, neighbours for neighbouring pixels.
-2. The product of :func:`tvmconv.schedules.cuda.block_tile.tiled_product`, which reads the matrix
-   by vectors.
+1. The matrix of windows: a thread for each value, neighboring threads for neighboring positions.
+2. The GEMM of :func:`tvmconv.schedules.cuda.block_tile.tiled_product`, which reads the matrix by
+   vectors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
 
 
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """That of implicit GEMM; and indices of the matrix, with the zeros around it, are 32 bits."""
+    """As for implicit GEMM; indices of the matrix with its zeros must fit 32 bits."""
     check_tile(_EXPRESSION, workload, machine, config)
     if (values := _EXPRESSION.stored_bytes(workload, config) // 4) > MOST_VALUES:
         raise ConfigError(
@@ -61,7 +61,7 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts them."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())
 
 

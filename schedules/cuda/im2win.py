@@ -1,14 +1,14 @@
-"""im2win on GPUs: a kernel for the window tensor, and the product with the steps of the source.
+"""im2win on GPUs: a kernel for the window tensor, and the GEMM with the steps of the thesis.
 
-1. The window tensor: a thread for each value, neighbours for neighbours in memory.
+1. The window tensor: a thread for each value, neighboring threads for neighboring addresses.
 2. ``kernel=tiled``: see :func:`tvmconv.schedules.cuda.block_tile.tiled_product`. Tiles in shared
-   memory, vectors, sums in registers and the copies ahead are a knob each.
-   ``kernel=base`` is the source's Algorithm 8: 32x32 threads with one sum each, which read
-   everything from global memory; neighbouring threads are neighbouring channels, as printed.
-   Blocks are all along x, which has no limit of 65535.
+   memory, vectors, accumulators in registers and double buffering are one parameter each.
+   ``kernel=base`` is Algorithm 8 of the thesis: 32x32 threads with one accumulator each, which
+   read everything from global memory. As printed, neighboring threads are neighboring channels.
+   All blocks are along x, which lacks the limit of 65535.
 
-The source loads registers ahead, too; here the values of a slice are written out, and nvcc orders
-the loads of registers. Without its micro-kernel a thread has one sum, of a tile of 32x32.
+The thesis also prefetches registers. Here the elements of a slice are unrolled, and nvcc orders the
+loads. Without its microkernel a thread has one accumulator, in a tile of 32x32.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from tvmconv.tvm_api.types import BlockRV, Schedule
 _EXPRESSION = Im2win()
 # threads of a block that writes windows
 _WRITING = 256
-# side of the tile whose threads have one sum each
+# side of the tile whose threads have one accumulator each
 _SIDE = 32
 TILED, BASE = "tiled", "base"
 _FULL = {"kernel": TILED, "vector": VECTOR, "micro": 1}
-# so many blocks need no parts of the reduction
+# with so many blocks the reduction is not split
 _ONE_SUM = {"m": _SIDE, "p": _SIDE, "split": 1}
 
-# the ablation of the source (figure 4-9): its base, the tiled kernel less one step each, and whole;
-# then without the tensor
+# the ablation of the thesis (figure 4-9): its base, the tiled kernel without one step each, and the
+# complete kernel; then without the tensor
 STEPS: tuple[dict[str, KnobValue], ...] = (
     {"windows": STORED, "kernel": BASE, **_ONE_SUM},
     {"windows": STORED, "micro": 0, **_ONE_SUM},
@@ -84,14 +84,14 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-    """The offer with the fewest predicted cycles."""
+    """The candidate with the fewest predicted cycles."""
     return min(offers(workload, machine), key=lambda c: predicted_cycles(workload, machine, c))
 
 
 def offers(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]:
-    """The best tiles without the window tensor, and with it where it can be indexed.
+    """The best tiles without the window tensor, and with it if its indices fit 32 bits.
 
-    Of the first, slices are runs of windows: by channels of a tap it would be implicit GEMM.
+    Without the tensor, slices are runs of windows. Slices of channels would be implicit GEMM.
     """
     kinds = _EXPRESSION.slice_kinds(workload)
     forms = {FUSED: kinds[1:], STORED: ()}
@@ -104,7 +104,7 @@ def offers(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]
 
 
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """As of implicit GEMM; threads of one sum have a tile of 32x32, and windows 32-bit indices."""
+    """As for implicit GEMM; one accumulator needs a tile of 32x32, and windows 32-bit indices."""
     check_tile(_EXPRESSION, workload, machine, config)
     values = prod(window_shape(workload))
     if config["windows"] == STORED and values > MOST_VALUES:
@@ -137,7 +137,7 @@ def apply(
 def _one_sum_each(
     schedule: Schedule, workload: Conv2dWorkload, config: Config, columns: BlockRV
 ) -> None:
-    """The source's base kernel: nothing is shared between threads."""
+    """The base kernel of the thesis, in which threads share nothing."""
     schedule.compute_inline(columns)
     stored = stored_sums(schedule, workload, config.int("split"))
     block = schedule.get_sblock("conv2d")
@@ -153,14 +153,14 @@ def _one_sum_each(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts them."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())
 
 
 def explain_cost(
     workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> dict[str, float]:
-    """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`; the base kernel's threads do the same."""
+    """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`; also for the base kernel."""
     found = tile_cycles(_EXPRESSION, workload, machine, config)
     if config["kernel"] == BASE:
         sums = prod(workload.result_shape)

@@ -1,7 +1,7 @@
-"""Implicit GEMM on GPUs: a tile of the product for each block of threads, which gathers slices.
+"""Implicit GEMM on GPUs: each thread block gathers slices and computes a tile of the GEMM.
 
 See :func:`tvmconv.schedules.cuda.block_tile.tiled_product`. A warp has 32 or 16 channels by 64
-pixels, a thread 8x8 or 4x8 sums in registers, in pieces of 4x4.
+positions, a thread 8x8 or 4x8 accumulators in registers, in pieces of 4x4.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
 
 
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Tiles are whole warps, slices fit into shared memory, and parts divide the slices."""
+    """Tiles are whole warps, slices fit shared memory, and parts divide the slices."""
     check_tile(_EXPRESSION, workload, machine, config)
 
 
@@ -52,7 +52,7 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts them."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())
 
 

@@ -1,11 +1,12 @@
-"""Implicit GEMM on tensor cores: a tile of the product for each block, pieces of it for warps.
+"""Implicit GEMM on tensor cores: a tile of the GEMM for each block, pieces of it for warps.
 
-1. blocks of threads: parts of a split reduction, groups, tiles of pixels, tiles of channels;
-2. slices of the reduction: weights and rounded input come to shared memory, the next slice to
-   registers while this one is multiplied, and from there to the other of two buffers;
-3. warps, side by side; lanes of a warp are ``threadIdx.x``, warps ``threadIdx.y``;
-4. steps of 8 words: a warp loads fragments, of weights by vectors of four words, of columns of
-   two, and multiplies each by each.
+1. Thread blocks: parts of a split reduction, groups, tiles of positions, tiles of channels.
+2. Slices of the reduction: weights and rounded input are copied to shared memory. With double
+   buffering, the next slice is loaded to registers while this one is multiplied, and then stored to
+   the other buffer.
+3. Warps next to each other; lanes of a warp are ``threadIdx.x``, warps ``threadIdx.y``.
+4. Steps of 8 dwords: a warp loads fragments, of weights by vectors of four dwords, of columns by
+   vectors of two, and multiplies each by each.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> Non
 
 
 def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
-    """Blocks that a multiprocessor shall hold: nvcc gives threads registers for no more."""
+    """Resident blocks of a multiprocessor: nvcc limits the registers of threads to it."""
     return resident_blocks(workload, machine, config)
 
 
@@ -116,7 +117,7 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts them."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())
 
 

@@ -1,4 +1,4 @@
-"""A kernel for each block of a function: the rule of last resort."""
+"""A kernel for each block of a function: the fallback rule."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
     """Schedule a function of any element-wise blocks and reductions, such as softmax.
 
     1. Element-wise intermediates are inlined.
-    2. Each block that is left is a kernel; they leave their results in global memory, which
+    2. Each remaining block is a kernel. Kernels exchange results in global memory, which
        :mod:`tvmconv.tir.cuda.workspace_parameters` makes part of the arena.
-    3. Element-wise blocks have a thread for each value, reductions one or a block of threads as
-       in :mod:`tvmconv.schedules.cuda.reduction`.
+    3. Element-wise blocks have a thread for each value. Reductions have a thread or a block of
+       threads each, as in :mod:`tvmconv.schedules.cuda.reduction`.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 

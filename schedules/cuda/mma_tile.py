@@ -1,4 +1,4 @@
-"""A tile of a product on tensor cores: how slices arrive, and which lane holds which fragment."""
+"""A tile of a GEMM on tensor cores: how slices arrive, and the fragments of each lane."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline
 from tvmconv.tir.cuda.mma import mma_intrinsic
 from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule
 
-# words that a thread copies at a time: registers of a fragment of weights, and of columns
+# dwords that a thread copies at a time: registers of a fragment of weights, and of columns
 _WEIGHTS, _COLUMNS = fragments.WEIGHTS, fragments.COLUMN_WORDS
-# innermost axes of what a slice holds of either: steps, tiles, lanes, registers; steps, quads,
-# pixels, words
+# innermost axes of a slice, for weights: steps, tiles, lanes, registers; for columns: steps, quads,
+# positions, dwords
 _INNER = 4
-# rows of columns in shared memory are this many banks apart, so that the pairs of words that half
-# a warp reads, of 4 rows by 4 pixels, fill all 32
+# distance in banks of rows of columns in shared memory. Half a warp reads pairs of dwords, 4 rows
+# by 4 positions, which then use all 32 banks
 _BANKS, _APART = 32, 8
 
 
@@ -29,7 +29,7 @@ def copy_slices(
     *,
     pipeline: str,
 ) -> tuple[BlockRV, BlockRV]:
-    """Bring slices to shared memory and fragments of each step to registers.
+    """Copy slices to shared memory and fragments of each step to registers.
 
     Returns
     -------
@@ -62,8 +62,11 @@ def copy_slices(
 
 
 def load_fragments(schedule: Schedule, weights: BlockRV, columns: BlockRV) -> None:
-    """Give each lane the words of its registers. Loops over registers stay serial: the pass that
-    tells lanes from registers reads no vectors, and nvcc makes vectors of them."""
+    """Give each lane the dwords of its registers.
+
+    Loops over registers stay serial: the pass that separates lanes and registers does not support
+    vectors, and nvcc vectorizes them.
+    """
     from tvmconv.tvm_api.tirx import IndexMap
 
     *_, lane, _register = schedule.get_loops(weights)
@@ -85,7 +88,7 @@ def load_fragments(schedule: Schedule, weights: BlockRV, columns: BlockRV) -> No
 def own_sums(
     schedule: Schedule, tile_m: LoopRV, tile_p: LoopRV, row: LoopRV, column: LoopRV
 ) -> None:
-    """Give each lane the sums that it has of the fragments of some loops."""
+    """Give each lane its accumulators of the fragments of some loops."""
     half, row = schedule.split(row, [None, fragments.ROWS // 2])
     pair, own = schedule.split(column, [None, 2])
     schedule.reorder(tile_m, tile_p, half, row, pair, own)
@@ -93,7 +96,7 @@ def own_sums(
 
 
 def store_sums(schedule: Schedule, sums: BlockRV, stored: BlockRV, warp: LoopRV) -> None:
-    """Sums are registers of a warp; each lane stores its own at the end."""
+    """Keep accumulators in registers of a warp; each lane stores its own at the end."""
     schedule.set_scope(sums, 0, "warp")
     schedule.reverse_compute_at(stored, warp, preserve_unit_loops=True)
     *_, m, p = schedule.get_loops(stored)
@@ -110,7 +113,7 @@ def _tiles(schedule: Schedule, m: LoopRV, p: LoopRV) -> tuple[LoopRV, LoopRV, Lo
 
 
 def multiply(schedule: Schedule, sums: BlockRV, part: LoopRV, precision: Precision) -> None:
-    """Sums begin as zeros before the first slice; the innermost loops are one instruction."""
+    """Initialize accumulators before the first slice; the innermost loops are one instruction."""
     from tvmconv.tvm_api.tirx import IndexMap
 
     own_sums(schedule, *schedule.get_loops(schedule.decompose_reduction(sums, part))[-4:])

@@ -1,4 +1,4 @@
-"""Knobs that all schedules of a tiled product share."""
+"""Schedule parameters that all schedules of a tiled GEMM share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmconv.costs.cuda.tiles import part_counts, slice_sizes
 
 
 def product_knobs(expression: ImplicitGemm) -> tuple[Knob[Conv2dWorkload], ...]:
-    """Tile, slices, parts and pipeline of the product that an expression asks for."""
+    """Tile, slices, parts and pipeline of an expression's GEMM."""
     kinds: Knob[Conv2dWorkload] = Knob(
         "slice",
         "what a slice holds: channels of one tap, or all channels of a row (im2win: of a column) "

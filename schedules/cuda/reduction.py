@@ -1,4 +1,4 @@
-"""One reduction with what is computed from its result, as one kernel."""
+"""One reduction and its element-wise consumers, as one kernel."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
     """Schedule a function of one reduction: a fully connected layer, pooling, a mean.
 
     1. Element-wise intermediates are inlined.
-    2. Short reductions, and those of enough results, are a thread's own: its sum is a register.
-    3. Of others each has a block, whose threads read neighbouring values and then share their
-       sums: by shuffles within warps, by shared memory between them.
-    4. What is computed from the result follows in the same kernel.
+    2. A thread computes a whole reduction in a register, if reductions are short or enough in
+       number.
+    3. Otherwise a block computes each result. Its threads read neighboring values and add partial
+       sums by shuffles within warps, and by shared memory between warps.
+    4. Consumers of the result follow in the same kernel.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
@@ -35,11 +36,11 @@ def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
 
 
 def _by_thread(schedule: Schedule, found: list[Block], machine: CudaMachine) -> None:
-    """A thread for each result, its reduction in a register."""
+    """A thread for each result, with its reduction in a register."""
     sums, last = found[0], found[-1]
     if len(found) == 1:
-        # loops of what stores the result are split, not those of the reduction: only its own
-        # blocks keep the test whether a thread has a result at all
+        # split the loops of the block that stores the result, not of the reduction. Only that
+        # block then tests whether a thread has a result
         last = inspect(schedule, schedule.cache_write(sums.rv, 0, "local"))
     else:
         schedule.set_scope(sums.rv, 0, "local")

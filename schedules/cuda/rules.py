@@ -9,5 +9,5 @@ RULES = ("reduction", "kernels")
 
 
 def finished(func: PrimFunc) -> PrimFunc:
-    """What kernels leave for each other lies in the arena."""
+    """Place results that kernels exchange in the arena."""
     return with_workspace(func)

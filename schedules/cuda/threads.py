@@ -1,4 +1,4 @@
-"""Loops as blocks and threads."""
+"""Maps loops to blocks and threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import Block
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# threads of a block where there is work for all multiprocessors, and where there is not
+# threads of a block with enough work for all multiprocessors, and with less work
 _MOST, _FEWEST = 256, 64
 # values that one thread of a reduction sums by itself before threads share their sums
 _OWN_SUM = 4
@@ -20,18 +20,18 @@ _OWN_SUM = 4
 def over_threads(
     schedule: Schedule, loops: Sequence[LoopRV], count: int, machine: CudaMachine
 ) -> LoopRV:
-    """Give iterations to threads of blocks, neighbours to neighbours; returns the threads' loop.
+    """Distribute iterations over threads, neighbors to neighbors; returns the threads' loop.
 
     Parameters
     ----------
     schedule
-        Of the function.
+        Schedule of the function.
     loops
-        Outermost first, one inside of the other.
+        Nested loops, outermost first.
     count
-        Iterations of all together.
+        Iterations of all loops together.
     machine
-        The GPU: few iterations go to smaller blocks, of which more multiprocessors have some.
+        The GPU: few iterations use smaller blocks, so that more multiprocessors get some.
     """
     threads = _MOST
     while threads > _FEWEST and count < threads * machine.multiprocessors:
@@ -40,7 +40,7 @@ def over_threads(
 
 
 def bind_threads(schedule: Schedule, loops: Sequence[LoopRV], threads: int) -> LoopRV:
-    """The same with blocks of so many threads."""
+    """:func:`over_threads` with blocks of so many threads."""
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     block, thread = schedule.split(fused, [None, threads])
     schedule.bind(block, "blockIdx.x")
@@ -51,7 +51,7 @@ def bind_threads(schedule: Schedule, loops: Sequence[LoopRV], threads: int) -> L
 def check_threads(
     workload: Conv2dWorkload, machine: CudaMachine, threads: int, knob: str = "threads"
 ) -> None:
-    """Raise :class:`ConfigError` unless they are whole warps, as many as a block may have."""
+    """Raise :class:`ConfigError` unless threads are whole warps within the limit of a block."""
     if threads % machine.warp or not machine.warp <= threads <= machine.threads_block:
         raise ConfigError(
             f"{knob}={threads} of {workload} must be a multiple of {machine.warp} up to "
@@ -71,9 +71,9 @@ def threads_of_sum(outputs: int, terms: int, machine: CudaMachine) -> int:
     Parameters
     ----------
     outputs, terms
-        Results, and what is reduced to each.
+        Number of results, and of terms of each.
     machine
-        The GPU: more threads share where results alone do not fill it.
+        The GPU: more threads share a result if the results do not fill it.
     """
     if terms < machine.warp:
         return 1
@@ -99,7 +99,7 @@ def split_axes(block: Block) -> tuple[list[LoopRV], list[LoopRV], int, int]:
 
 
 def block_for_each(schedule: Schedule, block: Block, threads: int) -> LoopRV:
-    """A block for each result of a reduction, its threads sharing the sum; the blocks' loop."""
+    """A block for each result of a reduction, whose threads share it; returns the blocks' loop."""
     spatial, reduced, _outputs, _terms = split_axes(block)
     schedule.reorder(*spatial, *reduced)
     terms = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
@@ -113,10 +113,10 @@ def block_for_each(schedule: Schedule, block: Block, threads: int) -> LoopRV:
 
 
 def share_sums(schedule: Schedule, sums: Block, rest: BlockRV | None, threads: int) -> None:
-    """A block of so many threads for each result, and what is computed from it, if anything.
+    """A block of so many threads for each result, followed by its consumers, if any.
 
-    Threads read neighbouring values and share their sums: by shuffles within warps, by shared
-    memory between them.
+    Threads read neighboring values and add partial sums by shuffles within warps, and by shared
+    memory between warps.
     """
     block = block_for_each(schedule, sums, threads)
     if rest is None:

@@ -1,10 +1,10 @@
-"""Winograd convolution on GPUs: three kernels, that leave transformed values in global memory.
+"""Winograd convolution on GPUs: three kernels that exchange values in global memory.
 
-1. input transform: a thread for each channel of a tile loads the tile, transforms it in registers
-   and stores a value of each product; neighbouring threads have neighbouring tiles;
-2. products: a matrix product each, in the blocks' tiles of implicit GEMM;
-3. output transform: a thread for each channel of a tile, in registers again, with the epilogue;
-   rows of pixels are stored as vectors where they are aligned.
+1. Input transform: a thread for each channel of a tile loads the tile and transforms it in
+   registers. It stores a value of each product. Neighboring threads have neighboring tiles.
+2. GEMM: one for each product, in the block tiles of implicit GEMM.
+3. Output transform: a thread for each channel of a tile, in registers again, with the epilogue.
+   Rows of positions are stored as vectors if they are aligned.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
 
 
 def offers(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]:
-    """The best config of every tile size: they differ in error and memory."""
+    """The best configuration of every tile size: they differ in error and memory."""
     return best_configs(workload, machine)
 
 
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Tiles have points, blocks are whole warps, slices fit into shared memory."""
+    """Tiles have points, blocks are whole warps, and slices fit shared memory."""
     check_config(workload, machine, config)
 
 
@@ -104,7 +104,7 @@ def _transform_output(schedule: Schedule, tiles: Tiling, config: Config) -> None
 
 
 def _in_registers(schedule: Schedule, block: BlockRV, thread: LoopRV) -> None:
-    """Compute a block in its thread; its values are registers."""
+    """Compute a block in its thread, with values in registers."""
     schedule.set_scope(block, 0, "local")
     schedule.compute_at(block, thread, preserve_unit_loops=True)
     for loop in schedule.get_loops(block)[2:]:
@@ -112,7 +112,7 @@ def _in_registers(schedule: Schedule, block: BlockRV, thread: LoopRV) -> None:
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts them."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())
 
 

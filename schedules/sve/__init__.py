@@ -1,1 +1,1 @@
-"""Schedules for scalable vectors; what is not here has NEON code, by the shared schedules."""
+"""Schedules for scalable vectors; operators without one use the shared NEON schedules."""

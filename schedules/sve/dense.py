@@ -1,7 +1,7 @@
 """Fully connected layers by scalable vectors of outputs.
 
-A segment holds four neighbouring outputs, as it holds a pixel's channels elsewhere; four values of
-the data are repeated in every segment (``ld1rq``) and multiply by lanes.
+A segment has four neighboring outputs, where other layers have a position's channels. Four elements
+of the data are repeated in every segment (``ld1rq``), and FMAs multiply by their lanes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from tvmconv.tvm_api.types import PrimFunc, Schedule
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule ``tvmconv.operators.dense``.
 
-    1. As NEON's rule, with the vectors of a tile outside of the inner dimension, several at once.
-    2. Layers without whole vectors of the data, or of outputs, have NEON code.
+    1. As NEON's rule, but the loop over a tile's vectors, several at once, is outside the inner
+       dimension.
+    2. Layers without whole vectors of data or outputs use NEON code.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 

@@ -1,8 +1,8 @@
-"""Depthwise convolution by scalable vectors: some rows of several vectors of pixels.
+"""Depthwise convolution by scalable vectors: some rows of several vectors of positions.
 
-The four channels of a block are those of a segment in input, weights and output, so that taps are
-plain multiply-adds. Rows of a tile share what they load. With a stride along rows pixels are
-gathered, which takes longer than loads of NEON code by estimates: it is the default.
+In input, weights and output a segment has the four channels of a block, so that taps are plain
+FMAs. Rows of a tile share their loads. Strided positions are gathered, which by estimates takes
+longer than NEON's loads. NEON code is then the default.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, ma
 from tvmconv.tvm_api.types import Schedule
 
 _MOST_VECTORS, _MOST_ROWS = 4, 4
-# sums and vectors of default tiles: of more, LLVM spilled some; of gathered pixels, rows of kernels
-# up to 3 columns and of wider ones
+# accumulators and vectors of default tiles, beyond which LLVM spilled. For gathered positions: rows
+# for kernels of up to 3 columns, and for wider kernels
 _MOST_SUMS, _WIDEST = 4, 2
 _GATHERED_ROWS = (3, 1)
-# masks that stay in the predicates that loads can take
+# masks that fit the predicate registers that loads can use
 _PREDICATES = 6
-# multiply-adds of one tile that are written out
+# FMAs of one unrolled tile
 _UNROLL_LIMIT = 256
-# registers beside sums: one of input, one of weights
+# registers in addition to accumulators: one for input, one for weights
 _OPERANDS = 2
-# cycles of addresses and predicates of a tile
+# cycles for addresses and predicates of a tile
 _TILE_CYCLES = 6.0
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -53,17 +53,17 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether values are those of scalable vectors here."""
+    """Whether scalable vectors support the layer's types."""
     return bool(workload.types == FLOAT32)
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The cheapest of tiles of whole vectors and of NEON code."""
+    """The cheapest configuration with tiles of whole vectors, or with NEON code."""
     return min(offers(workload, machine), key=lambda c: _cost(workload, machine, c))
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best of scalable code, where a layer has it, and of NEON code."""
+    """The best configuration of scalable code, if the layer has it, and of NEON code."""
     tiles = []
     for rows, vectors in _tiles(workload, machine):
         bands = _bands(workload, machine, rows)
@@ -74,17 +74,17 @@ def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
 
 
 def _cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> tuple[float, float]:
-    """Cycles, and those of arithmetic: where L2 hides the difference, data may still be in L1."""
+    """Cycles in all and of arithmetic; if L2 hides the difference, data may still be in L1."""
     cycles = predicted_cycles(workload, machine, config)
     return cycles, _arithmetic_cycles(workload, machine, config)
 
 
 def _tiles(workload: Conv2dWorkload, machine: Machine) -> Iterator[tuple[int, int]]:
-    """Rows and vectors of tiles whose values stay in registers, and masks in predicates."""
+    """Rows and vectors of tiles whose values fit the registers, and masks the predicates."""
     w = workload
     if not _takes(w):
         return
-    # taps that read outside the image have a mask of their own, the others share one
+    # taps that read outside the image have their own masks; the others share one
     last = (w.out_width - 1) + (w.kernel_w - 1) * w.dilation_w - w.pad_left
     masks = w.kernel_w if w.pad_left or last >= w.in_width else 1
     most = min(_WIDEST, _PREDICATES // masks, ceil(w.out_width / machine.segments))
@@ -98,7 +98,7 @@ def _tiles(workload: Conv2dWorkload, machine: Machine) -> Iterator[tuple[int, in
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The tile's sums and operands fit the register file."""
+    """The tile's accumulators and operands fit the register file."""
     neon.check(workload, machine, config)
     vectors = config.int("vectors")
     if not vectors:
@@ -136,7 +136,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """The slower of the tiles' instructions and, as of NEON code, the traffic from L2."""
+    """The maximum of the tiles' instructions and, as for NEON code, of the traffic from L2."""
     moved: float = neon.traffic_cycles(workload, machine)
     return max(_arithmetic_cycles(workload, machine, config), moved)
 
@@ -148,11 +148,11 @@ def _arithmetic_cycles(workload: Conv2dWorkload, machine: Machine, config: Confi
         fixed: float = neon.arithmetic_cycles(w, machine)
         return fixed
     sums = w.taps * rows * vectors / (machine.rates.multiply_adds * machine.vector.rate)
-    # a row that is read for one row of the tile serves its neighbours too
+    # rows of the tile share the rows that they read
     read = w.kernel_w * (rows + w.kernel_h - 1) * vectors + w.kernel_h * w.kernel_w
     loaded = w.kernel_d * read / machine.load_ports
     if w.stride_w > 1:
-        # pixels are gathered, those of rows that a stride leaves between are not shared
+        # positions are gathered; rows that a stride skips are not shared
         rows_read = max((rows - 1) * w.stride_h + w.kernel_h, rows)
         loaded = w.kernel_d * w.kernel_w * rows_read * vectors * gather_cycles(machine)
     tile = max(sums, loaded) + _TILE_CYCLES

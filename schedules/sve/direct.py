@@ -1,13 +1,13 @@
-"""Direct convolution by scalable vectors: NEON's schedule, on several pixels at once.
+"""Direct convolution by scalable vectors: NEON's schedule, for several positions at once.
 
 Loops, outermost first:
 
-1. image, band of rows, group of output blocks (and the row, where rows cannot be joined): parallel;
-2. pixel: the pass ``VectorizePixels`` takes some vectors of them at once;
+1. image, band of rows, group of output blocks (and the row, if rows cannot be joined): parallel;
+2. position: the pass ``VectorizePixels`` computes some vectors of them at once;
 3. input block, plane, kernel row, kernel column: the reduction;
 4. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
-With a stride, pixels of the input are gathered.
+Strided input positions are gathered.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether values are those of scalable vectors here."""
+    """Whether scalable vectors support the layer's types."""
     return bool(workload.types == FLOAT32)
 
 
@@ -53,7 +53,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best of scalable code, where a layer has it, and of NEON code."""
+    """The best configuration of scalable code, if the layer has it, and of NEON code."""
     fixed = KNOBS.complete(neon.default_config(workload, machine))
     if not _takes(workload):
         return (fixed,)
@@ -108,22 +108,22 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     for taps in (*depth, *(() if one_row else (r,))):
         mark_taps(schedule, taps)
     if one_row and not flat:
-        # so that which pixels a tap reads is known before the reduction starts
+        # the positions that a tap reads are then known before the reduction starts
         schedule.unroll(s)
     register_tile(schedule, block, output, at=x, reduction=cb, tile=(c, kb_tile), lane=lane)
     mark_segments(schedule, x, config.int("vectors"))
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by the model of the form."""
+    """Cycles of one call, by the model of scalable or NEON code."""
     return sum(explain_cost(workload, machine, config).values())
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     if not config.int("vectors"):
         parts: dict[str, float] = dict(neon.explain_cost(workload, machine, config))
-        # rows of joined pixels compute them
+        # rows of joined positions include padding
         parts["arithmetic"] *= rows_inside(workload)
         return parts
     return SegmentModel(workload, machine).parts(config)

@@ -1,7 +1,7 @@
 """Element-wise functions of whole blocks by scalable vectors.
 
-Where every access runs over pixels and channels in storage order, these are one loop over pixels
-of four channels each, and the last vector is masked. Others have NEON code.
+If every access traverses positions and channels in storage order, they become one loop over
+positions of four channels each. The last vector is masked. Other functions use NEON code.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tvmconv.tir.annotations import mark_segments
 from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
-# vectors of one step: enough that loads and stores of several are under way
+# vectors of one step: enough to overlap several loads and stores
 _VECTORS = 4
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
-    """Schedule a function of one element-wise block whose values are those of blocked pixels."""
+    """Schedule a function of one element-wise block on the blocked layout."""
     from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
@@ -34,14 +34,14 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
 
 def _by_segments(schedule: Schedule, block: Block, machine: Machine) -> bool:
-    """Outer loops shared by threads, the fused inner ones by vectors of pixels."""
+    """Share the outer loops between threads; vectorize the fused inner loops over positions."""
     loops, extents = list(block.loops), list(block.extents)
     first = collapsible_axes(schedule.get(block.rv))
     count = prod(extents[first:])
     if not loops or count % machine.lanes or count == machine.lanes:
         return False
     while first < len(loops) - 1 and prod(extents[:first]) < 2 * machine.cores:
-        # what is left inside must be whole segments, and more than one
+        # the inner loops must cover several whole segments
         rest = prod(extents[first + 1 :])
         if rest % machine.lanes or rest < _VECTORS * machine.lanes * machine.segments:
             break

@@ -1,9 +1,9 @@
-"""The packed matrix product by scalable vectors of columns.
+"""The packed GEMM by scalable vectors of columns.
 
-The five loops of NEON code (:mod:`tvmconv.schedules.cpu.gemm`) around a tile of ``mr`` rows by some
-vectors of whatever length they have, FTEngine's 2VL x 8 and 2VL x 10 among them (Tan 2023, section
-4.2.4). A segment holds four columns of C. A's rows are lanes of vectors, and the panels of B are as
-wide as the tile is when the kernel is called (:mod:`tvmconv.tir.sve.interleaved_panels`).
+The five loops of NEON code (:mod:`tvmconv.schedules.cpu.gemm`) surround a tile of ``mr`` rows by
+some scalable vectors. FTEngine's tiles of 2VL x 8 and 2VL x 10 are among them (Tan 2023, section
+4.2.4). A segment has four columns of C. A's rows are lanes of vectors. The panels of B are as wide
+as the tile at run time (:mod:`tvmconv.tir.sve.interleaved_panels`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KNOBS: Knobs[GemmWorkload] = Knobs(
 
 
 def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
-    """The tile fits the registers, and its columns are those of one segment."""
+    """The tile fits the registers, and ``nr`` is one segment."""
     neon.check(workload, machine, config)
     vectors, mr = config.int("vectors"), config.int("mr")
     if not vectors:
@@ -87,7 +87,7 @@ def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: 
 def _pack_b(
     schedule: Schedule, at: LoopRV, machine: Machine, config: Config, parallel: bool
 ) -> None:
-    """The panels of a part of the reduction: some steps of all of them at a time."""
+    """Pack the panels of a part of the reduction, some steps of all panels at a time."""
     block = schedule.get_sblock("pack_b")
     schedule.compute_at(block, at, preserve_unit_loops=True)
     *_, panel, x, lane = schedule.get_loops(block)

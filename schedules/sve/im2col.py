@@ -1,16 +1,16 @@
-"""im2col whose panels are packed, and multiplied, by scalable vectors of pixels.
+"""im2col whose panels are packed, and multiplied, by scalable vectors of positions.
 
 Loops, outermost first:
 
-1. image and block of ``mc`` panels of ``mr`` pixels, packed when it is reached: parallel;
+1. image and block of ``mc`` panels of ``mr`` positions, packed on arrival: parallel;
 2. group of ``oc`` output blocks, panel;
-3. pixel: the pass ``VectorizePixels`` takes some vectors of them at once;
+3. position: the pass ``VectorizePixels`` computes some vectors of them at once;
 4. channel block and taps, one loop: the reduction;
 5. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
-A panel's pixels lie side by side, wherever they come from: packing copies whole vectors, or
-gathers them, under predicates, and leaves zeros in the padding. Tiles of two vectors by eight or
-ten blocks are FTEngine's of 2VL x 8 and 2VL x 10 (Tan 2023, section 4.2.4).
+A panel's positions are contiguous. Packing copies or gathers whole vectors under predicates, and
+leaves zeros in the padding. Tiles of two vectors by eight or ten blocks are FTEngine's 2VL x 8 and
+2VL x 10 (Tan 2023, section 4.2.4).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ STEPS = neon.STEPS
 
 
 def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether a pixel's values fill a segment."""
+    """Whether a position's values fill a segment."""
     return workload.data_layout == "NCHWc" and workload.types == FLOAT32
 
 
@@ -69,7 +69,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The register tile fits, and blocks divide what they block."""
+    """The register tile fits, and block sizes divide their dimensions."""
     vectors = config.int("vectors")
     if not vectors:
         neon.check(workload, machine, config)
@@ -114,7 +114,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def _pack(schedule: Schedule, at: LoopRV | None) -> None:
-    """Copy the pixels of a block's panels, or of all where it has no loop to stand in."""
+    """Copy the positions of a block's panels, or of all panels without a loop over blocks."""
     block = schedule.get_sblock("pack")
     if at is not None:
         schedule.compute_at(block, at, preserve_unit_loops=True)
@@ -122,19 +122,19 @@ def _pack(schedule: Schedule, at: LoopRV | None) -> None:
         image, first, *_ = schedule.get_loops(block)
         schedule.parallel(schedule.fuse(image, first))
     *_, cb, r, s, pixel, lane = schedule.get_loops(block)
-    # which pixels a tap reads is the same for all channels
+    # the positions that a tap reads are the same for all channels
     schedule.reorder(pixel, r, s, cb, lane)
     schedule.vectorize(lane)
     mark_segments(schedule, pixel, _PACKED)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call, as :func:`explain_cost` counts it."""
+    """Cycles of one call, by :func:`explain_cost`."""
     return sum(explain_cost(workload, machine, config).values())
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     if not config.int("vectors"):
         parts: dict[str, float] = neon.explain_cost(workload, machine, config)
         return parts

@@ -1,7 +1,7 @@
-"""Products of matrices that are both computed at run time, by scalable vectors of columns.
+"""GEMM of two run-time matrices by scalable vectors of columns.
 
-As packed products (:mod:`tvmconv.schedules.sve.gemm`), but for the rows, which stay where they are:
-lanes of vectors along the inner dimension.
+As the packed GEMM (:mod:`tvmconv.schedules.sve.gemm`), but rows are not packed: they are lanes of
+vectors along the inner dimension.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PACKED = 4
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a batched matrix product whose columns fill a vector.
 
-    1. Rows are padded to whole tiles, and the inner dimension to whole vectors of its values.
+    1. Rows are padded to whole tiles, and the inner dimension to whole vectors.
     2. Panels of columns, of one batch at a time, are as wide as a tile of some vectors.
-    3. Batches are shared between the threads; where they are too few, rows are.
+    3. Threads share batches, or rows if batches are too few.
     """
     found = plain_product(func)
     if found is None:
@@ -35,8 +35,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     lanes = machine.lanes
     m_extent, n_extent, k_extent = product.extents[-3:]
     rows, vectors = scalable_product(m_extent, n_extent, machine)
-    # the panels of one batch end where those of the next would begin; without an axis of batches
-    # there is no room behind them
+    # a batch's panels may extend into the next batch's; without an axis of batches the buffer has
+    # no space after them
     if not vectors or len(product.loops) == 3:
         return neon.rule(func, machine)
     packed, store = pack_columns(schedule, product, operand, (rows, lanes, lanes), lanes)
@@ -68,7 +68,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
 
 def _panels(schedule: Schedule, packed: BlockRV, transposed: bool) -> None:
-    """Some steps of all panels at a time; of a column's values in a row, squares of registers."""
+    """Pack some steps of all panels at a time; transpose in registers if needed."""
     *_, panel, x, lane = schedule.get_loops(packed)
     x, step = schedule.split(x, [None, _PACKED])
     if transposed:

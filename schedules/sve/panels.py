@@ -10,18 +10,18 @@ from tvmconv.tvm_api.types import BlockRV, Schedule
 def make_room(
     schedule: Schedule, block: BlockRV, vectors: int, steps: int, machine: Machine
 ) -> None:
-    """Let a buffer of panels end where a tile of the longest vectors may.
+    """Extend a buffer of panels to the end of a tile of the longest vectors.
 
     Parameters
     ----------
     schedule
-        Of the function.
+        The ``s_tir.Schedule``.
     block
-        Writes the panels, one of each segment: ``(..., panel, steps, lanes)``.
+        The block that writes the panels, one for each segment: ``(..., panel, steps, lanes)``.
     vectors, steps
-        Of the tile, and of each panel.
+        Vectors of the tile, and steps of each panel.
     machine
-        The processor.
+        The CPU.
     """
     axis = len(schedule.get(block).writes[0].region) - 4
     whole = vectors * MOST_SEGMENTS * steps * machine.lanes

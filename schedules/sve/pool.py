@@ -1,8 +1,8 @@
-"""Pooling by scalable vectors of the pixels of a row.
+"""Pooling by scalable vectors of the positions of a row.
 
-Four vectors of pixels at a time, each with all taps of its windows, as in FTEngine (Tan 2023,
-section 3.2.1). With a stride pixels are gathered; a coordinate that max pooling clamps is that of
-its lane, and an average's divisor, where it differs, is computed for each lane.
+Four vectors of positions are computed at a time, each with all taps of its windows, as in FTEngine
+(Tan 2023, section 3.2.1). Strided positions are gathered. Coordinates that max pooling clamps, and
+divisors of averages that vary, are computed for each lane.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _VECTORS = 4
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule pooling whose rows fill a vector; None leaves others to NEON's rules.
 
-    1. Windows of few taps are one expression: the loop over a row's pixels goes by vectors.
-    2. Larger ones are a reduction: the sums of some vectors stay in registers.
-    3. Images, blocks and rows are shared between the threads.
+    1. Windows of few taps are one expression: the loop over a row's positions is vectorized.
+    2. Larger windows are a reduction: the accumulators of some vectors stay in registers.
+    3. Threads share images, blocks and rows.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
@@ -54,6 +54,6 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
 
 def _fits(pool: Block, machine: Machine) -> bool:
-    """Whether a vector has several pixels, and a row at least so many."""
+    """Whether a vector has several positions, and a row at least as many."""
     extents = pool.extents
     return all(extents) and extents[3] >= machine.segments > 1 and extents[4] == machine.lanes

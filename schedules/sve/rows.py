@@ -1,7 +1,7 @@
 """Softmax and log-softmax along the last axis by scalable vectors.
 
-Maximum and sum of a row are kept in vectors whose segments are folded at its end; exponentials are
-the polynomial that NEON code has, for as many values as a vector holds.
+Maximum and sum of a row are accumulated in vectors, whose segments are reduced at the end of the
+row. Exponentials use NEON's polynomial, for as many elements as a vector has.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from tvmconv.schedules.cpu import rows as neon
 from tvmconv.tir.annotations import mark_segments
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
-# vectors at once: of sums, and whose exponentials stay in registers
+# vectors at once, whose accumulators and exponentials stay in registers
 _VECTORS = 4
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
-    """Schedule a softmax whose rows are segments, and longer than a vector of each sum."""
+    """Schedule a softmax whose rows are whole segments and exceed the accumulated vectors."""
 
     def width(extent: int) -> int:
         segments, rest = divmod(extent, machine.lanes)

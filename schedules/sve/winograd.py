@@ -1,8 +1,9 @@
-"""Winograd convolution whose products take scalable vectors of tiles.
+"""Winograd convolution whose GEMM uses scalable vectors of tiles.
 
-Tiles of a region lie side by side as pixels do, so that the products are those of direct
-convolution. So do the columns of a strip, whose part of the input transform takes vectors of them;
-the part of its tiles, which would gather every column, and the output transform are NEON code.
+Tiles of a region are contiguous, as positions are, so that the GEMM is scheduled as direct
+convolution. The columns of a strip are also contiguous, and are transformed by vectors. The
+transform along a strip's tiles would gather every column. It and the output transform use NEON
+code.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best config of every tile size: they differ in error and memory."""
+    """The best configuration of every tile size: they differ in error and memory."""
     return SegmentWinogradModel(workload, machine).offers()
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """As of NEON code, and the register tile of scalable vectors fits."""
+    """As for NEON code, and the register tile of scalable vectors fits."""
     neon.check(workload, machine, config)
     vectors = config.int("vectors")
     if not vectors:
@@ -73,7 +74,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
+    """The parts of :func:`predicted_cycles`."""
     return SegmentWinogradModel(workload, machine).shares(config)
 
 
@@ -93,9 +94,9 @@ def _products(
 
 
 def _strips(schedule: Schedule, *loops: LoopRV) -> None:
-    """Of a strip's loop and that over its columns: a vector of columns at once.
+    """Vectorize the loop over a strip's columns, and over its tiles.
 
-    Predicates keep out the padding.
+    Predicates mask the padding.
     """
     mark_cases(schedule, *loops[:1])
     for column in loops[1:]:

@@ -69,9 +69,9 @@ def test_a_gpu_without_a_record_has_that_of_the_last_architecture_before_it(
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"LD_LIBRARY_PATH": ""}, "no driver for NVIDIA GPUs: libcuda.so.1 is not found; name one"),
-        ({"TVMCONV_EMULATED_GPUS": "0"}, "no CUDA-capable device is detected; name one: cuda:sm_8"),
-        ({"TVMCONV_EMULATED_CAPABILITY": "75"}, "of sm_75, which is not supported"),
+        ({"LD_LIBRARY_PATH": ""}, "no driver for NVIDIA GPUs: libcuda.so.1 is not found. Expected"),
+        ({"TVMCONV_EMULATED_GPUS": "0"}, "no CUDA-capable device is detected. Expected a GPU"),
+        ({"TVMCONV_EMULATED_CAPABILITY": "75"}, "of sm_75. Expected sm_"),
     ],
     ids=str,
 )
@@ -79,7 +79,7 @@ def test_where_there_is_none_a_sentence_has_the_choices(resolved, variables, sen
     said = resolved(**variables)
     if "LD_LIBRARY_PATH" in variables and not isinstance(said, str):
         pytest.skip("this machine has a GPU")
-    assert said.startswith("target 'cuda' is the GPU of this machine")
+    assert "target 'cuda'" in said
     assert sentence in said
 
 

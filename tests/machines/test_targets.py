@@ -117,7 +117,7 @@ def test_targets_without_schedules_say_what_to_use(target, message, capfd):
 def test_features_that_llvm_would_pass_over(triple):
     for feature, message in (
         ("avx2", r"no sign\. Write \+avx2"),
-        ("+fooo", "does not turn on fooo; correct its name"),
+        ("+fooo", "does not enable fooo. Correct its name"),
     ):
         with pytest.raises(TargetError, match=message):
             resolve_machine(f"llvm -mtriple={triple} -mattr={feature}")

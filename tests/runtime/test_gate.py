@@ -44,7 +44,7 @@ from tvmconv.tuning.settings import Settings
 
 V3, V4 = (MACHINES[name].with_cores(1) for name in ("x86-64-v3", "x86-64-v4"))
 WORKLOAD = Conv2dWorkload.parse("ic16ih6oc16kh3ph1")
-REFUSED = r"was built for x86-64-v4 .* and needs avx512bw, .*avx512vl, which this processor"
+REFUSED = r"was built for x86-64-v4 .* and needs avx512bw, .*avx512vl, which this CPU"
 
 
 @pytest.fixture(autouse=True)

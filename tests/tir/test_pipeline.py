@@ -59,7 +59,7 @@ def constructors():
             for name, value in vars(module).items():
                 own = inspect.isfunction(value) and value.__module__ == info.name
                 if own and name[0].isupper():
-                    prefix = "" if wing in ("general", "cuda") else f"{wing}."
+                    prefix = "" if wing == "general" else f"{wing}."
                     yield f"{prefix}{name}", value
 
 

@@ -1,4 +1,4 @@
-"""The arrays that a convolution kernel takes, from what a layer is in plain layouts."""
+"""The arrays that a convolution kernel takes, made from a layer's constants in plain layouts."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Constants:
-    """What a layer knows at build time.
+    """A layer's constants, known at build time.
 
     Parameters
     ----------
     weight
         ``(K, C/groups, R, S)`` of the workload's weight type.
     bias
-        ``(K,)`` of the accumulator's type; without the data's zero point. None where the epilogue
-        has none.
+        ``(K,)`` of the accumulator's type, without the data's zero point. None if the epilogue has
+        no bias.
     zero_point
-        Of 8-bit data.
+        Zero point of 8-bit data.
     scale
-        ``(K,)`` or ``()`` of float32: what sums are multiplied by. None where they are not. Of
-        ``requantise="fixed"`` of float64: integers are made of them.
+        ``(K,)`` or ``()`` of FP32, the factor of the accumulators; None without rescaling. FP64 for
+        ``requantise="fixed"``, which converts it to integers.
     numbers
-        Those of the model's steps behind, which :func:`tvmconv.kernels.merged_scales.merged` or
-        :func:`tvmconv.kernels.multipliers.fixed_numbers` takes.
+        Numbers of the model's later steps, for :func:`tvmconv.kernels.merged_scales.merged` or
+        :func:`tvmconv.kernels.multipliers.fixed_numbers`.
     """
 
     weight: Array
@@ -49,7 +49,7 @@ class Constants:
     numbers: Array | None = None
 
 
-# a margin below 2**31, where rounding to int32 ends
+# a margin below 2**31, the limit of rounding to int32
 _LARGEST_RESULT = 2.0**30
 _LARGEST_DATA = 255
 
@@ -61,17 +61,17 @@ def exceeds_rounding(
     epilogue: Sequence[EpilogueOp],
     numbers: Array | None,
 ) -> bool:
-    """Whether what is rounded may leave the range that kernels round correctly.
+    """Whether a value to be rounded may leave the range that kernels round correctly.
 
-    A sum of data less any zero point is at most 255 times the magnitudes of the weights. Results
-    that are to be rounded to 8 bits come near the limit only where nearly all of them are clipped.
+    A sum of data minus any zero point is at most 255 times the magnitudes of the weights. Results
+    that are rounded to 8 bits approach the limit only if nearly all of them are clipped.
 
     Parameters
     ----------
     weight, bias, scale, numbers
         As in :class:`Constants`.
     epilogue
-        The workload's.
+        The workload's epilogue.
     """
     from tvmconv.kernels.merged_scales import largest_terms, merged
 
@@ -84,7 +84,7 @@ def exceeds_rounding(
 
 
 def sum_bounds(weight: Array, bias: Array | None) -> Array:
-    """``(K,)`` of int64: no sum of data less any zero point has a larger magnitude.
+    """``(K,)`` of int64: the largest magnitude of a sum of data minus any zero point.
 
     Parameters are as in :class:`Constants`.
     """
@@ -93,7 +93,7 @@ def sum_bounds(weight: Array, bias: Array | None) -> Array:
 
 
 def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
-    """The constant arguments of a kernel, in its order: those between data and residual.
+    """The constant arguments of a kernel in order, which come between data and residual.
 
     Raises
     ------
@@ -137,11 +137,11 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
     if types.quantisation.requantise == "fixed":
         fixed = in_integers(w, constants)
         scales = np.stack([vector(row, "int32") for row in fixed.scale], axis=1)
-        # lanes without a channel are shifted, too
+        # lanes without a channel also have a shift
         scales[:, 1] = np.maximum(scales[:, 1], 1)
         return [*found, scales, fixed.numbers]
     if count and numbers is not None and scale is not None:
-        # which needs TVM; constants of float32 layers are packed where a GPU is, without
+        # this import needs TVM; FP32 constants may be packed on a GPU host without TVM
         from tvmconv.kernels.merged_scales import merged
 
         scale, numbers = merged(w.epilogue, scale, numbers, types.output)
@@ -159,12 +159,12 @@ def in_integers(workload: Conv2dWorkload, constants: Constants) -> FixedNumbers:
     Raises
     ------
     WorkloadError
-        If they have none; the message says why.
+        If no integers represent them; the message says why.
     """
     assert constants.scale is not None and constants.numbers is not None
     scale = np.broadcast_to(constants.scale, workload.out_channels)
     largest = sum_bounds(constants.weight, constants.bias)
-    # which needs TVM; constants of float32 layers are packed where a GPU is, without
+    # this import needs TVM; FP32 constants may be packed on a GPU host without TVM
     from tvmconv.kernels.multipliers import fixed_numbers
 
     fixed = fixed_numbers(workload.epilogue, scale, constants.numbers, largest)
@@ -174,7 +174,7 @@ def in_integers(workload: Conv2dWorkload, constants: Constants) -> FixedNumbers:
 
 
 def _corrected(bias: Array, constants: Constants) -> Array:
-    """The bias of sums over data whose zero point is not taken off, modulo 2**32."""
+    """The bias with the correction of the data's zero point, modulo 2**32."""
     taps = constants.weight.astype(np.int64).sum(axis=(1, 2, 3))
     exact = bias.astype(np.int64) - constants.zero_point * taps
     return exact.astype(np.uint64).astype(np.uint32).view(np.int32)

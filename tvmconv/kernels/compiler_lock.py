@@ -1,9 +1,9 @@
-"""One thread at a time where TVM shares state between threads.
+"""A lock for the parts of TVM that share state between threads.
 
-``relax.BlockBuilder`` keeps the functions that are open in one list of the process, ``te`` its
-tags, and the modules of TVM import each other in circles. Reading, lowering and scheduling
-therefore happen behind one lock. Code generation for scheduled functions shares nothing and takes
-most of the time, so it runs without the lock.
+``relax.BlockBuilder`` keeps open functions in one list of the process, and ``te`` its tags. TVM's
+modules import each other in circles. Reading, lowering and scheduling therefore hold one lock. Code
+generation for scheduled functions shares no state and takes most of the time, so it runs without
+the lock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tvmconv.core.interrupts import checkpoint
 from tvmconv.runtime import forks
 
 _lock = threading.RLock()
-# how late Ctrl-C ends a wait for another thread's build
+# maximum delay of Ctrl-C while waiting for another thread's build
 _POLL_SECONDS = 0.1
 
 

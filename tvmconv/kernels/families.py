@@ -1,7 +1,7 @@
-"""Where the schedules of a target stand: in its family's folder, and in what its kind shares.
+"""Finds the schedules of a target: in its family's folder, or in the folder that its kind shares.
 
-A family needs no folder. Where it has one, each file there goes before the shared file of the same
-name, whether the file schedules an algorithm, schedules an operator or lists the rules.
+A family needs no folder. A file in its folder takes precedence over the shared file of the same
+name. This holds for algorithms, operators and the list of rules.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def schedules_of(machine: Device, name: str) -> Any:
     Parameters
     ----------
     machine
-        The target; its ``family`` names a folder, which need not exist, its ``kind`` the one that
-        all families of the kind share.
+        The target. Its ``family`` names a folder, which need not exist. Its ``kind`` names the
+        folder that all families of the kind share.
     name
         File of the folder, for example an algorithm's name.
     """

@@ -1,7 +1,7 @@
-"""Matrix products: the scheduled function that computes one.
+"""GEMM: the scheduled function that computes a matrix product.
 
-A product is no convolution: it has no place in a network's layers, and no algorithm has to be
-chosen for it. It has the register tile and the block model of the im2col convolution.
+A GEMM is not a convolution: it is not a layer of a network, and its algorithm is fixed. It has the
+register tile and the block model of the im2col convolution.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GemmKernel:
-    """A product with the knob values that compute it on one machine.
+    """A matrix product with the parameter values that compute it on one machine.
 
-    Its arguments are A, B (packed where the knob ``prepacked`` says so), C where ``beta`` is not
-    0, and the result, which must not share memory with them.
+    Its arguments are A, B (packed if the parameter ``prepacked`` is set), C if ``beta`` is not 0,
+    and the result. The result must not share memory with them.
     """
 
     workload: GemmWorkload

@@ -1,4 +1,4 @@
-"""One scheduled convolution function: what graphs substitute, benches time and tests check."""
+"""One scheduled convolution function, which graphs call, benchmarks time and tests check."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Kernel:
     def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
 
-        In block form; what the schedule's annotations ask for is done by the passes of
-        :mod:`tvmconv.tir.pipeline`.
+        It is in block form. The passes of :mod:`tvmconv.tir.pipeline` apply the schedule's
+        annotations.
         """
         from tvmconv.kernels.rules import SCHEDULED
         from tvmconv.tvm_api.s_tir import Schedule

@@ -1,9 +1,9 @@
-"""Scales of steps as one factor for each term: what kernels with ``requantise="float"`` take.
+"""Merges the scales of steps to one factor for each term, for ``requantise="float"``.
 
-Where only additions stand between two roundings, the second one's factor is part of the scales of
-what is added, and a residual's zero point is a constant: ``a * A + (r * B + C)`` takes two
-multiply-adds where ``(a * s + (r - z) * t) * f`` takes four instructions. The first rounds less
-often; both come near to the same real number.
+If only additions separate two roundings, the scales of the addends include the second rounding's
+factor, and a residual's zero point becomes a constant. ``a * A + (r * B + C)`` takes two FMAs, but
+``(a * s + (r - z) * t) * f`` takes four instructions. The first form also rounds less often. Both
+approximate the same real number.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ from tvmconv.operators.requantise import NUMBERS, steps_after_bias
 
 Array = npt.NDArray[Any]
 
-# of 8 bits less a zero point
+# maximum of 8 bits minus a zero point
 _LARGEST_INTEGER = 255
-# steps to neighbouring float32 that are tried for each factor, and for the constant
+# steps to neighboring float32 values that are tried for each factor, and for the constant
 _NEAR, _NEAR_CONSTANT = (0, 1, -1), (0, 1, -1, 2, -2, 4, -4, 8, -8)
 
 
 def merged(
     epilogue: Sequence[EpilogueOp], scale: Array, numbers: Array, output: str = ""
 ) -> tuple[Array, Array]:
-    """Scales of sums and numbers of steps as kernels take them.
+    """Scales of accumulators and numbers of steps as kernels use them.
 
-    A rounded residual addition has 65,536 results: its factors are those of neighbouring float32
-    with which most are what ONNX's float32 steps make of them, in their order, and with a division
-    by the result's scale. Mostly all are.
+    A rounded residual addition has 65,536 results. Its factors are chosen among neighboring FP32
+    values. The chosen values give the most results that equal ONNX's FP32 steps, in ONNX's order
+    and with a division by the result's scale. Usually all results are equal.
 
     Parameters
     ----------
     epilogue
-        The workload's.
+        The workload's epilogue.
     scale
-        ``(K,)`` or ``()``, what sums are multiplied by.
+        ``(K,)`` or ``()``, the factor of the accumulators.
     numbers
-        Those of a model's steps: of ``add`` the zero point and the scale of the residual, all
-        others as :mod:`tvmconv.operators.requantise` has them, with factors that are not merged.
+        Numbers of a model's steps. For ``add``, they are the zero point and the scale of the
+        residual. All others are as in :mod:`tvmconv.operators.requantise`, with unmerged factors.
     output
-        Type of the result; without one factors are what they are by arithmetic alone.
+        Type of the result. If empty, factors are computed by arithmetic alone.
 
     Returns
     -------
     scale, numbers
-        float32, of the shapes of what was given.
+        FP32, in the given shapes.
     """
     steps = steps_after_bias(epilogue)
     rows = numbers.astype(np.float64).reshape(-1, NUMBERS)
     given, factor = rows.copy(), 1.0
     for first, last in _additions(steps):
-        # nothing is there to be merged where only a bias stands before the first rounding
+        # a bias alone before the first rounding leaves nothing to merge
         if first < 0 and last == 0:
             continue
         units = rows[last, 0]
@@ -76,7 +76,7 @@ def merged(
 
 
 def largest_terms(epilogue: Sequence[EpilogueOp], numbers: Array) -> float:
-    """No rounding takes terms of a larger magnitude beside sums; ``numbers`` are merged ones."""
+    """The largest magnitude of terms that are added to sums; ``numbers`` are merged numbers."""
     rows = np.abs(numbers.astype(np.float64)).reshape(-1, NUMBERS)
     found = [0.0]
     for first, last in _additions(steps_after_bias(epilogue)):
@@ -87,7 +87,7 @@ def largest_terms(epilogue: Sequence[EpilogueOp], numbers: Array) -> float:
 
 
 def _additions(steps: Sequence[EpilogueOp]) -> Iterator[tuple[int, int]]:
-    """The places of two roundings with additions in between; -1 stands for the sums."""
+    """The positions of two roundings with additions in between; -1 is the accumulator."""
     first, only_adds = -1, True
     for place in range(len(steps) + 1):
         kind = steps[place].kind if place < len(steps) else QUANTISE
@@ -103,7 +103,7 @@ def _additions(steps: Sequence[EpilogueOp]) -> Iterator[tuple[int, int]]:
 def _agreeing(
     inner: tuple[float, ...], add: tuple[float, ...], last: tuple[float, ...], output: str
 ) -> tuple[float, float, float]:
-    """Factors of a rounded sum and of a residual, and the constant; of given numbers."""
+    """Factors of a rounded sum and of a residual, and the constant, for given numbers."""
     info = np.iinfo(output)
     left = np.arange(int(inner[1]), int(inner[2]) + 1).reshape(-1, 1)
     right = np.arange(info.min, info.max + 1)

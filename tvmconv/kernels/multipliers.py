@@ -1,4 +1,4 @@
-"""Scales as integers: what kernels with ``requantise="fixed"`` take for real numbers."""
+"""Represents scales as integers, for kernels with ``requantise="fixed"``."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from tvmconv.operators.requantise import NUMBERS, steps_after_bias
 Array = npt.NDArray[Any]
 
 _MOST_BITS = 31
-# a shift to the right of at least one bit rounds
+# scales below this have a right shift of at least one bit, which rounds
 _LARGEST_SCALE = 0.25
-# behind the point, where terms are added
+# fractional bits of added terms
 _FEWEST_BITS, _FEW_TERMS = 8, 24
-# of 8 bits less a zero point
+# maximum of 8 bits minus a zero point
 _LARGEST_INTEGER = 255
-# room for half a unit, and of sums for being shifted to the left
+# limits that leave space for half a unit, and for a left shift of sums
 _TERMS, _SUMS = 2.0**30, 2.0**27
 
 
 @dataclass(frozen=True)
 class FixedNumbers:
-    """Operands of one layer.
+    """Integer operands of one layer.
 
     Parameters
     ----------
     scale
-        (3, K) of int32: multipliers, shifts to the right, and those to the left before.
+        (3, K) of int32: multipliers, right shifts, and left shifts before them.
     numbers
-        int32, those of the steps, see :mod:`tvmconv.operators.fixed_point`.
+        int32, numbers of the steps, see :mod:`tvmconv.operators.fixed_point`.
     """
 
     scale: Array
@@ -51,7 +51,7 @@ def in_fixed_point(
     Parameters
     ----------
     workload
-        8-bit, rescaled by floating point.
+        INT8, rescaled in floating point.
     scale, numbers, largest
         As for :func:`fixed_numbers`.
     """
@@ -68,18 +68,18 @@ def in_fixed_point(
 def fixed_numbers(
     epilogue: Sequence[EpilogueOp], scale: Array, numbers: Array, largest: Array
 ) -> FixedNumbers | str:
-    """A layer's scales in integers, or why they have none, as a clause.
+    """A layer's scales as integers, or the reason why that is not possible, as a clause.
 
     Parameters
     ----------
     epilogue
-        The workload's; of steps that have a form in integers.
+        The workload's epilogue, whose steps have an integer form.
     scale
-        (K,), what sums are multiplied by.
+        (K,), the factor of the accumulators.
     numbers
-        Those of :mod:`tvmconv.operators.requantise`, in float64.
+        Numbers as in :mod:`tvmconv.operators.requantise`, in FP64.
     largest
-        (K,), no sum has a larger magnitude.
+        (K,), the largest magnitude of the accumulators.
     """
     steps, rows = steps_after_bias(epilogue), numbers.astype(np.float64).reshape(-1, NUMBERS)
     found = np.zeros(rows.shape, np.int64)
@@ -87,7 +87,7 @@ def fixed_numbers(
     result: Array | None = None if steps and steps[0].kind == "add" else _normalised(scale)
     if result is not None and not _is_small(scale, largest):
         return "a scale of its sums is a quarter or more, or lets them reach 2**27"
-    # the terms of the next rounding: steps, and what they count
+    # the terms of the next rounding: step, number and factor
     terms: list[tuple[int, int, float]] = []
     sums = result is None
     for place, row in enumerate(rows):
@@ -121,7 +121,7 @@ def _is_small(scale: Array, largest: Array) -> bool:
 
 
 def _bits(factors: Sequence[float], sums: float) -> int | None:
-    """Bits behind the point, with which a sum of 8-bit integers by factors has 32."""
+    """Fractional bits with which a sum of 8-bit integers times factors fits 32 bits."""
     terms = _LARGEST_INTEGER * sum(factors)
     limits = [_FEW_TERMS, floor(log2(_TERMS / terms)) if terms else _FEW_TERMS]
     limits += [floor(log2(_SUMS / sums))] if sums else []
@@ -129,7 +129,7 @@ def _bits(factors: Sequence[float], sums: float) -> int | None:
 
 
 def _normalised(scale: Array, shifted: bool = False) -> Array:
-    """Multiplier of 31 bits, shift to the right and to the left; below 2**-32 of fewer bits."""
+    """31-bit multiplier, right and left shift; below 2**-32 the multiplier has fewer bits."""
     with np.errstate(divide="ignore"):
         exponent = np.where(scale > 0, np.frexp(scale)[1], -(2**10))
     # scale = multiplier * 2**(left - 32 - right), right from 1 to 31

@@ -1,12 +1,11 @@
-"""The algorithms and, per target family, their schedules.
+"""The algorithms, and their schedules for each target family.
 
-Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
-:data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; its schedule is one file,
-``schedules/cpu/<algorithm>.py`` for all families or ``schedules/<family>/<algorithm>.py`` for one,
-that offers the functions of :class:`ScheduleModule`.
+Adding an algorithm takes one file under ``tvmconv/algorithms/`` and one line in :data:`ALGORITHMS`
+or :data:`REPRODUCTIONS`. Its schedule is one file with the functions of :class:`ScheduleModule`:
+``schedules/cpu/<algorithm>.py`` for all families, or ``schedules/<family>/<algorithm>.py`` for one.
 
-GPUs have algorithms of their own, in :data:`OF_KIND` under their kind of device and in
-``schedules/<kind>``. The same name stands for the same algorithm there, by another expression.
+GPUs have their own algorithms, in :data:`OF_KIND` under their kind of device and in
+``schedules/<kind>``. The same name is the same algorithm there, with another expression.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.device import Device
 from tvmconv.tvm_api.types import Schedule
 
-# name -> class, imported on first use: a tensor expression needs TVM's compiler
+# name -> class, imported on first use, because a tensor expression needs TVM's compiler
 ALGORITHMS: dict[str, str] = {
     "depthwise": "tvmconv.algorithms.depthwise.depthwise:Depthwise",
     "direct": "tvmconv.algorithms.direct.direct:Direct",
@@ -38,15 +37,15 @@ ALGORITHMS: dict[str, str] = {
     "strassen": "tvmconv.algorithms.gemm.strassen:Strassen",
 }
 
-# Forms that exist to be measured against their sources: bench and tests run them, selection and
-# tuner never take one.
+# Variants for comparison with papers: benchmarks and tests run them, selection and tuner never
+# choose one.
 REPRODUCTIONS: dict[str, str] = {
     "direct_naive": "tvmconv.algorithms.reproductions.direct_naive:DirectNaive",
     "im2win_nchw": "tvmconv.algorithms.reproductions.im2win_nchw:Im2winNchw",
     "winograd_eta": "tvmconv.algorithms.reproductions.winograd_eta:WinogradEta",
 }
 
-# what selection chooses from, by kind of device
+# candidates of selection, by kind of device
 OF_KIND: dict[str, Mapping[str, str]] = {
     "cpu": ALGORITHMS,
     "cuda": {
@@ -60,21 +59,21 @@ OF_KIND: dict[str, Mapping[str, str]] = {
     },
 }
 
-# algorithm -> the reproduction that holds the steps of its source that lead to it
+# algorithm -> the reproduction with the steps of its paper that lead to it
 FIRST_STEPS = {"direct": "direct_naive"}
 
 
 class ScheduleModule(Protocol):
-    """What an algorithm's file under ``schedules/`` offers.
+    """The interface of an algorithm's file under ``schedules/``.
 
-    ``KNOBS`` declares its knobs. Configs that the functions are given have all of them, with values
-    of their types; those that they return may leave out what is neutral.
+    ``KNOBS`` declares its parameters. Configurations passed to the functions have all of them, with
+    values of their types. Returned configurations may omit backward-compatible defaults.
     """
 
     KNOBS: Knobs[Conv2dWorkload]
 
     def default_config(self, workload: Conv2dWorkload, machine: Any) -> Config:
-        """The analytic choice of knobs."""
+        """The analytic choice of parameters."""
 
     def check(self, workload: Conv2dWorkload, machine: Any, config: Config) -> None:
         """Raise :class:`~tvmconv.core.errors.ConfigError` if a limit of the machine is broken."""
@@ -89,30 +88,32 @@ class ScheduleModule(Protocol):
 
 
 class SteppedModule(ScheduleModule, Protocol):
-    """A schedule with forms beside the one for use, for ablations."""
+    """A schedule with additional variants for ablations."""
 
     STEPS: tuple[dict[str, KnobValue], ...]
 
 
 class OfferingModule(ScheduleModule, Protocol):
-    """A schedule whose configs differ in more than speed, for example in error or memory."""
+    """A schedule whose configurations differ in more than speed, for example in error or memory."""
 
     def offers(self, workload: Conv2dWorkload, machine: Any) -> tuple[Config, ...]:
-        """One good config for each choice worth deciding on, for example each tile size."""
+        """One good configuration for each alternative, for example each tile size."""
 
 
 class ExplainingModule(ScheduleModule, Protocol):
-    """A schedule whose cost model can say what the cycles are spent on."""
+    """A schedule whose cost model can report cycles by part."""
 
     def explain_cost(
         self, workload: Conv2dWorkload, machine: Any, config: Config
     ) -> dict[str, float]:
         """Cycles by part; their sum is ``predicted_cycles``.
 
-        Parts common to several algorithms have common names: ``arithmetic`` (multiply-adds and
-        what the core does beside them), ``transforms``, ``packing``, ``weights``,
-        ``activations`` and ``workspace`` (waiting for these bytes), ``memory`` (all bytes
-        together), ``call``.
+        Parts that several algorithms share have common names:
+
+        - ``arithmetic``: FMAs and other instructions of the core,
+        - ``transforms``, ``packing``, ``call``,
+        - ``weights``, ``activations``, ``workspace``: waits for these bytes,
+        - ``memory``: waits for all bytes together.
         """
 
 
@@ -123,9 +124,9 @@ def algorithm(name: str, kind: str = "cpu") -> DeviceAlgorithm[Any]:
 
 
 def offered(machine: Device, precision: str = "") -> tuple[str, ...]:
-    """The algorithms that selection chooses from on a device.
+    """The candidate algorithms of selection on a device.
 
-    Those that round operands of products are among them where they do to ``precision``.
+    Algorithms that round operands to ``precision`` are among them.
     """
     return tuple(
         name
@@ -135,28 +136,28 @@ def offered(machine: Device, precision: str = "") -> tuple[str, ...]:
 
 
 def precisions(machine: Device) -> tuple[str, ...]:
-    """What algorithms of a device can round operands of products to."""
+    """The precisions to which algorithms of a device can round operands."""
     listed = [algorithm(name, machine.kind).precisions for name in OF_KIND[machine.kind]]
     return tuple(dict.fromkeys(name for names in listed for name in names if name))
 
 
 def choices() -> tuple[str, ...]:
-    """The algorithms that selection chooses from on any device."""
+    """The candidate algorithms of selection on any device."""
     return tuple(dict.fromkeys(name for listed in OF_KIND.values() for name in listed))
 
 
 def schedule(name: str, machine: Device) -> ScheduleModule | None:
-    """The family's schedule of an algorithm, or None where there is none."""
+    """The family's schedule of an algorithm, or None without one."""
     return cast("ScheduleModule | None", schedules_of(machine, name))
 
 
 def names(kind: str = "cpu") -> tuple[str, ...]:
-    """Algorithms of a kind of device, and reproductions, which processors have."""
+    """Algorithms of a kind of device, and reproductions for CPUs."""
     return (*OF_KIND[kind], *(REPRODUCTIONS if OF_KIND[kind] is ALGORITHMS else ()))
 
 
 def unknown(name: str) -> str | None:
-    """Why selection and tuner have no algorithm of this name, as a clause; None if they do."""
+    """Why selection and tuner lack an algorithm of this name, as a clause; None if they have it."""
     if name in choices():
         return None
     if name in REPRODUCTIONS:
@@ -166,7 +167,7 @@ def unknown(name: str) -> str | None:
 
 
 def unavailable(name: str, workload: Conv2dWorkload, machine: Device) -> str | None:
-    """Why an algorithm does not compute a workload on a device, as a clause; None if it does."""
+    """Why an algorithm cannot compute a workload on a device, as a clause; None if it can."""
     if name not in OF_KIND[machine.kind] and name not in REPRODUCTIONS:
         return f"it has no form for {machine.name}"
     reason = algorithm(name, machine.kind).unsupported(workload, machine)
@@ -176,19 +177,19 @@ def unavailable(name: str, workload: Conv2dWorkload, machine: Device) -> str | N
 
 
 def knobs(name: str, machine: Device) -> Knobs[Conv2dWorkload]:
-    """The knobs of an algorithm's schedule; none where the family has no schedule."""
+    """The parameters of an algorithm's schedule; none if the family has no schedule."""
     module = schedule(name, machine)
     return module.KNOBS if module else Knobs(())
 
 
 def check(name: str, workload: Conv2dWorkload, machine: Device, config: Config) -> None:
-    """Hold a config to the declared knobs and the schedule's own limits.
+    """Check a configuration against the declared parameters and the schedule's own limits.
 
     Raises
     ------
     ConfigError
-        If the family has no schedule, a knob is unknown, missing or of another type, or a limit
-        of the machine is broken.
+        If the family has no schedule, or a parameter is unknown, missing or of another type, or
+        exceeds a limit of the machine.
     """
     module = schedule(name, machine)
     if module is None:
@@ -198,7 +199,7 @@ def check(name: str, workload: Conv2dWorkload, machine: Device, config: Config) 
 
 
 def default_config(name: str, workload: Conv2dWorkload, machine: Device) -> Config:
-    """The analytic choice of all knobs of an algorithm that has a schedule."""
+    """The analytic choice of all parameters of an algorithm that has a schedule."""
     module = schedule(name, machine)
     if module is None:
         raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
@@ -206,7 +207,7 @@ def default_config(name: str, workload: Conv2dWorkload, machine: Device) -> Conf
 
 
 def offers(name: str, workload: Conv2dWorkload, machine: Device) -> tuple[Config, ...]:
-    """The configs of an algorithm that selection decides between: often its default alone."""
+    """The configurations of an algorithm that selection compares: often its default alone."""
     module = schedule(name, machine)
     if module is None:
         return ()
@@ -219,7 +220,7 @@ def offers(name: str, workload: Conv2dWorkload, machine: Device) -> tuple[Config
 def explain_cost(
     name: str, workload: Conv2dWorkload, machine: Device, config: Config
 ) -> dict[str, float]:
-    """Predicted cycles by part of the model; empty where the schedule cannot tell."""
+    """Predicted cycles by part of the model; empty if the schedule cannot report them."""
     module = schedule(name, machine)
     if not hasattr(module, "explain_cost"):
         return {}
@@ -229,7 +230,7 @@ def explain_cost(
 def knob_values(
     name: str, workload: Conv2dWorkload, machine: Device
 ) -> dict[str, tuple[KnobValue, ...]]:
-    """Every knob of an algorithm with its values, those that only :func:`steps` use included."""
+    """Every parameter of an algorithm with its values, also parameters only for :func:`steps`."""
     values = knobs(name, machine).values(workload, machine)
     for _, step in steps(name, machine, own=True):
         for knob, value in step.items():
@@ -241,9 +242,9 @@ def knob_values(
 def steps(
     name: str, machine: Device, own: bool = False
 ) -> tuple[tuple[str, dict[str, KnobValue]], ...]:
-    """The forms that an algorithm's source compares, each a registered name with knobs.
+    """The variants that an algorithm's paper compares, each a registered name with parameters.
 
-    See a schedule's ``STEPS``, and :data:`FIRST_STEPS`, which ``own`` leaves out.
+    See a schedule's ``STEPS``, and :data:`FIRST_STEPS`, which ``own`` omits.
     """
     module = schedule(name, machine)
     listed = cast(SteppedModule, module).STEPS if hasattr(module, "STEPS") else ({},)

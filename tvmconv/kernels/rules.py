@@ -1,4 +1,4 @@
-"""Scheduling every function that no earlier step has scheduled."""
+"""Schedules every function that no earlier step has scheduled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
     Returns
     -------
     tirx.PrimFunc
-        The scheduled function, marked as such; the function itself where it already is.
+        The scheduled function, marked as such; the function itself if it already is.
     """
     from tvmconv.tvm_api.s_tir import ScheduleError
 
@@ -37,7 +37,7 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
         try:
             schedule = schedules_of(machine, name).rule(func, machine)
         except ScheduleError:
-            # TVM refused a step that the rule's own checks let through; the next one is simpler
+            # TVM rejected a step that the rule's own checks allowed; the next rule is simpler
             continue
         if schedule is None:
             continue
@@ -49,9 +49,9 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
 
 
 def schedule_module(mod: IRModule, machine: Device) -> IRModule:
-    """Schedule every unscheduled ``PrimFunc`` of a module; others are left as they are.
+    """Schedule every unscheduled ``PrimFunc`` of a module; others are unchanged.
 
-    Where the list of rules has a function ``finished``, it has the last word on each.
+    If the list of rules has a function ``finished``, it is applied to each result.
     """
     from tvmconv.tvm_api import ir, tirx
 

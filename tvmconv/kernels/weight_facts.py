@@ -1,4 +1,4 @@
-"""What a layer's weights decide about its kernel, found once and passed on as one object."""
+"""Properties of a layer's weights that select its kernel, found once and passed as one object."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from tvmconv.machines.device import Device
 
 @dataclass(frozen=True)
 class WeightFacts:
-    """Facts of the weights of one layer, or of several that share a kernel.
+    """Properties of the weights of one layer, or of several that share a kernel.
 
-    They are not a part of the workload: layers that differ in them share kernels and tuning
-    records.
+    They are not part of the workload: layers that differ in them share kernels and tuning records.
 
     Parameters
     ----------
     largest_sum
-        INT8: no sum of products exceeds it. It decides which Winograd tiles are exact.
+        INT8: the largest magnitude of a sum of products, which decides whether Winograd is exact.
     excess
-        INT8: steps for weights that a saturating instruction does not take whole, for each number
-        of byte orders; see :func:`tvmconv.algorithms.integer.saturation.excess_steps`.
+        INT8: additional steps for weights that saturate, for each number of byte permutations; see
+        :func:`tvmconv.algorithms.integer.saturation.excess_steps`.
     largest_weight
-        Floating types: the largest finite weight, which a precision must hold.
+        Floating-point types: the largest finite weight, which a precision must represent.
     """
 
     largest_sum: int = 0
@@ -39,7 +38,7 @@ class WeightFacts:
 
     @classmethod
     def of(cls, weight: npt.NDArray[Any], workload: Conv2dWorkload, machine: Device) -> WeightFacts:
-        """The facts of known weights, in ONNX's layout or flattened."""
+        """The properties of known weights, in ONNX's layout or flattened."""
         if not workload.types.is_integer:
             return cls(largest_weight=largest_finite(weight))
         largest = int(largest_sums(weight, workload.types.data).max())
@@ -51,20 +50,20 @@ class WeightFacts:
 
     @classmethod
     def any_weights(cls, workload: Conv2dWorkload) -> WeightFacts:
-        """Facts that hold for all weights."""
+        """Properties that hold for all weights."""
         if not workload.types.is_integer:
             return cls()
         return cls(worst_sum(workload), (workload.taps,) * len(ORDERS))
 
     @classmethod
     def usual_weights(cls, workload: Conv2dWorkload) -> WeightFacts:
-        """Facts that normally distributed weights have, for layers without weights."""
+        """Properties of normally distributed weights, for layers without weights."""
         if not workload.types.is_integer:
             return cls()
         return cls(usual_sum(workload), cls.any_weights(workload).excess)
 
     def joined(self, other: WeightFacts) -> WeightFacts:
-        """Facts that hold for both layers."""
+        """Properties that hold for both layers."""
         excess = tuple(int(most) for most in np.maximum(self.excess, other.excess))
         return WeightFacts(
             max(self.largest_sum, other.largest_sum),

@@ -1,1 +1,1 @@
-"""What is known of the processors that code is generated for, and of this one."""
+"""Machine models: the CPUs and GPUs that code is generated for, and this host."""

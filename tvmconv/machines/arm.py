@@ -1,21 +1,22 @@
-"""Records of 64-bit Arm processors for NEON code: vectors of 128 bits.
+"""Machine models of 64-bit Arm CPUs for NEON code: vectors of 128 bits.
 
-Nothing here was measured by us, and no processor was at hand. Origin of the figures:
+No figure here was measured by this project. Sources:
 
-- Multiply-adds a cycle, their latency, and sizes of caches are general knowledge: Arm's software
-  optimisation guides and manufacturers' pages. Those of FT-2000+ are stated by Wang et al. 2020
-  (one vector multiply-add and two loads a cycle, 32 KB of L1, 2 MB of L2 for four cores), but for
-  the latency, taken to be Cortex-A72's. An L2 that cores share is divided by the threads on it.
-- ``fma_latency`` is that of an independent result. Some cores forward to the next accumulation
-  earlier (Cortex-A72 after 3 cycles, A76 and Neoverse after 2); no choice counts on it.
-- Loads a cycle are general knowledge. Rates behind L1 of Neoverse N1 and V2 are what Arm publishes
-  of one core of Graviton2 and Graviton4 (learning path "Memory subsystem impact on Arm server
-  performance": 73.4, 35.9 and 20.9 GB/s; 95.1, 78.0 and 37.0 GB/s) over 2.5 and 2.8 GHz; V1 and N2
-  are taken to have N1's behind L2. Cortex-A72's rate of memory is what STREAM's sum of two arrays
-  is published to reach on one core of a Raspberry Pi 4 (www.sci-pi.org.uk/bench/stream.html: 4855
-  MB/s at 1.5 GHz). Those of other cores are estimates, in proportion to what is
-  published of each family, and so are the costs of generated code (``CodeCosts``), but for
-  ``unrolls_block``: LLVM was seen to write out the channels of a block.
+- FMAs a cycle, their latency, and cache sizes: Arm's software optimization guides and pages of
+  manufacturers. For FT-2000+: Wang et al. 2020 (one FMA and two loads a cycle, 32 KB of L1, 2 MB of
+  L2 for four cores). Its latency is assumed to be Cortex-A72's. A shared L2 is divided among its
+  threads.
+- ``fma_latency`` is the latency of an independent result. Some cores forward to the next
+  accumulation earlier (Cortex-A72 after 3 cycles, A76 and Neoverse after 2). The models ignore it.
+- Loads a cycle: general knowledge.
+- Bandwidth beyond L1 of Neoverse N1 and V2: Arm's learning path "Memory subsystem impact on Arm
+  server performance". One core of Graviton2 at 2.5 GHz has 73.4, 35.9 and 20.9 GB/s. One core of
+  Graviton4 at 2.8 GHz has 95.1, 78.0 and 37.0 GB/s. V1 and N2 are assumed to have N1's bandwidth
+  beyond L2.
+- Memory bandwidth of Cortex-A72: STREAM add on one core of a Raspberry Pi 4
+  (www.sci-pi.org.uk/bench/stream.html: 4855 MB/s at 1.5 GHz).
+- Bandwidth of other cores, and costs of generated code (``CodeCosts``): estimates in proportion to
+  published figures of each family. ``unrolls_block`` is observed in LLVM's output.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 
 _KB, _MB = 1024, 1024**2
 
-# LLVM has a name for the architecture, "generic", and its own for most cores
+# LLVM has a name for the architecture, "generic", and one for most cores
 _CORTEX_A72 = Machine(
     name="cortex-a72",
     family="arm",
@@ -49,12 +50,12 @@ _CORTEX_A72 = Machine(
     cores=1,
     rates=Rates(multiply_adds=1.0, broadcasts=1.0, l1=16.0, l2=8.0, l3=0.0, memory=3.2),
     code=CodeCosts(
-        # a multiply-add takes one lane of a register, never memory
+        # an FMA reads one lane of a register, never memory
         folded_broadcast=1.0,
         pack_vector=2.0,
         pack_element=12.0,
         unrolls_block=True,
-        # a line holds the four channels of four pixels: a prefetch a pixel asks for it four times
+        # a cache line has four channels of four positions, so a prefetch each would repeat it
         prefetches_weights=False,
         spare_registers=2,
         by_lane=True,
@@ -62,14 +63,14 @@ _CORTEX_A72 = Machine(
         extrema=True,
         halves=True,
         phases=True,
-        # a guess in proportion to what a run of so short vectors holds: two or three lines
+        # estimate: a run of such short vectors is two or three cache lines
         late_run=1.0,
         other_units=1.0,
     ),
 )
-# LLVM's "generic" processor executes in order, too
+# LLVM schedules its "generic" CPU for in-order execution
 _ORDERED = replace(_CORTEX_A72.code, loads_ahead=1)
-# of the two in order, whose way to L1 has 64 bits: ncnn's guide (arm-a53-a55-dual-issue.md)
+# the two in-order cores have a 64-bit path to L1: ncnn's guide (arm-a53-a55-dual-issue.md)
 _LOADS_BLOCK = 2.0
 
 
@@ -91,14 +92,14 @@ def _core(
     halved: int = 0,
     converts: bool = True,
 ) -> Machine:
-    """A core beside Cortex-A72.
+    """A core that differs from Cortex-A72.
 
-    ``caches`` are sizes of L1, of the L2 of ``sharers`` cores, and of L3, ``rates`` bytes a cycle
-    of L1, L2, L3 and memory, ``widening`` the cost of multiplying integers into wider sums, by
-    Arm's guides. LLVM orders code for an ``ordered`` core as for one that executes in order;
-    ``converts`` is whether it converts vectors of float32 to integers at more than a quarter of the
-    rate of additions, by the same guides; ``blocking`` is :attr:`CodeCosts.loads_block`, ``halved``
-    its ``halved_loads``.
+    ``caches`` are sizes of L1, of the L2 of ``sharers`` cores, and of L3. ``rates`` are bytes a
+    cycle of L1, L2, L3 and memory. ``widening`` is the cost of multiplying integers to wider
+    accumulators, by Arm's guides. LLVM schedules for in-order execution if ``ordered``.
+    ``converts`` tells whether the core converts FP32 vectors to integers at more than a quarter of
+    its rate of additions, by the same guides. ``blocking`` is :attr:`CodeCosts.loads_block`, and
+    ``halved`` is ``halved_loads``.
     """
     l1d, l2, l3 = caches
     from_l1, from_l2, from_l3, from_memory = rates
@@ -130,11 +131,11 @@ def _core(
 
 
 _CORES = (
-    # any ARMv8-A: what the oldest of them has, and chosen for as for the Raspberry Pi 4's
+    # any ARMv8-A: features of the oldest core, configurations of the Raspberry Pi 4's core
     replace(_CORTEX_A72, name="aarch64", mcpu="generic", code=_ORDERED),
-    # in order, one load of 64 bits a cycle; of the L2 of a cluster of four always one's part: with
-    # all of it choices for one thread were estimated to take 3 % longer on ResNet-18, 2 % less on
-    # ResNet-50
+    # in-order, one 64-bit load a cycle. The L2 of a cluster is always divided by its four cores.
+    # With all of it, single-threaded choices were estimated to take 3 % longer on ResNet-18, and
+    # 2 % less on ResNet-50
     _core(
         "cortex-a53",
         fma=1,
@@ -227,7 +228,7 @@ _CORES = (
         rates=(32.0, 8.0, 0.0, 2.0),
         ordered=True,
     ),
-    # the performance core, for Linux; an L2 of four and the cache of the whole chip
+    # the performance core under Linux: an L2 of four cores, and the chip's system cache
     _core(
         "apple-m1",
         fma=4,

@@ -1,7 +1,7 @@
-"""NVIDIA GPUs: a record for each architecture that has schedules, and for H200; figures' origins.
+"""Machine models of NVIDIA GPUs: one for each supported architecture, and one for H200.
 
-Costs are cycles of a streaming multiprocessor at the boost clock, as those of a processor are of a
-core. No figure here was measured by us: they are NVIDIA's own, from the documents named.
+Costs are cycles of a streaming multiprocessor at the boost clock, as CPU costs are core cycles.
+No figure here was measured by this project. They are NVIDIA's own, from the documents named.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CudaMachine:
     Parameters
     ----------
     name
-        What users give as target, ``cuda:sm_90`` or ``cuda:h200``.
+        The target's name, ``cuda:sm_90`` or ``cuda:h200``.
     isa
         The architecture that nvcc compiles for, ``sm_90``.
     model
@@ -43,39 +43,39 @@ class CudaMachine:
     clock_hertz
         Boost clock.
     lanes, registers
-        float32 multiply-adds of one SM in a cycle, and its 32-bit registers.
+        FP32 FMAs of one SM in a cycle, and its 32-bit registers.
     threads, blocks_resident
-        Threads and blocks that one SM holds at a time.
+        Maximum resident threads and blocks of one SM.
     shared_bytes, shared_block_bytes
-        Shared memory of one SM, and what one block may ask for of it.
+        Shared memory of one SM, and the maximum for one block.
     shared_rate
-        Bytes that one SM reads of it in a cycle.
+        Bytes of shared memory that one SM reads in a cycle.
     l2_bytes, memory_bytes
         Sizes.
     l2_rate, memory_rate
         Bytes that all SMs together read in a cycle.
     launch_seconds
-        From the end of a kernel to the start of the next one of the same stream.
+        Time from the end of a kernel to the start of the next one in the same stream.
     origins
-        Where each of these comes from: pairs of field and document.
+        Pairs of a field and the document that states it.
     others
-        Architectures besides ``isa`` that models hold machine code for; see :func:`joined`.
+        Architectures besides ``isa`` for which models contain machine code; see :func:`joined`.
     tensor_tf32, tensor_fp16
-        Multiply-adds that the tensor cores of one SM do in a cycle, of dense TF32 and of halves
-        with sums in float32; 0 where it is not known.
+        Tensor-core FMAs of one SM in a cycle, for dense TF32, and for FP16 with FP32 accumulation;
+        0 if unknown.
     tensor_share
-        Of these, what ``mma.sync`` can reach.
+        The share of these that ``mma.sync`` can reach.
     """
 
     kind: ClassVar[str] = "cuda"
     family: ClassVar[str] = "cuda"
-    # of the program on the caller's processor
+    # threads of the program on the caller's CPU
     cores: ClassVar[int] = 1
     channel_block: ClassVar[int] = 1
     runs_along_axes: ClassVar[bool] = False
     warp: ClassVar[int] = 32
     registers_thread: ClassVar[int] = 255
-    # what every CUDA kernel may take without asking
+    # shared memory that every CUDA kernel may use without a request
     static_shared_bytes: ClassVar[int] = 48 << 10
     threads_block: ClassVar[int] = 1024
 
@@ -104,17 +104,17 @@ class CudaMachine:
 
     @property
     def triple(self) -> str:
-        """That of this system: the program around the kernels is C for it."""
+        """The triple of this system: the program that launches kernels is C for it."""
         return f"{platform.machine()}-linux-gnu"
 
     @property
     def capability(self) -> tuple[int, int]:
-        """CUDA's compute capability: (9, 0) of ``sm_90``."""
+        """CUDA's compute capability: (9, 0) for ``sm_90``."""
         return _capability(self.isa)
 
     @property
     def architectures(self) -> tuple[str, ...]:
-        """All that models hold machine code for, the oldest first."""
+        """All architectures for which models contain machine code, the oldest first."""
         return tuple(sorted({self.isa, *self.others}, key=_capability))
 
     @property
@@ -124,17 +124,17 @@ class CudaMachine:
 
     @property
     def rates_origin(self) -> str:
-        """No rate was measured."""
+        """The origin of the rates, none of which was measured."""
         return "NVIDIA's documents, not measured"
 
     def tensor_rate(self, precision: str) -> float:
-        """Multiply-adds of one SM in a cycle by ``mma.sync``, of ``tf32`` or ``fp16``."""
+        """FMAs of one SM in a cycle by ``mma.sync``, for ``tf32`` or ``fp16``."""
         peak = {"tf32": self.tensor_tf32, "fp16": self.tensor_fp16}[precision]
         return peak * self.tensor_share
 
     @property
     def last_cache_bytes(self) -> int:
-        """L2."""
+        """Size of L2."""
         return self.l2_bytes
 
     @property
@@ -144,7 +144,7 @@ class CudaMachine:
 
     @property
     def record_facts(self) -> dict[str, Any]:
-        """Tuning records name a GPU's figures as they do those of processors."""
+        """Empty: tuning records name a GPU's figures as this class does."""
         return {
             "mcpu": self.model,
             "vector_registers": self.registers,
@@ -154,11 +154,11 @@ class CudaMachine:
         }
 
     def blocks(self, channels: int) -> int:
-        """Channels, as a block is one channel."""
+        """The number of channels, because a block is one channel."""
         return channels
 
     def tvm_target(self) -> dict[str, Any]:
-        """The target of the kernels; TVM's own limits of a block go with it."""
+        """The target of the kernels, with TVM's limits for blocks."""
         return {
             "kind": "cuda",
             "arch": self.architectures[0],
@@ -193,10 +193,10 @@ def read_cuda_machine(data: dict[str, Any]) -> CudaMachine:
 
 
 def joined(first: CudaMachine, others: Sequence[CudaMachine]) -> CudaMachine:
-    """The record of models that hold machine code for several architectures.
+    """The machine model for machine code of several architectures.
 
-    Kernels are scheduled for the first; a block of theirs asks for no more shared memory than it
-    may on any.
+    Kernels are scheduled for the first. Their blocks use no more shared memory than every
+    architecture allows.
     """
     shared = min(machine.shared_block_bytes for machine in (first, *others))
     isas = tuple(dict.fromkeys(m.isa for m in others if m.isa != first.isa))
@@ -212,7 +212,7 @@ def _capability(isa: str) -> tuple[int, int]:
 
 
 def _origins(chip: str, **others: str) -> tuple[tuple[str, str], ...]:
-    """Which document each figure is from: ``chip`` for those of the chip, unless ``others`` say."""
+    """The document of each figure: ``chip``, unless ``others`` names another."""
     guide = ("registers", "threads", "blocks_resident", "shared_bytes", "shared_block_bytes")
     chips = (
         *("multiprocessors", "clock_hertz", "lanes", "l2_bytes", "memory_bytes", "memory_rate"),

@@ -1,4 +1,4 @@
-"""The GPU of this machine: an architecture's record with the figures that the driver gives."""
+"""The GPU of this host: its architecture's machine model with the driver's figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmconv.machines.cuda import MACHINES, CudaMachine
 from tvmconv.runtime.driver import Attribute, Driver, driver
 
 _ORIGIN = "NVIDIA's driver, of the GPU of this machine"
-# fields of a record that are figures of the driver as they stand
+# fields of the machine model that equal attributes of the driver
 _FIELDS = {
     "multiprocessors": Attribute.MULTIPROCESSORS,
     "registers": Attribute.REGISTERS,
@@ -23,15 +23,15 @@ _FIELDS = {
 
 
 def native_gpu(index: int = 0) -> CudaMachine:
-    """One of the GPUs that the driver shows, by default the first.
+    """One of the GPUs that the driver lists, by default the first.
 
-    Its record is that of its architecture, or of the last one before that has schedules, whose
-    code it runs or translates. What the driver does not say is as there.
+    Its machine model is that architecture's, or the newest older one with schedules, whose code it
+    can run or translate. Figures that the driver does not report come from this model.
 
     Raises
     ------
     TargetError
-        If there is no driver or no GPU, or the GPU is older than all that have schedules.
+        If a driver or a GPU is missing, or the GPU is older than all supported architectures.
     """
     names = ", ".join(MACHINES)
     try:
@@ -39,12 +39,13 @@ def native_gpu(index: int = 0) -> CudaMachine:
         return adapted(gpu)
     except ArtifactError as error:
         raise TargetError(
-            f"target 'cuda' is the GPU of this machine: {error}; name one: {names}"
+            f"cannot use target 'cuda', the GPU of this host: {error}. Expected a GPU with a "
+            f"driver. Name an architecture to build for: {names}."
         ) from error
 
 
 def adapted(gpu: Driver) -> CudaMachine:
-    """The record of a GPU; see :func:`native_gpu`."""
+    """The machine model of a GPU; see :func:`native_gpu`."""
     capability = tuple(
         gpu.attribute(which) for which in (Attribute.CAPABILITY_MAJOR, Attribute.CAPABILITY_MINOR)
     )
@@ -52,12 +53,12 @@ def adapted(gpu: Driver) -> CudaMachine:
     if not known:
         oldest = next(iter(MACHINES.values()))
         raise TargetError(
-            f"target 'cuda' is the GPU of this machine, {gpu.name} of sm_{capability[0]}"
-            f"{capability[1]}, which is not supported. Supported: {oldest.isa} and later"
+            f"unsupported GPU of this host for target 'cuda': {gpu.name} of sm_{capability[0]}"
+            f"{capability[1]}. Expected {oldest.isa} or later. Use a CPU target."
         )
     base = max(known, key=lambda machine: machine.capability)
     hertz = 1e3 * gpu.attribute(Attribute.CLOCK_RATE)
-    # both edges of the memory's clock carry data
+    # DDR memory transfers data on both clock edges
     transfers = 2e3 * gpu.attribute(Attribute.MEMORY_CLOCK_RATE)
     memory_rate = transfers * gpu.attribute(Attribute.MEMORY_BUS_BITS) / 8
     given: dict[str, Any] = {

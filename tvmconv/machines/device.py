@@ -1,9 +1,8 @@
-"""What a target is to the parts that work for any kind of it.
+"""The interface of a target for code that works with any kind of device.
 
-A record says of itself which kind of device it is (``kind``), and those parts look up by that what
-there is for it: algorithms (:mod:`tvmconv.kernels.registry`), schedules
-(:mod:`tvmconv.kernels.families`), back ends (:mod:`tvmconv.compile.network`). None asks for a kind
-by name.
+A machine model names its kind of device (``kind``). Such code looks up by kind: algorithms
+(:mod:`tvmconv.kernels.registry`), schedules (:mod:`tvmconv.kernels.families`) and back ends
+(:mod:`tvmconv.compile.network`). No such code compares kinds by name.
 """
 
 from __future__ import annotations
@@ -12,27 +11,26 @@ from typing import Any, Protocol
 
 
 class Device(Protocol):
-    """A processor or GPU: what records of every kind have.
+    """A CPU or GPU: attributes of machine models of every kind.
 
     Attributes
     ----------
     kind
         Kind of device; also the folder under ``schedules/`` that its families share.
     name
-        What users give as target; also the stem of its tuning log.
+        The target's name; also the stem of its tuning log.
     family
-        Folder under ``schedules/`` that goes before the shared one; need not exist.
+        Folder under ``schedules/`` that precedes the shared one; need not exist.
     isa
-        Instruction set of the kernels, in one word.
+        Instruction set of the kernels, as one identifier.
     triple
-        LLVM's name of the system on which the program that calls the kernels runs.
+        LLVM's triple of the system that runs the program around the kernels.
     cores
-        Threads of the caller's processor that one call uses.
+        CPU threads that one call uses.
     channel_block
-        Channels of a block of the layout that activations have between layers, in float32; of 1
-        it is plain: NCHW.
+        Channels of a block of the layout between layers, in FP32. 1 is the plain layout, NCHW.
     runs_along_axes
-        Whether one thread may well compute all values of an axis in turn, as sorting does.
+        Whether one thread computes all values of an axis efficiently, as in sorting.
     """
 
     @property
@@ -61,11 +59,11 @@ class Device(Protocol):
 
     @property
     def described(self) -> str:
-        """The name with the processor or GPU that the record stands for, for sentences."""
+        """The name with the CPU or GPU of the model, for messages."""
 
     @property
     def rates_origin(self) -> str:
-        """Where the figures that costs are counted from were taken."""
+        """The origin of the figures on which costs are based."""
 
     @property
     def last_cache_bytes(self) -> int:
@@ -76,7 +74,7 @@ class Device(Protocol):
 
     @property
     def record_facts(self) -> dict[str, Any]:
-        """What tuning records call by other names than this record's fields."""
+        """Fields that tuning records name differently than this machine model."""
 
     def tvm_target(self) -> dict[str, Any]:
         """TVM's target of the kernels, in TVM 0.27's dictionary form."""

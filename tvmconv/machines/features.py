@@ -1,4 +1,4 @@
-"""Which CPU features the code of a module may use, by the names of ``/proc/cpuinfo``."""
+"""CPU features that the code of a module may use, by their names in ``/proc/cpuinfo``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 
-# LLVM's name -> the kernel's, for instruction sets that code generation may pick by itself.
-# System, cryptography and tuning flags are left out: generated kernels never contain them.
+# LLVM's name -> the kernel's, for instruction sets that code generation may select.
+# System, cryptography and tuning flags are left out: generated kernels never use them.
 _LLVM_TO_CPUINFO = {
     "sse3": "pni",
     "ssse3": "ssse3",
@@ -69,8 +69,8 @@ _LLVM_TO_CPUINFO = {
 def required_features(machine: Device) -> tuple[str, ...]:
     """CPU flags that a module built for ``machine`` may need.
 
-    The union of the record's own list and of every instruction set that LLVM enables for the
-    record's processor name. None where kernels run on a GPU: what calls them is plain C.
+    The union of the model's own list and of all instruction sets that LLVM enables for its CPU
+    name. Empty for GPUs, because the code that launches their kernels is plain C.
     """
     if not isinstance(machine, Machine):
         return ()
@@ -81,7 +81,7 @@ def enabled_features(target: Mapping[str, Any]) -> frozenset[str]:
     """CPU flags of the instruction sets that LLVM enables for a target in TVM's dictionary form."""
     from tvmconv.tvm_api.target import features
 
-    # the last is a setting of the whole process, and concerns no instruction set
+    # cl-opt is a setting of the whole process, not an instruction set
     others = ("num-cores", "cl-opt")
     options = {key: value for key, value in target.items() if key not in others}
     enabled = features(options)

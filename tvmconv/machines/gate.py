@@ -1,8 +1,7 @@
-"""The one place that lets compiled code run.
+"""The CPU-feature check before compiled code runs.
 
-Machine code can be made, read and saved for any machine on any host. Whoever wants to call it
-takes it from here, or asks here first, so that a processor which lacks an instruction set gives
-a sentence instead of a signal.
+Machine code can be compiled, read and saved for any machine on any host. Code that calls it goes
+through this module. A CPU that lacks an instruction set then gives an error, not a signal.
 """
 
 from __future__ import annotations
@@ -23,69 +22,69 @@ _REMEDY = "build it on this machine, or for an older target such as x86-64-v3"
 
 
 def lacks(machine: Machine) -> tuple[str, ...]:
-    """CPU flags that code for a machine may need and this processor lacks or hides.
+    """CPU flags that code for a machine may need and this CPU lacks or hides.
 
-    A length of scalable vectors that is not this processor's counts as one.
+    A different length of scalable vectors counts as a missing flag.
     """
     missing = _missing(required_features(machine))
     bits = machine.exact_vector_bits
     return (*missing, f"{bits}-bit SVE") if bits and bits != host_vector_bits() else missing
 
 
-def ensure_executable(needed: Iterable[str], what: str, remedy: str = _REMEDY) -> None:
-    """Refuse to run code on a processor that lacks an instruction set the code may use.
+def ensure_executable(needed: Iterable[str], subject: str, remedy: str = _REMEDY) -> None:
+    """Raise an error if this CPU lacks an instruction set that the code may use.
 
     Parameters
     ----------
     needed
         CPU flags, named as in ``/proc/cpuinfo``.
-    what
-        How the sentence begins: ``model.so was built for x86-64-v4``.
+    subject
+        The beginning of the message: ``model.so was built for x86-64-v4``.
     remedy
-        How it ends: what to do.
+        The end of the message.
 
     Raises
     ------
     ArtifactError
-        Naming the missing features and the remedy.
+        If features are missing; names them and the remedy.
     """
     missing = _missing(needed)
     if "asimd" in missing:
         raise ArtifactError(
-            f"{what} and needs a 64-bit Arm processor, this is {host_model()}; run it there, or "
-            "emulated: tvmconv run --emulate, or qemu-aarch64 with a program that opens it"
+            f"{subject} and needs a 64-bit Arm CPU; this host is {host_model()}. Run it on such a "
+            "CPU, or emulate one with tvmconv run --emulate or qemu-aarch64."
         )
     if missing:
         hidden = f" or {HIDE_VARIABLE} hides" if os.environ.get(HIDE_VARIABLE) else ""
         raise ArtifactError(
-            f"{what} and needs {', '.join(missing)}, which this processor ({host_model()}) "
+            f"{subject} and needs {', '.join(missing)}, which this CPU ({host_model()}) "
             f"lacks{hidden}; {remedy}"
         )
 
 
-def ensure_machine(machine: Machine, what: str, remedy: str = _REMEDY) -> None:
-    """Refuse to run code for a machine with features that this processor lacks.
+def ensure_machine(machine: Machine, subject: str, remedy: str = _REMEDY) -> None:
+    """Raise an error if this CPU lacks a feature that code for a machine needs.
 
     Parameters
     ----------
     machine
-        What the code is or would be compiled for.
-    what
+        The target of the code.
+    subject
         The code: ``model.so``.
     remedy
-        What to do.
+        The end of the message.
 
     Raises
     ------
     ArtifactError
         See :func:`ensure_executable`.
     """
-    built = f"{what} was built for {machine.name} ({machine.mcpu})"
+    built = f"{subject} was built for {machine.name} ({machine.mcpu})"
     ensure_executable(required_features(machine), built, remedy)
     if lacks(machine):
         raise ArtifactError(
             f"{built} and needs scalable vectors of {machine.exact_vector_bits} bits; this "
-            f"processor ({host_model()}) has {host_vector_bits()} bits; {remedy}"
+            f"CPU ({host_model()}) has {host_vector_bits()} bits; {remedy}"
         )
 
 
@@ -94,14 +93,14 @@ def _missing(needed: Iterable[str]) -> tuple[str, ...]:
 
 
 class Code:
-    """Compiled functions of one machine: to be read and written anywhere, called where they run.
+    """Compiled functions of one machine: readable anywhere, callable where the CPU supports them.
 
     Parameters
     ----------
     module
-        The TVM module; nobody else may take functions from it.
+        The TVM module; only this class may take functions from it.
     machine
-        What it was compiled for.
+        The target of the code.
     """
 
     def __init__(self, module: Module, machine: Machine) -> None:
@@ -121,7 +120,7 @@ class Code:
             return self._module[name]
 
     def inspect_source(self, form: str = "s") -> str:
-        """The assembly, or LLVM's own form (``"ll"``)."""
+        """The assembly, or LLVM IR (``"ll"``)."""
         with llvm_options(self.machine):
             return str(self._module.inspect_source(form))
 
@@ -131,23 +130,24 @@ class Code:
             self._module.write_to_file(str(path), "o")
 
     def as_import(self) -> Module:
-        """The TVM module, for ``relax.build``; what that makes is its owner's to run.
+        """The TVM module, for ``relax.build``, whose caller checks features before running it.
 
-        And to write, while nothing else is compiled: see :func:`.llvm_options.llvm_options`.
+        The caller also writes it while no other code is compiled: see
+        :func:`.llvm_options.llvm_options`.
         """
         return self._module
 
     def export_library(
         self, path: str | Path, link: Callable[[str, Sequence[str]], object]
     ) -> None:
-        """Write a shared object, for a device that checks it by itself.
+        """Write a shared object, for a device that checks features by itself.
 
         Parameters
         ----------
         path
-            Of the shared object.
+            Path of the shared object.
         link
-            Makes it of object files for the machine.
+            Links object files for the machine.
         """
         with llvm_options(self.machine):
             self._module.export_library(str(path), fcompile=link)

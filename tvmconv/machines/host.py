@@ -1,4 +1,4 @@
-"""This host as the operating system shows it: features, cores, caches, and the record they make."""
+"""This host as the operating system reports it: features, cores, caches, and its machine model."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 
 
 def host_features() -> frozenset[str]:
-    """CPU flags of this host; empty where ``/proc/cpuinfo`` does not list any.
+    """CPU flags of this host; empty if ``/proc/cpuinfo`` lists none.
 
-    Those that the environment variable ``TVMCONV_HIDE_FEATURES`` names are left out: names
-    separated by commas, ``avx512`` for all that begin with it.
+    The environment variable ``TVMCONV_HIDE_FEATURES`` hides flags: names separated by commas, with
+    ``avx512`` for all flags that begin with it.
 
     Raises
     ------
     TargetError
-        If the variable names something that is no feature.
+        If the variable names an unknown feature.
     """
     flags = _cpu_flags()
     return flags - _hidden_features(flags)
 
 
 def _hidden_features(flags: frozenset[str]) -> frozenset[str]:
-    """Those of some CPU flags that ``TVMCONV_HIDE_FEATURES`` hides."""
+    """The CPU flags that ``TVMCONV_HIDE_FEATURES`` hides."""
     names = {name.strip() for name in os.environ.get(HIDE_VARIABLE, "").split(",")} - {""}
     known = flags.union(TILE_FEATURES, *(machine.features for machine in MACHINES.values()))
     if unknown := sorted(n for n in names if n not in known and not n.startswith("avx512")):
@@ -61,8 +61,8 @@ def _cpu_flags() -> frozenset[str]:
 
 
 def _may_use_tiles(flags: frozenset[str]) -> bool:
-    """Whether the system lets this process use tiles: it has to be asked before, once."""
-    arch_prctl, request_permission, tile_data = 158, 0x1023, 18  # of x86-64 alone
+    """Whether the system lets this process use AMX, which has to be requested once."""
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18  # on x86-64 only
     if not set(TILE_FEATURES) <= flags:
         return True
     refused: int = ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)
@@ -74,7 +74,7 @@ def _is_arm() -> bool:
 
 
 def host_vector_bits() -> int:
-    """Length of this processor's scalable vectors, as the system set it; 0 without such."""
+    """Length of this CPU's scalable vectors, as set by the system; 0 without SVE."""
     get_vector_length, length_bytes = 51, 0xFFFF  # PR_SVE_GET_VL, PR_SVE_VL_LEN_MASK
     if "sve" not in _cpu_flags():
         return 0
@@ -88,7 +88,7 @@ def host_cores() -> int:
 
 
 def host_model() -> str:
-    """The processor's name as the operating system gives it; of a computer of Arm its own."""
+    """The CPU's name by the operating system; on Arm computers, the computer's name."""
     try:
         if _is_arm():
             return Path("/proc/device-tree/model").read_text().strip("\0\n") or "unknown"
@@ -105,8 +105,7 @@ def native_machine(mcpu: str | None = None) -> Machine:
     Parameters
     ----------
     mcpu
-        LLVM's name of the processor. Where it is not given the generic name of the widest
-        instruction set is used.
+        LLVM's name of the CPU; by default the generic name of the widest instruction set.
 
     Raises
     ------
@@ -118,7 +117,7 @@ def native_machine(mcpu: str | None = None) -> Machine:
     fitting = [m for m in MACHINES.values() if have >= set(m.features) and _suits(m, bits, mcpu)]
     if not fitting:
         raise TargetError(
-            f"this processor ({host_model()}) lacks AVX2 or FMA, and is not an Arm CPU with NEON. "
+            f"unsupported CPU of this host: {host_model()}. Expected AVX2 with FMA, or NEON. "
             f"Name a target instead of 'native': {', '.join(MACHINES)}"
         )
     record = max(fitting, key=lambda m: (m.vector.bits, m.mcpu == mcpu))
@@ -140,10 +139,10 @@ def native_machine(mcpu: str | None = None) -> Machine:
 
 
 def _suits(machine: Machine, bits: int, mcpu: str | None) -> bool:
-    """Whether a record's vectors are those to use on a host with scalable ones of ``bits``.
+    """Whether a machine model suits a host with scalable vectors of ``bits``.
 
-    Code of one length needs that length; scalable code is for longer ones than NEON's. Cores that
-    have a record of their own for NEON reach the same peak with it.
+    Code of fixed length needs exactly that length. Scalable code is for vectors longer than NEON's.
+    Cores with a NEON model of their own reach the same peak with it.
     """
     if machine.exact_vector_bits:
         return machine.exact_vector_bits == bits
@@ -154,9 +153,9 @@ def _suits(machine: Machine, bits: int, mcpu: str | None) -> bool:
 
 
 def _host_caches() -> dict[int, int]:
-    """Level -> bytes of the data or unified caches that CPU 0 sees.
+    """Level -> bytes of the data or unified caches of CPU 0.
 
-    Of a second-level cache that Arm's cores share, the part of one, as in the shipped records.
+    A second-level cache that Arm cores share is divided among them, as in the shipped models.
     """
     sizes: dict[int, int] = {}
     units = {"K": 1024, "M": 1024**2, "G": 1024**3}
@@ -186,6 +185,6 @@ def _l1d_ways() -> int:
 
 
 def _count(cpus: str) -> int:
-    """How many CPUs a list such as ``0-3,6`` names."""
+    """The number of CPUs in a list such as ``0-3,6``."""
     ranges = [part.partition("-") for part in cpus.strip().split(",")]
     return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)

@@ -1,4 +1,4 @@
-"""What Linux tells a process of an AArch64 processor, in the auxiliary vector."""
+"""CPU features that Linux reports to an AArch64 process in the auxiliary vector."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WORD = 32
 
 
 def arm_features() -> frozenset[str]:
-    """Features of the AArch64 processor that this process runs on, also where it is emulated.
+    """Features of the AArch64 CPU of this process, also under emulation.
 
-    ``/proc/cpuinfo`` is a file like any other to an emulator, which may show that of its host.
+    Under emulation ``/proc/cpuinfo`` may show the host's features.
     """
     getauxval = ctypes.CDLL(None).getauxval
     getauxval.restype, getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]

@@ -1,4 +1,4 @@
-"""The targets that have a name, as users list them."""
+"""The named targets, as users list them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tvmconv.machines.presets import MACHINES
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """A target that ``tvmconv.build`` takes by name.
+    """A target that ``tvmconv.build`` accepts by name.
 
     Parameters
     ----------
     name
-        What ``target=`` takes.
+        The value for ``target=``.
     kind
         ``cpu`` or ``gpu``.
     architecture
@@ -23,7 +23,7 @@ class TargetInfo:
     isa
         Vector instruction set, or the GPU's architecture.
     features
-        CPU features that the code uses, as in ``/proc/cpuinfo``; none for GPUs.
+        CPU features that the code uses, as in ``/proc/cpuinfo``; empty for GPUs.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""LLVM's options of this process, of which the compiler of one target must not see another's."""
+"""Keeps LLVM options, which are global to the process, separate for each target."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from tvmconv.machines.record import Machine
 
 _changed = threading.Condition()
-# what is compiled just now, each by a thread of its own
+# targets being compiled now, each by its own thread
 _compiling: list[Machine] = []
 
 
 @contextmanager
 def llvm_options(machine: Machine) -> Iterator[None]:
-    """While TVM has LLVM make or write code of a machine: LLVM's options are this machine's.
+    """Set LLVM's options for a machine while TVM makes or writes its code.
 
-    LLVM takes the length of SVE vectors from an option of the process. TVM sets it whenever it
-    makes or writes such code, and puts back what it found. Two threads at a time would put back
-    each other's, so that the option stays set, and all later code for vectors of any length relies
-    on that one. Code of a fixed length is therefore made and written by one thread, while none
-    makes other code with SVE. Not to be nested.
+    LLVM takes the length of SVE vectors from a global option. TVM sets it whenever it makes or
+    writes such code, and restores the previous value. Two threads would restore each other's value,
+    and the option would stay set. All later scalable code would then assume that length. Therefore
+    one thread makes and writes code of fixed length, while no other thread makes code with SVE.
+    Contexts must not be nested.
 
     Parameters
     ----------
@@ -43,5 +43,5 @@ def llvm_options(machine: Machine) -> Iterator[None]:
 
 
 def _fixed(*machines: Machine) -> bool:
-    """Whether code of any of them has vectors of a fixed length, which an option says."""
+    """Whether any of the machines has SVE vectors of fixed length, which needs the option."""
     return any(machine.exact_vector_bits for machine in machines)

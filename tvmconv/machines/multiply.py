@@ -1,7 +1,7 @@
-"""What CPUs multiply and add: one record per instruction, the same for every number type.
+"""Multiply-accumulate instructions of CPUs: one record each, the same for every number type.
 
-Algorithms, cost models and schedules ask the attributes of a :class:`Multiply`. Only the TIR passes
-that emit an instruction know it by its name.
+Algorithms, cost models and schedules use the attributes of a :class:`Multiply`. Only the TIR passes
+that emit an instruction compare its name.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tvmconv.core.datatypes import DataTypes, itemsize
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 
-# of an accumulator, and of the operand whose elements it adds up
+# bytes of an accumulator, and of the packed operand of one accumulator
 DWORD_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Multiply:
-    """One way to add products to accumulators of 32 bits.
+    """One way to add products to 32-bit accumulators.
 
     A reduction step multiplies ``width`` elements of data by ``width`` weights for each
     accumulator.
@@ -29,42 +29,42 @@ class Multiply:
     name
         The instruction, or the main one of several.
     features
-        CPU features any one of which has it; none for what every CPU has.
+        CPU features, any one of which provides it; empty if every CPU has it.
     data
-        Type of a layer's activations inside a model.
+        Type of a layer's activations in a model.
     element
-        Type of what is multiplied: :attr:`data`, or a wider type to which the data are converted.
+        Type of the factors: :attr:`data`, or a wider type to which the data are converted.
     accumulator
-        Type of the sum.
+        Type of the accumulators.
     width
-        Elements of one operand whose products make one sum.
+        Elements of one operand whose products are added to one accumulator.
     rows, columns
-        Positions and output channels of one instruction, where it multiplies matrices: it takes
+        Positions and output channels of one instruction, if it multiplies matrices. It reads
         ``rows * width`` elements of data and ``width * columns`` weights.
     in_tiles
         Whether operands are in tile registers; see :class:`~tvmconv.machines.tile_unit.TileUnit`.
     steps
         Instructions of one reduction step.
     additions
-        How many of these multiply nothing. CPUs execute them next to multiplications.
+        How many of these only add. CPUs execute them in parallel with multiplications.
     spread
-        Instructions that repeat a dword of data in all lanes, where the multiplication does not
-        take one lane of a vector.
+        Instructions that broadcast a dword of data, if the multiplication cannot read one lane of
+        a vector.
     by_lane
-        Whether the instruction itself takes one lane of a vector as the factor of all lanes.
+        Whether the instruction can multiply by one lane of a vector.
     widens
-        Whether sums have twice as many bits as products.
+        Whether accumulators have twice as many bits as products.
     share
-        Reduction steps in a cycle over the FP32 multiply-adds in a cycle, where it was measured.
+        Measured reduction steps in a cycle, relative to FP32 FMAs in a cycle.
     is_exact
-        Whether the sums are exact modulo 2**32 for all operands. ``vpmaddubsw`` saturates to
-        16 bits in between; :mod:`tvmconv.algorithms.integer.saturation` makes weights safe for it.
+        Whether accumulators are exact modulo 2**32 for all operands. ``vpmaddubsw`` saturates to
+        16 bits; :mod:`tvmconv.algorithms.integer.saturation` makes weights safe for it.
     adds_pairs
-        Whether two products are added in 16 bits first, which hold all such sums but one: that of
-        -128 times -128 twice.
+        Whether two products are first added in 16 bits. Only the sum of -128 times -128 twice
+        overflows.
     is_negated
-        Whether data have the opposite sign and sums are differences. LLVM keeps the order of
-        differences where a step is a product and an addition.
+        Whether data are negated and products subtracted. LLVM keeps the order of subtractions if a
+        step is a product and an addition.
     """
 
     name: str
@@ -88,23 +88,23 @@ class Multiply:
 
     @property
     def is_packed(self) -> bool:
-        """Whether operands are dwords of narrower elements than the accumulator."""
+        """Whether operands are dwords that pack elements narrower than the accumulator."""
         return self.element != self.accumulator
 
     @property
     def is_matrix(self) -> bool:
-        """Whether one instruction takes several positions, in vector registers."""
+        """Whether one instruction multiplies several positions, in vector registers."""
         return self.rows > 1 and not self.in_tiles
 
     @property
     def step_bytes(self) -> int:
-        """Bytes of the elements of one operand that make one sum."""
+        """Bytes of one operand's elements for one accumulator."""
         return self.width * itemsize(self.element)
 
 
 FMA = Multiply("fma", data="float32", element="float32", accumulator="float32")
-# In order of preference, for operands of the same types. Measured shares are of Zen 3 and Zen 4:
-# vpmaddwd and its addition do not share all units, 156 to 188 of 200 to 230 GOP/s.
+# In order of preference, for operands of the same types. Shares were measured on Zen 3 and Zen 4:
+# vpmaddwd and its addition compete for units, 156 to 188 of 200 to 230 GOP/s.
 MULTIPLIES = (
     FMA,
     Multiply(
@@ -141,9 +141,9 @@ MULTIPLIES = (
         is_exact=False,
     ),
     Multiply("sdot", "int8", "int8", features=("asimddp",), width=4, by_lane=True),
-    # in vectors of a fixed length
+    # for vectors of fixed length
     Multiply("sve_sdot", "int8", "int8", features=("sve",), width=4),
-    # smull, smlal2 and sadalp
+    # with smull, smlal2 and sadalp
     Multiply(
         "smull",
         "int8",
@@ -159,7 +159,7 @@ MULTIPLIES = (
     Multiply("smlal", "int8", "int16", features=("asimd", "sve"), by_lane=True, widens=True),
 )
 BY_NAME = {each.name: each for each in MULTIPLIES}
-# what takes NEON's vectors, and is left out where vectors of a fixed length are longer
+# features of 128-bit NEON instructions, left out if SVE vectors of fixed length are longer
 _NEON = frozenset({"asimd", "asimddp", "i8mm"})
 
 
@@ -176,16 +176,16 @@ def multiplies(machine: Machine) -> tuple[Multiply, ...]:
 
 @cache
 def multiply_of_types(types: DataTypes, machine: Machine, matrices: bool = False) -> Multiply:
-    """How a machine multiplies operands of some types, exactly.
+    """The exact instruction of a machine for operands of some types.
 
     Parameters
     ----------
     types
-        Of a workload, which the machine's algorithms accept.
+        Types of a workload that the machine's algorithms support.
     machine
         The CPU.
     matrices
-        Whether the layer is one that matrix instructions on vector registers suit.
+        Whether matrix instructions on vector registers suit the layer.
     """
     if not types.is_integer:
         kinds = types.data, types.accumulator
@@ -199,24 +199,24 @@ def multiply_of_types(types: DataTypes, machine: Machine, matrices: bool = False
 
 
 def multiply_of_bytes(machine: Machine) -> Multiply:
-    """How a machine multiplies INT8 data by INT8 weights, exactly."""
+    """The exact instruction of a machine for INT8 data and INT8 weights."""
     of_bytes = next((m for m in _exact(machine) if itemsize(m.element) == 1), None)
     return of_bytes or multiply_of_shorts(machine)
 
 
 def matrix_multiply_of_bytes(machine: Machine) -> Multiply:
-    """The same for several positions at once, in vector registers, where the machine can."""
+    """The exact INT8 instruction, a matrix instruction on vector registers if there is one."""
     found = next((m for m in multiplies(machine) if m.is_matrix), None)
     return found or multiply_of_bytes(machine)
 
 
 def multiply_of_shorts(machine: Machine) -> Multiply:
-    """How a machine multiplies 16-bit integers."""
+    """The instruction of a machine for 16-bit integers."""
     return next(m for m in _exact(machine) if m.element == "int16")
 
 
 def saturating_multiply(machine: Machine) -> Multiply | None:
-    """Bytes multiplied with saturation, where the machine has no exact instruction for them."""
+    """The saturating INT8 instruction, if the machine has no exact one."""
     if itemsize(multiply_of_bytes(machine).element) == 1:
         return None
     return next((m for m in multiplies(machine) if not m.is_exact), None)
@@ -227,9 +227,9 @@ def _exact(machine: Machine) -> list[Multiply]:
 
 
 def steps_a_cycle(multiply: Multiply, machine: Machine, vectors: int = 1) -> float:
-    """Reduction steps, each for a vector of sums, that a core sustains in a cycle.
+    """Reduction steps of one vector of accumulators that a core sustains in a cycle.
 
-    ``vectors`` of weights share a dword of data that is spread.
+    ``vectors`` of weights share a broadcast dword of data.
     """
     if not multiply.is_packed:
         return machine.rates.multiply_adds
@@ -243,15 +243,15 @@ def steps_a_cycle(multiply: Multiply, machine: Machine, vectors: int = 1) -> flo
     return machine.rates.multiply_adds / max(multiplying, every / (1 + machine.code.other_units))
 
 
-# measured rates vary
+# tolerance for measured rates
 _NEARLY = 0.95
 
 
 def multiplications_a_cycle(machine: Machine) -> float:
-    """Multiplications of narrow integers, by vectors, that a core sustains in a cycle.
+    """Vector multiplications of narrow integers that a core sustains in a cycle.
 
-    As many as FP32 multiply-adds; fewer where 16-bit dot products are slower than their additions
-    make them.
+    The rate equals the FP32 FMA rate, or less if 16-bit dot products are slower than their
+    additions explain.
     """
     rates, pairs = machine.rates, BY_NAME["vpmaddwd"]
     limit = (pairs.share or 1.0) * rates.multiply_adds
@@ -259,14 +259,14 @@ def multiplications_a_cycle(machine: Machine) -> float:
 
 
 def packs_with_saturation(machine: Machine) -> bool:
-    """Whether vectors of integers are packed to half their width with saturation, two at once."""
+    """Whether an instruction packs two vectors of integers to half their width with saturation."""
     features = required_features(machine)
-    # NEON's packing takes its own vectors
+    # NEON's pack instructions have 128-bit vectors only
     return "avx2" in features or ("asimd" in features and not machine.exact_vector_bits)
 
 
 def permuted_bytes(machine: Machine) -> int:
-    """Bytes that are looked up in a table at once by instructions that permute them; 0 for none."""
+    """Bytes that permute instructions look up in a table at once; 0 without such instructions."""
     features = required_features(machine)
     known = (("avx512vbmi", 64), ("avx2", 32), ("asimd", 16))
     return next((count for feature, count in known if feature in features), 0)

@@ -1,4 +1,4 @@
-"""The machine records of all families by their names, which are what users give as targets."""
+"""The machine models of all families by name, as users name targets."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ MACHINES: dict[str, Machine] = {**x86.MACHINES, **arm.MACHINES, **sve.MACHINES}
 
 
 def similar(isa: str, mcpu: str) -> Machine | None:
-    """The record of an instruction set that comes nearest to a processor.
+    """The machine model of an instruction set that is closest to a CPU.
 
     Parameters
     ----------
     isa
-        As of :class:`~tvmconv.machines.record.Machine`.
+        As in :class:`~tvmconv.machines.record.Machine`.
     mcpu
-        LLVM's name of the processor; the first record of ``isa`` stands for those without one.
+        LLVM's name of the CPU; the first model of ``isa`` is for CPUs without a model.
 
     Returns
     -------
     Machine or None
-        None where the instruction set has no record.
+        None if the instruction set has no model.
     """
     records = [machine for machine in MACHINES.values() if machine.isa == isa]
     return next((m for m in records if m.mcpu == mcpu), records[0] if records else None)

@@ -1,9 +1,9 @@
-"""A core's rates, measured: what it sustains in a cycle, and how long a cycle is.
+"""Measures a core's rates per cycle, and its clock.
 
-Cycles are counted by the program itself, by a chain of one-cycle operations that runs right after
-each probe: processors change their clock with the instructions that they execute, and a virtual
-machine tells neither clock nor counters. The least time of a probe and the highest clock seen
-beside it belong together; whatever else runs on the machine makes both worse.
+The program counts cycles itself: a chain of one-cycle operations runs right after each probe. CPUs
+change their clock with the instructions that they execute. Virtual machines expose neither clock
+nor counters. The minimum time of a probe is combined with the highest clock seen with it, because
+interference from other programs worsens both.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from tvmconv.machines.host import host_features
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import DeviceTensor
 
-# Twelve chains cover latency times units of every record and leave four of AVX2's sixteen
-# registers for the two factors, which every chain shares.
+# Twelve chains hide latency times units of every model, and leave four of AVX2's sixteen
+# registers for the two factors, which all chains share.
 CHAINS = 12
 _READ_CHAINS = 8
-# cycles of one run of a probe, of the chain beside it, and runs of each probe
+# cycles of one run of a probe, steps of the cycle counter after it, and runs of each probe
 _RUN_CYCLES, _CHAIN_STEPS, _RUNS = 2_000_000, 10_000, 40
-# a stream from L2 or L3 must not fit the cache before, nor share the one it is to fill
+# data for L2 or L3 must exceed the smaller cache, and must fit its own level with space to spare
 _SHARE = 0.5
-# what a probe's loop costs beside what it measures: ports are whole numbers
+# overhead of a probe's loop, within which rates are rounded: numbers of ports are integers
 _LOOP_SHARE = 0.03
 _MEMORY_FACTOR, _MOST_BYTES = 4, 512 * 1024**2
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What the probes found on one core of this host.
+    """Measured properties of one core of this host.
 
     Parameters
     ----------
     machine
-        The record with measured rates, units and latency in place of the shipped ones.
+        The machine model with measured rates, units and latency.
     hertz
-        The highest clock seen, in cycles a second.
+        The highest clock seen, in Hz.
     """
 
     machine: Machine
@@ -51,19 +51,19 @@ class Measured:
 def measure(
     machine: Machine,
     tell: Callable[[str], None] | None = None,
-    words: Callable[[], tuple[Callable[[], None], float]] | None = None,
+    packed_steps: Callable[[], tuple[Callable[[], None], float]] | None = None,
 ) -> Measured:
-    """Measure one core of this host; takes some ten seconds.
+    """Measure one core of this host; takes about ten seconds.
 
     Parameters
     ----------
     machine
-        Decides the instructions, and the cache sizes that separate the levels.
+        Determines the instructions, and the cache sizes that separate the levels.
     tell
-        Gets the name of each rate before it is measured.
-    words
-        Makes a call, and says how many steps over words of integers it takes: parts that compile
-        them are no business of this one. Without it the record's rate stays.
+        Receives the name of each rate before its measurement.
+    packed_steps
+        Makes a call, and returns it with its number of integer reduction steps. It is an argument
+        because this module does not compile kernels. Without it the model's rate stays.
 
     Raises
     ------
@@ -72,8 +72,8 @@ def measure(
     """
     if missing := sorted(set(machine.features) - host_features()):
         raise TargetError(
-            f"{machine.name} cannot be measured here: this processor lacks {', '.join(missing)}; "
-            "measure on such a machine, or leave --measure out"
+            f"cannot measure {machine.name} on this host: the CPU lacks {', '.join(missing)}. "
+            "Measure on a CPU that has these features, or omit --measure."
         )
     counter = _Counter(machine)
     say = tell or _silent
@@ -82,9 +82,9 @@ def measure(
     adds = counter.rate(*_multiply_adds(machine, CHAINS, vectors // CHAINS))
     latency = 1 / counter.rate(*_multiply_adds(machine, 1, _RUN_CYCLES // machine.fma_latency))
     steps = machine.rates.words
-    if words is not None:
+    if packed_steps is not None:
         say("words")
-        steps = of_ports(counter.rate(*words()))
+        steps = of_ports(counter.rate(*packed_steps()))
     say("broadcasts")
     spread = counter.rate(*_broadcasts(machine))
     levels = {}
@@ -107,17 +107,16 @@ def measure(
 
 
 def of_ports(rate: float) -> float:
-    """A measured rate of ports or units: the whole number it is near to, or as it is.
+    """A measured rate of ports or units, rounded to an integer if it is close to one.
 
-    Where a tile's loads take just as long as its multiply-adds, half a per cent of a probe's loop
-    would decide between tiles.
+    If a tile's loads take as long as its FMAs, 0.5 % of loop overhead would decide between tiles.
     """
     whole = max(1, round(rate))
     return float(whole) if abs(rate - whole) <= _LOOP_SHARE * whole else rate
 
 
 class _Counter:
-    """Turns the time of a probe into work in a cycle."""
+    """Converts the time of a probe to work per cycle."""
 
     def __init__(self, machine: Machine) -> None:
         import numpy as np
@@ -133,7 +132,7 @@ class _Counter:
         self.hertz = 0.0
 
     def rate(self, run: Callable[[], None], work: float) -> float:
-        """Units of ``work``, that a call of ``run`` does, in a cycle."""
+        """Units of ``work``, done by a call of ``run``, in a cycle."""
         run()
         least, clock = float("inf"), 0.0
         for _ in range(_RUNS):
@@ -150,7 +149,7 @@ def _time(run: Callable[[], None]) -> float:
 
 
 def _sizes(machine: Machine) -> dict[str, int]:
-    """Bytes that come from each level when they are read again and again; 0: no such level."""
+    """Bytes that stay in each level when read repeatedly; 0 if the level does not exist."""
     beyond = int((machine.l2_bytes * machine.l3_bytes) ** 0.5)
     memory = max(_MEMORY_FACTOR * machine.last_cache_bytes, 64 * 1024**2)
     return {
@@ -162,7 +161,7 @@ def _sizes(machine: Machine) -> dict[str, int]:
 
 
 def _multiply_adds(machine: Machine, chains: int, steps: int) -> tuple[Callable[[], None], float]:
-    """A call, and its vector multiply-adds."""
+    """A call, and its number of vector FMAs."""
     from tvmconv.tvm_api import runtime
 
     function = probe_kernels.multiply_adds(machine, 1, chains, steps)["main"]
@@ -172,7 +171,7 @@ def _multiply_adds(machine: Machine, chains: int, steps: int) -> tuple[Callable[
 
 
 def converging_factors(machine: Machine) -> DeviceTensor:
-    """Factors with which the chains go to 1: no value overflows or becomes denormal."""
+    """Factors for which the chains converge to 1, without overflow and denormal numbers."""
     import numpy as np
 
     from tvmconv.tvm_api import runtime
@@ -181,7 +180,7 @@ def converging_factors(machine: Machine) -> DeviceTensor:
 
 
 def _broadcasts(machine: Machine) -> tuple[Callable[[], None], float]:
-    """A call, and the values that it spreads."""
+    """A call, and the number of values that it broadcasts."""
     import numpy as np
 
     from tvmconv.tvm_api import runtime
@@ -197,7 +196,7 @@ def _broadcasts(machine: Machine) -> tuple[Callable[[], None], float]:
 
 
 def _reads(machine: Machine, size: int) -> tuple[Callable[[], None], float]:
-    """A call that reads ``size`` bytes, many times if they are few, and the bytes in all."""
+    """A call that reads ``size`` bytes, repeatedly if they are few, and the total of bytes."""
     import numpy as np
 
     from tvmconv.tvm_api import runtime
@@ -212,4 +211,4 @@ def _reads(machine: Machine, size: int) -> tuple[Callable[[], None], float]:
 
 
 def _silent(name: str) -> None:
-    """Progress that nobody watches."""
+    """Ignores progress."""

@@ -1,7 +1,7 @@
-"""Small functions whose time is decided by one property of the processor.
+"""Small kernels whose run time depends on one property of the CPU.
 
-They are TIR compiled for the target's own instruction set, so that no C compiler is needed and
-what is found holds for the instructions that the convolutions may use.
+They are TIR compiled for the target's instruction set. They need no C compiler, and measure the
+instructions that convolutions use.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import PrimFunc
 
-# links of the chain in one step of its loop, which hide the loop's counter
+# links of the chain in one iteration, which hide the loop's overhead
 _LINKS = 16
 
 
 @lru_cache(maxsize=16)
 def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Code:
-    """``chains`` independent chains of vector multiply-adds; the loop holds nothing else.
+    """``chains`` independent chains of vector FMAs; the loop contains nothing else.
 
     Parameters
     ----------
     machine
-        Decides the instruction set.
+        Determines the instruction set.
     threads
-        Threads that run the same at a time.
+        Threads that run the same code in parallel.
     chains, steps
-        Chains, and multiply-adds of each. One chain shows the latency; as many as latency times
-        units, the rate.
+        Number of chains, and FMAs of each. One chain shows the latency. Latency times units chains
+        show the rate.
 
     Returns
     -------
     Code
-        ``main(factors, out)``, float32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
+        ``main(factors, out)``, FP32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
     """
     from tvmconv.tvm_api.script import T
 
     lanes, loop = machine.lanes, _threads_loop(threads)
 
-    # acc = acc * a + b cannot be simplified: neither factor is a constant, and the chain
-    # through acc keeps LLVM from moving the product out of the loop.
+    # acc = acc * a + b cannot be simplified, because neither factor is a constant. The chain
+    # through acc prevents LLVM from hoisting the product.
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def main(
         factors: T.Buffer((2, lanes), "float32"),  # type: ignore[valid-type]
@@ -76,7 +76,7 @@ def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) 
     -------
     Code
         ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
-        ``(threads, chains * lanes)``; integers, because more units add them than load them.
+        ``(threads, chains * lanes)``. Integers, because more units add them than load them.
     """
     from tvmconv.tvm_api.script import T
 
@@ -110,13 +110,13 @@ def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) 
 
 @lru_cache(maxsize=16)
 def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Code:
-    """Values of an array, each spread over a vector and added.
+    """Values of an array, each broadcast to a vector and added.
 
     Returns
     -------
     Code
-        ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice ``(chains, lanes)``:
-        sums that begin with equal lanes would be computed as scalars.
+        ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice ``(chains, lanes)``. If
+        all lanes started equal, LLVM would compute scalars.
     """
     from tvmconv.tvm_api.script import T
 
@@ -149,13 +149,12 @@ def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Code:
 
 @lru_cache(maxsize=4)
 def cycle_counter(machine: Machine, steps: int) -> tuple[Code, int]:
-    """A chain of integer operations that take one cycle each on every processor.
+    """A chain of integer operations that take one cycle each on every CPU.
 
     Returns
     -------
     tuple
-        Code of ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``, and the
-        cycles that one call takes.
+        Code of ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``, and the cycles of one call.
     """
     from tvmconv.tvm_api.script import T
 

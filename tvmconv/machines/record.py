@@ -1,8 +1,8 @@
-"""What a schedule and a cost model may know about the processor they work for.
+"""The machine model of a CPU, for schedules and cost models.
 
-A machine is one frozen record. Adding a target is adding a record; a new family may have a folder
-under ``schedules/`` for what differs there. Nothing here is a time: costs are counted in cycles of
-one core, and what turns them into seconds is no property that a choice may depend on.
+A machine is one frozen record. Adding a target means adding a record. A new family may have its own
+folder under ``schedules/``. Costs are cycles of one core, not times: no choice depends on the
+clock.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tvmconv.machines.device import Device
 from tvmconv.machines.tile_unit import TILE_ATTRIBUTES, TileUnit
 
 _FLOAT_BITS = 32
-# the vectors of NEON, and the parts within which scalable instructions pick lanes
+# bits of a NEON vector, and of the segments within which scalable instructions select lanes
 _SEGMENT_BITS = 128
-# of `CodeCosts.halved_loads`
+# value of `CodeCosts.halved_loads`
 _ORDERED = 2
-# origin of rates that nobody measured on the processor in question
+# origin of rates that were not measured on this CPU
 SHIPPED = "shipped"
 
 
@@ -30,14 +30,14 @@ class Vector:
     Parameters
     ----------
     bits
-        Length of one; where it is scalable, the length that costs are counted for.
+        Length of a vector. For scalable vectors, the length for which costs are computed.
     scalable
         Whether code must run at any length.
     registers
         Architectural registers.
     rate
-        Scalable vectors over those of fixed length that the units take in a cycle: Neoverse V1
-        joins two units for one of 256 bits.
+        Scalable vectors per vector of fixed length in a cycle. Neoverse V1 joins two units for one
+        256-bit vector.
     """
 
     bits: int
@@ -48,23 +48,22 @@ class Vector:
 
 @dataclass(frozen=True)
 class Rates:
-    """What one core sustains in a cycle.
+    """The sustained rates of one core, per cycle.
 
     Parameters
     ----------
     multiply_adds
-        Vector multiply-adds that depend on nothing.
+        Independent vector FMAs.
     broadcasts
-        Values of memory, in L1, that are spread over a whole vector.
+        Values in L1 that are broadcast to a vector.
     l1, l2, l3
-        Bytes read from that cache. 0 for an L3 that does not exist.
+        Bytes read from that cache; 0 for a missing L3.
     memory
         Bytes read from memory.
     origin
         ``shipped`` with the package, or ``measured`` and when.
     words
-        Steps of a reduction of integers, for a vector of sums each: the instructions of
-        :mod:`~tvmconv.machines.multiply`. 0 where only ``multiply_adds`` is known.
+        Packed reduction steps for one vector of accumulators; 0 if only ``multiply_adds`` is known.
     """
 
     multiply_adds: float
@@ -84,57 +83,54 @@ class Rates:
 
 @dataclass(frozen=True)
 class CodeCosts:
-    """What generated code costs on a family beside its multiply-adds: fitted, with the reason.
+    """Costs of generated code on a family in addition to FMAs: fitted, with the reason.
 
     Parameters
     ----------
     folded_broadcast
-        Cycles of a broadcast inside a multiply-add over those of one that several share: such
-        loops do not quite sustain the load ports.
+        Cycles of a broadcast inside an FMA, relative to a broadcast that several FMAs share. Loops
+        with such FMAs do not fully sustain the load ports.
     pack_vector, pack_element
-        Cycles of copying a vector, or one value from plain input, into a packed panel and
-        reading it back.
+        Cycles to copy a vector, or one value of plain input, to a packed panel and to read it back.
     unrolls_block
-        Whether LLVM unrolls the loop over a channel block by itself. It then keeps pixels from one
-        tap to the next: tiles need a register to spare, and taps must not be written out.
+        Whether LLVM unrolls the loop over a channel block by itself. It then keeps data from one
+        tap to the next, so that tiles need a spare register, and taps must not be unrolled.
     prefetches_weights
-        Whether asking for weights ahead of their use hides more than the instruction costs.
+        Whether prefetching weights hides more than the instruction costs.
     late_run
-        Cycles by which the pixels of one row and channel block of a tile arrive late: each such run
-        lies elsewhere. Fitted to direct against im2col on 58 layers of x86.
+        Latency in cycles of each run of a tile: the data of one row and channel block, which are
+        not adjacent to other runs. Fitted to direct against im2col on 58 layers on x86.
     spare_registers
-        Registers beside accumulators and weights that the product of Winograd's tiles needs.
+        Registers in addition to accumulators and weights that the GEMM of Winograd tiles needs.
     by_lane
-        Whether a multiply-add takes one lane of a vector as the factor of all lanes. Values that
-        tiles spread are then loaded by the vector, which needs no instruction for each, and the
-        steps of a channel block are written out, without prefetches between them.
+        Whether an FMA can multiply by one lane of a vector. Broadcast values are then loaded as
+        vectors, without an instruction for each. The steps of a channel block are unrolled, without
+        prefetches between them.
     loads_ahead
-        Registers that a tile by lanes needs beside those that it counts: where LLVM orders
-        instructions for a core that executes them in order, it loads earlier.
+        Additional registers of a tile by lanes on in-order cores: LLVM loads earlier.
     halved_loads
-        Whether the vectors that multiply-adds take are loaded as two words of 64 bits: cores that
-        execute in order start none while a whole one loads. 1: where LLVM likes; 2: in an order
-        with the multiply-adds that is given to it, one's first word beside another's second. 0:
-        whole.
+        Whether two 64-bit loads replace each load of an FMA operand, because a whole load blocks
+        FMAs on in-order cores. 0: whole loads. 1: LLVM orders the loads. 2: tvmconv orders FMAs and
+        loads, so that the first half of one vector is loaded with the second half of another.
     transforms_strips
-        Whether Winograd transforms the columns of a row of tiles first, into L1, and some of the
-        output's rows at a time: one tile's values and what they are made of exceed the registers.
+        Whether Winograd first transforms the columns of a row of tiles into L1, and computes some
+        output rows at a time, because one tile exceeds the registers.
     extrema
-        Whether one instruction takes the larger of two values and keeps a NaN of either, and one a
-        number beside a NaN; else a comparison's order of operands does that.
+        Whether one instruction computes a maximum that propagates NaN, and another a maximum that
+        prefers numbers. Otherwise the order of operands of a comparison decides.
     widening
-        Cycles of multiplying integers into sums of twice their bits over those of a multiply-add.
+        Cycles of multiplying integers to accumulators of twice their bits, relative to an FMA.
     slow_conversions
-        Whether additions round vectors of float32 in less time than a conversion to integers.
+        Whether additions round FP32 vectors faster than a conversion to integers.
     other_units
-        Vector units that multiply nothing over those that do.
+        Vector units that cannot multiply, relative to units that can.
     loads_block
-        Cycles in which no vector is multiplied while one is loaded, half of them of half a vector.
+        Cycles in which a vector load blocks multiplications; half as many for half a vector.
     halves
-        Whether products of halves (``strassen``) were found to pay: sums cost little beside them.
+        Whether Strassen's algorithm (``strassen``) was found to pay, because additions are cheap.
     phases
-        Whether Winograd of strided kernels, as a sum of dense ones, was found to pay for floats.
-        Integers take it where it is predicted to be the fastest.
+        Whether polyphase Winograd for strided kernels was found to pay for FP32. Integers use it
+        where the cost model predicts it to be the fastest.
     """
 
     folded_broadcast: float
@@ -158,13 +154,14 @@ class CodeCosts:
 
     @property
     def orders_sums(self) -> bool:
-        """Whether multiply-adds by lanes and their loads are ordered by us, not by LLVM."""
+        """Whether tvmconv, not LLVM, orders FMAs by lane and their loads."""
         return self.by_lane and self.halved_loads == _ORDERED
 
     def blocked(self, vectors: float, words: float) -> float:
-        """Cycles in which loads of whole vectors keep multiply-adds from starting.
+        """Cycles in which loads block FMAs.
 
-        Those of words, into vectors of their own, do so where halves are loaded in pairs.
+        ``words`` are loads of dwords to vectors of their own. They block FMAs only if other loads
+        are split.
         """
         half = self.halved_loads == _ORDERED
         return self.loads_block * (vectors + words / 2 * half)
@@ -172,47 +169,47 @@ class CodeCosts:
 
 @dataclass(frozen=True)
 class Machine:
-    """A processor as schedules and cost models see it.
+    """A CPU as schedules and cost models see it.
 
     Parameters
     ----------
     name
         Preset name, also the stem of its tuning log.
     family
-        Folder under ``schedules/`` that goes before the shared one; need not exist.
+        Folder under ``schedules/`` that precedes the shared one; need not exist.
     isa
-        Vector instruction set, in one word, for example ``avx512``.
+        Vector instruction set, as one identifier, for example ``avx512``.
     triple
         LLVM's target triple.
     mcpu
-        LLVM's name of the processor.
+        LLVM's name of the CPU.
     features
-        CPU flags (names as in ``/proc/cpuinfo``) that generated code may use; the loader refuses
-        a processor that lacks one.
+        CPU flags (names as in ``/proc/cpuinfo``) that generated code may use. The loader rejects a
+        CPU that lacks one.
     vector
         The vector registers.
     channel_block
-        Channels of a block of the NCHWc layout, in float32.
+        Channels of a block of the NCHWc layout, in FP32.
     fma_units, fma_latency
-        Vector multiply-add units, and the cycles until a result can be used again.
+        Vector FMA units, and the cycles until a result can be used.
     load_ports
         Vectors that can be loaded from L1 in a cycle.
     l1d_bytes, l2_bytes, l3_bytes
-        Data cache sizes; L1 and L2 of one core, of an L2 that cores share the part of one of
-        ``cores``. 0 for an L3 that does not exist.
+        Data cache sizes. L1 and L2 are per core; a shared L2 is divided among ``cores``. 0 for a
+        missing L3.
     line_bytes, l1d_way_bytes, l1d_ways
-        A cache line; one way of L1: lines so many bytes apart meet in one set; and the ways that
-        kernels count on, which may be fewer than there are.
+        Bytes of a cache line and of one way of L1. Lines that are multiples of a way apart share a
+        set. Kernels assume ``l1d_ways`` ways, which may be fewer than the CPU has.
     cores
         Threads that the kernels are partitioned for.
     rates
-        What one core sustains in a cycle.
+        Sustained rates of one core.
     code
-        What generated code costs beside its multiply-adds.
+        Costs of generated code in addition to FMAs.
     l2_sharers
         Cores that share an L2.
     tiles
-        The unit that multiplies tiles of bytes, if any.
+        The AMX unit, if any.
     """
 
     kind: ClassVar[str] = "cpu"
@@ -253,12 +250,12 @@ class Machine:
 
     @property
     def rates_origin(self) -> str:
-        """Who measured the rates."""
+        """The origin of the rates."""
         return self.rates.origin
 
     @property
     def lanes(self) -> int:
-        """float32 values of one vector of fixed length."""
+        """FP32 values of one vector of fixed length."""
         return self._fixed_bits // _FLOAT_BITS
 
     @property
@@ -268,17 +265,17 @@ class Machine:
 
     @property
     def _fixed_bits(self) -> int:
-        """Where vectors are scalable, code of fixed length has the shortest: NEON's."""
+        """Bits of fixed-length vectors; NEON's if vectors are scalable."""
         return min(self.vector.bits, _SEGMENT_BITS) if self.vector.scalable else self.vector.bits
 
     @property
     def segments(self) -> int:
-        """Segments of 128 bits of one vector, at the length that costs are counted for."""
+        """128-bit segments of one vector, at the length for which costs are computed."""
         return self.vector.bits // _SEGMENT_BITS
 
     @property
     def exact_vector_bits(self) -> int:
-        """The one length of scalable vectors that code of fixed length is made for; 0 for any."""
+        """The only SVE length that fixed-length code is compiled for; 0 for any length."""
         fixed = "sve" in self.features and not self.vector.scalable
         return self.vector.bits if fixed else 0
 
@@ -289,16 +286,16 @@ class Machine:
 
     @property
     def minimum_accumulators(self) -> int:
-        """Independent vectors that keep the multiply-add units busy (Zhang et al. 2018)."""
+        """Independent accumulators that keep the FMA units busy (Zhang et al. 2018)."""
         return self.fma_units * self.fma_latency
 
     @property
     def last_cache_bytes(self) -> int:
-        """The cache before memory."""
+        """Size of the last cache before memory."""
         return self.l3_bytes or self.l2_bytes
 
     def load_cycles(self, vectors: float, broadcasts: float) -> float:
-        """Cycles of loading from L1: whole vectors, and values spread over one."""
+        """Cycles of loading whole vectors, and broadcast values, from L1."""
         return vectors * self.vector_bytes / self.rates.l1 + broadcasts / self.rates.broadcasts
 
     def tvm_target(self) -> dict[str, Any]:
@@ -310,7 +307,7 @@ class Machine:
             "num-cores": self.cores,
         }
         if self.triple.startswith("aarch64"):
-            # of processors that have SVE, LLVM would use it in code for NEON too
+            # on CPUs with SVE, LLVM would otherwise use it in NEON code
             target["mattr"] = ["+sve" if "sve" in self.features else "-sve"]
         if self.tiles:
             target["mattr"] = list(TILE_ATTRIBUTES)
@@ -320,15 +317,15 @@ class Machine:
 
     @property
     def record_facts(self) -> dict[str, Any]:
-        """None: tuning records have this record's names."""
+        """Empty: tuning records use this model's field names."""
         return {}
 
     def blocks(self, channels: int) -> int:
-        """Channel blocks that hold ``channels`` values, the last one padded with zeros."""
+        """Channel blocks that store ``channels`` values; the last one is padded with zeros."""
         return -(-channels // self.channel_block)
 
     def with_cores(self, cores: int) -> Machine:
-        """The same machine for so many threads; one that is alone on a shared L2 has all of it."""
+        """The same machine for so many threads; fewer threads get larger parts of a shared L2."""
         whole = self.l2_bytes * min(self.l2_sharers, self.cores)
         return replace(self, cores=cores, l2_bytes=whole // min(self.l2_sharers, cores))
 
@@ -338,12 +335,12 @@ class Machine:
 
 
 def processor(device: Device) -> Machine:
-    """A device that has to be a processor.
+    """A device that must be a CPU.
 
     Raises
     ------
     TargetError
-        If it is none.
+        If the device is a GPU.
     """
     if not isinstance(device, Machine):
         raise TargetError(

@@ -1,7 +1,7 @@
-"""What was measured on this host, kept in the user's configuration folder for later builds.
+"""Measured properties of this host, kept in the user's configuration folder for later builds.
 
-One file for each processor and instruction set: a home folder may be shared by several machines.
-Nothing in a file is trusted; one that cannot be used is told once and left alone.
+Each CPU and instruction set has its own file, because several machines may share a home folder.
+Files are not trusted. An invalid file is reported once and ignored.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _MOST_UNITS, _MOST_LATENCY = 16, 64
 
 @dataclass(frozen=True)
 class Saved:
-    """Measured properties of one core, as a file holds them.
+    """Measured properties of one core, as in a file.
 
     Parameters
     ----------
     cpu, isa, mcpu
-        What they belong to: the processor's name, the instruction set, LLVM's name.
+        The CPU's name, the instruction set, and LLVM's name of the CPU.
     rates
-        What the core sustains in a cycle.
+        Sustained rates of the core.
     fma_units, fma_latency
         As in :class:`~tvmconv.machines.record.Machine`.
     hertz
-        Cycles a second when it was measured, for reports alone.
+        The clock during the measurement, for reports only.
     """
 
     cpu: str
@@ -55,7 +55,7 @@ class Saved:
 
     @classmethod
     def of(cls, machine: Machine, hertz: float) -> Saved:
-        """What :func:`~tvmconv.machines.probe.measure` found on this host."""
+        """The result of :func:`~tvmconv.machines.probe.measure` on this host."""
         return cls(
             cpu=host_model(),
             isa=machine.isa,
@@ -73,7 +73,7 @@ class Saved:
         Raises
         ------
         KeyError, TypeError, ValueError
-            Whatever is wrong with them.
+            If the contents are invalid.
         """
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError("it is not a measured machine")
@@ -92,13 +92,13 @@ class Saved:
         )
 
     def to_text(self) -> str:
-        """The file."""
+        """The contents of the file."""
         data = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
         return json.dumps(data, indent=1) + "\n"
 
 
 def folder() -> Path | None:
-    """Where measured machines are kept; None where the user wants none."""
+    """The folder of measured machines; None if the user disables it."""
     given = os.environ.get(ENVIRONMENT)
     if given == NEVER:
         return None
@@ -110,18 +110,18 @@ def folder() -> Path | None:
 
 
 def path_of(machine: Machine) -> Path | None:
-    """The file of a machine that is this host; None where the user wants none."""
+    """The file for this host as a machine; None if the user disables saved measurements."""
     place = folder()
     return None if place is None else place / f"{machine.mcpu}-{machine.isa}.json"
 
 
 def save(machine: Machine, hertz: float) -> Path:
-    """Keep what was measured; builds for ``native`` then use it.
+    """Keep a measurement; builds for ``native`` then use it.
 
     Raises
     ------
     TvmconvError
-        If the file cannot be written, or the user wants none.
+        If the file cannot be written, or the user disables saved measurements.
     """
     path = path_of(machine)
     if path is None:
@@ -137,7 +137,7 @@ def save(machine: Machine, hertz: float) -> Path:
 
 
 def forget(machine: Machine) -> Path | None:
-    """Remove what was kept; returns the file, None where there was none.
+    """Remove a measurement and return its file; None if there was none.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def forget(machine: Machine) -> Path | None:
 
 
 def saved(machine: Machine) -> Saved | None:
-    """What was measured on this host for these instructions, if anything was."""
+    """The measurement of this host for an instruction set, if there is one."""
     path = path_of(machine)
     try:
         status = path.stat() if path else None
@@ -169,7 +169,7 @@ def saved(machine: Machine) -> Saved | None:
 
 
 def as_measured(machine: Machine) -> Machine:
-    """The record of this host with what was measured on it."""
+    """The machine model of this host with its measurement."""
     found = saved(machine)
     if found is None:
         return machine

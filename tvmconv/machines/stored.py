@@ -1,4 +1,4 @@
-"""Machine records from manifests, requests and files: what they must hold, and older forms."""
+"""Reads machine models from manifests, requests and files, and checks them."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 from tvmconv.machines.tile_unit import TileUnit
 from tvmconv.machines.x86 import as_processor
 
-# far beyond any core: 64 vectors of 2048 bits
+# upper bound beyond any core: 64 vectors of 2048 bits
 _MOST_A_CYCLE = 1 << 14
 
 
 def read_device(data: Mapping[str, Any]) -> Machine | CudaMachine:
-    """Inverse of a record's ``to_json``, of whichever kind; errors as of :func:`read_machine`."""
+    """Inverse of ``to_json`` for a machine model of any kind; errors as :func:`read_machine`."""
     if data.get("kind") == CudaMachine.kind:
         return read_cuda_machine(dict(data))
     return read_machine(data)
 
 
 def read_machine(data: Mapping[str, Any]) -> Machine:
-    """Inverse of :meth:`~tvmconv.machines.record.Machine.to_json`, for older versions' data too.
+    """Inverse of :meth:`~tvmconv.machines.record.Machine.to_json`, also for data of older versions.
 
-    Those name one number of lanes for vector and channel block, and no rates; what they leave
-    out is as the shipped record of their instruction set has it.
+    Those have one number of lanes for vectors and channel blocks, and no rates. Missing fields come
+    from the shipped model of their instruction set.
 
     Raises
     ------
     TargetError
-        If a record of the first form has an instruction set that is unknown here.
+        If data of the first version have an unknown instruction set.
     KeyError, TypeError, ValueError
         If a field is missing or of another type.
     """
     if "lanes" in data:
         return _first_form(data)
-    # what records from before it did not have
+    # fields that older records lack
     given = {field.name: {"tiles": None, **data}[field.name] for field in fields(Machine)}
     given["features"] = tuple(map(str, data["features"]))
     given["vector"] = Vector(**data["vector"])
@@ -56,7 +56,7 @@ def read_rates(data: Mapping[str, Any]) -> Rates:
     Raises
     ------
     TypeError, ValueError
-        If a rate is missing, or no number that a core may have; names it.
+        If a rate is missing or not plausible; names the rate.
     """
     rates = Rates(**data)
     for field in fields(Rates):
@@ -65,7 +65,7 @@ def read_rates(data: Mapping[str, Any]) -> Rates:
             good = isinstance(value, str)
         else:
             good = type(value) in (int, float) and isfinite(value) and 0 <= value <= _MOST_A_CYCLE
-            # a core may lack an L3; what integers take may be unknown
+            # a core may lack an L3; the rate of packed integers may be unknown
             good = good and (value > 0 or field.name in ("l3", "words"))
         if not good:
             raise ValueError(f"{field.name}={value!r} is not a rate")
@@ -77,7 +77,7 @@ def _first_form(data: Mapping[str, Any]) -> Machine:
     base = similar(isa, str(data["mcpu"]))
     if base is None:
         known = ", ".join(dict.fromkeys(machine.isa for machine in MACHINES.values()))
-        raise TargetError(f"instruction set {isa!r} is unknown here; known: {known}")
+        raise TargetError(f"unsupported instruction set {isa!r}; supported: {known}")
     texts = ("name", "family", "mcpu")
     numbers = ("fma_units", "fma_latency", "cores", "l1d_bytes", "l2_bytes", "l3_bytes")
     lanes = int(data["lanes"])

@@ -1,15 +1,14 @@
-"""Records of 64-bit Arm processors for code with scalable vectors (SVE).
+"""Machine models of 64-bit Arm CPUs for code with scalable vectors (SVE).
 
-Nothing here was measured by us, and no processor was at hand; the origin of the figures is that of
-:mod:`tvmconv.machines.arm`, and beside:
+No figure here was measured by this project. Sources are as in :mod:`tvmconv.machines.arm`, and:
 
 - A64FX: Fujitsu's microarchitecture manual (two units of 512 bits, latency 9, 64 KB of L1 with
   lines of 256 bytes, 8 MB of L2 for twelve cores, no L3).
-- ``ftengine``: the processor of FTEngine's source, which states two units of 256 bits, 64 KB of L1,
-  2 MB of L2 for two cores and 64 MB of L3. Latency and ports are taken to be Neoverse's.
+- ``ftengine``: the CPU of the FTEngine paper (two units of 256 bits, 64 KB of L1, 2 MB of L2 for
+  two cores, 64 MB of L3). Latency and ports are assumed to be Neoverse's.
 
-Rates count vectors of fixed length, as NEON code in the same module has them; ``Vector.rate`` says
-how many scalable ones go in their place.
+Rates count vectors of fixed length, which NEON code in the same module has. ``Vector.rate``
+converts them to scalable vectors.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _KB, _MB = 1024, 1024**2
 
 
 def _scalable(base: Machine, bits: int, rate: float = 1.0, name: str = "") -> Machine:
-    """A processor with code for any vector length beside its NEON code."""
+    """A CPU with scalable code in addition to its NEON code."""
     return replace(
         base,
         name=name or f"{base.name}+sve",
@@ -34,7 +33,7 @@ def _scalable(base: Machine, bits: int, rate: float = 1.0, name: str = "") -> Ma
     )
 
 
-# LLVM orders the code of its "generic" processor as for execution in order
+# LLVM schedules its "generic" CPU for in-order execution
 _GENERIC = replace(
     NEON["neoverse-n1"], mcpu="generic", code=replace(NEON["neoverse-n1"].code, loads_ahead=1)
 )
@@ -64,8 +63,8 @@ _A64FX = replace(
     l1d_ways=4,
     rates=Rates(multiply_adds=2.0, broadcasts=2.0, l1=128.0, l2=40.0, l3=0.0, memory=9.0),
     code=CodeCosts(
-        # a value of memory is spread by an instruction of its own (ld1rw), most by one of address
-        # more: by estimates 1x25 and 1x30 of ic512ih7oc2048kh1 take 1.1 of what loads alone do
+        # ld1rw broadcasts a value from memory, and most need another instruction for the address.
+        # Estimate: tiles 1x25 and 1x30 of ic512ih7oc2048kh1 take 1.1 times their loads
         folded_broadcast=1.1,
         pack_vector=12.0,
         pack_element=12.0,
@@ -76,7 +75,7 @@ _A64FX = replace(
     ),
 )
 _MACHINES = (
-    # any processor with SVE; costs are counted for 256 bits, as two NEON units of 128 have
+    # any CPU with SVE; costs assume 256 bits, like two NEON units of 128
     _scalable(_GENERIC, 256, name="aarch64+sve"),
     _scalable(NEON["neoverse-v1"], 256, rate=0.5),
     _scalable(NEON["neoverse-n2"], 128),

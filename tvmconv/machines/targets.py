@@ -1,4 +1,4 @@
-"""Targets as users write them: presets, the classic option string, or a TVM Target."""
+"""Reads targets in all forms: presets, the classic option string, or a TVM Target."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tvmconv.machines.saved import as_measured
 from tvmconv.machines.x86 import as_processor, with_tiles
 from tvmconv.tvm_api.types import Target
 
-# a preset or classic string, TVM's dictionary form, its object, or the record itself
+# a preset or classic string, TVM's dictionary form, its object, or a machine model
 TargetLike: TypeAlias = "str | dict[str, Any] | Target | Machine | CudaMachine"
 
 PRESETS = ("native", *MACHINES)
 GPUS = tuple(cuda.MACHINES)
 
-# of "llvm" targets: what is read, and what TVM and our own records write into dictionaries beside
+# options of "llvm" targets that are read; TVM and to_json add others to dictionaries
 _OPTIONS = {"kind", "mcpu", "mattr", "mtriple"}
 _PASSED_OVER = {"keys", "tag", "host", "num-cores", "cl-opt"}
 
@@ -34,27 +34,27 @@ _PASSED_OVER = {"keys", "tag", "host", "num-cores", "cl-opt"}
 def resolve_device(
     target: TargetLike = "native", threads: int | None = None
 ) -> Machine | CudaMachine:
-    """The record of a target, be it a processor or a GPU.
+    """The machine model of a target, a CPU or a GPU.
 
     Parameters
     ----------
     target
-        A GPU: ``cuda:sm_90``, the first of several as ``cuda:sm_80,sm_90``, ``cuda`` for that of
-        this machine; or as of :func:`resolve_machine`.
+        A GPU: ``cuda:sm_90``, ``cuda:sm_80,sm_90`` for code of both (scheduled for the first), or
+        ``cuda`` for the GPU of this host. Otherwise as in :func:`resolve_machine`.
     threads
-        As there; calls of a GPU's kernels take one thread.
+        As in :func:`resolve_machine`; GPU kernels are called by one thread.
 
     Raises
     ------
     TargetError
-        If the target is unknown, or a GPU that has no schedules.
+        If the target is unknown, or a GPU without schedules.
     """
     gpu = _gpu(target)
     return resolve_machine(target, threads) if gpu is None else gpu
 
 
 def _gpu(target: TargetLike) -> CudaMachine | None:
-    """The GPU of a target, or None where it names a processor."""
+    """The GPU of a target, or None if it is a CPU."""
     if isinstance(target, CudaMachine):
         return target
     if not isinstance(target, str) or target.partition(":")[0] != "cuda":
@@ -72,7 +72,7 @@ def _gpu(target: TargetLike) -> CudaMachine | None:
 
 
 def resolve_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
-    """The machine record of a target; for ``native`` with what was measured and kept.
+    """The machine model of a target; for ``native`` with measurements of this host.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def resolve_machine(target: TargetLike = "native", threads: int | None = None) -
 
 
 def shipped_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
-    """As :func:`resolve_machine`, without what was measured and kept on this host."""
+    """As :func:`resolve_machine`, without measurements of this host."""
     if threads is not None:
         threads = whole(threads, "threads", high=MOST_THREADS, error=TargetError)
     return processor(_gpu(target) or _resolve(target)).with_cores(threads or host_cores())
@@ -122,7 +122,7 @@ def _resolve(target: TargetLike) -> Machine:
 
 
 def _native() -> Machine:
-    """This host; by its generic name where features of the processor are hidden.
+    """This host; by its generic name if features of the CPU are hidden.
 
     A hypervisor may hide some, or the variable ``TVMCONV_HIDE_FEATURES``.
     """
@@ -136,11 +136,11 @@ def _parse_classic(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise TargetError(f"target {text!r}: {error}") from None
     options: dict[str, Any] = {"kind": kind}
-    for word in rest:
-        name, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or not equals:
+    for option in rest:
+        name, equals, value = option.lstrip("-").partition("=")
+        if not option.startswith("-") or not equals:
             raise TargetError(
-                f"target {text!r}: cannot read {word!r}; write options as -name=value, "
+                f"target {text!r}: cannot read {option!r}; write options as -name=value, "
                 f"or use a preset: {', '.join(PRESETS)}"
             )
         options[name] = value.split(",") if name == "mattr" else value
@@ -190,7 +190,7 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
 
 
 def _arm(options: dict[str, Any], triple: str, original: TargetLike) -> Machine:
-    """A processor with NEON, or one with SVE where that is asked for."""
+    """A CPU with NEON, or with SVE if the target requests it."""
     vendor_and_system = triple.partition("-")[2]
     if not re.fullmatch(r"((unknown|none|pc)-)?linux(-(gnu|musl|android\d*))?|", vendor_and_system):
         raise TargetError(
@@ -226,19 +226,21 @@ def _llvm_features(mcpu: str, mattr: list[str], triple: str, known: str) -> froz
     from tvmconv.tvm_api.target import features, processors
 
     options: dict[str, Any] = {"kind": "llvm", "mtriple": triple}
-    # asked without the name: TVM writes a line of its own about one that LLVM does not know
+    # checked before LLVM is asked, because TVM would print a line about an unknown name
     if mcpu not in processors(options):
         raise TargetError(f"LLVM does not know -mcpu={mcpu}; try {known}")
     options["mcpu"] = mcpu
     enabled = features({**options, "mattr": mattr} if mattr else options)
-    # LLVM passes over what it cannot read
-    for word in mattr:
-        if word[:1] not in ("+", "-"):
-            raise TargetError(f"-mattr={word} has no sign. Write +{word} or -{word}.")
-        if word[0] == "+" and word[1:] not in enabled:
+    # LLVM ignores what it cannot read
+    for attribute in mattr:
+        if attribute[:1] not in ("+", "-"):
             raise TargetError(
-                f"-mattr={','.join(mattr)}: LLVM does not turn on {word[1:]}; correct its name, or "
-                "leave out what turns it off"
+                f"-mattr={attribute} has no sign. Write +{attribute} or -{attribute}."
+            )
+        if attribute[0] == "+" and attribute[1:] not in enabled:
+            raise TargetError(
+                f"-mattr={','.join(mattr)}: LLVM does not enable {attribute[1:]}. Correct its "
+                "name, or remove the attribute that disables it."
             )
     return enabled
 

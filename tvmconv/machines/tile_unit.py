@@ -1,32 +1,32 @@
-"""The unit of a processor that multiplies matrices of bytes, and what it is called."""
+"""The AMX unit of a CPU, and its feature names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# in /proc/cpuinfo: code of tiles alone contains their instructions
+# names in /proc/cpuinfo: only AMX kernels contain these instructions
 TILE_FEATURES = ("amx_tile", "amx_int8")
-# to LLVM, which is told of them whatever the processor's name is
+# names for LLVM, which gets them for any CPU name
 TILE_ATTRIBUTES = ("+amx-tile", "+amx-int8")
 
 
 @dataclass(frozen=True)
 class TileUnit:
-    """A unit that multiplies matrices of bytes in registers of its own, as Intel's AMX does.
+    """A unit that multiplies INT8 matrices in tile registers, such as Intel's AMX.
 
-    One instruction multiplies a tile of pixels, a row of bytes for each, by a tile of weights, and
-    adds to a tile of 32-bit sums.
+    One instruction multiplies a tile of data by a tile of weights, and adds to a tile of 32-bit
+    accumulators. A tile of data has one row of bytes for each position.
 
     Parameters
     ----------
     registers
-        Tiles that are held.
+        Number of tile registers.
     rows
-        Most rows of a tile: pixels, sums of them, and words of weights.
+        Maximum rows of a tile: positions, accumulators, and dwords of weights.
     row_bytes
-        Bytes of a row: of all channels that one instruction sums over.
+        Bytes of a row: the channels that one instruction reduces.
     rows_a_cycle
-        Rows of pixels that are multiplied in a cycle by a whole tile of weights.
+        Rows of data that are multiplied by a whole tile of weights in a cycle.
     """
 
     registers: int

@@ -1,4 +1,4 @@
-"""Records of x86-64 processors, by feature level."""
+"""Machine models of x86-64 CPUs, by feature level."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _AVX2_FEATURES = ("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "popcnt
 _AVX512_FEATURES = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _AMX = TileUnit(registers=8, rows=16, row_bytes=64, rows_a_cycle=1.0)
 
-# Rates behind L1 are fits to measured calls on Cascade Lake, prefetches counted (docs/im2col.md,
-# docs/winograd.md); those of L1 and of the units are what Intel and AMD state for most cores.
+# Bandwidth beyond L1 is fitted to calls measured on Cascade Lake, prefetches included
+# (docs/im2col.md, docs/winograd.md). Rates of L1 and units are Intel's and AMD's for most cores.
 _X86_64_V3 = Machine(
     name="x86-64-v3",
     family="x86",
@@ -38,7 +38,7 @@ _X86_64_V3 = Machine(
         pack_vector=4.0,
         pack_element=12.0,
         unrolls_block=True,
-        # a line holds two vectors: a prefetch shares few multiply-adds, and cost more than it hid
+        # a cache line has two vectors: a prefetch serves few FMAs, and cost more than it hid
         prefetches_weights=False,
         spare_registers=1,
         phases=True,
@@ -64,27 +64,27 @@ _X86_64_V4 = replace(
         phases=True,
     ),
 )
-# LLVM's name of a processor -> steps over words in a cycle, where they are fewer than the record's
-# multiply-adds and the instructions beside them leave. On Zen 4, measured, vectors of 512 bits go
-# through units of 256. Others multiply integers by one unit, of 128 bits on Zen: 4 `vpmaddwd` with
-# `vpaddd` of 256 bits take 4 cycles, on Zen 8, by the models of llvm-mca 19, which has 2 for
-# Skylake, Ice Lake, Alder Lake, Zen 3 and Zen 4.
-_WORDS = {"znver4": 1.0, "haswell": 1.0, "broadwell": 1.0, "znver1": 0.5, "znver2": 1.0}
-# processors whose units take a vector of 512 bits in two halves
-_HALVED = frozenset({"znver4"})
+# LLVM's name of a CPU -> packed reduction steps in a cycle, if fewer than the FMA rate and their
+# other instructions allow. On Zen 4 (measured) 512-bit vectors use 256-bit units twice. Others have
+# one unit for integer multiplications, of 128 bits on Zen. By llvm-mca 19, 4 `vpmaddwd` with
+# `vpaddd` of 256 bits take 4 cycles, 8 on Zen, and 2 on Skylake, Ice Lake, Alder Lake, Zen 3 and
+# Zen 4.
+_PACKED_STEPS = {"znver4": 1.0, "haswell": 1.0, "broadwell": 1.0, "znver1": 0.5, "znver2": 1.0}
+# CPUs whose units process a 512-bit vector in two parts
+_DOUBLE_PUMPED = frozenset({"znver4"})
 
 
 def as_processor(record: Machine, mcpu: str) -> Machine:
-    """The record of an instruction set for one of its processors."""
-    rates = replace(record.rates, words=_WORDS.get(mcpu, record.rates.words))
-    if mcpu in _HALVED and record.vector.bits == 512:
+    """The machine model of an instruction set, adapted to one of its CPUs."""
+    rates = replace(record.rates, words=_PACKED_STEPS.get(mcpu, record.rates.words))
+    if mcpu in _DOUBLE_PUMPED and record.vector.bits == 512:
         rates = replace(rates, multiply_adds=rates.multiply_adds / 2)
         record = replace(record, fma_units=record.fma_units // 2)
     return replace(record, mcpu=mcpu, rates=rates)
 
 
 def with_tiles(record: Machine) -> Machine:
-    """The record of a processor with AVX-512 that multiplies tiles of bytes, too."""
+    """The machine model of a CPU with AVX-512 that also has AMX."""
     if record.vector.bits != 512:
         return record
     return replace(record, features=record.features + TILE_FEATURES, tiles=_AMX)

@@ -1,4 +1,4 @@
-"""Concatenating, slicing, padding and shuffling blocked tensors."""
+"""Concatenates, slices, pads and shuffles blocked tensors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def concat_channels(tensors: Sequence[Tensor], channels: Sequence[int]) -> Tenso
     tensors
         Each ``(N, CB_i, H, W, c)``.
     channels
-        Channels of each tensor. Where all but the last are multiples of ``c`` whole blocks are
-        copied; otherwise runs of lanes are.
+        Channels of each tensor. If all but the last are multiples of ``c``, whole blocks are
+        copied; otherwise runs of lanes.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def slice_blocked(
         if begin % lanes == 0:
             return data[n, b + begin // lanes, y, x, c]
         channel = b * lanes + c + begin
-        # surplus lanes of the last block may lie behind the data
+        # surplus lanes of the last block may be beyond the data
         return data[n, tirx.min(channel // lanes, last), y, x, channel % lanes]
 
     return te.compute(
@@ -170,15 +170,15 @@ def shuffle_channels(data: Tensor, channels: int, groups: int) -> Tensor:
 
 
 def pick(data: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
-    """Take whole rows and columns of an image by their numbers.
+    """Select whole rows and columns of an image by their indices.
 
     Parameters
     ----------
     data
         ``(N, CB, H, W, c)`` or ``(N, C, H, W)``.
     rows, columns
-        Numbers from 0 to H - 1 and from 0 to W - 1, each as often as it is to appear; None keeps
-        all.
+        Indices from 0 to H - 1 and from 0 to W - 1, in the order and number in which they appear;
+        None keeps all.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Fully connected layers with constant weights, packed at build time.
 
-The packed weight ``(NB, K, v * c)`` holds ``v`` vectors of outputs next to each other for every
-input, so that a matrix-vector product reads it once, front to back, with ``v`` independent
-accumulators, and a product with several rows uses each loaded vector once per row.
+The packed weight ``(NB, K, v * c)`` has ``v`` adjacent vectors of outputs for every input. A
+matrix-vector product reads it once, contiguously, with ``v`` independent accumulators. A product
+with several rows uses each loaded vector once per row.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class DenseTile:
-    """How a fully connected layer is cut up.
+    """The tiling of a fully connected layer.
 
     Parameters
     ----------
     rows, vectors
         The register tile: rows of the data times vectors of outputs.
     splits
-        Parts of the inner dimension that are summed separately, for the sake of threads.
+        Parts of the inner dimension that threads sum separately.
     lanes
-        float32 values in a vector.
+        FP32 values in a vector.
     """
 
     rows: int
@@ -69,7 +69,7 @@ def block_flattened_weight(
     """Reorder the rows of a weight that follows a flattened ``(C, H, W)`` image.
 
     The result follows the flattened blocked image ``(CB, H, W, c)`` instead, so that flattening
-    moves no data; rows of surplus lanes are zero.
+    moves no data. Rows of surplus lanes are zero.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def dense(
     outputs
         ``N``.
     tile
-        How it is cut up, see :func:`tvmconv.costs.cpu.products.dense_tile`.
+        The tiling, see :func:`tvmconv.costs.cpu.products.dense_tile`.
     epilogue
         Steps applied to each output in order.
 

@@ -1,4 +1,4 @@
-"""Fully connected layers whose weights lie by outputs, as GPUs read them."""
+"""Fully connected layers whose weights are stored by output, as GPUs read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dense_rows(
     data
         ``(M, K)``.
     weight
-        ``(N, K)``: neighbouring threads read neighbouring products of one sum.
+        ``(N, K)``: neighboring threads read neighboring terms of one sum.
     rest
         The bias ``(N,)`` if the epilogue has ``bias``, then the residual ``(M, N)`` if it has
         ``add``.

@@ -1,4 +1,4 @@
-"""Scalar tensor expressions of the fused element-wise steps; all of them vectorise."""
+"""Scalar tensor expressions of the fused element-wise steps; all of them vectorize."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def apply_epilogue(
     Parameters
     ----------
     value
-        Scalar expression of the accumulator's type; activations of their own functions take
-        float32.
+        Scalar expression of the accumulator's type. Activation functions other than ReLU and clip
+        need FP32.
     steps
         The workload's epilogue.
     bias, residual
-        Scalar expressions of the value's type; needed where a step is ``bias`` or ``add``.
+        Scalar expressions of the value's type; required if a step is ``bias`` or ``add``.
     """
     for step in steps:
         value = apply_step(value, step, bias, residual)

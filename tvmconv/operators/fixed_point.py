@@ -1,34 +1,31 @@
-"""From sums of integers to 8 bits in integers alone: ``requantise="fixed"``.
+"""Requantization from integer sums to 8 bits in integer arithmetic: ``requantise="fixed"``.
 
-A scale ``M`` of sums is held as a multiplier ``m`` of 31 bits and a shift ``s`` (after Wen 2020,
-section 4.3: ``M = 2**-n M0`` with ``M0`` from a half to one, as the integer nearest to ``2**31
-M0``), and
+A scale ``M`` is represented by a 31-bit multiplier ``m`` and a shift ``s`` (Wen 2020, section 4.3).
+For ``M = 2**-n M0`` with ``M0`` from 0.5 to 1, ``m`` is the nearest integer to ``2**31 M0``. The
+result is
 
 ``rounded = floor(sum * m / 2**(32 + s) + 1/2)``,
 
-the nearest integer to ``sum * m / 2**(32 + s)``, halves up, where ``requantise="float"`` rounds
-halves to even. The source leaves rounding open. This is one rounding of an exact product, not two
-as by gemmlowp's doubling multiplication; nothing saturates but the result, which is clipped to the
-bounds of its 8 bits at the end. What is behind a rounding in the middle is a sum of few integers
-times factors with ``f`` bits behind the point:
+the nearest integer to ``sum * m / 2**(32 + s)``, with ties rounded up. ``requantise="float"``
+rounds ties to even, and the paper leaves rounding open. An exact product is rounded once, not twice
+as in gemmlowp's doubling multiplication. Only the result is clipped, to the bounds of 8 bits.
 
-===============  ==================================================================
-step             its numbers, int32
-===============  ==================================================================
-``add``          zero point and factor of the residual, two unused
-``quantise``     ``f`` of what is rounded, lowest and highest result less the zero
-                 point, the factor of the result
-the last         ``f`` of what is rounded, lowest and highest result less the zero
-                 point, the zero point
-===============  ==================================================================
+After an intermediate rounding, the value is a sum of a few integers times factors with ``f``
+fractional bits. Each step has four int32 numbers:
 
-``f`` is unused where nothing but a bias stands before a rounding: the sum's multiplier holds it. A
-residual added to sums that were not rounded meets them with ``f`` bits, to which they are rounded
-as above, shifted left before where the scale asks for it. Other steps (sigmoid and the like; relu
-and clip are bounds) have no such form.
+- ``add``: zero point and factor of the residual, two unused.
+- ``quantise``: ``f`` of the rounded value, lowest and highest result minus the zero point, the
+  factor of the result.
+- The last step: ``f`` of the rounded value, lowest and highest result minus the zero point, the
+  zero point.
 
-:func:`tvmconv.kernels.multipliers.fixed_numbers` makes the numbers of scales, and says where none
-are exact enough.
+``f`` is unused if only a bias precedes a rounding, because the sum's multiplier includes it. A
+residual is added to unrounded sums with ``f`` bits. The sums are rounded to these bits as above,
+and first shifted left if the scale requires it. ReLU and clip are bounds. Other steps, such as
+sigmoid, have no integer form.
+
+:func:`tvmconv.kernels.multipliers.fixed_numbers` computes the numbers from scales, and reports
+scales that are not exact enough.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ from tvmconv.operators.requantise import NUMBERS, steps_after_bias
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# of each channel: multiplier, shift to the right, shift to the left before
+# rows of scales for each channel: multiplier, right shift, and left shift before
 SCALES = 3
 
 
@@ -64,7 +61,7 @@ def rescaled_in_integers(
     scale
         The numbers of the sum's channel, int32, by their place among :data:`SCALES`.
     numbers
-        int32, those of the steps, one behind the other.
+        int32, the concatenated numbers of the steps.
     """
     steps = steps_after_bias(epilogue)
     is_sum = True

@@ -66,7 +66,7 @@ def depth_to_space(
 def interleaved(
     data: Tensor, channels: int, block: tuple[int, int], inner: int, stride: int
 ) -> Tensor:
-    """The same in the plain layout, of the whole image.
+    """As :func:`depth_to_space`, in the plain layout and for the whole image.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def interleaved(
     Returns
     -------
     te.Tensor
-        ``(N, channels, H, bh, W, bw)``, which lies as ``(N, channels, H * bh, W * bw)`` does:
-        neighbouring pixels are neighbouring channels where ``stride`` is 1.
+        ``(N, channels, H, bh, W, bw)``, in the memory order of ``(N, channels, H * bh, W * bw)``.
+        Neighboring positions are neighboring channels if ``stride`` is 1.
     """
     batch, _, height, width, lanes = (int(d) for d in data.shape)
     bh, bw = block

@@ -1,4 +1,4 @@
-"""Moving between the plain (N, C, H, W) and the channel-blocked (N, CB, H, W, c) layout."""
+"""Converts between the plain (N, C, H, W) and the channel-blocked (N, CB, H, W, c) layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of 8-bit integers as tables of 256 values, one for each."""
+"""Functions of 8-bit integers as lookup tables of 256 values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 # followed by the type of the values
 FOUND = "tvmconv.found_"
-# of the block, so that its vectors are as long as those of bytes
+# name of the block, whose vectors are as long as vectors of bytes
 LOOKUP = "tvmconv.lookup"
 ENTRIES = 256
 

@@ -1,4 +1,4 @@
-"""Local response normalisation across channels."""
+"""Local response normalization across channels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvmconv.tvm_api.types import Expr, Tensor
 def lrn_blocked(
     data: Tensor, channels: int, size: int, alpha: float, beta: float, bias: float
 ) -> Tensor:
-    """``x / (bias + alpha / size * sum of x**2 over size neighbouring channels) ** beta``.
+    """``x / (bias + alpha / size * sum of x**2 over size neighboring channels) ** beta``.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def lrn_blocked(
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     below = (size - 1) // 2
 
-    # The squares of one pixel in plain channel order, with blocks of zeros on either side: a
-    # window is then a few vector loads at neighbouring addresses.
+    # The squares of one position in plain channel order, with blocks of zeros on either side. A
+    # window is then a few vector loads at neighboring addresses.
     margin = -(-size // lanes)
 
     def squared(n: Expr, h: Expr, w: Expr, position: Expr) -> Expr:
@@ -56,16 +56,16 @@ def lrn_blocked(
 
 
 def lrn(data: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
-    """The same on a plain ``(N, C, ...)`` tensor."""
+    """:func:`lrn_blocked` on a plain ``(N, C, ...)`` tensor."""
     channels = int(data.shape[1])
     below = (size - 1) // 2
 
     def square(index: tuple[Expr, ...], k: int) -> Expr:
         channel = index[1] + (k - below)
-        # reading a neighbour in place of nothing costs less than a branch for each tap
+        # reading a neighbor that is then multiplied by zero is cheaper than a branch for each tap
         existing = tirx.min(tirx.max(channel, 0), channels - 1)
         value = data[(index[0], existing, *index[2:])]
-        # a factor, since LLVM would make a copy of the loop for every combination of conditions
+        # a factor, because LLVM would copy the loop for every combination of conditions
         inside = tirx.Cast(data.dtype, tirx.all(channel >= 0, channel < channels))
         return value * value * inside
 

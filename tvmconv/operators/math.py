@@ -1,17 +1,17 @@
-"""Transcendental functions as scalar float32 expressions that vectorise.
+"""Transcendental functions as scalar FP32 expressions that vectorize.
 
-LLVM turns a vector ``exp`` or ``tanh`` into one library call per lane. The expressions here are
-polynomials on the expression level, hence vector instructions in any vectorised loop. Measured
-over their whole range the relative error is below 4e-7 (:func:`pow_positive`: below 2e-6 for
-results between 1e-4 and 1e4). Coefficients are those of the Cephes library (S. L. Moshier,
-*Methods and Programs for Mathematical Functions*, 1989; single precision ``expf``, ``logf``,
-``tanhf``) and, for :func:`erf` and :func:`inline_tanh`, of the rational approximations of Eigen.
+LLVM lowers a vector ``exp`` or ``tanh`` to one library call per lane. The functions here are
+polynomial expressions, hence vector instructions in any vectorized loop. Measured over their whole
+range the relative error is below 4e-7 (:func:`pow_positive`: below 2e-6 for results between 1e-4
+and 1e4). Coefficients come from the Cephes library (S. L. Moshier, *Methods and Programs for
+Mathematical Functions*, 1989; single precision ``expf``, ``logf``, ``tanhf``). Coefficients of
+:func:`erf` and :func:`inline_tanh` come from Eigen's rational approximations.
 
-An expression made here defines variables, and TVM accepts each definition once per function:
-where a result is used more than once, :func:`bind` it. The ``inline`` functions define none, so
-that an unrolled register tile can hold any number of copies: an epilogue is made of them.
+An expression made here defines variables, and TVM accepts each definition once per function. If a
+result is used more than once, :func:`bind` it. The ``inline`` functions define no variables, so
+that an unrolled register tile can contain any number of copies. Epilogues use them.
 
-Infinities and NaN go through as in libm. Results of ``exp`` below 1.7e-38 are flushed to zero.
+Infinities and NaN behave as in libm. Results of ``exp`` below 1.7e-38 are flushed to zero.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TANH = (
     1.33314422036e-1,
     -3.33332819422e-1,
 )
-# of x**3, x**5, ... in the series of sinh, to 3e-8 at 1
+# coefficients of x**3, x**5, ... in the series of sinh, to 3e-8 at 1
 _SINH = (2.7557319224e-6, 1.9841269841e-4, 8.3333333333e-3, 1.6666666667e-1)
 # tanh(x) = x * P(x^2) / Q(x^2) on |x| <= 9
 _TANH_NUMERATOR = (
@@ -85,8 +85,8 @@ _ERF_DENOMINATOR = (
     -7.37332916720468e-03,
     -1.42647390514189e-02,
 )
-# 1.5 * 2^23: sums with integers up to 2^22 of either sign stay where float32 counts in ones, and
-# hold them in their low bits
+# 1.5 * 2^23: adding an integer up to 2^22 in magnitude gives a float32 whose last bit has the value
+# 1, so that its low bits are the integer
 COUNTS_IN_ONES = 12582912.0
 # arguments of exp with a finite, normal result
 _EXP_RANGE = (-87.33654, 88.37626)
@@ -97,52 +97,52 @@ _LN2_LOW = -2.12194440e-4
 
 
 def constant(value: float) -> Expr:
-    """A float32 literal."""
+    """An FP32 literal."""
     return tirx.const(value, "float32")
 
 
 def literal(number: float, like: Expr) -> Expr:
-    """A literal of the type that an expression or tensor element has."""
+    """A literal with the type of an expression or tensor element."""
     dtype = like.dtype if hasattr(like, "dtype") else like.ty.dtype
     return tirx.const(number, str(dtype))
 
 
 def at_least(x: Expr, low: float) -> Expr:
-    """``max(x, low)``; a NaN stays one.
+    """``max(x, low)``; NaN stays NaN.
 
-    TVM compiles ``max(a, b)`` to ``a > b ? a : b``, which is x86's instruction and yields ``b``
-    where either is NaN: the order of the operands decides, and costs nothing.
+    TVM compiles ``max(a, b)`` to ``a > b ? a : b``, which is x86's instruction and returns ``b`` if
+    either is NaN. The order of the operands therefore decides, at no cost.
     """
     return tirx.max(literal(low, x), x)
 
 
 def between(x: Expr, low: float, high: float) -> Expr:
-    """``min(max(x, low), high)``; a NaN stays one, and an infinite bound takes no instruction."""
+    """``min(max(x, low), high)``; NaN stays NaN, and an infinite bound takes no instruction."""
     if low != -inf:
         x = at_least(x, low)
     return x if high == inf else tirx.min(literal(high, x), x)
 
 
 def sign(x: Expr) -> Expr:
-    """1, -1, or the argument itself where it is zero or NaN."""
+    """1, -1, or the argument itself if it is zero or NaN."""
     below = tirx.Select(x < constant(0.0), constant(-1.0), x)
     return tirx.Select(x > constant(0.0), constant(1.0), below)
 
 
 def clamp(x: Expr, low: float, high: float) -> Expr:
-    """``min(max(x, low), high)``; of a NaN, one of the bounds."""
+    """``min(max(x, low), high)``; NaN becomes one of the bounds."""
     return tirx.min(tirx.max(x, constant(low)), constant(high))
 
 
 def limited(x: Expr, low: float, high: float) -> Expr:
-    """``x`` between two bounds; a NaN stays one, since every comparison with it is false."""
+    """``x`` between two bounds; NaN stays NaN, because every comparison with it is false."""
     return tirx.Select(
         x > constant(high), constant(high), tirx.Select(x < constant(low), constant(low), x)
     )
 
 
 def bind(value: Expr, body: Callable[[Expr], Expr], name: str = "t") -> Expr:
-    """``body(value)`` with the value computed once, however often the body uses it."""
+    """``body(value)`` with the value computed once, even if the body uses it repeatedly."""
     var = tirx.Var(name, "float32")
     return tirx.Let(var, value, body(var))
 
@@ -185,7 +185,7 @@ def log(x: Expr) -> Expr:
     """Natural logarithm of a scalar float32 expression; NaN below zero, -inf at zero."""
 
     def normal(x: Expr) -> Expr:
-        # a denormal has no leading one where the bits are taken apart
+        # a denormal has no implicit leading one
         is_small = x < constant(_SMALLEST_NORMAL)
         scaled = tirx.Select(is_small, x * constant(2.0**_DENORMAL_BITS), x)
         lost = tirx.Select(is_small, constant(_DENORMAL_BITS), constant(0.0))

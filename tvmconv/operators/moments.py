@@ -1,10 +1,10 @@
-"""Means and deviations: what a standardisation subtracts, and what it multiplies by.
+"""Means and inverse standard deviations, for standardization.
 
-The variance is the mean of the squared distances from the mean, in a second reading, as in float64
-libraries: the difference of two means of squares would cancel. The mean is that of the differences
-from one of the values, added to it: sums of large numbers that differ little would lose what
-they differ by. Source: Chan, Golub and LeVeque, Algorithms for computing the sample variance, The
-American Statistician 37 (1983).
+The variance is the mean of squared distances from the mean, in a second pass, as in FP64 libraries.
+The difference of two means of squares would cancel. The mean is computed from differences to one of
+the values. Sums of large numbers that differ little would lose their differences. Reference: Chan,
+Golub and LeVeque, Algorithms for computing the sample variance, The American Statistician 37
+(1983).
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def row_moments(data: Tensor, epsilon: float) -> list[Tensor]:
 
 
 def channel_moments(data: Tensor, channels: int, epsilon: float) -> list[Tensor]:
-    """Statistics over the channels of each pixel.
+    """Statistics over the channels of each position.
 
     Parameters
     ----------
     data
         ``(N, CB, H, W, c)``, float32; a plain tensor has ``c`` = 1.
     channels
-        Those that are not surplus.
+        Number of channels without surplus lanes.
     epsilon
         Added to the variance.
 
@@ -114,9 +114,9 @@ def group_moments(data: Tensor, channels: int, groups: int, epsilon: float) -> l
     data
         ``(N, CB, H, W, c)``, float32.
     channels
-        Those that are not surplus, a multiple of ``groups``.
+        Number of channels without surplus lanes, a multiple of ``groups``.
     groups
-        As many groups of neighbouring channels have statistics of their own.
+        Number of groups of neighboring channels, each with its own statistics.
     epsilon
         Added to the variance.
 
@@ -129,7 +129,7 @@ def group_moments(data: Tensor, channels: int, groups: int, epsilon: float) -> l
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     size, shape = channels // groups, (batch, blocks, 1, 1, lanes)
     count = size * height * width
-    # a tree over part of a row per step: a single running sum would wait for each addition
+    # a tree over part of a row in each step: a single running sum would wait for each addition
     chunk = next(u for u in range(min(width, 8), 0, -1) if width % u == 0)
 
     def pooled(name: str, element: Callable[..., Expr]) -> Tensor:

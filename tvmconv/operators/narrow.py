@@ -1,8 +1,8 @@
-"""Rounding to 32-bit integers and narrowing to 8 bits, as operators of TIR that vectorise.
+"""Rounding to int32 and narrowing to 8 bits, as TIR operators that vectorize.
 
-Where processors pack vectors with saturation, one vector of 8-bit results is made of several of 32
-bits at once. A result is a scalar like any other in an expression;
-:mod:`tvmconv.tir.general.narrowing` puts those together that are stored behind each other.
+CPUs that pack vectors with saturation make one vector of 8-bit results from several int32 vectors.
+A result is a scalar like any other in an expression. :mod:`tvmconv.tir.general.narrowing` combines
+results that are stored consecutively.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ SCALED, WHOLE = "tvmconv.scaled", "tvmconv.whole"
 
 
 def nearest(value: Expr) -> Expr:
-    """The nearest int32 to a float32 below 2**31, halves to the even one.
+    """The nearest int32 to an FP32 value below 2**31, ties to even.
 
-    Of values below -2**31 and of NaN it is -2**31.
+    Values below -2**31 and NaN give -2**31.
     """
     return tirx.call_intrin("int32", registered(NEAREST), value)
 
 
 def whole_number(value: Expr) -> Expr:
-    """The nearest integer to a float32, in float32, halves to the even one."""
+    """The nearest integer to an FP32 value, in FP32, ties to even."""
     return tirx.call_intrin("float32", registered(WHOLE), value)
 
 
 def scaled(whole: Expr, multiplier: Expr, shift: Expr) -> Expr:
-    """``floor(whole * multiplier / 2**(32 + shift) + 1/2)``: a product by a fixed-point number.
+    """``floor(whole * multiplier / 2**(32 + shift) + 1/2)``: a fixed-point product.
 
-    One rounding, to the nearest integer, halves up; nothing saturates.
+    It is rounded once, to the nearest integer with ties up, and does not saturate.
 
     Parameters
     ----------
@@ -47,20 +47,20 @@ def scaled(whole: Expr, multiplier: Expr, shift: Expr) -> Expr:
 
 
 def rounded_shift(whole: Expr, shift: Expr) -> Expr:
-    """``floor(whole / 2**shift + 1/2)`` of int32; ``shift`` 1 to 31, half of it added fits."""
+    """``floor(whole / 2**shift + 1/2)`` of int32, which must not overflow; ``shift`` is 1 to 31."""
     return (whole + (tirx.const(1, "int32") << (shift - 1))) >> shift
 
 
 def narrowed(whole: Expr, low: Expr, high: Expr, zero_point: Expr, dtype: str) -> Expr:
-    """``min(max(whole, low), high) + zero_point``, in a type of 8 bits.
+    """``min(max(whole, low), high) + zero_point``, in an 8-bit type.
 
     Parameters
     ----------
     whole
         int32.
     low, high, zero_point
-        int32, or integers of float32, the same for all elements; each bound and the zero point make
-        a value of the type.
+        int32, or integers in FP32, the same for all elements. Each bound plus the zero point is a
+        value of the type.
     dtype
         ``"uint8"`` or ``"int8"``.
     """
@@ -69,9 +69,9 @@ def narrowed(whole: Expr, low: Expr, high: Expr, zero_point: Expr, dtype: str) -
 
 
 def rounded_and_narrowed(value: Expr, low: Expr, high: Expr, zero_point: Expr, dtype: str) -> Expr:
-    """The same of a float32, by arithmetic alone."""
+    """:func:`narrowed` of the nearest integer to an FP32 value, by arithmetic alone."""
     bounded = tirx.min(tirx.max(value, low), high)
     counted = bounded + constant(COUNTS_IN_ONES)
-    # two's complement, whatever the sign; more units add integers than floats
+    # two's complement for either sign; more units add integers than floats
     whole = tirx.reinterpret("int32", counted) + zero_point.astype("int32")
     return whole.astype(dtype)

@@ -1,7 +1,7 @@
 """Pooling on the channel-blocked layout.
 
-Padding is never materialised: max pooling clamps the coordinate into the image (repeating a
-value does not change a maximum), average pooling skips taps outside of it.
+Padding is never materialized. Max pooling clamps the coordinate into the image, because repeating a
+value does not change a maximum. Average pooling skips taps outside the image.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.tirx import const
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
-# Windows up to this many taps become one expression (a tree, so that the taps do not wait for
-# each other); larger ones are a reduction over rows of taps.
+# Windows up to this many taps become one expression, a tree, so that taps do not wait for each
+# other. Larger windows are a reduction over rows of taps.
 _UNROLLED_TAPS = 25
 # name of the block of maxima over the rows of windows
 LINES = "max_pool_lines"
@@ -110,7 +110,7 @@ def max_pool(data: Tensor, rows: Window, columns: Window) -> Tensor:
         ``(N, CB, OH, OW, c)``.
     """
     height, width = int(data.shape[2]), int(data.shape[3])
-    # what loses to everything, an infinity too
+    # the identity of the maximum, also below an infinity
     lowest = tirx.min_value(data.dtype) if "int" in str(data.dtype) else const(-inf, data.dtype)
     clamp = rows.clampable(height) and columns.clampable(width)
     few = rows.kernel * columns.kernel <= _UNROLLED_TAPS
@@ -128,9 +128,9 @@ def max_pool(data: Tensor, rows: Window, columns: Window) -> Tensor:
 
 
 def _max_of_lines(data: Tensor, rows: Window, columns: Window) -> Tensor:
-    """Maximum over windows of bytes: over rows first, which vectors of several pixels take.
+    """Maximum over windows of INT8: over rows first, by vectors of several positions.
 
-    A schedule that knows nothing of it inlines the block ``max_pool_lines``.
+    Schedules without a rule for the block ``max_pool_lines`` inline it.
     """
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     lowest = tirx.min_value(data.dtype)
@@ -170,7 +170,7 @@ def avg_pool(
     rows, columns
         The window along H and W.
     count_include_pad
-        Divide by the taps that lie in the image or its padding, instead of in the image only.
+        Divide by the taps in the image or its padding, instead of in the image only.
 
     Returns
     -------

@@ -1,10 +1,10 @@
-"""Sums of two or four products of narrow integers, as operators of TIR that vectorise.
+"""Dot products of two or four narrow integers, as TIR operators that vectorize.
 
-Processors multiply 32-bit words of narrow integers, element by element, and add the products to a
-32-bit sum. A word is given by its first element: where ``x`` is the element at some index,
-``word(x)`` is the 32 bits that begin there. A dot product of words is a scalar of int32 like any
-other operand of a reduction, so that expressions and schedules of such kernels have the form of
-float32 ones. :mod:`tvmconv.tir.general.dot_products` turns the operators into instructions.
+CPUs multiply the elements of packed 32-bit dwords and add the products to a 32-bit accumulator. A
+dword is given by its first element: if ``x`` is the element at some index, ``word(x)`` is the
+dword that begins there. A dot product of dwords is an int32 scalar like any other operand of a
+reduction. Expressions and schedules of such kernels therefore have the form of FP32 kernels.
+:mod:`tvmconv.tir.general.dot_products` lowers the operators to instructions.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from tvmconv.tvm_api.ir import register_operator
 from tvmconv.tvm_api.types import Expr
 
 WORD, PAIR = "tvmconv.word", "tvmconv.pair"
-# followed by the number of elements in a word
+# followed by the number of elements in a dword
 SIDE_BY_SIDE = "tvmconv.side_by_side_"
-# of the data and weight of one channel
+# operator of the data and weight of one channel
 TAP = "tvmconv.tap"
 _DOT = "tvmconv.dot_"
-# end of the name of a dot product that is subtracted, and of one of two steps
+# suffixes of a dot product that is subtracted, and of a dot product of two joined steps
 NEGATIVE, JOINED = "_negative", "_joined"
 
 
 def word(element: Expr, *others: Expr) -> Expr:
-    """The 32-bit word that begins at a loaded element: 4 of 8 bits or 2 of 16.
+    """The dword that begins at a loaded element: 4 elements of 8 bits or 2 of 16.
 
-    Elements of a stage that a schedule moves are all named, so that all are computed.
+    All elements of a stage that a schedule moves are named, so that all are computed.
     """
     return _call(WORD, element, *others)
 
 
 def pair(element: Expr) -> Expr:
-    """The word of two 16-bit integers made of the 8-bit ones from a loaded element on."""
+    """The dword of two 16-bit integers, widened from the 8-bit integers at a loaded element."""
     return _call(PAIR, element)
 
 
 def side_by_side(values: Sequence[Expr], width: int) -> Expr:
-    """The word of unsigned 8-bit values, the first in its low bits.
+    """The dword of unsigned 8-bit values, the first in its low bits.
 
     Parameters
     ----------
     values
-        As many as a word has elements, or fewer: those left out may be anything, and are to be
-        multiplied by zero.
+        As many as a dword has elements, or fewer. Missing elements may have any value, and must
+        be multiplied by zero.
     width
-        Elements of a word: 4 of 8 bits, or 2 that are widened to 16.
+        Elements of a dword: 4 of 8 bits, or 2 that are widened to 16.
     """
     return _call(f"{SIDE_BY_SIDE}{width}", *values)
 
 
 def tap(data: Expr, weight: Expr) -> Expr:
-    """The product of two int8, of which 16 bits hold two: those of weights that do not collide.
+    """The product of two int8; 16 bits hold the sum of two, unless weights collide.
 
     See :func:`tvmconv.algorithms.integer.dwords.has_colliding_weights`.
     """
@@ -62,12 +62,12 @@ def tap(data: Expr, weight: Expr) -> Expr:
 
 
 def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
-    """The sum of products of two words' elements, as an instruction multiplies them.
+    """The dot product of the elements of two dwords, as an instruction computes it.
 
     Parameters
     ----------
     data, weight
-        Words.
+        Dwords.
     instruction
         One of :data:`tvmconv.machines.multiply.BY_NAME`.
     """
@@ -77,16 +77,16 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
 def joined_dot(
     step: tuple[Expr, Expr], other: tuple[Expr, Expr], instruction: str, mask: Expr | None = None
 ) -> Expr:
-    """The sum of the dot products of two steps, whose products are added as narrow as they are.
+    """The sum of the dot products of two steps, added before they are widened to 32 bits.
 
     Parameters
     ----------
     step, other
-        Words of data and weights. Where the weights of the other are the constant 0 it is left out.
+        Dwords of data and weights. The other step is omitted if its weights are the constant 0.
     instruction
         One of :data:`tvmconv.machines.multiply.BY_NAME`.
     mask
-        What the data of the first are xor-ed with, in vectors.
+        XOR mask for the data of the first step, in vectors.
     """
     masks = [] if mask is None else [mask]
     return _call(_DOT + instruction + JOINED, *step, *other, *masks)
@@ -98,22 +98,22 @@ def operator_of(instruction: str) -> str:
 
 
 def negative_dot(data: Expr, weight: Expr, instruction: str) -> Expr:
-    """As :func:`dot`, of data whose elements have the opposite sign.
+    """As :func:`dot`, for negated data.
 
-    Where a step is two instructions, a product and an addition, sums of such data are differences,
-    which LLVM leaves in their order.
+    If a step is a product and an addition, negated data turn the addition into a subtraction, which
+    LLVM does not reorder.
     """
     return _call(_DOT + instruction + NEGATIVE, data, weight)
 
 
 def instruction_of(name: str) -> str:
-    """Which instruction's dot product an operator is; empty for other operators."""
+    """The instruction of a dot-product operator; empty for other operators."""
     return name.removeprefix(_DOT) if name.startswith(_DOT) else ""
 
 
 @cache
 def registered(name: str, *, updates: bool = False) -> str:
-    """The name of an operator of TIR, known to TVM from now on."""
+    """The name of a TIR operator, which is registered with TVM if needed."""
     register_operator(name, updates=updates)
     return name
 

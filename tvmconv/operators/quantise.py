@@ -1,9 +1,9 @@
-"""Quantisation to integers and back, element by element, on any layout.
+"""Quantization to integers and back, element by element, for any layout.
 
-As ONNX defines QuantizeLinear and DequantizeLinear (operator sets 10 to 25): ``saturate(round(x /
-scale) + zero point)`` with a true division in float32 and halves rounded to even numbers, and
-``(x - zero point) * scale``. Infinities saturate; what is not a number becomes the type's smallest
-integer, which ONNX leaves open and onnxruntime does.
+ONNX defines QuantizeLinear and DequantizeLinear (operator sets 10 to 25) as ``saturate(round(x /
+scale) + zero point)`` and ``(x - zero point) * scale``. The division is a true FP32 division, and
+rounding is to nearest even. Infinities saturate. NaN becomes the type's smallest integer, as in
+onnxruntime; ONNX leaves it open.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from tvmconv.operators.math import COUNTS_IN_ONES, bind
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# the value at a place along the data's axes that it varies along, of which there may be none; such
-# as a tensor
+# (index along each axis that the parameter varies along) -> the value; a tensor, for example
 Parameter = Callable[..., Expr]
 LIMITS = {
     "int8": (-(2**7), 2**7 - 1),
@@ -24,27 +23,27 @@ LIMITS = {
     "uint16": (0, 2**16 - 1),
 }
 
-# the bits of COUNTS_IN_ONES
+# the bits of COUNTS_IN_ONES as an integer
 _ONES_BITS = 0x4B400000
 
 
 def quantise(
     data: Tensor, scale: Parameter, zero_point: Parameter, dtype: str, axes: Sequence[int] = ()
 ) -> Tensor:
-    """Integers that stand for real numbers.
+    """Quantize real numbers to integers.
 
     Parameters
     ----------
     data
         float32, of any shape.
     scale, zero_point
-        In float32, and in ``dtype``: tensors with an axis for each of ``axes``, or functions of
-        as many indices.
+        In FP32, and in ``dtype``: tensors with an axis for each of ``axes``, or functions of as
+        many indices.
     dtype
         One of :data:`LIMITS`.
     axes
         The data's axes along which the parameters vary: ``(1,)`` for the channels of NCHW,
-        ``(1, 4)`` for those of blocks ``(N, C/c, H, W, c)`` with parameters ``(C/c, c)``.
+        ``(1, 4)`` for the channels of ``(N, C/c, H, W, c)`` with parameters ``(C/c, c)``.
     """
 
     def element(*index: Expr) -> Expr:
@@ -57,7 +56,7 @@ def quantise(
 def dequantise(
     data: Tensor, scale: Parameter, zero_point: Parameter, axes: Sequence[int] = ()
 ) -> Tensor:
-    """The real numbers, in float32, that integers stand for; parameters as for :func:`quantise`."""
+    """Dequantize integers to real numbers in FP32; parameters as for :func:`quantise`."""
 
     def element(*index: Expr) -> Expr:
         place = [index[axis] for axis in axes]
@@ -69,13 +68,13 @@ def dequantise(
 def quantised(x: Expr, scale: Expr, zero_point: Expr, dtype: str) -> Expr:
     """One integer; ``zero_point`` is of type ``dtype``.
 
-    Bounded by whole numbers first, a quotient rounds to the same. Then adding a number whose last
-    bit counts ones rounds halves to even, and leaves the integer in the low bits: one addition,
-    where TVM would round lane by lane.
+    The quotient is first limited to integer bounds, which does not change the rounded result. Then
+    a constant is added whose last bit has the value 1. The addition rounds to nearest even and
+    leaves the integer in the low bits. TVM would round lane by lane.
     """
     zero = zero_point.astype("int32")
     low, high = ((tirx.const(end, "int32") - zero).astype("float32") for end in LIMITS[dtype])
-    # no maximum: TVM would let what is not a number through
+    # not a maximum, for which TVM would let NaN pass
     above = bind(x / scale, lambda v: tirx.Select(v > low, v, low))
     bits = tirx.reinterpret("int32", tirx.min(above, high) + tirx.const(COUNTS_IN_ONES, "float32"))
     return (bits + (zero - tirx.const(_ONES_BITS, "int32"))).astype(dtype)

@@ -1,23 +1,19 @@
-"""From sums of integers to 8 bits, as scalar expressions that vectorise.
+"""Requantization from integer sums to 8 bits, as scalar expressions that vectorize.
 
-ONNX quantises a real number ``v`` as ``clip(round(v / scale) + zero_point)``, rounding halves to
-the even neighbour. A layer's sums times the scales of data and weight are such numbers. What a
-model does with them until the last rounding is a row of steps; each has four numbers:
+ONNX quantizes a real number ``v`` as ``clip(round(v / scale) + zero_point)``, rounding ties to
+even. A layer's accumulators times the scales of data and weight are such numbers. Until the last
+rounding, a model applies a sequence of steps, each with four numbers:
 
-=============  ========================================================================
-step           its numbers
-=============  ========================================================================
-``add``        constant, and factor of the residual, two unused
-``quantise``   factor, lowest and highest result less the zero point, factor of the result
-the last       factor, lowest and highest result less the zero point, zero point
-others         four unused
-=============  ========================================================================
+- ``add``: constant, and factor of the residual, two unused.
+- ``quantise``: factor, lowest and highest result minus the zero point, factor of the result.
+- The last step: factor, lowest and highest result minus the zero point, zero point.
+- Others: four unused.
 
-The first ``factor`` of a rounding is one over the result's scale. Where nothing but additions
-stands between it and the rounding or the sums before, it is part of the factors of what is added,
-and unused. A residual's constant is its zero point times its factor, negative. Bounds are those of
-the type, or tighter where the model clips before it rounds.
-:func:`tvmconv.kernels.merged_scales.merged` makes the numbers of a model's scales.
+The first ``factor`` of a rounding is the reciprocal of the result's scale. If only additions
+separate it from the previous rounding or the accumulators, the factors of the addends include it,
+and it is unused. A residual's constant is its negated zero point times its factor. Bounds come from
+the type, or are tighter if the model clips before it rounds.
+:func:`tvmconv.kernels.merged_scales.merged` computes the numbers from a model's scales.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ NUMBERS = 4
 
 
 def steps_after_bias(epilogue: Sequence[EpilogueOp]) -> list[EpilogueOp]:
-    """The steps that have numbers, less the last rounding."""
+    """The steps that have numbers, except the last rounding."""
     return [step for step in epilogue if step.kind != "bias"]
 
 
@@ -48,7 +44,7 @@ def rescaled(
     *,
     packs: bool = False,
 ) -> Expr:
-    """A sum of products of integers as the output.
+    """The output for an integer accumulator.
 
     Parameters
     ----------
@@ -59,14 +55,14 @@ def rescaled(
     output
         ``"uint8"``, ``"int8"`` or ``"float32"``, which has no last rounding.
     scale
-        float32: what the sum is multiplied by.
+        FP32 factor of the accumulator.
     numbers
-        Those of the steps, one behind the other; None where the output is float32.
+        The concatenated numbers of the steps; None if the output is FP32.
     residual
-        8 bits where the output has them, else float32; None where no step adds it.
+        8 bits if the output is, else FP32; None if no step adds it.
     packs
-        Whether the result is narrowed by the operators of :mod:`tvmconv.operators.narrow`. What
-        is rounded must then be below 2**31 in magnitude, where it is sums and additions.
+        Whether the operators of :mod:`tvmconv.operators.narrow` narrow the result. Rounded sums
+        and additions must then be below 2**31 in magnitude.
     """
     value = total.astype("float32") * scale
 
@@ -78,8 +74,8 @@ def rescaled(
     place = 0
     for step in steps_after_bias(epilogue):
         if step.kind == QUANTISE:
-            # not by the sum of below, which TVM's simplifier takes off again, nor by nearbyint,
-            # with which TVM keeps a loop over lanes
+            # not by adding the constant of `quantise`, which TVM's simplifier removes again, nor by
+            # nearbyint, with which TVM keeps a loop over lanes
             rounded = whole_number(_bounded(value, number, place, is_scaled))
             value = rounded * number(place + 3)
             is_scaled = True
@@ -101,7 +97,7 @@ def rescaled(
     if not packs:
         return rounded_and_narrowed(value, low, high, zero_point, output)
     if not is_scaled:
-        # nothing is known of its magnitude
+        # the magnitude is not bounded
         value = tirx.min(value, high)
     return narrowed(nearest(value), low, high, zero_point, output)
 

@@ -1,1 +1,1 @@
-"""Chooses the algorithm of each layer."""
+"""Selects the algorithm of each layer."""

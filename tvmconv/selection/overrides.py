@@ -1,8 +1,9 @@
-"""Choices for single layers, from a JSON file.
+"""Overrides for single layers, from a JSON file.
 
 ``{"layer1.*": {"algorithm": "direct"}, "conv5": {"algorithm": "winograd", "knobs": {"mh": 2}}}``:
-keys are layer names or shell patterns, the first that matches counts. Knobs choose among the
-algorithm's offers and replace the values of the one that agrees with most of them.
+keys are layer names or shell patterns, of which the first match applies. Knobs (schedule
+parameters) select the candidate of the algorithm that agrees with most of them, and replace its
+values.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _FORM = '{"algorithm": NAME, "knobs": {KNOB: VALUE}}, knobs being optional'
 
 @dataclass(frozen=True)
 class Override:
-    """The algorithm, and perhaps some knobs, of the layers whose name matches a pattern.
+    """The algorithm, and optionally some parameters, of layers whose name matches a pattern.
 
     Parameters
     ----------
@@ -36,9 +37,9 @@ class Override:
     algorithm
         A registered name.
     knobs
-        Values to fix.
+        Parameter values to fix.
     source
-        File that asks for it, for messages.
+        File with the override, for messages.
     """
 
     pattern: str
@@ -55,12 +56,12 @@ class Override:
 
 
 def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Override, ...]:
-    """Overrides from a JSON file or the mapping it would hold.
+    """Overrides from a JSON file, or from the mapping that it would contain.
 
     Raises
     ------
     ConfigError
-        If the file cannot be read or an entry is not understood; names file, layer and value.
+        If the file cannot be read or an entry is invalid; names file, layer and value.
     """
     if isinstance(source, Mapping):
         name, data = "overrides", dict(source)
@@ -80,7 +81,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object without repeated keys: the second would silently win."""
+    """A JSON object without repeated keys, the second of which would silently win."""
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:

@@ -1,4 +1,4 @@
-"""What a user allows and asks for when algorithms are chosen."""
+"""The limits and requests of a user for the selection of algorithms."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ if TYPE_CHECKING:
     Overrides = str | os.PathLike[str] | Mapping[str, Any] | Callback
 
 FLOAT32 = "float32"
-# three times the estimate of rounding both operands to 11 bits
+# three times the estimated error of rounding both operands to 11 bits
 LOW_PRECISION_BUDGET = 1e-3
-# about what ncnn's Winograd shows; admits F(4, 3) with well chosen points
+# about the error of ncnn's Winograd; admits F(4, 3) with well chosen points
 DEFAULT_ERROR_BUDGET = 5e-6
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The limits within which the fastest candidate of a layer is taken.
+    """The limits within which the fastest candidate of a layer is selected.
 
     Parameters
     ----------
     algorithms
-        Names to choose from.
+        Names to select from.
     error_budget
-        Largest estimate of max|error| / max|reference| against float64 on normally distributed
-        input. Where no candidate keeps it, the fastest of those that sum plain products (direct,
-        say) is taken, and its reason says so.
+        Largest estimate of max|error| / max|reference| against FP64 on normally distributed input.
+        If no candidate meets it, the fastest candidate that sums plain products is selected
+        (direct, for example). The reason reports this.
     memory_budget
-        Most bytes of workspace of one call. Layers run one after the other and share their
+        Maximum bytes of workspace of one call. Layers run one after the other and share their
         workspace, so the fastest combination is the fastest candidate of every layer within it.
     finite
-        Inputs hold numbers of ordinary size only. If False, NaN, infinities and numbers near the
-        end of the float range are to spoil what they spoil in the sum that defines a convolution,
-        so that algorithms which transform tiles are not taken.
+        Whether inputs have only numbers of ordinary size. If False, NaN, infinities and numbers
+        near the end of the float range may only affect the outputs that the convolution's sum
+        defines. Algorithms that transform tiles are then excluded.
     overrides
-        Choices by layer name; the first that matches counts, whatever the error budget and the
-        list of algorithms say.
+        Selections by layer name, of which the first match applies. They ignore the error budget
+        and the list of algorithms.
     logs
-        Tuning logs in the order of preference; their records take part beside the defaults.
+        Tuning logs in order of preference. Their records are candidates in addition to defaults.
     precision
-        What operands of products may be rounded to, beside ``"float32"``: ``"tf32"`` or ``"fp16"``.
+        The precision to which operands may be rounded: ``"float32"``, ``"tf32"`` or ``"fp16"``.
     low_precision_budget
-        The error budget of candidates whose operands are.
+        The error budget of candidates with rounded operands.
     choose
-        Called with the layer's name, its workload and the candidates that the list of algorithms
-        and the memory budget allow; returns one of them, or None to leave the choice alone.
+        Called with the layer's name, its workload and the candidates within the list of algorithms
+        and the memory budget. Returns one of them, or None to keep the selection.
     requantise
-        How 8-bit layers rescale their sums, see :class:`~tvmconv.core.datatypes.Quantisation`:
-        ``"float"``, or ``"fixed"`` where they can.
+        How INT8 layers rescale their accumulators: ``"float"``, or ``"fixed"`` if possible; see
+        :class:`~tvmconv.core.datatypes.Quantisation`.
     """
 
     algorithms: tuple[str, ...]
@@ -80,15 +80,15 @@ class Policy:
     low_precision_budget: float = LOW_PRECISION_BUDGET
 
     def budget(self, candidate: Candidate) -> float:
-        """The error budget that a candidate has to keep."""
+        """The error budget of a candidate."""
         return self.low_precision_budget if candidate.precision else self.error_budget
 
     def keeps(self, candidate: Candidate) -> bool:
-        """Whether it does."""
+        """Whether a candidate is within its error budget."""
         return candidate.error <= self.budget(candidate)
 
     def to_json(self) -> dict[str, Any]:
-        """What a manifest keeps: the limits, and of overrides and logs what names them."""
+        """The limits for a manifest, with the names of overrides and logs."""
         asked = {"precision": self.precision} if self.precision != FLOAT32 else {}
         return {
             **asked,
@@ -113,12 +113,12 @@ def make_policy(
     requantise: str = "float",
     precision: str = FLOAT32,
 ) -> Policy:
-    """A policy from a user's arguments; everything left out has its default.
+    """A policy from a user's arguments; omitted arguments have their defaults.
 
     Raises
     ------
     ConfigError
-        If a name is not registered, a budget is not a non-negative number, ``finite`` is no
+        If a name is not registered, a budget is not a non-negative number, ``finite`` is not a
         boolean, ``requantise`` or ``precision`` is unknown, or the overrides cannot be read.
     """
     if not isinstance(precision, str) or precision not in (FLOAT32, *PRECISIONS):
@@ -161,7 +161,7 @@ def _check_budget(value: Any) -> float:
 
 
 def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
-    """The allowed algorithm names, by default all of them; ``-name`` leaves one out.
+    """The allowed algorithm names, by default all of them; ``-name`` excludes one.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
     names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms) if listed else ()
     if not listed or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"algorithms={shown(algorithms)} must be a list of algorithms' names")
-    # what is never taken may be left out
+    # names that are never selected may be excluded
     asked = [name for name in names if name.removeprefix("-") not in registry.REPRODUCTIONS]
     asked += [name for name in names if name in registry.REPRODUCTIONS]
     if problems := [p for name in asked if (p := registry.unknown(name.removeprefix("-")))]:
@@ -185,7 +185,7 @@ def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def check_precision(policy: Policy, machine: Device) -> None:
-    """Raise :class:`ConfigError` for a precision that a target does not have."""
+    """Raise :class:`ConfigError` for a precision that a target does not support."""
     if policy.precision == FLOAT32 or policy.precision in registry.precisions(machine):
         return
     raise ConfigError(

@@ -1,4 +1,4 @@
-"""Why a candidate was taken or not, in words."""
+"""Texts that explain why a candidate was selected or rejected."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MIXES = (
     "finite=False: it mixes the values of several pixels, so that one that is not finite, or "
     "nearly overflows, spoils the outputs of all"
 )
-# a part of the model is named where it makes at least this share of a difference in cycles
+# a part of the model is named if it makes at least this share of a difference in cycles
 _NAMED_SHARE = 0.15
 
 
 def refuse(offer: Candidate, policy: Policy, kind: str) -> Candidate:
-    """The offer, marked where the policy forbids it whatever the others cost; errors come later."""
+    """The candidate, rejected if the policy forbids it at any cost; errors are checked later."""
     if offer.rejected:
         return offer
     if offer.algorithm not in policy.algorithms:
@@ -40,7 +40,7 @@ def refuse(offer: Candidate, policy: Policy, kind: str) -> Candidate:
 
 
 def refuse_foreign(offer: Candidate) -> Candidate:
-    """The offer, refused for products that ``finite=False`` must do without."""
+    """The candidate, rejected if it multiplies products that ``finite=False`` excludes."""
     text = "finite=False: zero weights meet values of other channels, where infinity makes NaN"
     return replace(offer, rejected=text, cause="finite")
 
@@ -48,8 +48,7 @@ def refuse_foreign(offer: Candidate) -> Candidate:
 def refuse_inexact(
     offer: Candidate, workload: Conv2dWorkload, facts: WeightFacts, kind: str
 ) -> Candidate:
-    """The offer, refused where a layer's sums of integers would not be exact, or its weights not
-    finite."""
+    """The candidate, rejected if integer sums would not be exact, or transformed weights finite."""
     if offer.rejected:
         return offer
     if offer.precision and (why := PRECISIONS[offer.precision].beyond(facts.largest_weight)):
@@ -67,7 +66,7 @@ def refuse_inexact(
 
 
 def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
-    """An offer that another one was preferred to, with the reason."""
+    """A candidate to which another one was preferred, with the reason."""
     if offer.rejected:
         return offer
     if not policy.keeps(offer):
@@ -80,7 +79,7 @@ def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
 
 
 def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> str:
-    """Why the chosen one of those that could have been taken was."""
+    """Why a candidate was preferred to the other possible candidates."""
     if not policy.keeps(chosen):
         return (
             f"kept though its {beyond_error(chosen, policy)}: no candidate keeps it, and there is "
@@ -109,16 +108,16 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
 
 
 def vector_code(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> str:
-    """Why a layer of a target with scalable vectors has code for them, or NEON code.
+    """Why a layer of a target with scalable vectors has scalable code, or NEON code.
 
     Parameters
     ----------
     chosen
-        The candidate that was taken.
+        The selected candidate.
     able
-        All that could have been, it included.
+        All possible candidates, including the selected one.
     policy
-        Its error budget leaves out some of them.
+        A policy whose error budget excludes some of them.
     """
     scalable = has_scalable_vectors(chosen)
     own, other = ("SVE", "NEON") if scalable else ("NEON", "SVE")
@@ -139,18 +138,18 @@ def vector_code(chosen: Candidate, able: Sequence[Candidate], policy: Policy) ->
 
 
 def has_scalable_vectors(candidate: Candidate) -> bool:
-    """Whether its schedule computes vectors of any length."""
+    """Whether a candidate's schedule uses scalable vectors."""
     return bool(candidate.config.get("vectors", 0))
 
 
 def out_of_range(offers: Sequence[Candidate]) -> str:
-    """What a reason says of a precision that was asked for and does not hold the weights."""
+    """The text about a requested precision that cannot represent the weights."""
     refused = next((offer for offer in offers if offer.cause == "range"), None)
     return f"; not {refused.precision}: {refused.rejected}" if refused else ""
 
 
 def confined(foreign: bool) -> str:
-    """What a reason says of ``finite=False``, beside why this candidate was the fastest."""
+    """The text about ``finite=False``, in addition to the reason for this candidate."""
     text = "; finite=False left only sums of the products"
     if foreign:
         text += (
@@ -161,7 +160,7 @@ def confined(foreign: bool) -> str:
 
 
 def impossible(workload: Conv2dWorkload, layer: str, offers: Sequence[Candidate]) -> str:
-    """The message where nothing is left to choose."""
+    """The message if no candidate is left."""
     large = [o for o in offers if o.cause == "memory"]
     if large:
         least = min(large, key=lambda o: o.workspace_bytes)
@@ -175,12 +174,12 @@ def impossible(workload: Conv2dWorkload, layer: str, offers: Sequence[Candidate]
 
 
 def beyond_error(offer: Candidate, policy: Policy) -> str:
-    """The sentence about an estimate beyond the budget."""
+    """The text about an estimate beyond the error budget."""
     return f"error estimate {number(offer.error)} exceeds the budget {number(policy.budget(offer))}"
 
 
 def differing(slower: Candidate, faster: Candidate) -> str:
-    """The parts of the cost model that make the difference, with their cycles."""
+    """The parts of the cost model that explain the difference, with their cycles."""
     if not slower.parts or not faster.parts:
         return ""
     gap = slower.cycles - faster.cycles
@@ -192,11 +191,11 @@ def differing(slower: Candidate, faster: Candidate) -> str:
     return f" ({text})" if text else ""
 
 
-def name(offer: Candidate, beside: Candidate) -> str:
-    """The algorithm, with its config where the other one is of the same."""
-    if offer.algorithm != beside.algorithm:
+def name(offer: Candidate, other: Candidate) -> str:
+    """The algorithm, with its configuration if the other candidate has the same algorithm."""
+    if offer.algorithm != other.algorithm:
         return offer.algorithm
-    knobs = {k: v for k, v in offer.config.items() if beside.config.get(k) != v}
+    knobs = {k: v for k, v in offer.config.items() if other.config.get(k) != v}
     return f"{offer.algorithm} with " + " ".join(f"{k}={v}" for k, v in knobs.items())
 
 

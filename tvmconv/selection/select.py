@@ -1,4 +1,4 @@
-"""One workload and machine -> the candidates with their cost, and the decision with its reason."""
+"""Candidates of a workload on a machine with their costs, and the selection with its reason."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from tvmconv.selection.reasons import (
 
 @lru_cache(maxsize=4096)
 def candidates(workload: Conv2dWorkload, machine: Device, name: str) -> tuple[Candidate, ...]:
-    """One algorithm's offers for a workload, each with its figures.
+    """One algorithm's candidates for a workload, each with its figures.
 
-    Where the algorithm cannot compute the workload on the machine the only offer holds the
-    reason in ``rejected``; all its figures are 0.
+    If the algorithm cannot compute the workload on the machine, the only candidate has the reason
+    in ``rejected``, and all its figures are 0.
     """
     reason = registry.unavailable(name, workload, machine)
     if reason:
@@ -46,12 +46,12 @@ def candidates(workload: Conv2dWorkload, machine: Device, name: str) -> tuple[Ca
 def make_candidate(
     workload: Conv2dWorkload, machine: Device, name: str, config: Config, source: str = "default"
 ) -> Candidate:
-    """A config of an algorithm with its predicted cycles, bytes and error.
+    """A configuration of an algorithm with its predicted cycles, bytes and error.
 
     Raises
     ------
     ConfigError
-        If the config breaks a limit of the machine.
+        If the configuration exceeds a limit of the machine.
     """
     algorithm, module = registry.algorithm(name, machine.kind), registry.schedule(name, machine)
     if module is None:
@@ -74,10 +74,10 @@ def make_candidate(
 def offers_of(
     workload: Conv2dWorkload, machine: Device, name: str, policy: Policy
 ) -> tuple[Candidate, ...]:
-    """An algorithm's candidates: its own offers, and the configs that tuning logs hold.
+    """An algorithm's candidates: its own, and configurations from tuning logs.
 
-    A record's cycles are the predicted ones of the default that was measured beside it, scaled by
-    what the record gained over that: comparable with the predictions of all other candidates.
+    The cycles of a record are the predicted cycles of the default, scaled by the measured ratio of
+    both. They are comparable with the predictions of all other candidates.
     """
     offers = candidates(workload, machine, name)
     if not policy.logs or offers[0].rejected:
@@ -103,20 +103,20 @@ def select(
     policy: Policy | None = None,
     facts: WeightFacts | None = None,
 ) -> Decision:
-    """Choose the algorithm of one layer: the fewest predicted cycles that the policy allows.
+    """Select the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
     Parameters
     ----------
     workload
         The layer with its epilogue and input layout.
     machine
-        Where it will run.
+        The target.
     layer
         Name for overrides, reports and errors.
     policy
         Allowed algorithms, budgets and overrides; everything within the default budgets if None.
     facts
-        Of the layer's weights; by default what holds for all weights.
+        Properties of the layer's weights; by default properties that hold for all weights.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def select(
         refuse(refuse_inexact(offer, workload, facts, machine.kind), policy, machine.kind)
         for name in registry.offered(machine, policy.precision)
         for offer in offers_of(workload, machine, name, policy)
-        # what nobody asked for is no candidate that had to be refused
+        # omit candidates of precisions that were not requested
         if offer.precision in ("", policy.precision)
     ]
     if not policy.finite:
@@ -162,7 +162,7 @@ def select(
 
 
 def _fallback(able: Sequence[Candidate], kind: str) -> list[Candidate]:
-    """What is taken where nothing keeps the error budget: sums of the products, as defined."""
+    """The candidates if none meets the error budget: sums of products, as defined."""
     sums = [o for o in able if registry.algorithm(o.algorithm, kind).sums_products]
     least = min(o.error for o in able)
     return sums or [o for o in able if o.error == least]
@@ -171,7 +171,7 @@ def _fallback(able: Sequence[Candidate], kind: str) -> list[Candidate]:
 def _confined(
     offers: Sequence[Candidate], workload: Conv2dWorkload, machine: Device
 ) -> list[Candidate]:
-    """Offers less those that multiply other channels' values, as long as that leaves any."""
+    """Candidates that do not multiply values of other channels; all candidates if none remains."""
 
     def is_foreign(offer: Candidate) -> bool:
         return registry.algorithm(offer.algorithm, machine.kind).adds_foreign_products(
@@ -209,7 +209,7 @@ def _overridden(
     policy: Policy,
     facts: WeightFacts,
 ) -> Candidate:
-    """The override's algorithm: its fastest offer that has the knobs, or the nearest to them."""
+    """The override's algorithm: its fastest candidate with the parameters, or the closest one."""
     name, knobs = override.algorithm, override.knobs
     offers = offers_of(workload, machine, name, policy)
     if problem := next((o.rejected for o in offers if o.rejected), ""):
@@ -237,7 +237,7 @@ def _overridden(
 def _picked(
     picked: Candidate, workload: Conv2dWorkload, machine: Device, layer: str, policy: Policy
 ) -> Candidate:
-    """A callback's choice with its own figures: the callback may have changed the config."""
+    """A callback's selection with its own figures: the callback may have changed the config."""
     if not isinstance(picked, Candidate) or registry.unknown(picked.algorithm):
         raise ConfigError(
             f"layer {layer!r}: the function in overrides= must return a candidate or None, "
@@ -256,7 +256,7 @@ def _picked(
 def _exact(
     chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, facts: WeightFacts, kind: str
 ) -> None:
-    """Raise :class:`ConfigError` for a candidate that is wrong for the weights."""
+    """Raise :class:`ConfigError` for a candidate that is not exact for the weights."""
     refused = refuse_inexact(chosen, workload, facts, kind)
     if refused.rejected:
         other = "tf32 or float32" if refused.cause == "range" else "a smaller tile or for direct"
@@ -267,7 +267,7 @@ def _exact(
 
 
 def _in_memory(chosen: Candidate, layer: str, who: str, policy: Policy) -> Candidate:
-    """The candidate, unless it breaks the memory budget, which nothing may."""
+    """The candidate, unless it exceeds the memory budget, which has no exceptions."""
     budget = policy.memory_budget
     if budget is not None and chosen.workspace_bytes > budget:
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""The annotations by which schedules ask for rewrites that TVM's schedule primitives lack.
+"""The annotations by which schedules request rewrites that TVM's schedule primitives lack.
 
-A schedule sets them through the ``mark_*`` functions here and in no other way. Each is worked off
-and removed by one pass of the pipeline; a function whose annotations are ignored computes the same
-values, only slower.
+A schedule sets them only by the ``mark_*`` functions of this module. One pass of the pipeline
+applies and removes each annotation. Without these passes a function computes the same values, but
+more slowly.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Annotation:
-    """What one key in the annotations of a loop asks for.
+    """The meaning of one annotation key of loops.
 
     Parameters
     ----------
     loop
-        Which loop carries it.
+        The loop that carries it.
     value
-        What its value says.
+        The meaning of its value.
     meaning
-        What the schedule asks for.
+        The rewrite that the schedule requests.
     consumer
-        The pass of :mod:`tvmconv.tir.pipeline` that works it off, by its name in TVM.
+        The pass of :mod:`tvmconv.tir.pipeline` that applies it, by its name in TVM.
     """
 
     loop: str
@@ -49,7 +49,7 @@ INTERIOR = "tvmconv.interior"
 TILE = "tvmconv.tile"
 TILE_PANEL = "tvmconv.tile_panel"
 
-# attribute of a function for GPUs: blocks that a multiprocessor shall hold, if not the usual ones
+# attribute of a GPU function: resident blocks of a multiprocessor, if other than the default
 RESIDENT = "tvmconv.blocks_resident"
 
 _FLAG = "1"
@@ -58,20 +58,20 @@ DECLARED = {
     CASES: Annotation(
         "over tiles",
         _FLAG,
-        "iterations whose predicates differ from those of the interior become separate code",
+        "border iterations, whose predicates differ from the interior's, become separate code",
         "tvmconv.Specialize",
     ),
     INTERIOR: Annotation(
-        "inside of others over tiles",
+        "inside other loops over tiles",
         _FLAG,
-        "where loops around it are in the interior, it is separate code without their predicates",
+        "in the interior of outer loops, the loop is separate code without their predicates",
         "tvmconv.Specialize",
     ),
     TAPS: Annotation(
         "a reduction over the rows (or planes), or the columns, of the convolution kernel",
         '"rows", "range" (of rows) or "columns"',
         "taps that read outside the image are skipped; they must contribute nothing. Rows are "
-        "tested one by one; of a range the loop begins and ends where they are inside",
+        "tested one by one; a range limits the loop to the rows inside the image",
         "tvmconv.Specialize",
     ),
     PARALLEL: Annotation(
@@ -87,9 +87,9 @@ DECLARED = {
         "tvmconv.Specialize",
     ),
     TAIL: Annotation(
-        "over whole vectors, the vectorised loop inside",
-        "[lanes of a vector, elements of the last one]",
-        "the last vector gets its own length instead of a test of every element",
+        "over whole vectors, the vectorized loop inside",
+        "[lanes of a vector, elements of the last vector]",
+        "the last vector gets its own length in place of a test of every element",
         "tvmconv.VectorTails",
     ),
     STREAM: Annotation(
@@ -105,40 +105,40 @@ DECLARED = {
         "tvmconv.PrefetchStreams",
     ),
     RESULT: Annotation(
-        "over the tiles of a product that is summed in memory",
+        "over the tiles of a GEMM that accumulates in memory",
         _FLAG,
-        "each tile prefetches what it will add to before its reduction starts",
+        "each tile prefetches its accumulators in memory before its reduction starts",
         "tvmconv.PrefetchResults",
     ),
     TRANSPOSE: Annotation(
-        "around the vectorised loop of a copy",
+        "around the vectorized loop of a copy",
         _FLAG,
         "squares of the copy are transposed in registers",
         "tvmconv.TransposeCopies",
     ),
     SEGMENTS: Annotation(
-        "over pixels, the unrolled blocks and the vectorised channels inside",
-        "[vectors of a tile, steps between neighbouring pixels of woven buffers, or 0]",
-        "so many vectors of neighbouring pixels are computed at once, of whatever length they are; "
-        "of buffers whose pixels lie so many segments apart the tiles follow each other",
+        "over spatial positions, with the unrolled blocks and the vectorized channels inside",
+        "[vectors of a tile, reduction steps of a packed panel, or 0]",
+        "so many scalable vectors of neighboring positions are computed at once; panels of so many "
+        "steps are interleaved, so that each tile reads one stream",
         "tvmconv.sve.VectorizePixels",
     ),
     BOUND: Annotation(
-        "a reduction whose operands are guarded by a number of steps that is read",
+        "a reduction whose operands are guarded by a number of steps known at run time",
         _FLAG,
-        "the loop ends there, without guards",
+        "the loop ends after this number of steps, without guards",
         "tvmconv.BoundLoops",
     ),
     FIRST_USE: Annotation(
-        "one of a nest around a copy, in front of the loops over tiles that read it",
+        "one of a nest around a copy, before the loops over tiles that read it",
         _FLAG,
         "the first tile makes the copy while it reads",
         "tvmconv.CopyOnFirstUse",
     ),
     TILE: Annotation(
-        "over the pixels of a tile, the loops over its other values inside",
+        "over the rows of a tile, with the loops over its columns inside",
         _FLAG,
-        "the nest becomes an instruction on registers that hold tiles",
+        "the nest becomes an instruction on tile registers",
         "tvmconv.amx.TileCalls",
     ),
     TILE_PANEL: Annotation(
@@ -151,28 +151,27 @@ DECLARED = {
 
 
 def consumed_by(name: str) -> tuple[str, ...]:
-    """The annotations that a pass works off."""
+    """The annotations that a pass applies."""
     return tuple(key for key, declared in DECLARED.items() if declared.consumer == name)
 
 
 def mark_cases(schedule: Any, *loops: Any) -> None:
-    """Let border iterations of these loops become separate code."""
+    """Make border iterations of these loops separate code."""
     for loop in loops:
         schedule.annotate(loop, CASES, 1)
 
 
 def mark_interior(schedule: Any, loop: Any) -> None:
-    """Test the predicates that loops around this one decide once, outside of it."""
+    """Test predicates that outer loops decide once, before this loop."""
     schedule.annotate(loop, INTERIOR, 1)
 
 
 def mark_taps(schedule: Any, rows: Any, columns: Any = None, *, bounded: bool = False) -> None:
     """Name the reduction loops over kernel rows (or planes) and, inside, columns.
 
-    Where a read's predicate fails, the read must contribute nothing to the reduction. Columns
-    left out keep their predicates in the border copies. A bounded loop over rows tests none of
-    them, but LLVM does not write out its iterations either, of which it does not know how many
-    there are.
+    If a read's predicate fails, the read must contribute nothing to the reduction. Unmarked columns
+    keep their predicates in the border copies. A bounded loop over rows needs no tests, but LLVM
+    does not unroll it, because its trip count is unknown.
     """
     schedule.annotate(rows, TAPS, "range" if bounded else "rows")
     if columns is not None:
@@ -192,9 +191,9 @@ def mark_prefetch(schedule: Any, loop: Any, *, inputs: bool, weights: bool) -> N
 
 
 def mark_tail(schedule: Any, outer: Any, width: int, rest: int) -> None:
-    """Give the last iteration of a loop over vectors ``rest`` lanes instead of ``width``.
+    """Give the last iteration of a loop over vectors ``rest`` lanes in place of ``width``.
 
-    Without it the code is right, but scalar.
+    Without it the code is correct, but scalar.
     """
     schedule.annotate(outer, TAIL, [width, rest])
 
@@ -205,57 +204,57 @@ def mark_stream(schedule: Any, loop: Any, distance: int) -> None:
 
 
 def mark_panel(schedule: Any, tiles: Any) -> None:
-    """Prefetch the next panel of the vector operand in this loop over the tiles that use one."""
+    """Prefetch the next panel of the vector operand in this loop over tiles that share a panel."""
     schedule.annotate(tiles, PANEL, 1)
 
 
 def mark_result(schedule: Any, tiles: Any) -> None:
-    """Prefetch what each tile of this loop will write before its reduction starts."""
+    """Prefetch the destination of each tile of this loop before its reduction starts."""
     schedule.annotate(tiles, RESULT, 1)
 
 
 def mark_transpose(schedule: Any, loop: Any) -> None:
-    """Copy vectors along this loop to vectors along the vectorised one inside, or the reverse."""
+    """Transpose a copy between this loop and the vectorized loop inside it."""
     schedule.annotate(loop, TRANSPOSE, 1)
 
 
 def mark_segments(schedule: Any, pixels: Any, vectors: int, steps: int = 0) -> None:
-    """Compute tiles of ``vectors`` scalable vectors along a loop over single pixels.
+    """Compute tiles of ``vectors`` scalable vectors along a loop over single positions.
 
-    With ``steps``, buffers of the function in which the values of neighbouring pixels lie so many
-    segments apart hold the vectors of a tile together, step for step. They must have room for
-    whole tiles of the longest vectors; loops that see the same one must have the same numbers.
+    With ``steps``, packed panels of so many reduction steps are interleaved: each step holds the
+    vectors of a whole tile. Such a buffer must have space for whole tiles of the longest vectors.
+    All loops that access it must have the same marks.
     """
     schedule.annotate(pixels, SEGMENTS, [vectors, steps])
 
 
 def mark_bound(schedule: Any, loop: Any) -> None:
-    """Let a reduction end where the guards ``step < bound`` of its operands begin to fail."""
+    """End a reduction where the guards ``step < bound`` of its operands begin to fail."""
     schedule.annotate(loop, BOUND, 1)
 
 
 def mark_first_use(schedule: Any, loop: Any) -> None:
-    """Let the first tile that reads a copy, in a nest of loops around this one, make it."""
+    """Make a copy, whose nest contains this loop, inside the first tile that reads it."""
     schedule.annotate(loop, FIRST_USE, 1)
 
 
 def mark_tile(schedule: Any, pixels: Any) -> None:
-    """Let a nest of loops over the values of a tile be one instruction.
+    """Replace a nest of loops over the values of a tile by one instruction.
 
-    Without the passes that know it the code is right, but scalar.
+    Without the AMX passes the code is correct, but scalar.
     """
     schedule.annotate(pixels, TILE, 1)
 
 
 def mark_tile_panel(schedule: Any, groups: Any, count: int) -> None:
-    """Let each group of tiles prefetch a share of the weights that come behind ``count`` groups."""
+    """Let ``count`` groups of tiles, which share a panel of weights, prefetch the next panel."""
     schedule.annotate(groups, TILE_PANEL, count)
 
 
 def mark_copy_by_registers(schedule: Any, copy: Any, two_buffers: bool) -> None:
-    """Let a copy to shared memory load to registers first; two buffers take turns if asked for.
+    """Load a copy to shared memory to registers first, optionally with double buffering.
 
-    For TVM's own passes, as :func:`mark_pipeline`.
+    TVM's own passes apply this annotation, as with :func:`mark_pipeline`.
     """
     schedule.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
     if two_buffers:
@@ -263,15 +262,15 @@ def mark_copy_by_registers(schedule: Any, copy: Any, two_buffers: bool) -> None:
 
 
 def mark_pipeline(schedule: Any, loop: Any, stages: list[int], order: list[int]) -> None:
-    """Let the statements of a loop's body belong to iterations ``stages`` apart, in this order."""
+    """Software-pipeline a loop: its statements run ``stages`` iterations apart, in this order."""
     schedule.annotate(loop, "software_pipeline_stage", stages)
     schedule.annotate(loop, "software_pipeline_order", order)
 
 
 def mark_rolled(schedule: Any, loop: Any) -> None:
-    """Let nvcc not unroll this loop of a kernel.
+    """Prevent nvcc from unrolling this loop of a kernel.
 
-    For TVM's own code generator, as :func:`mark_pipeline` for its passes. Of what follows a main
-    loop nvcc may otherwise order so much that it moves sums from register to register in the loop.
+    TVM's code generator applies this annotation. Otherwise nvcc may reorder the code after a main
+    loop so far that the loop moves accumulators between registers.
     """
     schedule.annotate(loop, "disable_unroll", 1)

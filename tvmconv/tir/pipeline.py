@@ -1,10 +1,9 @@
 """The passes between scheduled functions and LLVM, for one machine.
 
-``print(pipeline(machine))`` shows them in order. They are TVM's own in TVM's order, without those
-that concern GPUs and narrow floating-point types only, and with those of this package in between.
-The elimination of common subexpressions is left out: LLVM does it; on ResNet-50 it took a third of
-the build and changed no time. Each instruction family adds its passes at the :class:`Stage`
-that they need.
+``print(pipeline(machine))`` shows them in order. They are TVM's own passes in TVM's order, with
+passes of this package in between. TVM's passes for GPUs and for narrow floating-point types are
+left out. So is common subexpression elimination, which LLVM does: on ResNet-50 it took a third of
+the build and changed no run time. Each instruction family adds its passes at a :class:`Stage`.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ from tvmconv.tir.general.vector_tails import VectorTails
 from tvmconv.tir.general.wrapping_sums import WrappingSums
 from tvmconv.tir.stages import Stage
 
-# architecture -> the families whose passes its machines take
+# architecture -> the families whose passes its machines use
 FAMILIES = {"x86_64": (amx, x86), "aarch64": (neon, sve)}
-# what TVM knows functions by that are lowered already
+# name of the TVM pipeline for functions that are already lowered
 _LOWERED = "tvmconv.lowered"
 _DRAFT_LEVEL = 1
 
-# the end of a pipeline: how functions are called
+# the last passes of a pipeline, which set the calling convention
 Calls = Callable[[Machine], list[Any]]
 
 
 def compile_function(
     function: Any, machine: Machine, draft: bool = False, calls: Calls | None = None
 ) -> Code:
-    """Machine code of a scheduled function (or module), by the passes of a built network.
+    """Compile a scheduled function (or module) by the passes that build networks.
 
     Parameters
     ----------
@@ -58,11 +57,11 @@ def compile_function(
     machine
         The target.
     draft
-        Whether LLVM optimizes less, and arguments are not checked. Schedules leave LLVM vector code
-        without anything to hoist or to unroll, so that drafts run as fast within two hundredths;
-        the checks are most of the code of a small kernel.
+        Whether LLVM optimizes less, and arguments are not checked. Schedules leave nothing for LLVM
+        to hoist or to unroll, so that drafts are as fast within 2 %. Argument checks are most of
+        the code of a small kernel.
     calls
-        How functions are called; by default by TVM's runtime (:func:`packed_calls`).
+        The calling convention; by default TVM's (:func:`packed_calls`).
     """
     import tvm
     from tvm import ir, tirx
@@ -92,26 +91,26 @@ class Pipeline:
         self.steps = tuple(steps)
 
     def __call__(self, module: Any) -> Any:
-        """The module after all passes."""
+        """Run all passes on a module."""
         from tvm import ir
 
         return ir.transform.Sequential(self.steps, name="tvmconv.LowerFunctions")(module)
 
     @property
     def names(self) -> list[str]:
-        """What each pass is called; those of this package begin with ``tvmconv.``."""
+        """The names of the passes. Names of this package begin with ``tvmconv.``."""
         return [step.info.name for step in self.steps]
 
     def __str__(self) -> str:
         return "\n".join(self.names)
 
     def until(self, name: str) -> Pipeline:
-        """The passes up to one, which is named with or without ``tvmconv.``.
+        """The passes up to and including one, named with or without ``tvmconv.``.
 
         Raises
         ------
         ValueError
-            If there is no such pass.
+            If no pass has this name.
         """
         for number, step in enumerate(self.steps, 1):
             if name in (step.info.name, step.info.name.removeprefix("tvmconv.")):
@@ -126,26 +125,26 @@ def pipeline(machine: Machine, calls: Calls | None = None) -> Pipeline:
 
 
 def loop_passes() -> list[Any]:
-    """From blocks to the loops that run: what the annotations of schedules ask for."""
+    """The passes from blocks to loops, which apply the annotations of schedules."""
     from tvm import tirx
 
     return [
         *block_passes(),
-        Specialize(),  # before the others: they see each copy of a tile by itself
-        BoundLoops(),  # the one before takes loops of constant extent
+        Specialize(),  # before the others, so that they see each copy of a tile by itself
+        BoundLoops(),  # after Specialize, which needs loops of constant extent
         CopyOnFirstUse(),
         VectorTails(),
-        PrefetchStreams(),  # needs the dimensions of buffers, as the next two do
+        PrefetchStreams(),  # needs the dimensions of buffers, as do the next two passes
         PrefetchResults(),
         TransposeCopies(),
-        # a result that is read twice is inlined twice, with the variables its expression defines;
-        # VectorizeLoop takes each definition once
+        # TVM inlines a result twice if it is read twice, with the variables that it defines.
+        # VectorizeLoop needs unique definitions
         tirx.transform.ConvertSSA(),
     ]
 
 
 def statement_passes(machine: Machine) -> list[Any]:
-    """From loops to the statements, vectors and buffers that LLVM sees."""
+    """The passes from loops to the statements, vectors and buffers that LLVM sees."""
     from tvm import s_tir, tirx
 
     tir, low = tirx.transform, s_tir.transform
@@ -165,8 +164,8 @@ def statement_passes(machine: Machine) -> list[Any]:
         tir.VectorizeLoop(True),
         tir.StorageRewrite(),
         low.HoistIfThenElse(),
-        # indices are normalized before loops are unrolled, not after as in TVM: the code is the
-        # same, and a Winograd kernel with thousands of statements builds in four fifths
+        # indices are normalized before loops are unrolled, unlike in TVM. The code is the same, and
+        # a Winograd kernel with thousands of statements builds in 80 % of the time
         low.RenormalizeSplitPattern(),
         tir.StmtSimplify(),
         tir.RemoveNoOp(),
@@ -177,19 +176,19 @@ def statement_passes(machine: Machine) -> list[Any]:
         JoinedStores(),
         *of(Stage.STORES),
         *of(Stage.LOADS),
-        SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
-        StackBuffers(),  # after StorageRewrite, which makes allocations anew
-        RecordWorkspace(),  # counts what is not on the stack
-        *of(Stage.SCALABLE),  # after most: few passes take vectors of unknown length
+        SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector.
+        StackBuffers(),  # after StorageRewrite, which replaces allocations.
+        RecordWorkspace(),  # counts buffers that are not on the stack.
+        *of(Stage.SCALABLE),  # late, because few passes support scalable vectors
         *of(Stage.LAST),
-        WrappingSums(),  # after all that looks for sums
+        WrappingSums(),  # after all passes that match sums
         RecordVectorCode(),
         tir.VerifyMemory(),
     ]
 
 
 def packed_calls(machine: Machine) -> list[Any]:
-    """The end of the list for functions that TVM's runtime calls: their arguments are checked."""
+    """The last passes for functions that TVM's runtime calls, with checks of arguments."""
     from tvm import tirx
 
     tir = tirx.transform
@@ -198,12 +197,12 @@ def packed_calls(machine: Machine) -> list[Any]:
 
 
 def c_calls(_: Machine) -> list[Any]:
-    """The end of the list for functions of C, which the code of a program calls."""
+    """The last passes for C functions, which the code of a program calls."""
     return [CFunctions()]
 
 
 def joined_calls(machine: Machine) -> list[Any]:
-    """The end of the list for functions of C together with functions that call them for TVM."""
+    """The last passes for C functions, and for functions of the same module that TVM calls."""
     from tvm import ir
 
     def apply(mod: Any, _context: Any) -> Any:
@@ -222,7 +221,7 @@ def joined_calls(machine: Machine) -> list[Any]:
 
 
 def unchecked_calls(machine: Machine) -> list[Any]:
-    """The end of the list for drafts: arguments are taken as they come."""
+    """The last passes for drafts, without checks of arguments."""
     from tvm import tirx
 
     return [*packed_calls(machine), tirx.transform.SkipAssert()]
@@ -233,7 +232,7 @@ def _permission(machine: Machine) -> list[Any]:
 
 
 def _register() -> None:
-    """Make the pipeline known to TVM that leaves functions as they are until LLVM's own passes."""
+    """Register the TVM pipeline that leaves lowered functions to LLVM."""
     from tvm import ir, tirx
     from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 

@@ -1,4 +1,4 @@
-"""Where in the pipeline the passes of an instruction family go."""
+"""The stages of the pipeline at which instruction families add passes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 class Stage(Enum):
-    """A place among the general passes, by what the code looks like there."""
+    """A place among the general passes, described by the form of the code there."""
 
     FLAT = "loops are not vectorized; buffers have one dimension"
     MULTIPLIES = "loops are unrolled, indices simplified; multiplications become instructions"
-    STORES = "stores that follow each other are one vector; results become narrower"
-    LOADS = "operands of multiplications are loaded as the instructions want them"
-    SCALABLE = "buffers are on the stack; loops over pixels become scalable vectors"
-    LAST = "nothing looks for sums, maxima or indices any more"
+    STORES = "consecutive stores are one vector; results are narrowed"
+    LOADS = "operands of multiplications are loaded in the form that instructions need"
+    SCALABLE = "buffers are on the stack; loops over spatial positions become scalable vectors"
+    LAST = "no later pass matches sums, maxima or indices"
 
 
 # the passes of a family for one machine, in order

@@ -1,4 +1,4 @@
-"""Buffers of shared memory that take turns: which loops step from one to the other."""
+"""Double buffers in shared memory: which loops toggle between the two."""
 
 from __future__ import annotations
 

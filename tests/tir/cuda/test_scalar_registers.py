@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 
 from tests.cuda import SM_90, default_kernel, run_kernel, source_of
 from tests.tir.rewrites import check, check_same
-from tvmconv.tir.cuda.scalar_registers import SingleValues
+from tvmconv.tir.cuda.scalar_registers import ScalarRegisters
 
 
 def test_loads_and_stores_of_constant_places_are_of_variables():
@@ -39,7 +39,7 @@ def test_loads_and_stores_of_constant_places_are_of_variables():
             a_7[0] = a_0[0] * a_3[0] + x[i]
         y[T.Ramp(4, 1, 4)] = T.Shuffle([a_4[0], a_5[0], a_6[0], a_7[0]], [0, 1, 2, 3])
 
-    check(SingleValues(), given, made)
+    check(ScalarRegisters(), given, made)
 
 
 def test_what_loops_index_or_others_are_given_stays_an_array():
@@ -70,7 +70,7 @@ def test_what_loops_index_or_others_are_given_stays_an_array():
             x[thread] = a[0]
 
     for func in (indexed, named, shared, large):
-        check_same(SingleValues(), func)
+        check_same(ScalarRegisters(), func)
 
 
 def test_tiles_have_no_array_of_sums_and_compute_the_same():

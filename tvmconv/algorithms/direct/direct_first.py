@@ -15,12 +15,12 @@ from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_ro
 from tvmconv.algorithms.direct.direct import Direct
 from tvmconv.algorithms.integer.dwords import Factors, word_size
 from tvmconv.algorithms.integer.row_dwords import (
+    dwords_of_row,
     first_column,
     packed_rows,
     packed_shape,
     padded_rows,
     rows_bytes,
-    words_of_row,
 )
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
@@ -86,7 +86,7 @@ class DirectFirst(Algorithm):
         rows, size = padded_rows(given), word_size(given.workload, machine)
         planes = int(rows.shape[0]) // w.batch
         # words of a row outermost: side by side, LLVM would keep the pixels that windows share
-        s = te.reduce_axis((0, words_of_row(w, machine)), name="s")
+        s = te.reduce_axis((0, dwords_of_row(w, machine)), name="s")
         depth = depth_axes(w)
         r = te.reduce_axis((0, w.kernel_h), name="r")
         ci = te.reduce_axis((0, w.in_channels), name="ci")
@@ -138,7 +138,7 @@ class DirectFirst(Algorithm):
         padded = machine.blocks(workload.out_channels) * machine.channel_block
         if multiply_of(workload, machine).is_packed:
             pixels = workload.out_planes * workload.out_height * workload.out_width
-            words = words_of_row(workload, machine) * word_size(workload, machine)
+            words = dwords_of_row(workload, machine) * word_size(workload, machine)
             rows = workload.weight_shape[2] * workload.in_channels
             return pixels * padded * rows * words
         return workload.macs // workload.out_channels * padded

@@ -1,4 +1,4 @@
-"""How the packed weights of products of bytes lie, and how many steps they take."""
+"""Layout of the packed weights of INT8 kernels that saturate, and their number of steps."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from tvmconv.machines.record import Machine
 
 
 def regular_steps(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Steps of a sum of any weights: words of channels, times taps."""
-    return channels_read_by_words(workload, machine) // WORD * workload.kernel_h * workload.kernel_w
+    """Reduction steps without excess: dwords of channels, times taps."""
+    return channels_in_dwords(workload, machine) // WORD * workload.kernel_h * workload.kernel_w
 
 
-def channels_read_by_words(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Input channels that are read, in whole words."""
+def channels_in_dwords(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Input channels that are read, in whole dwords."""
     if workload.in_channels < machine.channel_block:
         return -(-workload.in_channels // WORD) * WORD
     return machine.blocks(workload.in_channels) * machine.channel_block
 
 
-# loops over steps: those in twos, and others; complements are taken of the latter's data alone
-# where none lie beside it
+# parts of a reduction: joined pairs of steps, then single steps. Data are complemented in the loop
+# over single steps only, if no complemented copy exists
 PARTS = 2
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of the packed weight, ``(k, 4)`` bytes each, with which its parts begin.
+    """Rows of the packed weight, ``(k, 4)`` bytes each, at which its parts begin.
 
-    Words of weights come first, one row a step. The steps of an output block follow each other,
-    those in twos first; blocks may have different numbers of them. All else is int32.
+    Dwords of weights come first, one row for each step. The steps of an output block are
+    contiguous, joined steps first. Blocks may have different numbers of steps. All other rows are
+    int32.
 
     Parameters
     ----------
     places
-        Where each step reads, in words from an output's first pixel; of data that are not packed
-        with the index of a mask in the lowest bits.
+        The offset that each step reads, in dwords from an output's first position. For data that
+        are not packed, the lowest bits are the index of a mask.
     starts
-        The first step of each part of each block, and of one more.
+        The first step of each part of each block, and the total.
     masks
-        :data:`~tvmconv.algorithms.integer.saturation.MASKS`, a row each. (Of scalars that are
-        spread LLVM xors the scalars and spreads the result, which takes twice as many
-        instructions.)
+        :data:`~tvmconv.algorithms.integer.saturation.MASKS`, one row each. LLVM would XOR broadcast
+        scalars before it broadcasts them, which takes twice as many instructions.
     missing
-        What complements take off the sums of each block, one row a block.
+        The correction of the accumulators for complemented data, one row for each block.
     end
-        Of all.
+        Number of all rows.
     """
 
     places: int
@@ -59,7 +59,7 @@ class Rows:
 
     @classmethod
     def of(cls, workload: Conv2dWorkload, machine: Machine, config: Config) -> Rows:
-        """Those of a kernel."""
+        """The rows of a kernel."""
         lanes, blocks = machine.channel_block, machine.blocks(workload.out_channels)
         places = blocks * (regular_steps(workload, machine) + config.int("excess"))
         starts = places + -(-places // lanes)

@@ -1,4 +1,4 @@
-"""The steps of each output block of products of bytes: their weights, data, and order."""
+"""The reduction steps of each output block of INT8 kernels: weights, data offsets, and order."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of all output blocks, one block after the other: each begins with those in twos.
+    """The steps of all output blocks, in order of blocks; joined steps come first in each block.
 
     Parameters
     ----------
     weights
         ``(steps, lanes, 2, 2)`` of int8.
     places
-        The regular step that each belongs to, ``(steps,)``, and ``variants`` likewise: the index of
-        an order of its word's bytes times 4, and that of a mask.
+        The step without excess to which each step belongs, ``(steps,)``.
+    variants
+        ``(steps,)``: the index of a byte permutation times 4, plus the index of a mask.
     starts
-        The first step of each part of each block, and the number of all.
+        The first step of each part of each block, and the total.
     missing
-        ``(blocks, lanes)``: what complements take off the sums.
+        ``(blocks, lanes)``: the correction of the accumulators for complemented data.
     """
 
     weights: Array
@@ -38,27 +39,28 @@ class Steps:
     missing: Array
 
 
-def steps_of(given: Array, orders: int, beside: bool) -> Steps:
-    """Words as steps whose products do not saturate.
+def steps_of(given: Array, orders: int, complements: bool) -> Steps:
+    """Dwords as steps whose products do not saturate.
 
     Parameters
     ----------
     given
         ``(blocks, regular steps, lanes, 2, 2)`` of int8.
     orders
-        Orders of its bytes in which a word may be read.
-    beside
-        Whether complements lie beside the data. Else only steps that take no others are in twos.
+        Number of byte permutations in which data are stored.
+    complements
+        Whether complemented data are stored next to the data. Otherwise only steps without
+        complement are joined.
     """
     found = np.maximum(variants(given, orders), 0)
     given, masks = in_order(given, found // len(MASKS)), found % len(MASKS)
     rest = split(complemented(given, masks)[0])[1]
-    # words that no complement makes safe have none
+    # dwords that no complement makes safe are not complemented
     plain = given - rest
     steps, kinds, places = _with_excess(plain, rest, found)
     present, masks = places >= 0, kinds % len(MASKS)
-    partner, masks = joined(steps, masks, present, complements=beside)
-    groups = [_in_twos(*block) for block in zip(partner, present, strict=True)]
+    partner, masks = joined(steps, masks, present, complements=complements)
+    groups = [_paired(*block) for block in zip(partner, present, strict=True)]
     steps, missing = complemented(steps, masks)
     kinds = kinds - kinds % len(MASKS) + masks
     taken = [np.concatenate(parts) for parts in groups]
@@ -77,9 +79,9 @@ def steps_of(given: Array, orders: int, beside: bool) -> Steps:
 
 
 def _with_excess(plain: Array, rest: Array, variants_of: Array) -> tuple[Array, Array, Array]:
-    """Words of each block and behind each its excess, if any: ``(blocks, n, ...)``.
+    """The dwords of each block, each followed by its excess if any: ``(blocks, n, ...)``.
 
-    And their variants, and the regular steps they belong to, -1 behind the last.
+    Also returns their variants, and the steps to which they belong, -1 after the last one.
     """
     blocks, regular = variants_of.shape
     has: Array = np.asarray(rest.any(axis=(2, 3, 4)))
@@ -96,8 +98,8 @@ def _with_excess(plain: Array, rest: Array, variants_of: Array) -> tuple[Array, 
     return steps, kinds, places
 
 
-def _in_twos(partner: Array, present: Array) -> list[Array]:
-    """Words and their partners in turns, and words without."""
+def _paired(partner: Array, present: Array) -> list[Array]:
+    """Dwords each followed by its partner, and dwords without a partner."""
     first = np.flatnonzero(partner > np.arange(len(partner)))
-    twos = np.stack([first, partner[first]], axis=-1).reshape(-1)
-    return [twos, np.flatnonzero(present & (partner < 0))]
+    pairs = np.stack([first, partner[first]], axis=-1).reshape(-1)
+    return [pairs, np.flatnonzero(present & (partner < 0))]

@@ -1,8 +1,8 @@
-"""The copy of data with its padding, beside complements of it.
+"""Copies padded data together with its complements.
 
-Kernels with larger windows copy their data for the sake of the padding. With the complements that
-:mod:`tvmconv.algorithms.integer.saturation` takes of words beside it, a step reads a word with or
-without its complement at no cost, as from :mod:`tvmconv.algorithms.integer.packed_pixels`.
+Kernels with larger windows copy their data for the padding. The copy also stores the complements of
+:mod:`tvmconv.algorithms.integer.saturation`. A step then reads a dword with or without complement
+at no cost, as in :mod:`tvmconv.algorithms.integer.packed_pixels`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tvmconv.tvm_api.types import Expr, Tensor
 COMPLEMENTS = "complements"
 
 
-def copied_words(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Words of the copy of one image, without complements."""
+def copied_dwords(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Dwords of the copy of one image, without complements."""
     return prod(copied_shape(workload, machine)[1:]) // WORD
 
 
 def complemented_copy(given: Operands) -> Tensor:
-    """Block ``complements``: ``(N, masks, C/c, H, W, c/4)`` of int32, of block ``widen``.
+    """Block ``complements``: ``(N, masks, C/c, H, W, c/4)`` of int32, from block ``widen``.
 
-    The first of the masks is none.
+    The first mask is 0.
     """
     from tvmconv.operators.products import word
     from tvmconv.tvm_api import te
@@ -38,7 +38,7 @@ def complemented_copy(given: Operands) -> Tensor:
 
     def value(n: Expr, mask: Expr, cb: Expr, y: Expr, x: Expr, part: Expr) -> Expr:
         read = word(*(plain[n, cb, y, x, part * WORD + i] for i in range(WORD)))
-        # the last mask is the sum of those before
+        # the last mask is the sum of the two before
         return read ^ (mask % 2 * MASKS[1] + mask // 2 * MASKS[2])
 
     return te.compute((batch, len(MASKS), *image, channels // WORD), value, name=COMPLEMENTS)

@@ -1,13 +1,16 @@
-"""Direct convolution by products of bytes that are added in 16 bits, exactly.
+"""Direct INT8 convolution by ``vpmaddubsw``, exact in spite of its saturation.
 
-AVX2 has no instruction that adds products of bytes to 32 bits. ``vpmaddubsw`` takes twice as many
-products as ``vpmaddwd``, but saturates; weights that could make it do so are split by
-:mod:`tvmconv.algorithms.integer.saturation`, and their excess takes steps of its own, or meet
-complements of their data. Weights have one byte. Where a step reads is a table behind the weights:
-steps of whatever tap or channel share a loop. There are two, one of steps whose products may be
-added in 16 bits, in twos (:mod:`tvmconv.algorithms.integer.joined_steps`), and one of the others.
-Data are read as they lie, and complemented in the second loop, or complements are made first: of a
-tile of pixels (:mod:`tvmconv.algorithms.integer.packed_pixels`), or of a copy with padding
+AVX2 has no instruction that adds INT8 products to 32 bits. ``vpmaddubsw`` multiplies twice as many
+elements as ``vpmaddwd``, but saturates. :mod:`tvmconv.algorithms.integer.saturation` makes weights
+safe: their excess takes additional steps, or they are multiplied with complemented data. Weights
+take one byte.
+
+A table after the weights has the data offset of each step, so that steps of any tap and channel
+share a loop. One loop has joined steps, whose products are added in 16 bits
+(:mod:`tvmconv.algorithms.integer.joined_steps`). The other loop has the remaining steps.
+
+Data are read in place, and complemented in the second loop. Or complements are stored first: for a
+tile of positions (:mod:`tvmconv.algorithms.integer.packed_pixels`), or for a padded copy
 (:mod:`tvmconv.algorithms.integer.complemented_copy`).
 """
 
@@ -19,19 +22,19 @@ import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only
 from tvmconv.algorithms.direct.direct import flattened
-from tvmconv.algorithms.integer.byte_rows import PARTS, Rows, channels_read_by_words, regular_steps
+from tvmconv.algorithms.integer.byte_rows import PARTS, Rows, channels_in_dwords, regular_steps
 from tvmconv.algorithms.integer.byte_steps import steps_of
-from tvmconv.algorithms.integer.complemented_copy import complemented_copy, copied_words
+from tvmconv.algorithms.integer.complemented_copy import complemented_copy, copied_dwords
 from tvmconv.algorithms.integer.dwords import copied, copied_shape, copied_steps
 from tvmconv.algorithms.integer.packed_pixels import (
+    dwords_of_block,
     first_pixel,
+    packed_dwords,
     packed_pixels,
-    packed_words,
     packs_tiles,
     pixels_of,
-    words_of_block,
 )
-from tvmconv.algorithms.integer.saturation import MASKS, WORD, excess_steps, words
+from tvmconv.algorithms.integer.saturation import MASKS, WORD, dwords, excess_steps
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
@@ -41,17 +44,20 @@ from tvmconv.machines.multiply import saturating_multiply
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
-# bits of an entry of the table of places that index `MASKS`
+# low bits of a table entry that are an index of `MASKS`
 _MASK_BITS = 2
 
 
 class DirectBytes(Algorithm):
     """Dense convolution of ``uint8`` by ``int8``.
 
-    Knobs read by the expression: ``excess``, steps for what is cut off weights (kernels are exact
-    for all weights that need no more); ``packed``, in how many orders of their words' bytes tiles
-    of ``ow`` pixels are packed with their complements, 0 for none; where data are copied for the
-    sake of padding, 1 for complements of the copy.
+    Schedule parameters that the expression reads:
+
+    - ``excess``: steps for the excess of weights. A kernel is exact for all weights that need no
+      more.
+    - ``packed``: number of byte permutations in which tiles of ``ow`` positions are packed with
+      their complements; 0 for no packing. If data are copied for padding, 1 stores complements of
+      the copy.
     """
 
     name = "direct_bytes"
@@ -60,7 +66,7 @@ class DirectBytes(Algorithm):
     blocks = ("conv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Dense layers of bytes, where the processor has no exact products of them."""
+        """Dense INT8 layers, if the CPU has a saturating instruction and no exact one."""
         if saturating_multiply(machine) is None:
             return f"{machine.name} multiplies bytes exactly, or not with saturation"
         return dense_bytes_only(workload)
@@ -68,7 +74,7 @@ class DirectBytes(Algorithm):
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class; blocks ``conv2d`` (reduction) and ``output``, ``widen`` for a copy.
 
-        A read behind the last index of a dimension is one of the next row, block or tap.
+        A read beyond the end of a dimension reads the next row, block or tap.
         """
         from tvmconv.operators.products import joined_dot, word
         from tvmconv.tvm_api import te, tirx
@@ -77,11 +83,11 @@ class DirectBytes(Algorithm):
         assert saturating is not None
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
-        rows, beside = Rows.of(workload, machine, config), config.int("packed") > 0
+        rows, complements = Rows.of(workload, machine, config), config.int("packed") > 0
         reads = _packed_reads if packs_tiles(workload, config) else _plain_reads
         read = reads(given, config)
         part = te.reduce_axis((0, PARTS), "part")
-        # no word has more excess than one
+        # each dword has at most one step of excess
         step = te.reduce_axis((0, 2 * regular_steps(workload, machine)), "step")
 
         def number(row: Index, place: Expr) -> Expr:
@@ -89,23 +95,23 @@ class DirectBytes(Algorithm):
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             first, stop = (number(rows.starts, kb * PARTS + part + i) for i in (0, 1))
-            # steps in twos, which the first part has, are half as many
-            twos = 1 - part
+            # the first part has joined pairs of steps, hence half as many iterations
+            pairs = 1 - part
 
             def present(value: Expr) -> Expr:
-                count = (stop - first) >> twos
+                count = (stop - first) >> pairs
                 return tirx.if_then_else(step < count, value, tirx.const(0, "int32"))
 
             def operands(offset: int) -> tuple[Expr, Expr]:
-                row = first + (step << twos) + offset
+                row = first + (step << pairs) + offset
                 return present(number(rows.places, row)), present(word(given.weight[row, k, 0]))
 
             place, (entry, weight), (other, more) = (n, h, x), operands(0), operands(1)
             mask = None
-            if not beside:
+            if not complements:
                 mask = word(given.weight[rows.masks + (entry & (2**_MASK_BITS - 1)), k, 0]) * part
                 entry, other = entry >> _MASK_BITS, other >> _MASK_BITS
-            steps = (read(place, entry), weight), (read(place, other), more * twos)
+            steps = (read(place, entry), weight), (read(place, other), more * pairs)
             value = joined_dot(*steps, saturating.name, mask)
             missing = number(rows.missing + kb, k)
             return given.summed(value, [part, step], (n, kb, h, x, k), more=missing)
@@ -140,35 +146,36 @@ class DirectBytes(Algorithm):
         return (Rows.of(workload, machine, config).end, machine.channel_block, WORD)
 
     def excess_held(self, config: Config) -> tuple[int, int] | None:
-        """The knob."""
+        """The byte permutations and excess steps of a configuration."""
         return _orders(config), config.int("excess")
 
     def suited(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> Config:
-        """With as many steps as the weights need, if it has fewer."""
+        """The configuration with at least as many excess steps as the weights need."""
         needed = excess_steps(weight, machine.channel_block, _orders(config))
         return config.replace(excess=max(needed, config.int("excess")))
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """Split and re-order an OIHW weight; raises :class:`WorkloadError` for too much excess."""
+        """Split and reorder an OIHW weight; raises :class:`WorkloadError` for too much excess."""
         shape = self.packed_weight_shape(workload, machine, config)
         lanes, most = shape[1], config.int("excess")
         if (needed := excess_steps(weight, lanes, _orders(config))) > most:
             raise WorkloadError(
-                f"{workload}: excess={most} steps are too few for weights that need {needed}"
+                f"cannot pack weights of {workload}: excess={most}. Expected excess={needed} or "
+                "more. Set excess to this number."
             )
         places = self._places(workload, machine, config)
-        given = words(weight, lanes, channels_read_by_words(workload, machine))
+        given = dwords(weight, lanes, channels_in_dwords(workload, machine))
         given = given.reshape(-1, len(places), lanes, WORD // 2, 2)
-        beside = config.int("packed") > 0
-        steps = steps_of(given, _orders(config), beside)
-        step = copied_words(workload, machine) if beside else 1
+        complements = config.int("packed") > 0
+        steps = steps_of(given, _orders(config), complements)
+        step = copied_dwords(workload, machine) if complements else 1
         if packs_tiles(workload, config):
-            step = packed_words(workload, machine, config.int("ow"), 1) // len(MASKS)
-        masks = np.repeat(np.array(MASKS, np.int32), 0 if beside else lanes)
+            step = packed_dwords(workload, machine, config.int("ow"), 1) // len(MASKS)
+        masks = np.repeat(np.array(MASKS, np.int32), 0 if complements else lanes)
         packed = np.zeros(shape, np.int8)
         begin = Rows.of(workload, machine, config)
         for row, values in (
@@ -184,13 +191,13 @@ class DirectBytes(Algorithm):
 
     @staticmethod
     def _places(workload: Conv2dWorkload, machine: Machine, config: Config) -> np.ndarray:
-        """Where each regular step reads, without a mask."""
+        """The offset that each step without excess reads, without a mask."""
         w, lanes = workload, machine.channel_block
         size = copied_shape(w, machine)[2:4] if w.has_padding else (w.in_height, w.in_width)
         row, column, channel = np.meshgrid(
             np.arange(w.kernel_h) * w.dilation_h,
             np.arange(w.kernel_w) * w.dilation_w,
-            np.arange(0, channels_read_by_words(w, machine), WORD),
+            np.arange(0, channels_in_dwords(w, machine), WORD),
             indexing="ij",
         )
         pixel = (channel // lanes * size[0] + row) * size[1] + column
@@ -207,51 +214,51 @@ class DirectBytes(Algorithm):
             count = min(config.int("rows") or tiles, tiles)
             tasks = workload.batch * -(-tiles // count) * config.int("shares")
             alive = count * min(machine.cores, tasks)
-            return WORD * packed_words(workload, machine, pixels, _orders(config)) * alive
+            return WORD * packed_dwords(workload, machine, pixels, _orders(config)) * alive
         if not workload.has_padding:
             return 0
         plain = int(np.prod(copied_shape(workload, machine)))
         return plain * len(MASKS) if config.int("packed") else plain
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Padded channels and excess are multiplied, too."""
+        """MACs with padded channels and excess."""
         steps = regular_steps(workload, machine) + config.int("excess")
         pixels = workload.out_planes * workload.out_height * workload.out_width
         outputs = machine.blocks(workload.out_channels) * machine.channel_block
         return pixels * outputs * steps * WORD
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Integers have none."""
+        """Zero, because integers are exact."""
         return 0.0
 
 
 def _orders(config: Config) -> int:
-    """Orders of a word's bytes that steps may take."""
+    """The number of byte permutations that steps may use."""
     return max(config.int("packed"), 1)
 
 
 def is_flat(workload: Conv2dWorkload, config: Config) -> bool:
-    """Whether all pixels of an image are in one row."""
+    """Whether all positions of an image form one row."""
     return packs_tiles(workload, config) or flattened(workload) != workload
 
 
-# the word at a place of the sums (image, row, column) and an entry of the table
+# (position of the accumulators as image, row, column; table entry) -> the dword there
 Read = Callable[[tuple[Expr, Expr, Expr], Expr], Expr]
 
 
 def _plain_reads(given: Operands, config: Config) -> Read:
-    """Words of data as they lie, or of a copy with padding, with or without its complements.
+    """Reads dwords of the data, or of a padded copy with or without complements.
 
-    A read behind the last index of a dimension is one of the next row, block or tap.
+    A read beyond the end of a dimension reads the next row, block or tap.
     """
     from tvmconv.operators.products import word
 
     workload, machine = given.workload, given.machine
     w, copies = flattened(workload), workload.has_padding
-    beside = config.int("packed") > 0
+    complements = config.int("packed") > 0
     source = given.data
     if copies:
-        source = complemented_copy(given) if beside else copied(given, workload.types.data)
+        source = complemented_copy(given) if complements else copied(given, workload.types.data)
     steps = copied_steps(w) if copies else (1, 1)
     down, right = w.stride_h // steps[0], w.stride_w // steps[1]
     width = copied_shape(w, machine)[3] if copies else w.in_width
@@ -259,7 +266,7 @@ def _plain_reads(given: Operands, config: Config) -> Read:
     def read(place: tuple[Expr, Expr, Expr], entry: Expr) -> Expr:
         n, h, x = place
         pixel = (h * down * width + x * right) * machine.channel_block
-        if beside:
+        if complements:
             return source[n, 0, 0, 0, 0, pixel // WORD + entry]
         return word(source[n, 0, 0, 0, pixel + entry * WORD])
 
@@ -267,10 +274,10 @@ def _plain_reads(given: Operands, config: Config) -> Read:
 
 
 def _packed_reads(given: Operands, config: Config) -> Read:
-    """Words of packed tiles."""
+    """Reads dwords of packed tiles."""
     pixels = config.int("ow")
     source = packed_pixels(given, pixels, _orders(config))
-    size = words_of_block(given.machine)
+    size = dwords_of_block(given.machine)
 
     def read(place: tuple[Expr, Expr, Expr], entry: Expr) -> Expr:
         n, _, x = place

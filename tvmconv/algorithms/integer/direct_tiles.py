@@ -1,8 +1,8 @@
-"""Direct convolution of 8 bits by products of tiles: matrices in registers of their own (AMX).
+"""Direct INT8 convolution by matrix multiplications in tile registers (AMX).
 
-One instruction multiplies up to 16 pixels, of 64 bytes each, by the weights of these bytes for a
-block of 16 outputs. The image is copied so that the bytes of a pixel lie together
-(:mod:`~tvmconv.algorithms.integer.tile_copies`), weights are packed in the order of the products.
+One instruction multiplies up to 16 positions, of 64 bytes each, by the weights of these bytes for a
+block of 16 outputs. The image is copied so that the bytes of a position are contiguous
+(:mod:`~tvmconv.algorithms.integer.tile_copies`). Weights are packed in the order of the products.
 
 Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 20 (Intel AMX).
 """
@@ -29,12 +29,12 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# pieces of a copy up to this size lie on the stack
+# pieces of a copy up to this size are on the stack
 MOST_ON_STACK = 16 * 1024
 
 
 def copies_pieces(workload: Conv2dWorkload, config: Config) -> bool:
-    """Whether a piece of the image is copied in front of its tiles, not the whole."""
+    """Whether a piece of the image is copied before its tiles, not the whole image."""
     return is_pixelwise(workload) and config.int("rows") > 0
 
 
@@ -50,9 +50,14 @@ def copied_bytes(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
 class DirectTiles(Algorithm):
     """Dense convolution of ``uint8`` by ``int8``.
 
-    Knobs read by the expression: ``oc``, the output blocks of a group of tiles, and ``oh``,
-    ``ow``, ``side``, its rows, the pixels of a tile, and the tiles side by side: sums are computed
-    for whole groups, and stored where the output has them.
+    Schedule parameters that the expression reads:
+
+    - ``oc``: output blocks of a group of tiles,
+    - ``oh``: rows of a group,
+    - ``ow``: positions of a tile,
+    - ``side``: tiles next to each other.
+
+    Accumulators are computed for whole groups, and stored where the output has them.
     """
 
     name = "direct_tiles"
@@ -61,9 +66,9 @@ class DirectTiles(Algorithm):
     blocks = (WIDEN, "conv2d", "sums", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Dense layers of bytes, where the processor has products of tiles."""
+        """Dense INT8 layers, if the CPU has AMX."""
         if machine.tiles is None:
-            return f"{machine.name} has no products of tiles (amx_int8)"
+            return f"{machine.name} has no AMX tiles (amx_int8)"
         return dense_bytes_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
@@ -107,33 +112,33 @@ class DirectTiles(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(K/(oc*16), *steps, oc, 16 words, 16 outputs, 4)``, steps those of the copy."""
-        oc, words = config.int("oc"), tiles_of(machine).row_bytes // WORD_BYTES
+        """``(K/(oc*16), *steps, oc, 16 dwords, 16 outputs, 4)``, with the steps of the copy."""
+        oc, dwords = config.int("oc"), tiles_of(machine).row_bytes // WORD_BYTES
         groups = -(-machine.blocks(workload.out_channels) // oc)
         steps = tile_copy(workload, machine).steps
-        return (groups, *steps, oc, words, machine.channel_block, WORD_BYTES)
+        return (groups, *steps, oc, dwords, machine.channel_block, WORD_BYTES)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """Re-order an OIHW weight into :meth:`packed_weight_shape`, with zeros where it ends."""
+        """Reorder an OIHW weight to :meth:`packed_weight_shape`, padded with zeros."""
         groups, *_, oc, _words, lanes, _ = self.packed_weight_shape(workload, machine, config)
         rows = tile_copy(workload, machine).rows(weight)
         packed = split_outputs(rows, groups, oc, lanes)
-        # (groups, oc, lanes, *steps, words, 4)
+        # (groups, oc, lanes, *steps, dwords, 4)
         inner = packed.ndim - 2
         order = (0, *range(3, inner), 1, inner, 2, inner + 1)
         return np.ascontiguousarray(packed.transpose(order))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The copy; pieces of it for each thread, where they are too large for the stack."""
+        """The copy, or each thread's pieces of it if they are too large for the stack."""
         size = copied_bytes(workload, machine, config)
         if not copies_pieces(workload, config):
             return size
         return size * machine.cores if size > MOST_ON_STACK else 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Those of whole tiles."""
+        """MACs of whole tiles."""
         shape = self.packed_weight_shape(workload, machine, config)
         return workload.batch * prod(padded_plane(workload, config)) * prod(shape)
 

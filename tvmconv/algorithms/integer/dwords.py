@@ -1,4 +1,4 @@
-"""How integer layers read data and weights: as words of as many elements as a product takes."""
+"""How integer layers read data and weights: as packed dwords of the multiply instruction."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ WIDEN = "widen"
 
 
 def word_size(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Channels of one step of a reduction: 1 of floating types."""
+    """Channels of one reduction step: 1 for floating-point types."""
     return multiply_of(workload, machine).width
 
 
 def channels_read(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Channels of a block that a reduction reads: whole words, one block at most."""
+    """Channels of a block that a reduction reads: whole dwords, one block at most."""
     size = word_size(workload, machine)
     return -(-min(block_read(workload, machine), workload.in_channels) // size) * size
 
 
 def block_read(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Channels of a block as a reduction reads it: of a layout's, or of a word that is longer."""
+    """Channels of a block as a reduction reads it: the layout's block, or a longer dword group."""
     return max(machine.channel_block, word_size(workload, machine))
 
 
 def copied_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
-    """Shape of a copy of the data with its padding, ``(N, C/c, H, W, c)``.
+    """Shape of a padded copy of the data, ``(N, C/c, H, W, c)``.
 
-    Of the rows and columns that windows cover, less those that a stride leaves out
-    (:func:`copied_steps`); ``N`` counts padding along the depth, too. One row more, where lines of
-    all blocks would meet in one set of L1 or two: 3x3 with 256 channels of 14x14 took 1.07 times
-    as long.
+    The copy has the rows and columns that windows cover, and omits rows and columns that a stride
+    skips (:func:`copied_steps`). ``N`` includes padding along the depth. One row is added if the
+    lines of all blocks would map to one or two sets of L1. Without it, 3x3 with 256 channels of
+    14x14 took 1.07 times as long.
     """
     w = workload
     down, right = copied_steps(w)
@@ -62,10 +62,10 @@ def copied_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
 
 
 def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...] | None:
-    """Shape of the copy of 8-bit data as 16-bit integers, or in blocks of longer words.
+    """Shape of the copy of 8-bit data as 16-bit integers, or in blocks of longer dword groups.
 
-    None where the processor multiplies the data as it is. A widening load for every broadcast word
-    took twice as long as the multiplications that it feeds.
+    None if the CPU multiplies the data as stored. A widening load for every broadcast dword took
+    twice as long as the multiplications that use it.
     """
     multiply = multiply_of(workload, machine)
     if multiply.element == workload.types.data and multiply.width <= machine.channel_block:
@@ -74,33 +74,33 @@ def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]
 
 
 def copied_steps(workload: Conv2dWorkload) -> tuple[int, int]:
-    """Distances of the rows and columns that the copy holds: windows of one skip some."""
+    """Strides of the rows and columns in the copy; windows of size 1 skip some."""
     w = workload
     return w.stride_h if w.kernel_h == 1 else 1, w.stride_w if w.kernel_w == 1 else 1
 
 
 def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Whether that copy has the opposite sign, for differences (``negative_dot``)."""
+    """Whether the widened copy is negated, for subtraction (``negative_dot``)."""
     return multiply_of(workload, machine).is_negated
 
 
 def widened_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Bytes of that copy; 0 without one."""
+    """Bytes of the widened copy; 0 without one."""
     shape = widened_shape(workload, machine)
     return itemsize(multiply_of(workload, machine).element) * prod(shape) if shape else 0
 
 
 def widened(given: Operands) -> Tensor | None:
-    """Block ``widen``, the copy of :func:`widened_shape`; None where there is none."""
+    """Block ``widen``, the copy of :func:`widened_shape`; None without one."""
     if widened_shape(given.workload, given.machine) is None:
         return None
     if block_read(given.workload, given.machine) > given.machine.channel_block:
-        return joined_words(given)
+        return joined_dwords(given)
     return copied(given, "int16", is_negated(given.workload, given.machine))
 
 
 def copied(given: Operands, dtype: str, negated: bool = False) -> Tensor:
-    """Block ``widen``, the copy of :func:`copied_shape`, in which padding has its value.
+    """Block ``widen``, the copy of :func:`copied_shape` with padding.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def copied(given: Operands, dtype: str, negated: bool = False) -> Tensor:
     dtype
         Type of the copy.
     negated
-        Whether it has the opposite sign.
+        Whether the copy is negated.
     """
     zero = None if given.zero is None else given.zero[0]
 
@@ -122,27 +122,27 @@ def copied(given: Operands, dtype: str, negated: bool = False) -> Tensor:
     return _copy(given, copied_shape(given.workload, given.machine), read, zero, finish)
 
 
-def joined_words(given: Operands) -> Tensor:
-    """Block ``widen``, the copy of :func:`copied_shape` with two blocks' words side by side.
+def joined_dwords(given: Operands) -> Tensor:
+    """Block ``widen``, the copy of :func:`copied_shape` with the dwords of two blocks adjacent.
 
-    Its items are these words, int32, of which the last axis has two. Where channels end with the
-    first of them the second is another's: packed weights are zero there.
+    Its items are int32 dwords, two along the last axis. If channels end with the first dword, the
+    second one repeats another, and packed weights are zero there.
     """
     from tvmconv.operators.products import word
 
     *outer, channels = copied_shape(given.workload, given.machine)
-    words = channels // WORD_BYTES
+    dwords = channels // WORD_BYTES
     last = given.machine.blocks(given.workload.in_channels) - 1
 
     def read(plane: Expr, cb: Expr, row: Expr, column: Expr, i: Expr) -> Expr:
         from tvmconv.tvm_api import tirx
 
-        block = cb * words + i
-        block = tirx.min(block, last) if (last + 1) % words else block
+        block = cb * dwords + i
+        block = tirx.min(block, last) if (last + 1) % dwords else block
         return word(given.data[plane, block, row, column, 0])
 
     zero = None if given.zero is None else word(given.zero[0])
-    return _copy(given, (*outer, words), read, zero)
+    return _copy(given, (*outer, dwords), read, zero)
 
 
 def _copy(
@@ -152,7 +152,7 @@ def _copy(
     zero: Expr | None,
     finish: Callable[[Expr], Expr] = lambda value: value,
 ) -> Tensor:
-    """Block ``widen``: what ``read`` makes of each place, or ``zero`` where that is padding."""
+    """Block ``widen``: the result of ``read`` at each index, or ``zero`` in the padding."""
     from tvmconv.tvm_api import te
 
     w = given.workload
@@ -174,13 +174,13 @@ def _copy(
 
 @dataclass(frozen=True)
 class Factors:
-    """Reads the two factors of a step of a reduction, of floating types or as words.
+    """Reads the two factors of a reduction step, as floating-point values or as dwords.
 
     Parameters
     ----------
     given
-        The convolution's operands. Of integer types a packed weight has the elements of a word as
-        its last axis.
+        The convolution's operands. For integer types, the last axis of a packed weight has the
+        elements of a dword.
     """
 
     given: Operands
@@ -190,23 +190,23 @@ class Factors:
         return multiply_of(self.given.workload, self.given.machine)
 
     def value(self, tensor: Tensor, place: tuple[Index, ...], moved: bool = False) -> Expr:
-        """Step ``place[-1]`` of the channels of a pixel, in the data or a copy of it.
+        """The value of step ``place[-1]`` of a position, in the data or a copy of it.
 
-        ``moved`` are copies whose loops a schedule moves to where they are read.
+        ``moved`` marks copies whose loops a schedule moves to their reader.
         """
         if not self._multiply.is_packed:
             return tensor[place]
         *outer, step = place
-        # words that were put together are two items of a copy
+        # joined dwords are two items of a copy
         items = self._multiply.width // (WORD_BYTES if str(tensor.dtype) == "int32" else 1)
         return self._read(tensor, (*outer, step * items), moved)
 
     def word(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
-        """The word of integers that begins at a place."""
+        """The integer dword that begins at an index."""
         return self._read(tensor, place)
 
     def weight(self, *place: Index) -> Expr:
-        """The packed weight at a place less the axis of a word."""
+        """The packed weight at an index without the axis of a dword."""
         weight = self.given.weight
         if not self._multiply.is_packed:
             return weight[place]
@@ -215,12 +215,12 @@ class Factors:
 
     @property
     def zero(self) -> Expr | None:
-        """What padding holds; None for zero itself."""
+        """The value of padding; None for zero."""
         zero = self.given.zero
         return None if zero is None else self._read(zero, (0,))
 
     def product(self, value: Expr, weight: Expr) -> Expr:
-        """What a step adds to a sum."""
+        """The product that a step adds to an accumulator."""
         from tvmconv.operators.products import dot, negative_dot
 
         if not self._multiply.is_packed:
@@ -229,9 +229,9 @@ class Factors:
         return (negative_dot if negated else dot)(value, weight, self._multiply.name)
 
     def packed_product(self, values: Sequence[Expr], *place: Index) -> Expr:
-        """What a step adds whose word is made of unsigned values, the first in the low bits.
+        """The product of a dword that packs unsigned values, the first in the low bits.
 
-        Where products are subtracted (:func:`is_negated`) the weight has the opposite sign.
+        If products are subtracted (:func:`is_negated`), the weight must be negated.
         """
         from tvmconv.operators.products import side_by_side
 
@@ -249,44 +249,44 @@ class Factors:
 
 
 def has_colliding_weights(weight: Array, groups: int, machine: Machine) -> bool:
-    """Whether the machine's products of bytes would not be exact for int8 weights (K, C/g, ...).
+    """Whether the machine's INT8 products would overflow for int8 weights (K, C/g, ...).
 
-    ``smull`` adds the products of channels 0 and 2, and those of 1 and 3, of a block in 16 bits, in
-    depthwise layers those of two taps. 16 bits hold all such sums but one: two products of bytes
-    have a sum of at most 2 * 128 * 128 = 2**15, which -128 by -128 twice alone reaches, and of at
-    least -2 * 128 * 127. So a weight of -128 is exact beside any other.
+    ``smull`` adds two products in 16 bits, for channels 0 and 2, and for 1 and 3, of a block. In
+    depthwise layers it adds the products of two taps. The sum of two INT8 products is at most
+    2 * 128 * 128 = 2**15, and at least -2 * 128 * 127. Only -128 by -128 twice reaches the maximum,
+    which overflows. One weight of -128 with any other weight is exact.
     """
     if not multiply_of_bytes(machine).adds_pairs:
         return False
-    least = weight == np.iinfo(np.int8).min
+    lowest = weight == np.iinfo(np.int8).min
     if groups == len(weight) > 1 == weight.shape[1]:
         # taps of one channel
-        return bool((least.reshape(groups, -1).sum(axis=1) > 1).any())
+        return bool((lowest.reshape(groups, -1).sum(axis=1) > 1).any())
     if groups > 1:
-        # where a block begins differs from group to group
-        return bool((least.sum(axis=1) > 1).any())
+        # blocks begin at different channels in each group
+        return bool((lowest.sum(axis=1) > 1).any())
     padded = np.zeros((len(weight), -(-weight.shape[1] // 4) * 4, *weight.shape[2:]), bool)
-    padded[:, : weight.shape[1]] = least
+    padded[:, : weight.shape[1]] = lowest
     pairs = padded.reshape(len(weight), -1, 2, 2, *weight.shape[2:])
     return bool(pairs.all(axis=2).any())
 
 
 def arranged(packed: Array, workload: Conv2dWorkload, machine: Machine) -> Array:
-    """Packed words (..., outputs of a block, elements of a word) in the order that products take.
+    """Packed dwords (..., outputs of a block, elements of a dword) in the instruction's order.
 
-    Of ``smull`` a block's first halves of words go before their second ones.
+    For ``smull`` the first two elements of all dwords of a block come before the last two.
 
     Raises
     ------
     WorkloadError
-        If products of these weights are not exact.
+        If the instruction is not exact for these weights.
     """
     if not multiply_of(workload, machine).adds_pairs:
         return packed
-    halves = packed.reshape(*packed.shape[:-1], 2, 2)
-    if (halves == np.iinfo(np.int8).min).all(axis=-2).any():
+    pairs = packed.reshape(*packed.shape[:-1], 2, 2)
+    if (pairs == np.iinfo(np.int8).min).all(axis=-2).any():
         raise WorkloadError(
-            f"weights of {workload} are -128 in channels 0 and 2, or 1 and 3, of a block of 4 of "
-            "one output, whose products 16 bits do not hold; give them as int16"
+            f"weights of {workload} overflow 16 bits: channels 0 and 2, or 1 and 3, of a block of "
+            "4 are both -128. Expected at most one of them. Use int16 weights."
         )
-    return np.ascontiguousarray(np.moveaxis(halves, -2, -3)).reshape(packed.shape)
+    return np.ascontiguousarray(np.moveaxis(pairs, -2, -3)).reshape(packed.shape)

@@ -1,9 +1,9 @@
-"""First layers of integers: words of neighbouring pixels of a plane.
+"""Stems of integer networks: dwords of neighboring positions of a channel plane.
 
-An image has too few channels to fill a word of a product, but its rows are long: as many pixels of
-one channel, as they lie in plain NCHW, meet as many taps of a kernel's row. A row of seven taps
-takes two words of bytes for each channel, where words of channels would take seven for all three.
-What a window reads beyond its row meets weights of zero.
+A stem has too few input channels to fill a dword, but its rows are long. A dword packs neighboring
+positions of one channel, as stored in NCHW, and meets as many taps of a kernel row. A row of seven
+taps takes two INT8 dwords for each channel, in all six. Dwords of channels would take seven, with a
+quarter of their lanes unused. Positions beyond the row's last tap meet zero weights.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 # name of the block that copies rows
 ROWS = "rows"
-# elements that are copied at once
+# maximum and minimum number of elements that are copied at once
 _MOST, _LEAST = 32, 8
 
 
-def words_of_row(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Words of the taps of one row of a kernel."""
+def dwords_of_row(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Dwords of the taps of one kernel row."""
     return -(-workload.kernel_w // word_size(workload, machine))
 
 
 def piece_of_row(workload: Conv2dWorkload) -> int:
-    """Elements that are copied at once; the image's rows are whole pieces where they allow it."""
+    """Elements that are copied at once; whole pieces make up the image's rows if possible."""
     piece = gcd(workload.in_width, _MOST)
     return piece if piece >= _LEAST else 2 * _LEAST
 
 
 def left_edge(workload: Conv2dWorkload) -> int:
-    """Elements in front of a row of the image: its padding, in whole pieces."""
+    """Elements before a row of the image: its padding, rounded up to whole pieces."""
     piece = piece_of_row(workload)
     return -(-workload.pad_left // piece) * piece
 
 
 def rows_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
-    """``(N, C, H, W)`` of the copy of the image with its padding.
+    """``(N, C, H, W)`` of the padded copy of the image.
 
-    ``N`` counts padding along the depth, too. A row ends with what its last word reads.
+    ``N`` includes padding along the depth. A row ends after its last dword's elements.
     """
     w = workload
     depth = (w.out_depth - 1) * w.stride_d + (w.kernel_d - 1) * w.dilation_d + 1
     height = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1
-    read = words_of_row(w, machine) * word_size(w, machine)
+    read = dwords_of_row(w, machine) * word_size(w, machine)
     width = left_edge(w) - w.pad_left + (w.out_width - 1) * w.stride_w + read
     piece = piece_of_row(w)
     return (w.batch * depth, w.in_channels, height, -(-width // piece) * piece)
 
 
 def rows_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Bytes of that copy."""
+    """Bytes of the copy of :func:`rows_shape`."""
     element = itemsize(multiply_of(workload, machine).element)
     return element * prod(rows_shape(workload, machine))
 
 
 def padded_rows(given: Operands) -> Tensor:
-    """Block ``rows``: that copy, widened where the processor multiplies 16 bits."""
+    """Block ``rows``: the padded copy, widened if the CPU multiplies 16-bit integers."""
     from tvmconv.tvm_api import te, tirx
 
     w, machine = given.workload, given.machine
@@ -90,22 +90,22 @@ def padded_rows(given: Operands) -> Tensor:
 
 
 def first_column(workload: Conv2dWorkload) -> int:
-    """Where in a row of the copy the first window begins."""
+    """The column of the copy at which the first window begins."""
     return left_edge(workload) - workload.pad_left
 
 
 def packed_shape(workload: Conv2dWorkload, machine: Machine, oc: int) -> tuple[int, ...]:
-    """``(K/(oc*k), S/i, T*R, C, oc, k, i)``, ``i`` taps of a row in a word."""
+    """``(K/(oc*k), S/i, T*R, C, oc, k, i)`` with ``i`` taps of a row in a dword."""
     w, size = workload, word_size(workload, machine)
     groups, lanes = -(-machine.blocks(w.out_channels) // oc), machine.channel_block
-    steps = words_of_row(w, machine)
+    steps = dwords_of_row(w, machine)
     return (groups, steps, w.weight_shape[2], w.in_channels, oc, lanes, size)
 
 
 def packed_rows(
     weight: FloatArray, workload: Conv2dWorkload, machine: Machine, oc: int
 ) -> FloatArray:
-    """OIHW to :func:`packed_shape`; zeros behind a row's last tap and the last output."""
+    """OIHW to :func:`packed_shape`; zeros after a row's last tap and the last output."""
     groups, steps, rows, channels, _, lanes, size = packed_shape(workload, machine, oc)
     padded = np.zeros((*weight.shape[:3], steps * size), weight.dtype)
     padded[..., : weight.shape[3]] = weight

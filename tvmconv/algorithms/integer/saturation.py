@@ -1,17 +1,17 @@
-"""Weights of 8 bits for an instruction that saturates: what it multiplies safely, and the excess.
+"""Makes INT8 weights safe for ``vpmaddubsw``, which saturates.
 
-``vpmaddubsw`` adds two products of unsigned by signed bytes in 16 bits, saturated. With data of 0
-to 255, two weights whose positive part has a sum of at most 128, and whose negative part one of at
-least -128, are safe: ``255 * 128 = 32,640 < 2**15``. Three ways make others safe:
+``vpmaddubsw`` adds two products of unsigned by signed bytes in 16 bits, with saturation. For data
+of 0 to 255, two weights are safe if their positive part sums to at most 128 and their negative part
+to at least -128: ``255 * 128 = 32,640 < 2**15``. Three methods make other weights safe:
 
-- **Complements.** ``b * x = 255 * b - b * (255 - x)``: where the second byte of a pair of data is
-  complemented, its weight changes its sign, and pairs of two signs are safe whatever they are. The
-  first term is known when a model is built. A word is complemented where that makes its pairs safe
-  for all output channels of a block.
-- **Orders.** Four bytes make pairs in three ways. Where words of data are packed in several orders
-  beside each other, a step takes the first whose pairs are safe, complemented or not.
-- **Excess.** Otherwise one weight of a pair is cut, and what was cut off, a pair of itself and
-  zero, is safe, too; it is multiplied in a step of its own.
+- **Sign complement.** ``b * x = 255 * b - b * (255 - x)``. If the second byte of a pair of data is
+  complemented, its weight is negated, and pairs of opposite signs are always safe. The first term
+  is known at build time. A dword is complemented if that makes its pairs safe for all output
+  channels of a block.
+- **Byte permutation.** Four bytes form pairs in three ways. If data are packed in several
+  permutations, a step reads the first whose pairs are safe, complemented or not.
+- **Excess.** Otherwise one weight of a pair is reduced. The remainder, paired with zero, is safe as
+  well, and is multiplied in an additional step.
 """
 
 from __future__ import annotations
@@ -23,36 +23,39 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-# largest magnitude of the sum of two weights of one sign
+# maximum magnitude of the sum of two weights of one sign
 _LIMIT = 128
-# elements of a word
+# elements of a dword
 WORD = 4
-# what a word's data are xor-ed with for each value of `complements`: the second bytes of its pairs
+# XOR masks of a dword's data by the value of `complements`: the second bytes of its pairs
 MASKS = (0, 0x0000FF00, 0xFF000000 - 2**32, 0xFF00FF00 - 2**32)
-# bytes of a word in each order: as it is, its middle ones exchanged, its second and last one
+# byte permutations of a dword: identity, middle bytes swapped, second and last byte swapped
 ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 2, 1))
 _BYTE = 255
 
 
 def split(weight: Array) -> tuple[Array, Array]:
-    """Weights that are safe in pairs, and the rest; both add up to what was given.
+    """Split weights into pairs that are safe, and the excess; both add up to the weights.
 
     Parameters
     ----------
     weight
-        ``(..., 2)`` of int8, the two that are multiplied together last.
+        ``(..., 2)`` of int8; the last axis has the two weights of a pair.
 
     Returns
     -------
     safe, rest
-        As ``weight``; both safe. ``rest`` is zero in the second place.
+        As ``weight``; both safe. The second element of ``rest`` is zero.
 
-    Proof. Let ``a + b > 128``: since neither exceeds 127, both are positive, and ``a`` less
-    ``a + b - 128 < a`` stays so. The rest lies between 1 and 126. Let ``a + b < -128``: where one
-    were positive the other would be below -128, so that both are negative or zero, and ``a`` less
-    ``a + b + 128``, which is ``-128 - b``, lies between -128 and 0; the rest between -128 and -1.
-    In all other pairs of one sign the sum is within the limit, and in pairs of two signs each part
-    is one weight.
+    Proof. Let ``a + b > 128``. Neither exceeds 127, so both are positive. The reduced weight
+    ``a - (a + b - 128) = 128 - b`` is positive, and the excess is between 1 and 126.
+
+    Let ``a + b < -128``. If one were positive, the other would be below -128, so neither is
+    positive. The reduced weight ``-128 - b`` is between -128 and 0, and the excess between -128 and
+    -1.
+
+    All other pairs of one sign are within the limit. In pairs of opposite signs each part is one
+    weight.
     """
     wide = weight.astype(np.int16)
     total = wide[..., 0] + wide[..., 1]
@@ -62,18 +65,18 @@ def split(weight: Array) -> tuple[Array, Array]:
 
 
 def complements(weight: Array) -> Array:
-    """Words that are safe if second bytes of their pairs are complemented: indices of `MASKS`.
+    """The complements that make dwords safe, as indices of `MASKS`.
 
     Parameters
     ----------
     weight
-        ``(..., lanes, 2, 2)`` of int8: the pairs of a word, for each output channel of a block.
+        ``(..., lanes, 2, 2)`` of int8: the pairs of a dword, for each output channel of a block.
 
     Returns
     -------
     Array
-        ``(...)`` of int32; 0 for words that are safe as they are, and for those that are not with
-        any complement. A weight of -128 has no opposite.
+        ``(...)`` of int32; 0 for dwords that are safe without complement, and for dwords that no
+        complement makes safe. int8 cannot negate -128.
     """
     wide = weight.astype(np.int16)
     first, second = wide[..., 0], wide[..., 1]
@@ -85,20 +88,20 @@ def complements(weight: Array) -> Array:
 
 
 def variants(weight: Array, orders: int) -> Array:
-    """In which order of :data:`ORDERS`, and with which complement, words are safe.
+    """The byte permutation in :data:`ORDERS`, and the complement, that make dwords safe.
 
     Parameters
     ----------
     weight
         As for :func:`complements`.
     orders
-        How many may be taken; the first that is safe is.
+        Number of permutations to try; the first safe one is chosen.
 
     Returns
     -------
     Array
-        ``(...)`` of int32, an index of :data:`ORDERS` times 4 and one of :data:`MASKS`; 0 for words
-        that are safe as they are, and -1 for those that are not in any way.
+        ``(...)`` of int32, an index of :data:`ORDERS` times 4 plus an index of :data:`MASKS`. 0 for
+        dwords that are safe unchanged, and -1 for dwords that cannot be made safe.
     """
     found = np.full(weight.shape[:-3], -1, np.int32)
     for order in range(orders):
@@ -111,7 +114,7 @@ def variants(weight: Array, orders: int) -> Array:
 
 
 def in_order(weight: Array, orders: Array) -> Array:
-    """Words ``(..., lanes, 2, 2)`` with their bytes in the order of each, an index ``(...)``."""
+    """Dwords ``(..., lanes, 2, 2)`` with bytes permuted; ``orders`` has an index for each."""
     taken = np.array(ORDERS)[orders][..., None, :]
     flat = weight.reshape(*weight.shape[:-2], WORD)
     ordered: Array = np.take_along_axis(flat, np.broadcast_to(taken, flat.shape), axis=-1)
@@ -119,7 +122,7 @@ def in_order(weight: Array, orders: Array) -> Array:
 
 
 def complemented(weight: Array, masks: Array) -> tuple[Array, Array]:
-    """Weights for complemented data, and what that takes off the sums of each output channel.
+    """Weights for complemented data, and the correction of each output channel's accumulator.
 
     Parameters
     ----------
@@ -141,17 +144,17 @@ def complemented(weight: Array, masks: Array) -> tuple[Array, Array]:
     return changed, missing
 
 
-def words(weight: Array, lanes: int, channels: int) -> Array:
-    """The words of a kernel in the order of its steps, ``(K/lanes, R, S, C/4, lanes, 4)`` int8.
+def dwords(weight: Array, lanes: int, channels: int) -> Array:
+    """The dwords of a kernel in the order of its steps, ``(K/lanes, R, S, C/4, lanes, 4)`` int8.
 
     Parameters
     ----------
     weight
         ``(K, C, R, S)`` of int8.
     lanes
-        Output channels of a vector; zeros fill up the last.
+        Output channels of a vector; zeros pad the last vector.
     channels
-        Those of the data, a multiple of 4: zeros fill up the last.
+        Channels of the data, a multiple of 4; zeros pad the last dword.
     """
     out_channels, in_channels, *taps = weight.shape
     blocks = -(-out_channels // lanes)
@@ -162,7 +165,7 @@ def words(weight: Array, lanes: int, channels: int) -> Array:
 
 
 def excess_steps(weight: Array, lanes: int, orders: int = 1) -> int:
-    """Steps that the excess of a block of output channels takes on average, rounded up.
+    """Average number of excess steps of a block of output channels, rounded up.
 
     Parameters
     ----------
@@ -171,10 +174,10 @@ def excess_steps(weight: Array, lanes: int, orders: int = 1) -> int:
     lanes
         Output channels of a block.
     orders
-        Orders of its bytes in which a word may be taken.
+        Number of byte permutations in which a dword may be read.
     """
     channels = -(-weight.shape[1] // WORD) * WORD
-    steps = words(weight, lanes, channels)
+    steps = dwords(weight, lanes, channels)
     pairs = steps.reshape(*steps.shape[:-1], WORD // 2, 2)
     unsafe = variants(pairs, orders) < 0
     return int(-(-unsafe.sum() // steps.shape[0]))

@@ -1,9 +1,9 @@
-"""What products of tiles read: the image once more, in the order in which a tile has its bytes.
+"""The copy of the image for AMX kernels, in the byte order of tiles.
 
-A row of a tile is what one instruction sums over for one pixel of the output. Of most layers these
-are 64 channels of one tap, which blocks of fewer channels hold apart. First layers have so few
-channels that a row has several taps: those of some rows of the image, which the copy puts side by
-side, and of the columns behind each other.
+A row of a tile has the bytes that one instruction reduces for one output position. In most layers
+these are 64 channels of one tap, which the blocked layout stores apart. A stem has so few channels
+that a row has several taps: some rows of the image, which the copy interleaves, and consecutive
+columns.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 
 def tiles_of(machine: Machine) -> TileUnit:
-    """The unit of a machine that has one."""
+    """The AMX unit of a machine that must have one."""
     assert machine.tiles is not None
     return machine.tiles
 
 
 def is_pixelwise(workload: Conv2dWorkload) -> bool:
-    """Whether a kernel takes all pixels of an image as one row: the copy has no others."""
+    """Whether a kernel treats all positions of an image as one row, without padding."""
     return (workload.kernel_h, workload.kernel_w) == (1, 1)
 
 
 def plane(workload: Conv2dWorkload) -> tuple[int, int]:
-    """Rows and columns of the output as the kernel's loops see it."""
+    """Rows and columns of the output in the kernel's loops."""
     if is_pixelwise(workload):
         return 1, workload.out_height * workload.out_width
     return workload.out_height, workload.out_width
 
 
 def padded_plane(workload: Conv2dWorkload, config: Config) -> tuple[int, int]:
-    """The same, rounded up to whole groups of tiles."""
+    """Rows and columns of the output, rounded up to whole groups of tiles."""
     height, width = plane(workload)
     rows, columns = config.int("oh"), config.int("ow") * config.int("side")
     return -(-height // rows) * rows, -(-width // columns) * columns
 
 
 def tile_copy(workload: Conv2dWorkload, machine: Machine) -> TileCopy:
-    """The copy that a layer's kernel makes."""
+    """The copy for a layer's kernel."""
     w = workload
-    words = tiles_of(machine).row_bytes // WORD_BYTES
-    taps = not is_pixelwise(w) and w.in_channels <= WORD_BYTES and w.kernel_w <= words
+    dwords = tiles_of(machine).row_bytes // WORD_BYTES
+    taps = not is_pixelwise(w) and w.in_channels <= WORD_BYTES and w.kernel_w <= dwords
     if taps and (w.dilation_h, w.dilation_w) == (1, 1):
         return TapsSideBySide(w, machine)
     return ChannelsTogether(w, machine)
@@ -68,7 +68,7 @@ class TileCopy(ABC):
     Parameters
     ----------
     workload, machine
-        A dense layer of bytes, and a processor that multiplies tiles.
+        A dense INT8 layer, and a CPU with AMX.
     """
 
     workload: Conv2dWorkload
@@ -77,48 +77,48 @@ class TileCopy(ABC):
     @property
     @abstractmethod
     def steps(self) -> tuple[int, ...]:
-        """Extents of the reduction's axes, over products of tiles."""
+        """Extents of the reduction axes, without the axes inside a tile."""
 
     @abstractmethod
     def shape(self, config: Config) -> tuple[int, ...]:
-        """The copy's."""
+        """Shape of the copy."""
 
     @abstractmethod
     def place(
         self, n: Expr, h: Expr, x: Expr, step: Sequence[Expr], config: Config, byte: Expr
     ) -> tuple[Index, ...]:
-        """Where a byte of the row of a pixel of the output is in it."""
+        """The index in the copy of a byte of an output position's row."""
 
     @abstractmethod
     def copied(self, given: Operands, config: Config) -> Tensor:
         """Block ``widen``, the copy.
 
-        What lies beside the image, and not in its padding, is multiplied by nothing that is stored.
+        Bytes outside the image that are not padding only contribute to results that are discarded.
         """
 
     @abstractmethod
     def rows(self, weight: FloatArray) -> FloatArray:
-        """An OIHW weight as ``(K, *steps, 16 words, 4)``, with zeros where it ends."""
+        """An OIHW weight as ``(K, *steps, 16 dwords, 4)``, padded with zeros."""
 
     @property
     def count(self) -> int:
-        """Products that each tile of sums adds up."""
+        """The number of products that are added to each tile of accumulators."""
         return prod(self.steps)
 
     def bytes(self, config: Config) -> int:
-        """Those of the copy."""
+        """Bytes of the copy."""
         return prod(self.shape(config))
 
 
 class ChannelsTogether(TileCopy):
-    """``(N, C/64, H, phases, W, 64)``: 64 channels of a pixel are one row of a tile.
+    """``(N, C/64, H, phases, W, 64)``: 64 channels of a position are one row of a tile.
 
-    Columns that one tap of a strided layer reads are neighbours, one phase of them.
+    In strided layers, the columns that one tap reads are adjacent and form a phase.
     """
 
     @property
     def blocks(self) -> int:
-        """Rows of tiles that hold all channels of a pixel."""
+        """Rows of tiles that hold all channels of a position."""
         return -(-self.workload.in_channels // tiles_of(self.machine).row_bytes)
 
     @property
@@ -175,28 +175,28 @@ class ChannelsTogether(TileCopy):
 
     def rows(self, weight: FloatArray) -> FloatArray:
         """See the base class."""
-        words = tiles_of(self.machine).row_bytes // WORD_BYTES
+        dwords = tiles_of(self.machine).row_bytes // WORD_BYTES
         outputs, channels, *taps = weight.shape
-        rows = np.zeros((outputs, self.blocks * words * WORD_BYTES, *taps), weight.dtype)
+        rows = np.zeros((outputs, self.blocks * dwords * WORD_BYTES, *taps), weight.dtype)
         rows[:, :channels] = weight
-        return rows.reshape(outputs, self.blocks, words, WORD_BYTES, *taps).transpose(
+        return rows.reshape(outputs, self.blocks, dwords, WORD_BYTES, *taps).transpose(
             0, 4, 5, 1, 2, 3
         )
 
 
 class TapsSideBySide(TileCopy):
-    """``(N, H, W * R * 4)``: four channels of ``R`` rows of a column, one column behind the other.
+    """``(N, H, W * R * 4)``: four channels of ``R`` rows of a column, then the next column.
 
-    Rows of tiles overlap: that of a pixel begins ``R * 4`` times the stride bytes behind its
-    neighbour's. ``R`` is a power of two, so many that as many columns as the kernel has fit a row.
+    Rows of tiles overlap: the row of a position begins ``R * 4 * stride`` bytes after its
+    neighbor's. ``R`` is the largest power of two for which the kernel's columns fit a row.
     """
 
     @property
     def high(self) -> int:
-        """Rows of the image that lie side by side."""
-        w, words = self.workload, tiles_of(self.machine).row_bytes // WORD_BYTES
+        """Image rows that are interleaved."""
+        w, dwords = self.workload, tiles_of(self.machine).row_bytes // WORD_BYTES
         fitting = [1]
-        while fitting[-1] < w.kernel_h and 2 * fitting[-1] * w.kernel_w <= words:
+        while fitting[-1] < w.kernel_h and 2 * fitting[-1] * w.kernel_w <= dwords:
             fitting.append(2 * fitting[-1])
         return fitting[-1]
 
@@ -207,7 +207,7 @@ class TapsSideBySide(TileCopy):
 
     @property
     def _down(self) -> int:
-        """Rows of the image from one row of the copy to the next."""
+        """Image rows between consecutive rows of the copy."""
         return gcd(self.workload.stride_h, self.high)
 
     def shape(self, config: Config) -> tuple[int, ...]:
@@ -215,8 +215,8 @@ class TapsSideBySide(TileCopy):
         w = self.workload
         height, width = padded_plane(w, config)
         last = (height - 1) * w.stride_h + (self.steps[0] - 1) * self.high
-        words = tiles_of(self.machine).row_bytes // WORD_BYTES
-        columns = (width - 1) * w.stride_w + words // self.high
+        dwords = tiles_of(self.machine).row_bytes // WORD_BYTES
+        columns = (width - 1) * w.stride_w + dwords // self.high
         return w.batch, last // self._down + 1, columns * self.high * WORD_BYTES
 
     def place(
@@ -247,9 +247,9 @@ class TapsSideBySide(TileCopy):
     def rows(self, weight: FloatArray) -> FloatArray:
         """See the base class."""
         high, (steps,) = self.high, self.steps
-        words = tiles_of(self.machine).row_bytes // WORD_BYTES
+        dwords = tiles_of(self.machine).row_bytes // WORD_BYTES
         outputs, channels, height, width = weight.shape
-        found = np.zeros((outputs, steps * high, words // high, WORD_BYTES), weight.dtype)
+        found = np.zeros((outputs, steps * high, dwords // high, WORD_BYTES), weight.dtype)
         found[:, :height, :width, :channels] = weight.transpose(0, 2, 3, 1)
-        found = found.reshape(outputs, steps, high, words // high, WORD_BYTES)
-        return found.transpose(0, 1, 3, 2, 4).reshape(outputs, steps, words, WORD_BYTES)
+        found = found.reshape(outputs, steps, high, dwords // high, WORD_BYTES)
+        return found.transpose(0, 1, 3, 2, 4).reshape(outputs, steps, dwords, WORD_BYTES)

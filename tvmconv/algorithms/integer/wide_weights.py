@@ -1,8 +1,8 @@
-"""Weights of 8 bits that are widened to 16 once for each group of output blocks.
+"""Widens 8-bit weights to 16 bits once for each group of output blocks.
 
-Where products take 16 bits (``vpmaddwd``) each load of weights widens them, for every tile of
-pixels anew. A copy of 16 bits, of the output blocks at work, takes that out of the loop over steps;
-the packed weights keep one byte each.
+If the instruction multiplies 16-bit integers (``vpmaddwd``), each load of weights would widen them
+again for every tile of positions. A 16-bit copy of the current output blocks moves this out of the
+reduction loop. The packed weights keep one byte each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def widens_weights(workload: Conv2dWorkload, machine: Machine) -> bool:
 
 
 def wide_weights(given: Operands) -> Tensor:
-    """Block ``wide_weights``: the packed weights as the machine's products take them."""
+    """Block ``wide_weights``: the packed weights in the type that the instruction multiplies."""
     from tvmconv.tvm_api import te
 
     element = multiply_of(given.workload, given.machine).element
@@ -40,5 +40,5 @@ def wide_weights(given: Operands) -> Tensor:
 
 
 def wide_bytes(packed: tuple[int, ...], workload: Conv2dWorkload, machine: Machine) -> int:
-    """Bytes of one thread's copy, of packed weights whose first axis are groups of blocks."""
+    """Bytes of one thread's copy of packed weights, whose first axis is groups of blocks."""
     return itemsize(multiply_of(workload, machine).element) * prod(packed[1:])

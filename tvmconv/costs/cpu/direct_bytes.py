@@ -8,8 +8,8 @@ from math import sqrt
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.algorithms.integer.byte_rows import regular_steps
-from tvmconv.algorithms.integer.complemented_copy import copied_words
-from tvmconv.algorithms.integer.packed_pixels import is_packable, packed_words, pixels_of
+from tvmconv.algorithms.integer.complemented_copy import copied_dwords
+from tvmconv.algorithms.integer.packed_pixels import is_packable, packed_dwords, pixels_of
 from tvmconv.algorithms.integer.saturation import MASKS, WORD
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -158,7 +158,7 @@ class ByteTileModel(TileModel):
         found = super().parts(Config.of(**config, oc=1))
         if self.packed and not self._packs_tiles:
             # pixels of a row are stored one by one, then vectors of it with each complement
-            row = copied_words(self.workload, self.machine) * WORD * self.workload.batch
+            row = copied_dwords(self.workload, self.machine) * WORD * self.workload.batch
             machine = self.machine
             stores = row / machine.channel_block + row * len(MASKS) / machine.vector_bytes
             found["arithmetic"] += stores * _STORED / machine.cores
@@ -172,7 +172,7 @@ class ByteTileModel(TileModel):
             strided = (self.workload.stride_h, self.workload.stride_w) != (1, 1)
             stored = machine.channel_block * (1 if strided else pixels)
             stores = (
-                packed_words(self.workload, machine, pixels, self.packed)
+                packed_dwords(self.workload, machine, pixels, self.packed)
                 * WORD
                 / min(stored, machine.vector_bytes)
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmconv.algorithms.integer.row_dwords import rows_bytes, words_of_row
+from tvmconv.algorithms.integer.row_dwords import dwords_of_row, rows_bytes
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
@@ -56,7 +56,7 @@ class WordTiles:
         w, machine = self.workload, self.machine
         oc, tile_h, tile_w = (config.int(name) for name in ("oc", "tile_h", "tile_w"))
         blocks = machine.blocks(w.out_channels)
-        steps = words_of_row(w, machine) * w.weight_shape[2] * w.in_channels
+        steps = dwords_of_row(w, machine) * w.weight_shape[2] * w.in_channels
         instructions = multiply_of(w, machine).steps
         rows = -(-w.out_height // tile_h)
         tiles = [(-(-w.out_width // tile_w) - 1, tile_w), (1, (w.out_width - 1) % tile_w + 1)]

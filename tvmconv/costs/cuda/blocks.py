@@ -134,8 +134,7 @@ def register_blocks(machine: CudaMachine, config: Config) -> int:
 def paired_saving(config: Config, slices: int) -> float:
     """Instructions of a slice's loop that are saved where a block's slices go two by two.
 
-    Slices but the last are iterations, as :func:`tvmconv.tir.cuda.unroll_slice_pairs.Pairs` takes
-    them.
+    :func:`tvmconv.tir.cuda.unroll_slice_pairs.UnrollSlicePairs` unrolls all slices but the last.
     """
     tile = tile_of(config)
     products = config.int("k") // tile.share * tile.sums

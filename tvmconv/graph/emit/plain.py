@@ -27,7 +27,7 @@ from tvmconv.graph.rewrite.statistics import STANDARDISE
 from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
-from tvmconv.operators import apart
+from tvmconv.operators import all_pairs
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
 from tvmconv.operators.scan import running_sum
@@ -107,7 +107,7 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     if not emitter.machine.runs_along_axes:
         _check_length(emitter, node)
         return emitter.call(
-            lambda x: apart.running_sum(x, axis, dtype, exclusive), [data], record, opaque=True
+            lambda x: all_pairs.running_sum(x, axis, dtype, exclusive), [data], record, opaque=True
         )
     axis %= len(shape)
     lanes = processor(emitter.machine).vector_bytes // itemsize(dtype)
@@ -126,17 +126,17 @@ def _sorting(emitter: Emitter, node: Node) -> Any:
     if emitter.machine.runs_along_axes:
         return lambda x: top_k(x, k, axis, bool(largest), index_type)
     _check_length(emitter, node)
-    return lambda x: apart.top_k(x, k, axis, bool(largest), index_type)
+    return lambda x: all_pairs.top_k(x, k, axis, bool(largest), index_type)
 
 
 def _check_length(emitter: Emitter, node: Node) -> None:
     """Refuse what would take seconds where each value looks at all others of the axis."""
     length = node.inputs[0].dims[node.attrs["axis"]]
-    if length > apart.LONGEST:
+    if length > all_pairs.LONGEST:
         raise ModelError(
             f"{node.op} of layer {node.layer!r} runs along {length} values; for "
-            f"{emitter.machine.name} they may be {apart.LONGEST}. Shorten the axis, or build for a "
-            "CPU."
+            f"{emitter.machine.name} they may be {all_pairs.LONGEST}. Shorten the axis, or build "
+            "for a CPU."
         )
 
 

@@ -1,4 +1,4 @@
-"""TIR passes for Intel AMX: products of tiles of bytes in tile registers."""
+"""TIR passes for Intel AMX: INT8 matrix products in tile registers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvmconv.tir.stages import Passes, Stage
 
 
 def passes(machine: Machine) -> Passes:
-    """What CPUs with AMX add to the pipeline."""
+    """The passes that CPUs with AMX add to the pipeline."""
     if machine.tiles is None:
         return {}
     return {

@@ -1,6 +1,6 @@
-"""Tiles of sums, weights and pixels in registers, and the instructions that use them.
+"""Assigns AMX tile registers to accumulators, weights and data, and emits tile instructions.
 
-Of :mod:`tvmconv.tir.amx.tile_calls`, whose buffer of sums vanishes.
+It lowers the calls of :mod:`tvmconv.tir.amx.tile_calls` and removes their buffer of accumulators.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from tvmconv.tir.amx.tile_calls import BEGIN, PRODUCT, STORE
 from tvmconv.tir.general.rewrite import function_pass, local_buffer, rebuilt
 from tvmconv.tir.general.stack_buffers import on_stack
 
-_REGISTERS, _ROWS, _ROW_BYTES, _WORD = 8, 16, 64, 4
-# TVM's operator, and what it calls for tiles beside their configuration
+_REGISTERS, _ROWS, _ROW_BYTES, _DWORD = 8, 16, 64, 4
+# TVM's operator, and the tile instructions that it calls, without their configuration
 _CALL = "tirx.call_llvm_intrin"
 _INSTRUCTIONS = ("tilezero", "tileloadd64", "tilestored64", "tdpbusd")
-# what `ldtilecfg` reads: the palette; bytes of each register's rows, as 16 bits; rows, as a byte
+# layout of `ldtilecfg`: palette, bytes of each register's rows (16 bits), rows (8 bits)
 _CONFIG_BYTES, _PALETTE, _ROW_BYTES_AT, _ROWS_AT = 64, 1, 16, 48
-# number of `arch_prctl` on x86-64, the request, and the state that tiles are
+# number of `arch_prctl` on x86-64, the request, and the state component of tile data
 _PERMISSION = (158, 0x1023, 18)
 
 
 def AllocateTiles() -> Any:
-    """A pass that holds tiles in registers.
+    """A pass that assigns registers to tiles.
 
-    Pattern: calls of :func:`TileCalls`; each tile of sums is begun before products are added to it,
-    in the order of statements, and stored behind them.
+    Pattern: calls of :func:`TileCalls`. Each tile of accumulators is initialized, then updated,
+    then stored, in the order of statements.
 
-    Rewrite: sums take the first registers, tiles of weights the next ones, pixels the last. Within
-    a sequence of products a tile is loaded once, or again where registers are too few. Begun tiles
-    are zero, or loaded from the bias with no distance from row to row. The innermost parallel loop,
-    or what stands in its place, configures the registers first and releases them at its end. The
-    buffer of the sums is gone.
+    Rewrite: accumulators get the first registers, tiles of weights the next ones, tiles of data the
+    last ones. A sequence of products loads each tile once, or again if registers do not suffice.
+    Accumulators start at zero, or are loaded from the bias with a row stride of 0. The innermost
+    parallel loop, or the function without one, configures the registers first and releases them at
+    its end. The buffer of accumulators is removed.
 
-    Why here: loops over tiles are unrolled, so that indices of sums are constants.
+    Why here: loops over tiles are unrolled, so that indices of accumulators are constants.
     """
     return function_pass("amx.AllocateTiles", _tile_registers)
 
@@ -69,7 +69,7 @@ def _tile_registers(func: Any) -> Any:
 
 
 def _tile_calls(statements: Iterable[Any]) -> list[Any]:
-    """The calls of tiles among statements."""
+    """The tile calls among statements."""
     from tvm import tirx
 
     values = (part.value for part in statements if isinstance(part, tirx.Evaluate))
@@ -81,23 +81,24 @@ def _name(call: Any) -> str:
 
 
 def _key(call: Any) -> tuple[Any, int]:
-    """The tile of sums of a call: its buffer and the index of its first value."""
+    """The tile of accumulators of a call: its buffer and the index of its first value."""
     load = call.args[1].args[0]
     return load.source, int(load.indices[0])
 
 
 @dataclass(frozen=True)
 class _Registers:
-    """Which register holds what.
+    """The assignment of registers.
 
     Parameters
     ----------
     sums
-        Tile of sums -> its register.
+        Tile of accumulators -> its register.
     pixels
-        Rows of tiles of pixels, and of sums.
+        Rows of tiles of data and of accumulators.
     weight_count, pixel_count
-        How many registers hold tiles of weights, behind those of sums, and of pixels, behind them.
+        Number of registers for tiles of weights, which follow the accumulators, and for tiles of
+        data, which follow the weights.
     """
 
     sums: Mapping[tuple[Any, int], int]
@@ -107,7 +108,7 @@ class _Registers:
 
     @classmethod
     def of(cls, calls: Sequence[Any], runs: Iterable[Sequence[Any]]) -> _Registers:
-        """Those of all calls of a function in order, which stand in such runs."""
+        """Assign registers for all calls of a function, in order, which occur in such sequences."""
         sums: dict[tuple[Any, int], int] = {}
         live: dict[tuple[Any, int], int] = {}
         for call in calls:
@@ -116,7 +117,10 @@ class _Registers:
                 taken = set(live.values())
                 live[key] = next(i for i in range(len(taken) + 1) if i not in taken)
                 if sums.setdefault(key, live[key]) != live[key]:
-                    raise ValueError(f"a tile of {key[0].name} is in two registers")
+                    raise ValueError(
+                        f"cannot assign tile registers: a tile of {key[0].name} has two. Expected "
+                        "the same order of tiles in each copy. Use one order in the schedule."
+                    )
             elif _name(call) == STORE:
                 del live[key]
         free = _REGISTERS - max(sums.values()) - 1
@@ -126,7 +130,10 @@ class _Registers:
             for at in (5, 3)
         )
         if free < 2:
-            raise ValueError(f"{len(sums)} tiles of sums leave no registers for factors")
+            raise ValueError(
+                f"cannot assign tile registers: {len(sums)} hold accumulators. Expected at most "
+                f"{_REGISTERS - 2}. Use smaller tiles in the schedule."
+            )
         weight_count = min(max(weights, 1), free - 1)
         pixel_count = min(max(pixels, 1), free - weight_count)
         return cls(sums, int(calls[0].args[0]), weight_count, pixel_count)
@@ -140,7 +147,7 @@ class _Registers:
         return self.first_weight + self.weight_count
 
     def allocates(self, statement: Any) -> bool:
-        """Whether a statement allocates sums that registers hold."""
+        """Whether a statement allocates accumulators that are now in registers."""
         from tvm import tirx
 
         buffers = [buffer for buffer, _ in self.sums]
@@ -149,7 +156,7 @@ class _Registers:
         )
 
     def rewritten(self, statements: Iterable[Any]) -> list[Any]:
-        """The statements, calls of tiles as instructions."""
+        """The statements, with tile calls lowered to instructions."""
         weights = _Loaded(self.first_weight, self.weight_count)
         pixels = _Loaded(self.first_pixel, self.pixel_count)
         parts: list[Any] = []
@@ -174,14 +181,14 @@ class _Registers:
 
 
 class _Loaded:
-    """Registers that hold what was loaded last."""
+    """Registers that hold recently loaded tiles."""
 
     def __init__(self, first: int, count: int) -> None:
         self._free = list(range(first, first + count))
         self._held: dict[int, int] = {}
 
     def register(self, operand: Sequence[Any], parts: list[Any]) -> int:
-        """The register of a tile, by its address and distance; loads it where none has it."""
+        """The register of a tile at an address; loads the tile if no register holds it."""
         key = structural_hash(operand[0])
         if key in self._held:
             register = self._held.pop(key)
@@ -194,7 +201,7 @@ class _Loaded:
 
 
 def _instruction(name: str, *operands: Any) -> Any:
-    """A call of one of LLVM's intrinsics; numbers are those of registers."""
+    """A call of an LLVM intrinsic; integers are register numbers."""
     from tvm import tirx
 
     args = [tirx.IntImm("uint8", o) if isinstance(o, int) else o for o in operands]
@@ -209,12 +216,12 @@ def _moved(name: str, register: int, operand: Sequence[Any]) -> Any:
 
 
 def _is_instruction(statement: Any) -> bool:
-    """Whether a statement is one of the instructions that :func:`AllocateTiles` makes."""
+    """Whether a statement is an instruction that :func:`AllocateTiles` emits."""
     return _intrinsic(statement) in _numbers(*_INSTRUCTIONS)
 
 
 def _intrinsic(statement: Any) -> int | None:
-    """The number of the intrinsic of LLVM that a statement is; None for any other statement."""
+    """The number of the LLVM intrinsic that a statement calls; None for any other statement."""
     from tvm import tirx
 
     if not isinstance(statement, tirx.Evaluate):
@@ -224,7 +231,7 @@ def _intrinsic(statement: Any) -> int | None:
 
 @cache
 def _numbers(*names: str) -> frozenset[int]:
-    """LLVM's numbers of instructions, which TVM's calls have in the place of names."""
+    """LLVM's numbers of intrinsics, by which TVM's calls refer to them."""
     from tvm import tirx
 
     calls = (tirx.call_llvm_intrin("void", f"llvm.x86.{name}") for name in names)
@@ -232,7 +239,7 @@ def _numbers(*names: str) -> frozenset[int]:
 
 
 def loaded_weights(statement: Any) -> Any:
-    """The first value of a tile of weights that a statement loads; None for any other."""
+    """The first value of the tile of weights that a statement loads; None for any other."""
     if _intrinsic(statement) not in _numbers("tileloadd64"):
         return None
     load = statement.value.args[2].args[0]
@@ -245,7 +252,7 @@ def stores_tile(statement: Any) -> bool:
 
 
 def _configured(body: Any, registers: _Registers) -> Any:
-    """A function's body with the registers configured around tiles, in each task."""
+    """A function's body that configures tile registers around their use, in each task."""
     from tvm import tirx
 
     parts = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
@@ -270,7 +277,7 @@ def _is_parallel(statement: Any) -> bool:
 
 
 def _run_configured(parts: list[Any], registers: _Registers) -> list[Any]:
-    """Statements of one thread, with registers configured from the first to the last with tiles."""
+    """Statements of one thread, with tile registers configured from first to last use."""
     using = [index for index, part in enumerate(parts) if _has_tiles(part)]
     if not using:
         return parts
@@ -279,14 +286,15 @@ def _run_configured(parts: list[Any], registers: _Registers) -> list[Any]:
 
 
 def TilePermission() -> Any:
-    """A pass that asks the operating system for tiles at the beginning of functions that use them.
+    """A pass that requests AMX from the operating system at the beginning of functions.
 
-    Pattern: a function with instructions of tiles that TVM's runtime calls.
+    Pattern: a function with tile instructions that TVM's runtime calls.
 
-    Rewrite: Linux's call ``arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`` in front, 67 ns.
+    Rewrite: a call of Linux's ``arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`` first; it
+    takes 67 ns.
 
-    Why here: such functions run in processes that nobody else has asked for, those of TVM's RPC
-    server or of a compiled Relax module. Saved models ask once, when they are loaded.
+    Why here: such functions run in processes that have not requested AMX, for example TVM's RPC
+    server or a compiled Relax module. Saved models request it once, when they are loaded.
     """
     return function_pass("amx.TilePermission", _with_permission)
 
@@ -319,12 +327,12 @@ def _around(body: list[Any], registers: _Registers) -> list[Any]:
         bytes_[_ROW_BYTES_AT + 2 * register] = _ROW_BYTES
         is_weight = registers.first_weight <= register < registers.first_pixel
         bytes_[_ROWS_AT + register] = _ROWS if is_weight else registers.pixels
-    starts = range(0, _CONFIG_BYTES, _WORD)
-    words = [int.from_bytes(bytes_[start : start + _WORD], "little") for start in starts]
-    buffer = local_buffer((len(words),), "int32", "tile_config")
+    starts = range(0, _CONFIG_BYTES, _DWORD)
+    dwords = [int.from_bytes(bytes_[start : start + _DWORD], "little") for start in starts]
+    buffer = local_buffer((len(dwords),), "int32", "tile_config")
     stores = [
-        tirx.BufferStore(buffer, tirx.IntImm("int32", word), [tirx.IntImm("int32", i)])
-        for i, word in enumerate(words)
+        tirx.BufferStore(buffer, tirx.IntImm("int32", dword), [tirx.IntImm("int32", i)])
+        for i, dword in enumerate(dwords)
     ]
     first = tirx.address_of(tirx.BufferLoad(buffer, [tirx.IntImm("int32", 0)]))
     ahead = [on_stack(buffer), *stores, _instruction("ldtilecfg", first)]

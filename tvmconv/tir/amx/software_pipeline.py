@@ -1,4 +1,4 @@
-"""Epilogues of tiles among the products of the next ones."""
+"""Overlaps the epilogue of a group of tiles with the products of the next group."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ from tvmconv.tir.general.rewrite import (
 )
 from tvmconv.tir.general.scope import fresh
 
-# instructions of a group's products beyond which loops over them stay
+# beyond so many instructions, loops over the products of a group are not unrolled
 _MOST_WRITTEN = 320
 _TILE_BYTES, _LINE = 1024, 64
 
 
 def SoftwarePipeline() -> Any:
-    """A pass that multiplies the next group of tiles while it computes the epilogue of this one.
+    """A pass that multiplies the next group of tiles during the epilogue of this group.
 
-    Pattern: a serial loop over groups of tiles, whose body begins tiles, adds products, stores the
-    sums to memory, and reads them there.
+    Pattern: a serial loop over groups of tiles. Its body initializes tiles, adds products, stores
+    the accumulators to memory, and reads them there.
 
-    Rewrite: the first group's sums are made in front of the loop. Each iteration makes those of the
-    next group in registers, reads those of this group in memory, and then stores. What reads the
-    last group's stands behind the loop. Loops over products are written out where they are short,
-    and their instructions stand among the statements of the epilogue, evenly.
+    Rewrite: a prologue computes the accumulators of the first group. Each iteration computes the
+    accumulators of the next group in registers, runs the epilogue of this group on memory, then
+    stores the accumulators. The last epilogue follows the loop. Short loops over products are
+    unrolled, and their instructions are spread evenly among the statements of the epilogue.
 
-    Why here: the epilogue of a group has more instructions than a processor looks ahead, so that
-    the unit that multiplies tiles waited for it. Statements that make one vector of several are
-    together.
+    Why here: the epilogue of a group exceeds the reorder buffer, so that the matrix unit would wait
+    for it. At this stage, statements that combine several vectors are adjacent.
     """
     return function_pass("amx.SoftwarePipeline", _tile_pipeline)
 
@@ -85,7 +84,7 @@ def _pipelined(loop: Any) -> Any:
 
 
 def _prefetching(products: list[Any], group: Any, groups: int) -> list[Any]:
-    """Products that ask for a share of the next panel of weights."""
+    """Products that also prefetch a share of the next panel of weights."""
     import tvm_ffi
     from tvm import tirx
 
@@ -107,7 +106,7 @@ def _prefetching(products: list[Any], group: Any, groups: int) -> list[Any]:
 
 
 def _weight_tiles(statement: Any) -> int:
-    """Tiles of weights that a statement loads."""
+    """The number of tiles of weights that a statement loads."""
     from tvm import tirx
 
     if isinstance(statement, tirx.SeqStmt):
@@ -118,10 +117,10 @@ def _weight_tiles(statement: Any) -> int:
 
 
 def _kept(epilogue: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """An epilogue that reads what several statements read once, into variables of its own.
+    """An epilogue that loads values of several statements only once, into its own variables.
 
-    LLVM would read it anew behind each instruction of tiles, which might have changed memory.
-    Returns the allocations, the statements that read, and the epilogue.
+    LLVM would load them again after each tile instruction, which might have changed memory. Returns
+    the allocations, the statements that load, and the epilogue.
     """
     import tvm_ffi
     from tvm import ir, tirx
@@ -154,7 +153,7 @@ def _kept(epilogue: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 def _written(products: list[Any]) -> list[Any]:
-    """Statements with loops over instructions of tiles written out, unless these are too many."""
+    """Statements with unrolled loops over tile instructions, unless these are too many."""
     found = [each for part in products for each in _iterations(part)]
     return found if len(found) <= _MOST_WRITTEN else products
 
@@ -175,7 +174,7 @@ def _iterations(statement: Any) -> list[Any]:
 
 
 def _spread(products: list[Any], epilogue: list[Any]) -> list[Any]:
-    """Products among the statements of an epilogue, which begins behind the first of them."""
+    """Products interleaved with the statements of an epilogue, products first."""
     done: list[Any] = []
     for index, statement in enumerate(epilogue):
         begin, end = (n * len(products) // len(epilogue) for n in (index, index + 1))
@@ -184,7 +183,7 @@ def _spread(products: list[Any], epilogue: list[Any]) -> list[Any]:
 
 
 def _copied(statement: Any) -> Any:
-    """A statement whose loops have variables of their own."""
+    """A statement whose loops have their own variables."""
     import tvm_ffi
     from tvm import tirx
 

@@ -1,7 +1,7 @@
-"""Products of tiles of bytes (Intel's AMX): loops over the values of one tile become a call.
+"""Replaces loops over the values of an AMX tile by calls.
 
-Expressions and schedules see sums in a buffer of scope ``local``, tile by tile; so do all passes up
-to this one. :mod:`tvmconv.tir.amx.allocate_tiles` makes instructions of the calls.
+Expressions and schedules see accumulators in a buffer of scope ``local``, tile by tile. So do all
+passes before this one. :mod:`tvmconv.tir.amx.allocate_tiles` lowers the calls to instructions.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from tvmconv.tir.annotations import TILE
 from tvmconv.tir.general.rewrite import function_pass, replace_marked, substitute
 
 BEGIN, PRODUCT, STORE = "tvmconv.tile_begin", "tvmconv.tile_product", "tvmconv.tile_store"
-# bytes of a word, and of 16 outputs' words
-_WORD, _ROW_BYTES = 4, 64
-# distances of neighbours along the loops over pixels, lanes, words and bytes; None for any
+# bytes of a dword, and of the dwords of 16 outputs
+_DWORD, _ROW_BYTES = 4, 64
+# strides of the loops over rows, lanes, dwords and bytes; None for any stride
 _OF_SUMS, _OF_BIAS = (None, 1), (0, 1)
-_OF_PIXELS, _OF_WEIGHTS = (None, 0, _WORD, 1), (0, _WORD, _ROW_BYTES, 1)
+_OF_PIXELS, _OF_WEIGHTS = (None, 0, _DWORD, 1), (0, _DWORD, _ROW_BYTES, 1)
 
 
 def TileCalls() -> Any:
-    """A pass that makes a call of each nest of loops over the values of a tile.
+    """A pass that replaces each nest of loops over the values of a tile by a call.
 
-    Pattern: a loop that carries the annotation :data:`~tvmconv.tir.annotations.TILE`, over pixels,
-    around loops over 16 lanes and, of a product, 16 words of 4 bytes, around one store: of zero or
-    a bias (begin), of its own value and a product (product), or of a sum (store). Rows of a tile
-    lie equally far apart, and what belongs to one row is contiguous.
+    Pattern: a loop over rows with the annotation :data:`~tvmconv.tir.annotations.TILE`, around
+    loops over 16 lanes and one store. A product also has loops over 16 dwords of 4 bytes. The store
+    writes zero or a bias (begin), adds a product (product), or copies an accumulator (store). Rows
+    have a constant stride, and the values of a row are contiguous.
 
-    Rewrite: the nest becomes a call with the number of pixels, the address of the first sum and
-    the addresses of first values that are read, behind each the bytes from row to row.
+    Rewrite: the nest becomes a call. Its arguments are the number of rows, and the address and row
+    stride in bytes of the accumulators and of each operand.
 
-    Why here: buffers have one dimension, and loops are not yet vectors.
+    Why here: buffers have one dimension, and loops are not vectorized yet.
     """
     return function_pass("amx.TileCalls", lambda func: replace_marked(func, {TILE: _call}))
 
@@ -54,7 +54,7 @@ def _call(loop: Any, _value: Any) -> Any:
     if len(loops) > len(_OF_SUMS):
         name, patterns = PRODUCT, (_OF_SUMS, _OF_PIXELS, _OF_WEIGHTS)
     elif loads and loads[0].source.scope() == "local":
-        # the tile is what is read
+        # the loaded buffer is the tile
         name, patterns = STORE, (_OF_SUMS, _OF_SUMS)
         own, loads = loads[0], [own]
     else:
@@ -66,7 +66,7 @@ def _call(loop: Any, _value: Any) -> Any:
 
 
 def _rows(load: Any, loops: Sequence[Any], pattern: Sequence[int | None]) -> tuple[Any, int]:
-    """The address of the first value that a tile has, and the bytes from row to row."""
+    """The address of a tile's first value, and its row stride in bytes."""
     from tvm import sym, tirx
 
     analyzer, (index,) = sym.Analyzer(), load.indices
@@ -77,9 +77,12 @@ def _rows(load: Any, loops: Sequence[Any], pattern: Sequence[int | None]) -> tup
         one = {**dict.fromkeys(variables, 0), var: 1}
         distances.append(int(analyzer.simplify(substitute(index, one) - first)))
     if any(known not in (None, found) for known, found in zip(pattern, distances, strict=False)):
-        raise ValueError(f"values of a tile of {load.source.name} are {distances} apart")
+        raise ValueError(
+            f"cannot lower a tile of {load.source.name}: its strides are {distances}. Expected "
+            f"{pattern}. Use the packed layout of tiles in the schedule."
+        )
     row = next((d for d, known in zip(distances, pattern, strict=False) if known is None), 0)
-    # weights: from one row of words to the next
+    # weights: from one row of dwords to the next
     row = _ROW_BYTES if pattern is _OF_WEIGHTS else row * _item(load)
     return tirx.address_of(tirx.BufferLoad(load.source, [first])), row
 

@@ -1,7 +1,8 @@
-"""One barrier a slice: of two buffers that take turns, TVM's ThreadSync cannot tell which is which.
+"""Removes barriers that double buffering makes redundant.
 
-It puts a barrier between reading one buffer and writing the other. Where what both sides touch is
-apart in every iteration, all that such a barrier does is to make warps wait.
+TVM's ThreadSync does not see that an iteration reads one buffer and writes the other, and puts a
+barrier between them. If both sides touch different memory in every iteration, such a barrier only
+makes warps wait.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from tvmconv.tir.general.rewrite import function_pass, rebuilt
 
 _BARRIER = "tirx.tvm_storage_sync"
 _SHARED = "shared"
-# buffers take turns: what an iteration touches, the next but one touches again
+# double buffers alternate: an iteration touches the same memory as the next but one
 _TURNS = 2
-# iterations of loops and threads of which every one is looked at
+# beyond so many values of thread and loop variables, an access is not analyzed
 _MOST_PLACES = 1 << 20
 _Values = npt.NDArray[np.int64]
 
@@ -32,15 +33,16 @@ class _Access:
     Parameters
     ----------
     buffer, index
-        Where.
+        The accessed element.
     writes
         Whether it is a store.
     ahead
-        In how many iterations behind that of the barrier.
+        How many iterations after the iteration of the barrier.
     ranges
-        Of the variables of loops around it, inside of the loop that holds the barrier.
+        Ranges of the variables of inner loops around the access.
     tests
-        What holds there: of copies that threads share unevenly, which threads take part.
+        Conditions under which the access happens. Where threads share a copy unevenly, they
+        select the threads that take part.
     """
 
     buffer: Any
@@ -52,17 +54,17 @@ class _Access:
 
 
 def Barriers() -> Any:
-    """A pass that removes barriers that separate nothing.
+    """A pass that removes redundant barriers.
 
-    Pattern: a barrier in a loop of a kernel, where no place of shared memory is touched on both
-    sides of it, in one iteration or in neighbouring ones, and written on one of them.
+    Pattern: a barrier in a loop of a kernel. No shared memory is touched on both sides of it and
+    written on one of them, in one iteration or in neighboring iterations.
 
     Rewrite: the loop without that barrier.
 
-    Why here: behind ThreadSync, which sets barriers, and before common expressions leave indices,
-    from which the places are told.
+    Why here: after ThreadSync, which inserts barriers. Before common subexpressions leave the
+    indices, because the analysis needs whole indices.
     """
-    return function_pass("Barriers", _rewrite)
+    return function_pass("cuda.Barriers", _rewrite)
 
 
 def _rewrite(func: Any) -> Any:
@@ -71,12 +73,12 @@ def _rewrite(func: Any) -> Any:
 
 
 def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
-    """A statement of a kernel's outermost level without needless barriers; None if it has none.
+    """A statement of a kernel's outermost level without redundant barriers; None if unchanged.
 
     Parameters
     ----------
     statement
-        What to look through: loops of loops are left as they are.
+        The statement to search. Nested loops are left as they are.
     ranges
         Thread indices and their ranges.
     later
@@ -107,13 +109,13 @@ def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> An
 
 
 def _loop(loop: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
-    """A serial loop without the barriers that separate nothing; None if it has none such."""
+    """A serial loop without its redundant barriers; None if unchanged."""
     from tvm import tirx
 
     parts = list(loop.body.seq)
     barriers = [place for place, part in enumerate(parts) if _is_barrier(part)]
     end = next((place for place, part in enumerate(later) if _is_barrier(part)), len(later))
-    # a write behind the loop might meet what its last iteration reads
+    # a write after the loop might conflict with reads of the last iteration
     if len(barriers) < _TURNS or any(a.writes for a in _all(later[:end], 0)):
         return None
     removed = False
@@ -183,7 +185,7 @@ def _accesses(
 def _meet(
     left: Sequence[_Access], right: Sequence[_Access], loop: Any, ranges: dict[Any, Any]
 ) -> bool:
-    """Whether both sides may touch the same memory, one of them to write it."""
+    """Whether both sides may touch the same memory and one of them writes it."""
     for turn in range(_TURNS):
         for a in left:
             for b in right:
@@ -198,7 +200,7 @@ def _meet(
 
 
 def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tuple[int, int] | None:
-    """First and last index in every other iteration; None where that is not known."""
+    """First and last index in every second iteration; None if unknown."""
     from tvm import tirx
 
     index, lanes = access.index, 1
@@ -209,7 +211,7 @@ def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tup
     used = _variables(index, *access.tests)
     known = {**ranges, **access.ranges}
     met = {var: known[var] for var in known if any(var.same_as(other) for other in used)}
-    # the variable of two iterations is its own remainder, which TVM simplifies away
+    # with two iterations TVM simplifies `v % 2` to `v`
     two = isinstance(loop.extent, tirx.IntImm) and int(loop.extent) == _TURNS
     if two and turn + access.ahead >= _TURNS:
         return 0, -1
@@ -222,7 +224,7 @@ def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tup
     taken = np.ones_like(found, bool)
     for test in access.tests:
         holds = places.of(test)
-        # a test that cannot be told leaves all places
+        # a condition that cannot be evaluated excludes nothing
         if holds is not None:
             found, taken = np.broadcast_arrays(found, taken & holds.astype(bool))
     if not taken.any():
@@ -231,7 +233,7 @@ def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tup
 
 
 def _variables(*expressions: Any) -> list[Any]:
-    """All that occur."""
+    """All variables of some expressions."""
     import tvm_ffi
     from tvm import ir
 
@@ -243,16 +245,16 @@ def _variables(*expressions: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Places:
-    """All iterations and threads at once, in every other iteration of a loop.
+    """All combinations of iterations and threads, in every second iteration of a loop.
 
     Parameters
     ----------
     var, turn
-        The loop's variable, of which no more is known than whether it is even.
+        The loop's variable and its value modulo 2. Only its parity is known.
     ranges
-        Of all others: each is an axis of the arrays.
+        Ranges of all other variables. Each is an axis of the arrays.
     is_turn
-        Whether the variable is ``turn`` itself.
+        Whether the variable equals ``turn``.
     """
 
     var: Any
@@ -262,11 +264,11 @@ class _Places:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of combinations."""
         return prod(last - first + 1 for first, last in self.ranges.values())
 
     def of(self, e: Any) -> _Values | None:
-        """Every value of an expression of sums, products, quotients, remainders and tests."""
+        """Every value of an expression of integer arithmetic and comparisons."""
         from tvm import ir, tirx
 
         if isinstance(e, tirx.IntImm):

@@ -1,7 +1,7 @@
-"""Buffers of shared memory that take turns: where an iteration reads and writes is kept, not found.
+"""Double buffering in shared memory by a pointer that each iteration toggles.
 
-A slice is read from one half of an array while the next one is written to the other half, and
-halves change with every iteration.
+A slice is read from one buffer of an array while the next slice is written to the other. The
+buffers swap in every iteration.
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ _TURNS = 2
 _SHARED = "shared"
 
 
-def Turns() -> Any:
-    """A pass that steps from one of two buffers to the other.
+def DoubleBuffers() -> Any:
+    """A pass that toggles an offset between two buffers in place of computing it anew.
 
-    Pattern: in a loop over ``v`` of a kernel, accesses to shared memory at ``(v + c) % 2 * n``
-    and what else there is, of which a part does not change in the loop and ends below ``n``, a
-    power of two. Not in blocks of 256 threads, which have 128 registers each: with a residual nvcc
-    spilled 16 to 32 bytes of them. Not in kernels for tensor cores, of which none
-    was compiled with it.
+    Pattern: in a loop over ``v`` of a kernel, accesses to shared memory at ``(v + c) % 2 * n`` plus
+    other terms. The terms that do not change in the loop are below ``n``, a power of two. Blocks
+    of 256 threads are left out: they have 128 registers a thread, and with a residual nvcc spilled
+    16 to 32 bytes. Tensor-core kernels are left out: none was compiled with the pass.
 
-    Rewrite: that part and the half, in bytes, are a variable of all such accesses, ``b``, which
-    each iteration ends by ``b ^= n``. Accesses are to ``b`` and what is left.
+    Rewrite: the invariant terms and the buffer's start, in bytes, become a variable ``b`` that all
+    such accesses share. Each iteration ends with ``b ^= n``. Accesses add the remaining terms.
 
-    Why here: nvcc finds such places from ``v`` in every iteration, with ten or eleven instructions
-    for two operands that are read and written, and not four. Before the text is made, and behind
-    the pass that removes barriers, which has to see whose turn it is.
+    Why here: nvcc computes such addresses from ``v`` in every iteration. For two operands that are
+    read and written, this took ten or eleven instructions in place of four. The pass runs after
+    the removal of barriers, which needs the parity of ``v`` in the indices.
     """
-    return function_pass("Turns", _rewrite)
+    return function_pass("cuda.DoubleBuffers", _rewrite)
 
 
 def calls_turned(source: str) -> bool:
@@ -78,16 +77,16 @@ def _rewrite(func: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where some accesses of an iteration begin.
+    """The base address of some accesses of an iteration.
 
     Parameters
     ----------
     buffer, view
-        The array, and what accesses name instead.
+        The array, and the buffer that accesses name instead.
     fixed, own
-        What does not change in the loop, in elements, and where the first iteration's half begins.
+        Invariant terms in elements, and the start of the buffer of the first iteration.
     half
-        Elements of a half.
+        Elements of one of the two buffers.
     """
 
     buffer: Any
@@ -98,12 +97,12 @@ class _Place:
 
     @property
     def bytes(self) -> int:
-        """Of an element."""
+        """Bytes of an element."""
         return item_bytes(str(self.buffer.dtype))
 
 
 class _Loop:
-    """A loop, and what turns in it."""
+    """A loop and its double-buffered accesses."""
 
     def __init__(self, loop: Any, values: Mapping[Any, Any], analyzer: Any) -> None:
         import tvm_ffi
@@ -116,7 +115,7 @@ class _Loop:
         self.places: list[_Place] = []
 
     def rewritten(self) -> Any:
-        """The loop, and what stands before it; None where nothing turns."""
+        """The loop after its initial offsets; None if it has no double buffers."""
         import tvm_ffi
         from tvm import ir, tirx
 
@@ -148,7 +147,7 @@ class _Loop:
         return tirx.SeqStmt([tirx.AllocBuffer(kept), *before, loop])
 
     def _place(self, buffer: Any, indices: Any) -> tuple[Any, list[Any]] | None:
-        """The buffer and index of an access in place of its own; None of one that does not turn."""
+        """The view and index that replace an access; None if the access is not double-buffered."""
         from tvm import tirx
 
         if str(buffer.scope()) != _SHARED or len(indices) != 1:
@@ -186,7 +185,7 @@ class _Loop:
 
 
 def _turn(term: Any, var: Any) -> tuple[int, int] | None:
-    """The size of a half, and the first iteration's, of ``(var + c) % 2 * n``."""
+    """Buffer size ``n`` and parity ``c`` of ``(var + c) % 2 * n``; None for other terms."""
     from tvm import tirx
 
     half = 1

@@ -1,4 +1,4 @@
-"""The larger or smaller of two values on GPUs, NaN included."""
+"""Maximum and minimum on GPUs that propagate NaN."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ DEFINITIONS = "".join(
 )
 
 
-def CudaExtrema() -> Any:
-    """A pass that has extrema of two variables keep the NaN of either.
+def Extrema() -> Any:
+    """A pass that makes maxima and minima of two variables propagate NaN.
 
-    Pattern: a ``Max`` or ``Min`` of float32 whose second operand is no constant.
+    Pattern: a ``Max`` or ``Min`` of FP32 whose second operand is not a constant.
 
     Rewrite: a call of a function of :data:`DEFINITIONS`, which is one instruction.
 
-    Why here: CUDA's ``max`` returns the number beside a NaN, so that a ReLU would hide it. That is
-    right where the second operand is a constant, see :class:`tvmconv.tir.neon.extrema.Extrema`,
-    whose results these are. Behind LowerThreadAllreduce, which writes the extrema of reductions
-    out.
+    Why here: CUDA's ``max`` of a number and NaN returns the number, so that a ReLU would hide NaN.
+    A constant second operand needs no change. :class:`tvmconv.tir.neon.extrema.Extrema` gives the
+    same results. The pass runs after LowerThreadAllreduce, which expands reductions to extrema.
     """
-    return function_pass("CudaExtrema", _extrema)
+    return function_pass("cuda.Extrema", _extrema)
 
 
 def _extrema(func: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Warps that share sums: all lanes take part, whatever the hardware has of them together."""
+"""Warp shuffles in which all lanes take part."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ _ACTIVE = "tirx.tvm_warp_activemask"
 _WARP, _ALL_LANES = 32, 0xFFFFFFFF
 
 
-def WholeWarps() -> Any:
-    """A pass that names all lanes of a warp where they share their sums.
+def FullWarps() -> Any:
+    """A pass that names all lanes of a warp in the shuffles of a reduction.
 
     Pattern: ``tvm_warp_activemask()`` in a kernel whose blocks are whole warps.
 
-    Rewrite: the mask of all lanes. A shuffle then waits for lanes that are behind.
+    Rewrite: the mask of all lanes. A shuffle then waits for lanes that have not arrived yet.
 
-    Why here: the active mask says which lanes happen to execute together. Where a warp parted
-    before, at a loop's last values for example, nothing promises that it is together again (Volta
-    and later), and a shuffle of some lanes reads no sum of the others. LowerThreadAllreduce writes
-    it in front of shuffles that every thread of the block comes to. In kernels alone, whose blocks
-    are of one size.
+    Why here: the active mask names the lanes that happen to execute together. After a divergent
+    branch, nothing guarantees that a warp has converged again (Volta and later). A shuffle of some
+    lanes would miss the partial sums of the others. LowerThreadAllreduce puts the active mask
+    before shuffles that every thread of the block reaches. Only kernels have a fixed block size.
     """
-    return function_pass("WholeWarps", _rewrite)
+    return function_pass("cuda.FullWarps", _rewrite)
 
 
 def _rewrite(func: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Loops over slices of a product: what they compute, and what the terms of an index change with."""
+"""Loops over slices of a GEMM: their products, and how the terms of an index depend on them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class LoopTerms:
     moving
         Terms with the loop's variable.
     inner
-        Others with variables of loops in it.
+        Other terms with variables of inner loops.
     fixed, constant
-        Those that do not change in the loop; numbers.
+        Loop-invariant terms, and integer constants.
     """
 
     moving: tuple[Any, ...]
@@ -32,7 +32,10 @@ class LoopTerms:
 
 
 def loop_terms(total: Any, var: Any, inner: Sequence[Any]) -> LoopTerms:
-    """The terms of a simplified sum; ``inner`` are the variables of loops in that of ``var``."""
+    """The terms of a simplified sum.
+
+    ``inner`` are the variables of loops inside the loop of ``var``.
+    """
     found: dict[str, list[Any]] = {"moving": [], "inner": [], "fixed": [], "constant": []}
     for term in _terms(total):
         used = variables(term)
@@ -47,9 +50,9 @@ def loop_terms(total: Any, var: Any, inner: Sequence[Any]) -> LoopTerms:
 
 
 def slice_products(loop: Any) -> int:
-    """Multiply-adds of a thread in an iteration of a loop over slices; 0 of other loops.
+    """MACs of a thread in an iteration of a loop over slices; 0 for other loops.
 
-    One over slices has a constant extent, and a barrier, as threads bring slices for each other.
+    A loop over slices has a constant extent and a barrier, because threads share the slices.
     """
     import tvm_ffi
     from tvm import ir, tirx
@@ -64,7 +67,7 @@ def slice_products(loop: Any) -> int:
 
 
 def total_of(terms: Sequence[Any]) -> Any:
-    """The sum of terms; zero of none."""
+    """The sum of terms; zero without terms."""
     from tvm import tirx
 
     total: Any = tirx.IntImm("int32", 0)
@@ -75,14 +78,14 @@ def total_of(terms: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Parts:
-    """Groups of neighbouring blocks that have the same part of a reduction.
+    """Groups of neighboring blocks that compute the same part of a reduction.
 
     Parameters
     ----------
     block
-        The variable of a block's number; None where all blocks have the same.
+        The variable of the block index; None if all blocks compute the same part.
     size, count
-        Blocks of a group, and groups.
+        Blocks of a group, and the number of groups.
     """
 
     block: Any = None
@@ -90,27 +93,26 @@ class Parts:
     count: int = 1
 
     def known(self, number: int, within: Any) -> dict[Any, Any]:
-        """A block's number where its group's is known, by the variable, to be substituted."""
+        """Substitutes the block index by its group and its index within the group."""
         return {} if self.block is None else {self.block: number * self.size + within}
 
 
 def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | None:
-    """The parts of a reduction that blocks have.
+    """Group blocks by the part of a reduction that they compute.
 
     Parameters
     ----------
     moving
         A sum of terms with a loop's variable.
     blocks
-        How many blocks there are, by the variable of a block's number.
+        Number of blocks by the variable of the block index.
     analyzer
-        With the ranges of other variables.
+        An analyzer that knows the ranges of other variables.
 
     Returns
     -------
     Parts
-        The largest groups whose blocks have the same sum; None where several variables number
-        blocks.
+        The largest groups whose blocks have the same sum; None if several block indices occur.
     """
     import tvm_ffi
     from tvm import ir, tirx

@@ -1,8 +1,8 @@
-"""Scheduled functions for a GPU -> CUDA source of their kernels, and the launches of each.
+"""Lowers scheduled functions for a GPU to CUDA source and to the launches of their kernels.
 
-The passes are TVM's own, in TVM's order. Functions have static shapes, so that TVM leaves nothing
-of them for the processor but launches with constant grids: they are read off, and the program that
-tvmconv generates makes them.
+The passes are TVM's own, in TVM's order. Functions have static shapes, so that the host code only
+launches kernels with constant grids. This module reads these launches. The program that tvmconv
+generates performs them.
 """
 
 from __future__ import annotations
@@ -18,35 +18,32 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.annotations import RESIDENT
-from tvmconv.tir.cuda import double_buffers as turns
-from tvmconv.tir.cuda import predicated_loads as guarded_loads
-from tvmconv.tir.cuda import predicated_stores as guarded_stores
-from tvmconv.tir.cuda import tap_tables
+from tvmconv.tir.cuda import double_buffers, predicated_loads, predicated_stores, tap_tables
 from tvmconv.tir.cuda.barriers import Barriers
-from tvmconv.tir.cuda.extrema import DEFINITIONS, CudaExtrema
-from tvmconv.tir.cuda.full_warps import WholeWarps
+from tvmconv.tir.cuda.extrema import DEFINITIONS, Extrema
+from tvmconv.tir.cuda.full_warps import FullWarps
 from tvmconv.tir.cuda.mma import DEFINITIONS as MMA_DEFINITIONS
 from tvmconv.tir.cuda.mma import Fragments, MmaCalls, calls_mma, has_fragments
-from tvmconv.tir.cuda.scalar_registers import SingleValues
-from tvmconv.tir.cuda.unroll_slice_pairs import Pairs
+from tvmconv.tir.cuda.scalar_registers import ScalarRegisters
+from tvmconv.tir.cuda.unroll_slice_pairs import UnrollSlicePairs
 from tvmconv.tir.cuda.workspace_parameters import with_workspace
 from tvmconv.tir.general.rewrite import function_pass, transformed
 
-# of a launch's parameters: bytes of shared memory whose size the kernel does not know
+# launch parameter: bytes of shared memory whose size the kernel does not know
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 _LAUNCH = "tirx.call_ffi_kernel"
 _AXES = ("x", "y", "z")
-# nvcc does not conclude it from launch bounds, and would keep tests that cannot fail
+# nvcc does not derive this bound from launch bounds, and would keep tests that cannot fail
 _ASSUMED = re.compile(r"__launch_bounds__\((\d+)[^)]*\) \w+\([^)]*\) \{\n")
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
-# blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
-# blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
-# would spill some; what else has blocks of these sizes needs far fewer
+# number of threads in a block -> blocks that a multiprocessor holds with 65536 registers. In a GEMM
+# tile, a block of 256 threads needs 128 registers a thread. Smaller blocks accumulate more values a
+# thread and would spill. Other kernels with these block sizes need far fewer registers
 _RESIDENT = {256: 2, 128: 3, 64: 6}
 _THREADS = 512
-# grids end there along x, and along y and z
+# maximum grid size along x, and along y and z
 _MOST_X, _MOST_YZ = 2**31 - 1, 65535
-# what TVM's printed kernels use; its own preamble takes nvcc a second
+# the names that TVM's printed kernels use; TVM's own preamble costs nvcc a second
 _PREAMBLE = """#include <cstdint>
 #define uint unsigned int
 #define uchar unsigned char
@@ -65,7 +62,7 @@ class CudaCode:
     source
         CUDA C++ of the kernels, each ``extern "C"``.
     launches
-        What a call of each function launches, in order, by its symbol.
+        The launches of each function in order, by its symbol.
     """
 
     source: str
@@ -73,7 +70,7 @@ class CudaCode:
 
 
 def passes() -> list[Any]:
-    """From the blocks of scheduled functions to kernels and what launches them."""
+    """The passes from scheduled functions to kernels and host functions that launch them."""
     from tvm import s_tir, tirx
 
     low, tir = s_tir.transform, tirx.transform
@@ -109,33 +106,33 @@ def passes() -> list[Any]:
         low.ThreadSync("shared"),
         low.ThreadSync("shared.dyn"),
         Barriers(),
-        # behind the barriers, whose places are told from whole indices
+        # after Barriers, which needs whole indices
         CommonExpressions(),
         low.ThreadSync("warp"),
         low.LowerThreadAllreduce(),
-        CudaExtrema(),
+        Extrema(),
         low.MergeSharedMemoryAllocations(),
         tir.SplitHostDevice(),
     ]
 
 
 def kernel_passes() -> list[Any]:
-    """What is done to kernels alone, once they stand apart from what launches them."""
-    loads, stores = guarded_loads.GuardedLoads(), guarded_stores.GuardedStores()
-    taps, pairs = tap_tables.TapTables(), Pairs()
-    last = [turns.Turns(), MmaCalls(), SingleValues(), WholeWarps()]
+    """The passes that rewrite kernels alone, after the split from host functions."""
+    loads, stores = predicated_loads.PredicatedLoads(), predicated_stores.PredicatedStores()
+    taps, pairs = tap_tables.TapTables(), UnrollSlicePairs()
+    last = [double_buffers.DoubleBuffers(), MmaCalls(), ScalarRegisters(), FullWarps()]
     return [Fragments(), loads, stores, taps, pairs, *last]
 
 
 def CommonExpressions() -> Any:
-    """TVM's pass that computes common expressions once, for functions without warps' fragments.
+    """TVM's common subexpression elimination for functions without warp fragments.
 
-    Pattern: a function none of whose buffers has the scope ``warp``.
+    Pattern: a function without buffers of the scope ``warp``.
 
-    Rewrite: that of ``CommonSubexprElim``.
+    Rewrite: as ``CommonSubexprElim``.
 
-    Why here: behind the barriers, whose places are told from whole indices. Not for others, as
-    LowerWarpMemory has to see the lane in every index of a fragment.
+    Why here: after the removal of barriers, which needs whole indices. Functions with fragments are
+    left out, because LowerWarpMemory has to see the lane in every index of a fragment.
     """
     from tvm import tirx
 
@@ -144,11 +141,11 @@ def CommonExpressions() -> Any:
             return func
         return transformed(func, tirx.transform.CommonSubexprElim())
 
-    return function_pass("CommonExpressions", rewrite)
+    return function_pass("cuda.CommonExpressions", rewrite)
 
 
 def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
-    """Kernels of scheduled functions as source, and their launches.
+    """Lower scheduled functions to CUDA source and launches.
 
     Parameters
     ----------
@@ -197,9 +194,9 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
         definitions
         for definitions, calls in (
             (MMA_DEFINITIONS, calls_mma),
-            (guarded_loads.DEFINITIONS, guarded_loads.calls_guarded),
-            (guarded_stores.DEFINITIONS, guarded_stores.calls_stores),
-            (turns.DEFINITIONS, turns.calls_turned),
+            (predicated_loads.DEFINITIONS, predicated_loads.calls_guarded),
+            (predicated_stores.DEFINITIONS, predicated_stores.calls_stores),
+            (double_buffers.DEFINITIONS, double_buffers.calls_turned),
         )
         if calls(text)
     )
@@ -217,21 +214,22 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
 
 
 def _bounds(match: re.Match[str], resident: Mapping[str, int]) -> str:
-    """Launch bounds that also name the blocks that a multiprocessor shall hold.
+    """Launch bounds that also name the minimum number of resident blocks.
 
-    nvcc takes more registers by itself, and a block of 256 threads then waits at barriers alone.
+    Without this number nvcc uses more registers, and a multiprocessor holds one block of 256
+    threads. That block has nothing to overlap its barriers with.
     """
     threads = int(match[1])
     usual = _RESIDENT.get(threads, max(1, _THREADS // threads))
     head, kernel = match[0].split(" ", 1)
     asked = resident.get(match[2], usual)
-    # the kernels beside the product have such blocks, too, and need more registers than many leave
+    # other kernels of the function also have such blocks, and need more registers a thread
     blocks = min(asked, usual) if threads == LARGE_BLOCK else asked
     return f"{head[:-1]}, {blocks}) {kernel}"
 
 
 def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
-    """What the processor's part of a function launches."""
+    """The launches of a host function."""
     from tvm import ir, tirx
 
     places: dict[Any, int | None] = {buffer: place for place, buffer in enumerate(host.params)}
@@ -242,7 +240,7 @@ def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
             for part in statement.seq:
                 read(part)
         elif isinstance(statement, tirx.DeclBuffer):
-            # the same memory by another name
+            # an alias of the same memory
             places[statement.buffer] = _place(statement.data, places)
         elif isinstance(statement, tirx.Evaluate) and isinstance(statement.value, ir.Call):
             found.append(_launch(symbol, statement.value, places, kernels))
@@ -250,8 +248,9 @@ def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
             read(statement.body)
         else:
             raise ModelError(
-                f"{symbol} computes outside of kernels ({type(statement).__name__}): its schedule "
-                "leaves a loop without blocks and threads"
+                f"cannot lower {symbol} to CUDA: its host code contains "
+                f"{type(statement).__name__}. Expected kernel launches only. Bind every loop of "
+                "its schedule to blocks and threads."
             )
 
     read(host.body)
@@ -259,35 +258,44 @@ def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
 
 
 def _place(pointer: Any, places: Mapping[Any, int | None]) -> int | None:
-    """The parameter whose memory a pointer is; None where it is none's."""
+    """The index of the parameter that a pointer names; None for other pointers."""
     named = getattr(getattr(pointer, "op", None), "name", "") == "tirx.buffer_data"
     return places.get(pointer.args[0]) if named else None
 
 
 def _launch(symbol: str, call: Any, places: Mapping[Any, int | None], kernels: set[str]) -> Launch:
-    """One launch as TVM writes it: kernel, arguments, then the launch's parameters."""
+    """One launch in TVM's form: the kernel, its arguments, then the launch parameters."""
     from tvm import tirx
 
     name = str(getattr(call.args[0], "value", ""))
     tags = [str(tag) for tag in call.attrs["launch_params"]]
     if getattr(call.op, "name", "") != _LAUNCH or name not in kernels:
-        raise ModelError(f"{symbol} calls {call.op} on the processor, and kernels alone may be")
+        raise ModelError(
+            f"cannot lower {symbol} to CUDA: its host code calls {call.op}. Expected kernel "
+            "launches only. Bind every loop of its schedule to blocks and threads."
+        )
     operands = call.args[1 : len(call.args) - len(tags)]
     extents = dict(zip(tags, call.args[len(call.args) - len(tags) :], strict=True))
     fixed = {tag: int(value) for tag, value in extents.items() if isinstance(value, tirx.IntImm)}
     arguments = [place for o in operands if (place := _place(o, places)) is not None]
     if len(fixed) != len(extents) or len(arguments) != len(operands):
-        raise ModelError(f"{symbol} launches {name} by what it is given at run time")
+        raise ModelError(
+            f"cannot lower {symbol} to CUDA: the launch of {name} depends on run-time values. "
+            "Expected constant grids and blocks. Use static shapes in its schedule."
+        )
     grid, block = (
         tuple(fixed.get(f"{kind}Idx.{axis}", 1) for axis in _AXES) for kind in ("block", "thread")
     )
     if not (1 <= grid[0] <= _MOST_X and max(grid[1:]) <= _MOST_YZ):
         raise ModelError(
-            f"{symbol} launches {name} with a grid of {grid}: x ends at {_MOST_X}, y and z at "
-            f"{_MOST_YZ}"
+            f"cannot launch {name} of {symbol}: the grid is {grid}. Expected at most {_MOST_X} "
+            f"along x and {_MOST_YZ} along y and z. Let each block compute more."
         )
     if prod(block) > CudaMachine.threads_block:
-        raise ModelError(f"{symbol} launches {name} with blocks of {block} threads, over 1024")
+        raise ModelError(
+            f"cannot launch {name} of {symbol}: a block has {block} threads. Expected at most "
+            f"{CudaMachine.threads_block} in all. Use smaller blocks in its schedule."
+        )
     return Launch(
         name,
         (grid[0], grid[1], grid[2]),

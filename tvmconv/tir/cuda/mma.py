@@ -1,7 +1,7 @@
-"""The instructions of tensor cores as tensor intrinsics of our own, and how kernels call them.
+"""Tensor-core instructions as tensor intrinsics, and how kernels call them.
 
-TVM's intrinsics for ``mma.sync`` have no TF32, and load their operands by ``ldmatrix``. Ours take
-fragments that lie in registers of a warp (TVM's scope ``warp``), in the order of
+TVM's intrinsics for ``mma.sync`` lack TF32, and load their operands by ``ldmatrix``. These
+intrinsics use fragments in registers of a warp (TVM's scope ``warp``), in the order of
 :mod:`tvmconv.algorithms.cuda.fragments`.
 """
 
@@ -15,7 +15,7 @@ from tvmconv.algorithms.cuda.fragments import of_columns, of_sums, of_weights
 from tvmconv.algorithms.cuda.precision import Precision
 from tvmconv.tir.general.rewrite import function_pass, transformed
 
-# what the instruction's operands are called in PTX, with its shape
+# names of the instruction's operand type in PTX, with its shape
 _SHAPES = {"tf32": ("m16n8k8", "tf32"), "fp16": ("m16n8k16", "fp16")}
 _CALL = "tirx.ptx_legacy.mma"
 # CUDA C++ of what kernels call; tvmconv/lab/emulation/c/mma.h has all of it, too
@@ -32,10 +32,10 @@ _ROUNDING = (
 
 
 def _call_of(name: str, shape: str, kind: str, word: str, bits: str) -> str:
-    """The function of one instruction: ``c`` gains what ``a`` times ``b`` is."""
+    """The function of one instruction, ``c += a * b``."""
     inputs = [f'"r"({bits}(a[{i}]))' for i in range(4)] + [f'"r"({bits}(b[{i}]))' for i in range(2)]
     sums = ", ".join(f'"+f"(c[{i}])' for i in range(4))
-    # all lanes of a warp take part, so that it may not be moved to where some of them go: volatile
+    # volatile: all lanes of a warp take part, so the compiler must not move it into a branch
     return (
         f"static __device__ __forceinline__ void tvmconv_mma_{name}"
         f"(float *c, const {word} *a, const {word} *b) {{\n"
@@ -55,7 +55,7 @@ DEFINITIONS = (
 
 @cache
 def mma_intrinsic(precision: Precision) -> str:
-    """The name of the tensor intrinsic of a precision, which is registered on first use."""
+    """The name of a precision's tensor intrinsic, which is registered on first use."""
     from tvm.s_tir import TensorIntrin
 
     name = f"tvmconv.mma.{precision.name}"
@@ -64,7 +64,7 @@ def mma_intrinsic(precision: Precision) -> str:
 
 
 def _functions(precision: Precision) -> tuple[Any, Any]:
-    """What the instruction computes, and the call that it is."""
+    """The computation of the instruction in TIR, and the call that replaces it."""
     from tvmconv.tvm_api.script import T
 
     word, product = precision.word, precision.product
@@ -136,9 +136,9 @@ def Fragments() -> Any:
 
     Pattern: buffers of the scope ``warp``.
 
-    Rewrite: that of TVM's LowerWarpMemory, which does one buffer of several at a time.
+    Rewrite: TVM's LowerWarpMemory, repeated because each run lowers one of several buffers.
 
-    Why here: in kernels, whose threads are known, and before their text is made.
+    Why here: in kernels, whose threads are known, and before code generation.
     """
     from tvm import tirx
 
@@ -147,18 +147,18 @@ def Fragments() -> Any:
             func = transformed(func, tirx.transform.LowerWarpMemory())
         return func
 
-    return function_pass("Fragments", rewrite)
+    return function_pass("cuda.Fragments", rewrite)
 
 
 def MmaCalls() -> Any:
-    """A pass that calls the functions of :data:`DEFINITIONS` where TVM would print assembly.
+    """A pass that calls the functions of :data:`DEFINITIONS` in place of inline assembly.
 
-    Pattern: a call of TVM's intrinsic for ``mma.sync`` that is one of ours.
+    Pattern: a call of TVM's intrinsic for ``mma.sync`` with one of the shapes used here.
 
-    Rewrite: a call of the function with the places of sums, weights and columns.
+    Rewrite: a call of the function with the addresses of accumulators, weights and columns.
 
-    Why here: behind all passes that know the intrinsic. TVM's code generator prints the assembly
-    into each kernel; functions have a name by which the emulator finds them.
+    Why here: after all passes that know the intrinsic. TVM's code generator prints the assembly
+    into each kernel. The emulator replaces functions by name.
     """
     import tvm_ffi
     from tvm import ir, tirx
@@ -176,11 +176,11 @@ def MmaCalls() -> Any:
     def rewrite(func: Any) -> Any:
         return func.with_body(tvm_ffi.structural_map(func.body, (ir.Call, call_of)))
 
-    return function_pass("MmaCalls", rewrite)
+    return function_pass("cuda.MmaCalls", rewrite)
 
 
 def has_products(func: Any) -> bool:
-    """Whether a function multiplies on tensor cores: before :func:`MmaCalls`."""
+    """Whether a function uses tensor cores; valid before :func:`MmaCalls`."""
     import tvm_ffi
     from tvm import ir
 

@@ -1,4 +1,4 @@
-"""Loads that happen under a condition, without branches."""
+"""Conditional loads by predicated instructions, without branches."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ float tvmconv_guarded(const float *from, bool inside) {
 """
 
 
-def GuardedLoads() -> Any:
-    """A pass that loads under a predicate what is zero elsewhere.
+def PredicatedLoads() -> Any:
+    """A pass that replaces ``condition ? load : 0`` by a predicated load.
 
-    Pattern: ``if_then_else(test, x, 0)`` in a kernel for tensor cores, ``x`` one float32 of a
+    Pattern: ``if_then_else(test, x, 0)`` in a tensor-core kernel. ``x`` is one FP32 element of a
     parameter that the kernel only reads.
 
-    Rewrite: a call of ``tvmconv_guarded``, one instruction with a predicate.
+    Rewrite: a call of ``tvmconv_guarded``, one predicated instruction.
 
-    Why here: before the text is made. TVM prints such an expression as ``if`` and ``else``, and
-    where a word has two values nvcc makes branches of them: of 128x128 tiles the main loop had 384
-    instructions for 64 products of halves, with this pass 285; of TF32 274 and 248. Other kernels
-    are better off without: of float32 tiles of 64x128 a slice took 3 % more instructions, since
-    nvcc no longer sees which addresses differ by a constant.
+    Why here: before code generation. TVM prints such an expression as ``if`` and ``else``. Where a
+    register packs two values, nvcc compiles these to branches. The main loop of 128x128 tiles had
+    384 instructions for 64 FP16 products, and has 285 with this pass; for TF32 274 and 248. Other
+    kernels are left out: a slice of 64x128 FP32 tiles took 3 % more instructions. There nvcc no
+    longer saw which addresses differ by a constant.
     """
-    return function_pass("GuardedLoads", _rewrite)
+    return function_pass("cuda.PredicatedLoads", _rewrite)
 
 
 def calls_guarded(source: str) -> bool:

@@ -1,4 +1,4 @@
-"""Stores of a thread's sums that happen under a condition, without branches."""
+"""Conditional stores of accumulators by predicated instructions, without branches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvmconv.tir.cuda.mma import has_products
 from tvmconv.tir.general.rewrite import function_pass
 
 _CALLED = "tvmconv_store"
-# sums that a thread of a product's tile has at least
+# minimum number of accumulators of a thread in a GEMM tile
 _SUMS = 32
 # CUDA C++ of what the pass calls; tvmconv/lab/emulation/c/cuda.h has it, too
 DEFINITIONS = r"""static __device__ __forceinline__
@@ -27,21 +27,21 @@ void tvmconv_store(float *to, float4 value, bool inside) {
 """
 
 
-def GuardedStores() -> Any:
-    """A pass that stores sums under a predicate where they leave the output.
+def PredicatedStores() -> Any:
+    """A pass that stores accumulators under a predicate at the border of the output.
 
-    Pattern: an ``if`` without ``else`` that holds stores of float32, single or by vectors, into
-    parameters, of values computed from a local array of sums and from other parameters.
+    Pattern: an ``if`` without ``else`` that stores FP32 scalars or vectors to parameters. The
+    values depend on a local array of accumulators and on other parameters.
 
-    Rewrite: the values are computed in any case, with loads from the first place of a parameter
-    where the condition fails, and stored by calls of ``tvmconv_store``, one instruction with a
-    predicate.
+    Rewrite: the values are always computed. Where the condition fails, loads read the first element
+    of their parameter instead. Each store is a call of ``tvmconv_store``, one predicated
+    instruction.
 
-    Why here: before the text is made. nvcc moves a thread's last multiply-adds into the branches,
-    behind which their operands still lie in registers: tiles of 64x64 and 64x128 spilled 56 to 352
-    bytes. Kernels for tensor cores do not.
+    Why here: before code generation. nvcc moves a thread's last FMAs into the branches, and their
+    operands stay in registers until then. Tiles of 64x64 and 64x128 spilled 56 to 352 bytes.
+    Tensor-core kernels do not spill.
     """
-    return function_pass("GuardedStores", _rewrite)
+    return function_pass("cuda.PredicatedStores", _rewrite)
 
 
 def calls_stores(source: str) -> bool:
@@ -81,7 +81,7 @@ def _loads(value: Any) -> list[Any]:
 
 
 def _leaves(part: Any, stores: list[Any]) -> bool:
-    """Whether a statement stores sums into a parameter, with operands that nothing writes."""
+    """Whether a statement stores accumulators to a parameter, with read-only operands."""
     from tvm import tirx
 
     if not isinstance(part, tirx.BufferStore):
@@ -99,7 +99,7 @@ def _leaves(part: Any, stores: list[Any]) -> bool:
 
 
 def _stored(store: Any, test: Any) -> Any:
-    """The call, with loads from where there is something."""
+    """The predicated store; its loads read the first element where the condition fails."""
     import tvm_ffi
     from tvm import ir, tirx
 

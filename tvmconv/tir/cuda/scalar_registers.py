@@ -1,4 +1,4 @@
-"""Local arrays of GPU kernels as one variable for each value."""
+"""Replaces local arrays of GPU kernels by scalars."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.tir.cuda.threads import block_threads
 from tvmconv.tir.general.rewrite import function_pass, local_buffer
 
-# of a smaller array nvcc knows the values soon enough
+# nvcc promotes smaller arrays to registers quickly
 _LEAST = 8
 
 
-def SingleValues() -> Any:
-    """A pass that makes a variable of each value of a local array.
+def ScalarRegisters() -> Any:
+    """A pass that replaces a local array by one variable for each element.
 
-    Pattern: an array of the scope ``local`` that loads and stores reach by constants alone, single
-    values or vectors of successive ones, in a kernel whose blocks have fewer than 256 threads.
+    Pattern: an array of the scope ``local`` whose indices are all constant, for scalars or vectors
+    of consecutive elements. The kernel's blocks have fewer than 256 threads.
 
-    Rewrite: an array of one value for each. Vectors that were loaded are put together of single
-    values, and those that were stored are taken apart.
+    Rewrite: an array of length 1 for each element. Loaded vectors are assembled from scalars, and
+    stored vectors are split into scalars.
 
-    Why here: before the text is made. nvcc makes variables of arrays by itself, but takes a time
-    that grows with the square of their accesses: 9.4 s of a processor for the tile of 64x128 with
-    slices of 32, and 1.2 s with this pass. The main loop is the same, registers are within one.
-    Where a thread has 128 of them at most, that one can be too many: a tile of 128x128 with a
-    residual spilled 16 bytes.
+    Why here: before code generation. nvcc does the same, but in quadratic time of the number of
+    accesses. A 64x128 tile with slices of 32 took 9.4 s, and takes 1.2 s with this pass. The main
+    loop is the same, and registers differ by one at most. Blocks of 256 threads are left out: with
+    at most 128 registers a thread, a 128x128 tile with a residual spilled 16 bytes.
     """
-    return function_pass("SingleValues", _rewrite)
+    return function_pass("cuda.ScalarRegisters", _rewrite)
 
 
 def _rewrite(func: Any) -> Any:
@@ -84,7 +83,7 @@ def _rewrite(func: Any) -> Any:
 
 
 def _fixed(body: Any) -> set[Any]:
-    """Local arrays that nothing but loads and stores of constant places use."""
+    """Local arrays that are only loaded and stored at constant indices."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -102,7 +101,7 @@ def _fixed(body: Any) -> set[Any]:
             others.add(target)
 
     def called(node: Any) -> None:
-        # by their addresses
+        # the callee gets their addresses
         for argument in node.args:
             if isinstance(argument, tirx.Buffer):
                 others.add(argument)
@@ -116,7 +115,7 @@ def _fixed(body: Any) -> set[Any]:
 
 
 def _places(indices: Any) -> list[int]:
-    """The places of an access; none where they are not constant."""
+    """The elements of an access; empty if they are not constant."""
     from tvm import tirx
 
     (index,) = indices

@@ -1,7 +1,7 @@
-"""Taps of a padded window, one a slice: where each is read is told by a table, zeros are read, too.
+"""Finds the kernel element (tap) of a slice in a constant table, and reads zeros as padding.
 
-The K offset table of implicit GEMM: which channels a slice holds, and of which tap, depends on the
-slice alone, and is known when the kernel is made.
+This is the K offset table of implicit GEMM. The channels and the tap of a slice depend on the slice
+alone, and are known when the kernel is generated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tvmconv.tir.general.rewrite import (
 
 _CALLED = "tvmconv_tap"
 _ZEROS = "tvmconv_zeros"
-# attributes of kernels: the tables' text, and how many zeros there are to be
+# attributes of kernels: the text of the tables, and the length of the array of zeros
 TABLES, ZEROS = "tvmconv.tap_tables", "tvmconv.zeros"
 # CUDA C++ of what the pass calls; tvmconv/lab/emulation/c/cuda.h has it, too
 _DEFINITIONS = f"""template <const int2 *table, const float *zeros, bool apart>
@@ -39,39 +39,43 @@ const float *{_CALLED}(const float *data, int first, int inside, int slice) {{
   return inside & tap.y ? from : zeros;
 }}
 """
-# what a module's kernels may declare of constants, and what a slice takes of it
+# constant memory for the tables of a module, and bytes of a row
 _CONSTANT_BYTES, _ROW_BYTES = 60 << 10, 8
 _MOST_ROWS = 4096
-# of slices with more products, a tile of 64x64 spilled 24 bytes where the place was one sum; where
-# the thread's address and the tap's place stayed apart, smaller ones took two instructions more
+# with more products a slice, a 64x64 tile spilled 24 bytes if the address was one sum. Smaller
+# slices took two instructions more if the address of the thread and of the tap stayed separate
 _MANY_PRODUCTS = 1024
 
 
 def TapTables() -> Any:
-    """A pass that finds a slice's tap, and whether it lies in the image, in a table.
+    """A pass that reads the address and the validity of a slice's tap from a table.
 
-    Pattern: in a loop over ``v`` of a kernel, with a barrier, ``if_then_else(test, x, 0)``. ``x``
-    is a float32, or some, of a parameter that the kernel only reads, at a sum of terms of ``v``
-    (and of the part of the reduction that a block has), of terms that do not change in the loop,
-    and of places among the values of a slice. ``test`` is one for all of these, and has at most
-    :data:`~tvmconv.algorithms.cuda.slices.MOST_FORMS` forms. Not in kernels for tensor cores
-    nor of vectors of neighbours, as neither was compiled with it.
+    Pattern: ``if_then_else(test, x, 0)`` in a loop over ``v`` with a barrier. ``x`` is an FP32
+    scalar or vector of a parameter that the kernel only reads. Its address is a sum of
 
-    Rewrite: before the loop, each thread finds which forms hold for it, a bit each. An iteration
-    reads from a constant table how far on its values lie, and the bit of its form; where that is
-    none of the thread's, it reads from an array of zeros.
+    - terms of ``v``, and of the part of the reduction that a block computes,
+    - loop-invariant terms,
+    - the position within a slice.
 
-    Why here: nvcc finds channel, row and column of the tap anew in every iteration, with fifteen
-    instructions, and fills registers with zeros, one for each pair of values. Before the text is
-    made, as TVM's code generator prints no constant arrays.
+    ``test`` is the same for all positions, and takes at most
+    :data:`~tvmconv.algorithms.cuda.slices.MOST_FORMS` forms. Tensor-core kernels and contiguous
+    vectors are left out: none was compiled with the pass.
+
+    Rewrite: before the loop, each thread evaluates the forms of the test to a bit mask. An
+    iteration reads its offset and the bit of its form from a constant table. If the bit is not in
+    the mask, it reads from an array of zeros.
+
+    Why here: nvcc computes channel, row and column of the tap in every iteration, with fifteen
+    instructions, and sets registers to zero one by one. The pass runs before code generation,
+    because TVM prints no constant arrays.
     """
-    return function_pass("TapTables", _rewrite)
+    return function_pass("cuda.TapTables", _rewrite)
 
 
 def definitions(functions: Sequence[Any]) -> str:
-    """CUDA C++ of the tables of kernels, and of what they call; nothing where they have none.
+    """CUDA C++ of the tables and functions of kernels; empty if no kernel uses them.
 
-    Tables for which constant memory has no room left lie in global memory.
+    Tables that exceed constant memory are in global memory.
     """
     found = [func.attrs for func in functions if func.attrs and TABLES in func.attrs]
     text, left = "", _CONSTANT_BYTES
@@ -107,22 +111,22 @@ def _rewrite(func: Any) -> Any:
 
 @dataclass
 class _Kernel:
-    """What is known of a kernel, and what the pass has made for it.
+    """The properties of a kernel, and the tables that the pass has made for it.
 
     Parameters
     ----------
     symbol
-        Its name.
+        The kernel's name.
     analyzer
-        With the ranges of thread indices.
+        An analyzer that knows the ranges of thread indices.
     values
-        What is bound, by blocks, threads and loops, in order.
+        Bound variables and their values, in order.
     blocks
-        How many blocks there are, by the variable of a block's number.
+        Number of blocks by the variable of the block index.
     written
-        Arrays that it stores to.
+        Arrays that the kernel writes.
     tables, zeros
-        Rows of the tables by their names, and the most values that one access spans.
+        Rows of the tables by name, and the largest span of one access.
     """
 
     symbol: str
@@ -136,16 +140,16 @@ class _Kernel:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the values of a slice lie, in elements.
+    """The address of an access in a slice, in elements.
 
     Parameters
     ----------
     first, moving
-        What does not change in the loop; what the slice decides, and constants.
+        Loop-invariant terms; terms that depend on the slice, and constants.
     left
-        From there on, the place of one value among those of a slice.
+        The position within the slice.
     span
-        Values from the first to behind the last.
+        Elements from the first position to the last, both included.
     """
 
     first: Any
@@ -155,7 +159,7 @@ class _Place:
 
 
 class _Loop:
-    """A loop, and its accesses by a table."""
+    """A loop, and its accesses through a table."""
 
     def __init__(self, kernel: _Kernel, loop: Any) -> None:
         import tvm_ffi
@@ -170,7 +174,7 @@ class _Loop:
         self.inner = [each.loop_var for each in inner]
         for each in inner:
             kernel.analyzer.bind(each.loop_var, ir.Range(each.min, each.extent))
-        # what is bound before the loop stays a variable, but for what blocks alone decide
+        # variables bound before the loop stay, unless they depend on blocks alone
         own = {bind.var: bind.value for bind in bound}
         self.values: dict[Any, Any] = {}
         for var, value in kernel.values.items():
@@ -182,7 +186,7 @@ class _Loop:
         self.views: list[Any] = []
 
     def made(self) -> Any:
-        """The loop with what stands before it; the same loop where no access is by a table."""
+        """The loop after its bit masks; the same loop if no access uses a table."""
         import tvm_ffi
         from tvm import ir, tirx
 
@@ -195,7 +199,7 @@ class _Loop:
         return tirx.SeqStmt([*self.before, loop])
 
     def _selected(self, call: Any) -> Any:
-        """A selection between a value and zero, by a table; the same where it is none."""
+        """The load that replaces a selection; the same call if no table can be used."""
         from tvm import ir, tirx
 
         if not is_select(call) or not isinstance(call.args[1], ir.TensorLoad):
@@ -221,8 +225,8 @@ class _Loop:
         return tirx.BufferLoad(view, [at])
 
     def _place(self, index: Any) -> _Place | None:
-        """Where an access begins; None where that is no sum of what the slice decides, what is
-        the thread's, and what differs between the values of a slice."""
+        """The address of an access; None unless it is a sum of a slice's, a thread's and a
+        position's term."""
         from tvm import tirx
 
         analyzer = self.kernel.analyzer
@@ -242,7 +246,7 @@ class _Loop:
         return _Place(total_of(found.fixed), moving, left, span)
 
     def _view(self, source: Any, place: _Place, tests: Sequence[Any]) -> Any:
-        """The name by which an iteration reads its values; None where no table says where."""
+        """The buffer by which an iteration reads its values; None if no table can be made."""
         import tvm_ffi
         from tvm import ir, tirx
 

@@ -1,4 +1,4 @@
-"""Threads of a GPU's blocks, as kernels are told of them."""
+"""The threads and blocks of a kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvmconv.tir.general.rewrite import substitute
 
 
 def thread_extents(body: Any) -> list[tuple[Any, str, int]]:
-    """Variables that number threads and blocks, with their tags and how many there are."""
+    """Variables of thread and block indices, with their tags and extents."""
     import tvm_ffi
     from tvm import tirx
 
@@ -24,7 +24,7 @@ def thread_extents(body: Any) -> list[tuple[Any, str, int]]:
 
 
 def block_threads(body: Any) -> int:
-    """Threads of a block."""
+    """The number of threads of a block."""
     return prod(count for _, tag, count in thread_extents(body) if tag.startswith("threadIdx"))
 
 
@@ -39,7 +39,7 @@ def kernel_analyzer(body: Any) -> Any:
 
 
 def bound_values(body: Any) -> dict[Any, Any]:
-    """What a body binds to variables, in order, with the values of those bound before."""
+    """Values of the variables that a body binds, without references to earlier variables."""
     import tvm_ffi
     from tvm import tirx
 

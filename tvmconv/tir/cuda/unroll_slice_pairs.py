@@ -1,4 +1,4 @@
-"""Slices of few products, two an iteration: which of two buffers each has is no question then."""
+"""Unrolls loops over small slices by two, so that buffer parity is a constant."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from tvmconv.tir.general.rewrite import function_pass, substitute, transformed
 _PAIR = 2
 
 
-def Pairs() -> Any:
-    """A pass that writes two iterations of a loop over slices as one.
+def UnrollSlicePairs() -> Any:
+    """A pass that unrolls a loop over slices by two.
 
-    Pattern: in a kernel a loop of 4 iterations or more, with a barrier, of which one makes 512
-    multiply-adds of a thread at most. Not in blocks of 256 threads nor in kernels for tensor cores,
-    of which none was compiled with it.
+    Pattern: a loop with a barrier and at least 4 iterations, each of at most 512 MACs a thread.
+    Blocks of 256 threads and tensor-core kernels are left out: none was compiled with the pass.
 
-    Rewrite: a loop of half as many iterations, each of two; one that is left over stands behind it.
+    Rewrite: a loop of half as many iterations, each of two slices. An odd slice follows the loop.
 
-    Why here: before the places of buffers that take turns become variables. Of slices of 16 of a
-    32x64 tile four steps from buffer to buffer, the loop's count, its test and its branch are 1.5 %
-    of all instructions; of two such slices the four are constants.
+    Why here: before :func:`~tvmconv.tir.cuda.double_buffers.DoubleBuffers`. For slices of 16 of a
+    32x64 tile, four toggles of buffers and the loop's counter, test and branch are 1.5 % of all
+    instructions. In a pair of slices the four offsets are constants.
     """
-    return function_pass("Pairs", _rewrite)
+    return function_pass("cuda.UnrollSlicePairs", _rewrite)
 
 
 def _rewrite(func: Any) -> Any:
@@ -54,7 +53,7 @@ def _rewrite(func: Any) -> Any:
 
 
 def _paired(loop: Any) -> Any:
-    """The loop over pairs, and what is left over."""
+    """The loop over pairs of slices, and the odd slice if there is one."""
     from tvm import ir, tirx
 
     var, first, count = loop.loop_var, loop.min, int(loop.extent)

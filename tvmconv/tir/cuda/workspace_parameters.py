@@ -1,7 +1,7 @@
-"""What kernels of one function leave for each other in global memory becomes its parameters.
+"""Makes intermediate buffers in global memory parameters of their function.
 
-TVM would allocate it at each call. As parameters such buffers lie in the program's arena, planned
-with all others.
+TVM would allocate them at each call. As parameters they are part of the program's arena, which is
+planned for all buffers together.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def with_workspace(func: Any) -> Any:
-    """A function in block form whose intermediate buffers of global memory are its last parameters.
+    """Append a function's intermediate buffers in global memory to its parameters.
 
     Parameters
     ----------

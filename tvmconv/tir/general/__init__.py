@@ -9,5 +9,5 @@ from tvmconv.tir.stages import Passes, Stage
 
 
 def passes(_: Machine) -> Passes:
-    """What stands in for a family's passes where an architecture has none."""
+    """The passes for architectures without a wing of their own."""
     return {Stage.STORES: [Narrowing()], Stage.LOADS: [ByteTables()]}

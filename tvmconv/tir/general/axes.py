@@ -1,4 +1,4 @@
-"""How the loads and stores of a block follow its axes; an analysis for schedules."""
+"""How the indices of a block follow its axes; an analysis for schedules."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def loads(statement: Any) -> list[Any]:
 
 
 def collapsible_axes(block: Any) -> int:
-    """First axis from which all inner ones can be fused into one without index arithmetic.
+    """First axis from which all inner axes can be fused into one without index arithmetic.
 
-    That is so where the store and every load index their last dimensions by exactly these axes,
-    in order and over the whole extent of all but the outermost, or do not use them at all, and
-    the axes are used for nothing but indices.
+    The store and every load must index their last dimensions by exactly these axes in order, or
+    not use them. All axes but the outermost must cover their whole dimension. The axes must occur
+    in indices only.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def collapsible_axes(block: Any) -> int:
     Returns
     -------
     int
-        Index of the axis; the number of axes minus one where only the innermost is left.
+        Index of the axis. If only the innermost axis qualifies, the number of axes minus one.
     """
     import tvm_ffi
     from tvm import ir, tirx
@@ -77,7 +77,7 @@ def _follows(indices: list[Any], shape: list[Any], inner: list[Any], size: list[
     tail = indices[len(indices) - count :]
     if not all(index.same_as(var) for index, var in zip(tail, inner, strict=True)):
         return False
-    # the outermost of the fused axes may cover a part of its dimension
+    # the outermost fused axis may cover a part of its dimension
     return [int(d) for d in shape[len(shape) - count + 1 :]] == size[1:]
 
 

@@ -1,4 +1,4 @@
-"""Reductions whose number of steps is an operand."""
+"""Reductions whose number of steps is known at run time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from tvmconv.tir.general.rewrite import function_pass, rebuilt, replace_marked, 
 
 
 def BoundLoops() -> Any:
-    """A pass that ends marked loops where the guards in them begin to fail.
+    """A pass that ends marked loops at the bound that guards their operands.
 
-    Pattern: a marked serial loop from 0, in whose body stand values ``if_then_else(step < bound,
-    value, 0)`` of the loop's variable and of one bound, which is the same for all steps and no
-    larger than the loop's extent. Steps beyond it must add nothing. The guard may be one of several
-    tests.
+    Pattern: a marked serial loop from 0 with guarded values ``if_then_else(step < bound, value,
+    0)``. All guards have the same bound, which does not exceed the loop's extent. Steps beyond the
+    bound add nothing. The guard may be one of several conditions.
 
-    Rewrite: the bound is the loop's extent, and the guards are their values, or have the tests that
-    are left. A loop without such guards only loses its annotation.
+    Rewrite: the bound becomes the loop's extent, and the guards are removed. Other conditions stay.
+    A loop without such guards only loses its annotation.
 
-    Why here: the extent of a tensor expression's reduction is a constant.
+    Why here: a reduction of a tensor expression has a constant extent.
     """
     return function_pass("BoundLoops", _bound_loops)
 

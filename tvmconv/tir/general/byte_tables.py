@@ -1,4 +1,4 @@
-"""Tables of 256 bytes, read for a whole vector at once: what all families share."""
+"""Lookup in tables of 256 bytes for whole vectors: the part that all families share."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import Any
 
 from tvmconv.tir.general.rewrite import function_pass, repeated
 
-# bytes within which instructions permute
+# bytes of a register lane, within which instructions permute
 LANE = 16
-# a table and so many indices, as a vector of int8 -> the entries, as such a vector
+# (table, indices as a vector of int8) -> the entries as a vector of int8
 Form = Callable[[Any, Any], Any]
 
 
 def ByteTables() -> Any:
-    """A pass that reads tables of 256 bytes by plain loads, where no family has a better form.
+    """A pass that reads tables of 256 bytes by plain loads, for families without a better form.
 
-    Pattern: a value, or a vector of values, found in a table (:mod:`tvmconv.operators.lookup`).
+    Pattern: a scalar or vector lookup in a table (:mod:`tvmconv.operators.lookup`).
 
     Rewrite: a load whose index is the value.
 
-    Why here: the passes of families that it stands in for are here.
+    Why here: it replaces the passes that instruction families run at this stage.
     """
     return byte_table_pass("ByteTables")
 
 
 def byte_table_pass(name: str, values: int = 0, form: Form | None = None) -> Any:
-    """A pass that reads the operator of :mod:`tvmconv.operators.lookup` with a family's form.
+    """A pass that lowers :mod:`tvmconv.operators.lookup` with the instructions of a family.
 
     Parameters
     ----------
     name
-        The pass' name.
+        The name of the pass.
     values
-        How many ``form`` finds at a time.
+        How many entries ``form`` reads at a time.
     form
-        Finds them. Short vectors, scalars, and all without ``form`` are loads.
+        Reads entries. Scalars, short vectors and families without ``form`` use plain loads.
     """
 
     def rewrite(func: Any) -> Any:
@@ -74,7 +74,7 @@ def _found(call: Any, values: int, form: Form | None) -> Any:
     parts = []
     for start in range(0, lanes, values):
         count = min(values, lanes - start)
-        # in place of elements that are missing behind, some again
+        # the last part repeats elements in place of the missing ones
         places = [tirx.IntImm("int32", start + i % count) for i in range(values)]
         part = tirx.Shuffle([bits] * -(-values // lanes), places)
         parts.append(form(table, tirx.reinterpret(f"int8x{values}", part)))
@@ -84,7 +84,7 @@ def _found(call: Any, values: int, form: Form | None) -> Any:
 
 
 def first(vectors: Sequence[Any], count: int) -> Any:
-    """The first elements of vectors behind each other."""
+    """The first elements of concatenated vectors."""
     from tvm import tirx
 
     return tirx.Shuffle(list(vectors), [tirx.IntImm("int32", i) for i in range(count)])

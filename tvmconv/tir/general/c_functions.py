@@ -1,37 +1,37 @@
-"""Functions as C sees them: ``int32_t kernel(void *a, void *b, ...)`` and nothing around it.
+"""Kernels as plain C functions, ``int32_t kernel(void *a, void *b, ...)``.
 
-TVM's own form, ``MakePackedAPI``, takes tensors in structs and checks each of their fields at every
-call. In a compiled network shapes, types and places are known when it is built, and the checks
-would be most of the code of a small kernel and most of the time of a tiny one.
+TVM's own form, ``MakePackedAPI``, passes tensors as structs and checks each field at every call. A
+compiled network knows shapes, types and addresses at build time. The checks would be most of the
+code of a small kernel, and most of the run time of a tiny one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# the alignment in bytes that a bare function may assume of its arguments, see `NATURAL`
+# alignment in bytes that a C function assumes for its arguments; `NATURAL` lists exceptions
 ALIGNMENT = 64
 
-# Attribute of a function: indices of the parameters that are aligned to their elements only.
+# Attribute of a function: indices of parameters that are only aligned to their elements.
 NATURAL = "tvmconv.natural"
-# Attribute of a function that TVM's runtime calls, in a module of functions in the bare form.
+# Attribute of a function that TVM's runtime calls, in a module of C functions.
 PACKED = "tvmconv.packed"
 _CPU = 1  # kDLCPU
 
 
 def CFunctions() -> Any:
-    """A pass that gives functions the form in which C calls them, the last of the list.
+    """The last pass: it gives functions the calling convention of C.
 
     Pattern: a function with a symbol, whose parameters are buffers.
 
-    Rewrite: a pointer for each buffer, in order; the result is 0, or what a parallel loop returned
-    that is not 0. Pointers are assumed to be multiples of :data:`ALIGNMENT` but for those that the
-    attribute :data:`NATURAL` lists. Scratch memory and threads come from whoever defines
+    Rewrite: one pointer for each buffer, in order. The result is 0, or the nonzero result of a
+    parallel loop. Pointers are assumed to be multiples of :data:`ALIGNMENT`. The attribute
+    :data:`NATURAL` lists exceptions. The program provides scratch memory and threads by
     ``__TVMBackendAllocWorkspace``, ``__TVMBackendFreeWorkspace`` and
     ``__TVMBackendParallelLaunch``.
 
-    Why here: in place of TVM's passes from ``AnnotateEntryFunc`` on, which make functions that
-    take tensors in structs and check every field of them in each call.
+    Why here: it replaces TVM's passes from ``AnnotateEntryFunc`` on. Those make functions that
+    take tensors as structs, and check every field in each call.
     """
     from tvm import tirx
 
@@ -45,19 +45,19 @@ def _bare(func: Any) -> Any:
     from tvm import ir, tirx
 
     natural = {int(index) for index in func.attrs.get(NATURAL, ())}
-    # which device the scratch memory is for; it is given back where these end, before the return
+    # the device of the scratch memory, which is freed at the end of these scopes
     body = func.body
     for key, value in (("device_type", _CPU), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, tirx.IntImm("int32", value), body)
     body = tirx.SeqStmt([body, tirx.Return(tirx.IntImm("int32", 0))])
     declared, pointers = [], []
     for index, buffer in enumerate(func.params):
-        # of the function's signature the pipeline leaves buffers alone
+        # the pipeline keeps only buffers of the function's signature
         element = ir.PrimType(str(buffer.ty.dtype))
         pointer = ir.Var(f"{buffer.name}_data", ir.PointerType(element, "global"))
         pointers.append(pointer)
         if isinstance(buffer.elem_offset, tirx.Var):
-            # te.extern leaves the start of its operands open, which a packed call reads
+            # te.extern leaves the offset of its operands open, which only a packed call reads
             zero = tirx.IntImm(str(buffer.elem_offset.ty.dtype), 0)
             declared.append(tirx.Bind(buffer.elem_offset, zero))
         declared.append(tirx.DeclBuffer(buffer, data=pointer))

@@ -1,4 +1,4 @@
-"""The conditions of a statement, their variables and their outcomes, each found once."""
+"""The conditions of a statement, their variables and their outcomes, with a cache."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def is_zero(expression: Any) -> bool:
 
 
 def select_zero(stmt: Any) -> bool:
-    """Whether all selections of a statement choose between a value and zero, a whole factor.
+    """Whether every selection of a statement is a whole factor that is a value or zero.
 
-    Values that share a word with others are none.
+    A value that shares a dword with other values is not a whole factor.
     """
     import tvm_ffi
     from tvm import ir
@@ -76,17 +76,17 @@ def select_zero(stmt: Any) -> bool:
     from tvmconv.operators.products import SIDE_BY_SIDE
 
     others: list[Any] = []
-    shares_word = False
+    shares_dword = False
 
     def look(node: Any) -> None:
-        nonlocal shares_word
+        nonlocal shares_dword
         if is_select(node):
             others.append(node.args[2])
         elif getattr(node.op, "name", "").startswith(SIDE_BY_SIDE):
-            shares_word = shares_word or len(node.args) > 1
+            shares_dword = shares_dword or len(node.args) > 1
 
     tvm_ffi.structural_walk(stmt, (ir.Call, look))
-    return not shares_word and all(map(is_zero, others))
+    return not shares_dword and all(map(is_zero, others))
 
 
 def _conditions(stmt: Any) -> list[Any]:

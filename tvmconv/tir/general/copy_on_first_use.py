@@ -1,4 +1,4 @@
-"""Copies that the first tile makes while it reads what is copied."""
+"""Makes a copy while the first tile reads it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, uses
 def CopyOnFirstUse() -> Any:
     """A pass that fills a buffer inside the reduction of the first tile that reads it.
 
-    Pattern: a nest of loops, one of them marked, around one store to a buffer; behind it in the
-    same sequence loops over tiles, of each of which a reduction reads all of the buffer, one
-    element of some dimensions in each iteration.
+    Pattern: a nest of loops, one of them marked, around one store to a buffer. Later in the same
+    sequence follow loops over tiles. The reduction of each tile reads the whole buffer, in each
+    iteration one element of some dimensions.
 
-    Rewrite: the first tile becomes code of its own. Each iteration of its reduction stores what it
-    will read, and the nest is gone. Nests that do not fit only lose their annotation.
+    Rewrite: the first tile is peeled. Each iteration of its reduction stores the values that it
+    will read, and the nest is removed. A nest that does not fit only loses its annotation.
 
-    Why here: a copy that a pass of its own makes waits for what it reads (weights, from memory in
-    a network), and costs a load and a store for each vector where multiplications leave both free.
-    LLVM takes the value that was stored for the one that is read.
+    Why here: a separate copy waits for its operand, such as weights from memory, and costs a load
+    and a store for each vector. During the reduction the ports for loads and stores are idle.
+    LLVM forwards the stored value to the load.
     """
     return function_pass("CopyOnFirstUse", _first_use)
 
@@ -75,7 +75,7 @@ def _nest(stmt: Any) -> tuple[list[Any], Any]:
 
 
 def _filled(parts: list[Any], loops: list[Any], store: Any) -> list[Any] | None:
-    """Statements of which the first that reads the buffer fills it; None where that fails."""
+    """Statements whose first reader fills the buffer; None if that is not possible."""
     for place, part in enumerate(parts):
         load = _load(part, store.buffer)
         if load is None:
@@ -101,7 +101,7 @@ def _load(stmt: Any, buffer: Any) -> Any:
 
 
 def _first_tile(stmt: Any, load: Any, loops: list[Any], store: Any) -> list[Any] | None:
-    """The statement with the tile that it begins with apart, which fills the buffer."""
+    """The statement with its first tile peeled; that tile fills the buffer."""
     from tvm import tirx
 
     if isinstance(stmt, tirx.SeqStmt):
@@ -120,7 +120,7 @@ def _first_tile(stmt: Any, load: Any, loops: list[Any], store: Any) -> list[Any]
 
 
 def _reduction(stmt: Any, load: Any, loops: list[Any], store: Any) -> Any:
-    """The loops of a reduction, whose iterations store first what they read."""
+    """The loops of a reduction, whose iterations first store the values that they read."""
     from tvm import tirx
 
     nest = []
@@ -137,7 +137,7 @@ def _reduction(stmt: Any, load: Any, loops: list[Any], store: Any) -> Any:
         outer = next((copy for copy in loops if copy.loop_var.same_as(written)), None)
         if outer is not None:
             steps[outer.loop_var] = read
-    # all that is read, in the order of the reduction, must have been written
+    # the reduction must write every element before it reads it
     if len(steps) < len(nest):
         return None
     stored = substitute(store, steps)

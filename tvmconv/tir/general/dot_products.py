@@ -1,4 +1,4 @@
-"""Dot products of narrow integers: what the passes of all instruction families share.
+"""Dot products of narrow integers: the part that all instruction families share.
 
 :mod:`tvmconv.operators.products` defines the operators. A family gives :func:`dot_product_pass` a
 function that writes one accumulation with its instructions.
@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmconv.tir.general.rewrite import function_pass, repeated
 
-# accumulator, operands, instruction with suffixes -> the sum; None for another family's
+# (accumulator, operands, instruction with suffixes) -> the sum; None for another family's
 Emit = Callable[[Any, Sequence[Any], str], Any]
 
 
@@ -21,12 +21,12 @@ def dot_product_pass(
     before: Callable[[Any], Any] | None = None,
     after: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """A pass that turns ``accumulator + dot(data, weight)`` into instructions.
+    """A pass that lowers ``accumulator + dot(data, weight)`` to instructions.
 
     Parameters
     ----------
     name
-        The pass' name.
+        The name of the pass.
     emit
         Writes one accumulation.
     before
@@ -53,7 +53,7 @@ def _rewritten(func: Any, emit: Emit, before: Callable[[Any], Any] | None) -> An
     def load(call: Any) -> Any:
         nonlocal found
         name = getattr(call.op, "name", "")
-        # dwords are copied without products, too
+        # functions may copy dwords without multiplying them
         found = found or name == WORD or bool(instruction_of(name))
         if name.startswith(SIDE_BY_SIDE):
             return _side_by_side(call, int(name.removeprefix(SIDE_BY_SIDE)))
@@ -85,11 +85,11 @@ def arithmetic(data: Any, weight: Any, bits: int, unsigned: bool = False) -> Any
     Parameters
     ----------
     data, weight
-        int32 or vectors of them, each the elements of ``bits`` bits side by side.
+        int32 or vectors of them. Each packs elements of ``bits`` bits.
     bits
-        Of an element.
+        Bits of an element.
     unsigned
-        Whether the elements of the data are.
+        Whether the elements of the data are unsigned.
     """
     from tvm import tirx
 
@@ -117,7 +117,7 @@ def is_zero(value: Any) -> bool:
 
 
 def _dword(load: Any, widened: bool) -> Any:
-    """The 32 bits from a loaded element on, or those of as many elements."""
+    """The dwords that begin at the loaded elements."""
     from tvm import tirx
 
     (index,) = load.indices
@@ -136,7 +136,7 @@ def _dword(load: Any, widened: bool) -> Any:
 
 
 def _side_by_side(call: Any, width: int) -> Any:
-    """Dwords whose elements come from as many vectors."""
+    """Dwords that interleave the elements of several vectors."""
     from tvm import tirx
 
     lanes, kind = int(call.ty.dtype.lanes), str(call.ty.dtype)
@@ -147,7 +147,7 @@ def _side_by_side(call: Any, width: int) -> Any:
         bits = 32 // width
         parts = [tirx.Cast(kind, value) << bits * i for i, value in enumerate(values)]
         return sum(parts[1:], parts[0])
-    # elements that are missing may be anything: repeating others costs no instruction
+    # missing elements may have any value: repeating others costs no instruction
     values += values[: width - len(values)]
     order = [i + lanes * row for i in range(lanes) for row in range(width)]
     mixed = tirx.Shuffle(values, [tirx.IntImm("int32", place) for place in order])
@@ -157,7 +157,7 @@ def _side_by_side(call: Any, width: int) -> Any:
 
 
 def _unsigned(byte: Any) -> Any:
-    """The same bits as unsigned bytes, which fill up a dword with zeros."""
+    """The same bits as unsigned bytes, which zero-extend to a dword."""
     from tvm import tirx
 
     kind = str(byte.ty.dtype)

@@ -1,8 +1,8 @@
-"""Products of 32-bit integers by fixed-point numbers, as vectors of instructions.
+"""Products of 32-bit integers by fixed-point numbers, as vector instructions.
 
-:func:`tvmconv.operators.narrow.scaled` says what they compute. All families' forms round down to
-the high 32 bits first and to the nearest number behind: ``floor((floor(x) + n) / m) = floor((x + n)
-/ m)`` for integers ``n`` and ``m``, so that it is one rounding.
+:func:`tvmconv.operators.narrow.scaled` defines them. All families first round down to the high 32
+bits, then round to nearest. For integers ``n`` and ``m``, ``floor((floor(x) + n) / m) = floor((x +
+n) / m)``, so the result is rounded once.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 
 def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
-    """By products of 64 bits: lanes of even places, and those of odd ones.
+    """Fixed-point product by 64-bit products of the even lanes and of the odd lanes.
 
-    Halves of 64-bit words are multiplied where they lie; widened vectors, which is what LLVM makes
-    of a plain product, have to be put together again.
+    The dwords are multiplied in place. LLVM would widen both vectors for a plain product, and
+    would have to join the results again.
     """
     from tvm import tirx
 
@@ -25,10 +25,10 @@ def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
         high = tirx.Cast(kind, product >> spread(32, "int64", lanes))
     else:
         odd = [tirx.IntImm("int32", i | 1) for i in range(lanes)]
-        # not by a shift of 64-bit words, which AVX2 lacks for signed ones: LLVM would make one
+        # not a 64-bit arithmetic shift, which AVX2 lacks and LLVM would emulate
         moved = [tirx.Shuffle([vector], odd) for vector in (whole, multiplier)]
-        pairs = ((whole, multiplier), moved)
-        products = [tirx.reinterpret(kind, _even(a) * _even(b)) for a, b in pairs]
+        operands = ((whole, multiplier), moved)
+        products = [tirx.reinterpret(kind, _even(a) * _even(b)) for a, b in operands]
         places = [i // 2 * 2 + 1 + lanes * (i % 2) for i in range(lanes)]
         high = tirx.Shuffle(products, [tirx.IntImm("int32", place) for place in places])
     one = spread(1, "int32", lanes)
@@ -36,12 +36,12 @@ def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
 
 
 def _even(vector: Any) -> Any:
-    """Lanes of even places as integers of 64 bits."""
+    """The even lanes as 64-bit integers."""
     from tvm import tirx
 
-    words = int(vector.ty.dtype.lanes) // 2
-    half = spread(32, "int64", words)
-    return (tirx.reinterpret(f"int64x{words}", vector) << half) >> half
+    lanes = int(vector.ty.dtype.lanes) // 2
+    half = spread(32, "int64", lanes)
+    return (tirx.reinterpret(f"int64x{lanes}", vector) << half) >> half
 
 
 def spread(value: int, dtype: str, lanes: int) -> Any:

@@ -1,4 +1,4 @@
-"""Running maxima and minima that begin with an infinity."""
+"""Running maxima and minima that start at an infinity."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _FLOATS = ("float16", "float32", "float64")
 
 
 def InfiniteExtrema() -> Any:
-    """A pass that lets maxima begin with minus infinity, and minima with infinity.
+    """A pass that starts maxima at minus infinity, and minima at infinity.
 
-    Pattern: in a function with reductions, a store of a type's lowest or highest finite number to a
-    buffer that a reduction's block writes, or of such a number as padding: where a condition fails.
+    Pattern: a store of a type's lowest or highest finite number, in a function with reductions. The
+    store initializes the buffer of a reduction, or pads where a condition fails.
 
     Rewrite: it stores the infinity of the same sign.
 
-    Why here: TVM's reductions begin with the finite number, of which a maximum of nothing but minus
-    infinity would consist. Schedules make initial values anew where they split a reduction, so that
-    the pass follows them.
+    Why here: TVM starts reductions at the finite number, which is wrong for a maximum of minus
+    infinities. The pass runs after schedules, which create initial values where they split a
+    reduction.
     """
     return function_pass("InfiniteExtrema", _infinite)
 
@@ -48,7 +48,7 @@ def _infinite(func: Any) -> Any:
 
 
 def _padded(call: Any) -> Any:
-    """Data or padding by an infinity, where the call is one of data or padding."""
+    """Data or padding by an infinity; other calls are unchanged."""
     from tvm import tirx
 
     if not str(getattr(call.op, "name", "")).endswith("if_then_else"):
@@ -59,7 +59,7 @@ def _padded(call: Any) -> Any:
 
 
 def _infinity(value: Any) -> Any:
-    """The infinity that a type's lowest or highest number stands for; None for other values."""
+    """The infinity that replaces a type's lowest or highest number; None for other values."""
     from tvm import tirx
 
     dtype = str(value.ty.dtype)

@@ -1,4 +1,4 @@
-"""Vectors that are stored in turns, as one."""
+"""Joins two strided stores into one interleaved store."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from tvmconv.tir.general.rewrite import function_pass
 
 
 def JoinedStores() -> Any:
-    """A pass that joins stores of two vectors whose elements lie between each other.
+    """A pass that joins two stores with stride 2 into one contiguous store.
 
-    Pattern: two stores behind each other in a sequence of statements, to every second place of one
-    buffer from ``i`` on and from ``i + 1`` on.
+    Pattern: two consecutive stores to every second element of one buffer, from ``i`` on and from
+    ``i + 1`` on.
 
-    Rewrite: one store of both, their elements in turns.
+    Rewrite: one store of both vectors, interleaved.
 
-    Why here: LLVM writes a store to every second place as one for each element. Such stores stand
-    behind each other once loops are unrolled and vectorised.
+    Why here: LLVM lowers a store with stride 2 to one store for each element. Such stores follow
+    each other once loops are unrolled and vectorized.
     """
-    return function_pass("JoinedStores", _paired_stores)
+    return function_pass("JoinedStores", _joined_stores)
 
 
-def _paired_stores(func: Any) -> Any:
+def _joined_stores(func: Any) -> Any:
     import tvm_ffi
     from tvm import tirx
 
@@ -40,7 +40,7 @@ def _paired_stores(func: Any) -> Any:
 
 
 def _joined(first: Any, second: Any) -> Any:
-    """Two stores as one; None where they are not of such a pair."""
+    """Two stores as one; None if they do not interleave."""
     from tvm import sym, tirx
 
     ramps = [_alternate(statement) for statement in (first, second)]
@@ -56,7 +56,7 @@ def _joined(first: Any, second: Any) -> Any:
 
 
 def _alternate(statement: Any) -> Any:
-    """The places of a store, if these are every second one."""
+    """The index of a store with stride 2; None for other statements."""
     from tvm import tirx
 
     if not isinstance(statement, tirx.BufferStore) or len(statement.indices) != 1:

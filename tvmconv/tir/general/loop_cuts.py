@@ -1,4 +1,4 @@
-"""Where a loop is cut, so that predicates have one outcome in each of its parts."""
+"""Where to cut a loop, so that predicates have one outcome in each part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_COPIES = 7
 
 
 def cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
-    """Ranges of a loop that need code of their own; single iterations where conditions stay."""
+    """Ranges of a loop that become separate code; single iterations where conditions stay."""
     extent = int(loop.extent)
     if CASES not in loop.annotations or extent == 1:
         return [(0, extent)]
@@ -31,10 +31,10 @@ def cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
 
 
 def interior(loop: Any, scope: Scope) -> tuple[Any, int, int] | None:
-    """A loop around this one, and the longest part of it that decides predicates in this one.
+    """An outer loop, and its longest range that decides predicates in this loop.
 
-    Predicates count that no loop inside enters but those that are written out. None where no loop
-    around is in any.
+    Only predicates count that depend on outer loops and on unrolled loops. None if no outer loop
+    decides any.
     """
     within = scope.inside(loop.loop_var, fresh(loop.loop_var), 0, int(loop.extent))
 
@@ -64,7 +64,7 @@ def interior(loop: Any, scope: Scope) -> tuple[Any, int, int] | None:
 def uniform_cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
     """Ranges of an unrolled loop in which every condition has one outcome.
 
-    Few statements for many iterations: the passes that follow are slower than this one.
+    The rewrite makes few statements for many iterations, because the passes that follow are slow.
     """
     var, extent = loop.loop_var, int(loop.extent)
     if any(var.same_as(other) for other in scope.written_out):
@@ -75,7 +75,7 @@ def uniform_cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
 
 
 def _longest(begin: int, end: int, settled: Callable[[int, int], bool]) -> list[tuple[int, int]]:
-    """Ranges of a loop, as long as they may be, that are settled or a single iteration."""
+    """The longest ranges of a loop that are settled; single iterations otherwise."""
 
     def halve(first: int, last: int) -> list[tuple[int, int]]:
         if last - first == 1 or settled(first, last):

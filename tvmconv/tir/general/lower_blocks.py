@@ -6,7 +6,7 @@ from typing import Any
 
 
 def block_passes() -> list[Any]:
-    """TVM's own passes, in TVM's order, without those for GPUs; after them there are no blocks."""
+    """TVM's own passes in TVM's order, without its GPU passes."""
     from tvm.s_tir import transform
 
     return [

@@ -1,4 +1,4 @@
-"""``max`` and ``min`` with a constant, written so that they keep NaN."""
+"""Puts constants first in ``max`` and ``min``, so that they propagate NaN."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tvmconv.tir.general.rewrite import function_pass
 
 
 def ConstantsFirst() -> Any:
-    """A pass that writes ``max`` and ``min`` of a float constant with the constant first.
+    """A pass that puts the constant of ``max`` and ``min`` first.
 
-    Pattern: ``max(x, c)`` or ``min(x, c)``, ``c`` a float constant and ``x`` none.
+    Pattern: ``max(x, c)`` or ``min(x, c)`` with a float constant ``c`` and a variable ``x``.
 
     Rewrite: ``max(c, x)``, ``min(c, x)``.
 
-    Why here: TVM and LLVM treat both forms as equal, and either compiles to one instruction, but
-    where ``x`` is NaN only the second returns it; see :func:`tvmconv.operators.math.at_least`.
+    Why here: TVM and LLVM treat both forms as equal, and compile either to one instruction. For
+    ``x`` NaN only the second form returns NaN; see :func:`tvmconv.operators.math.at_least`.
     """
     return function_pass("ConstantsFirst", _constants_first)
 

@@ -1,7 +1,7 @@
-"""Vectors of 32-bit integers narrowed to 8 bits: what the passes of all families share.
+"""Conversion of int32 vectors to 8 bits: the part that all families share.
 
 :mod:`tvmconv.operators.narrow` defines the operators. A family gives :func:`narrowing_pass` the
-functions that write them with its instructions.
+functions that lower them to its instructions.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Any
 from tvmconv.tir.general.fixed_point import scaled
 from tvmconv.tir.general.rewrite import function_pass
 
-# 32-bit vectors that make one of 8 bits
+# int32 vectors that are packed into one vector of 8 bits
 MOST = 4
 
 
 @dataclass(frozen=True)
 class Forms:
-    """How a family writes the operators.
+    """How a family lowers the operators.
 
     Parameters
     ----------
     nearest
-        float32 -> the nearest int32.
+        FP32 -> the nearest int32.
     scaled
-        int32, multiplier, shift -> their product as a fixed-point number.
+        (int32, multiplier, shift) -> their fixed-point product.
     whole
-        float32 -> the nearest integer, as float32.
+        FP32 -> the nearest integer, as FP32.
     packed
-        Up to four vectors of int32, (low, high, zero point), the 8-bit type, lanes -> one vector.
+        (up to four int32 vectors, (low, high, zero point), 8-bit type, lanes) -> one vector.
     lanes
-        Of the vectors of int32 that are packed.
+        Lane counts of int32 vectors that can be packed.
     rounds_late
-        Whether ``packed`` rounds: it then takes vectors of float32 that are still to be rounded.
+        Whether ``packed`` gets FP32 vectors and rounds them itself.
     """
 
     nearest: Callable[..., Any]
@@ -46,20 +46,20 @@ class Forms:
 
 
 def Narrowing() -> Any:
-    """A pass that narrows 32-bit integers by plain arithmetic, where no family has a better form.
+    """A pass that narrows int32 by plain arithmetic, for families without a better form.
 
     Pattern: the operators of :mod:`tvmconv.operators.narrow`.
 
     Rewrite: minima, maxima, additions and casts.
 
-    Why here: the passes of families that it stands in for are here.
+    Why here: it replaces the passes that instruction families run at this stage.
     """
     forms = Forms(nearest=nearest, scaled=scaled, whole=whole, packed=_unpacked, lanes=())
     return narrowing_pass("Narrowing", forms)
 
 
 def narrowing_pass(name: str, forms: Forms) -> Any:
-    """A pass that writes the operators of :mod:`tvmconv.operators.narrow` in a family's forms."""
+    """A pass that lowers the operators of :mod:`tvmconv.operators.narrow` for a family."""
 
     def rewrite(func: Any) -> Any:
         return _narrowing(func, forms)
@@ -109,7 +109,7 @@ def _narrowing(func: Any, forms: Forms) -> Any:
 
 
 def _grouped(statements: Sequence[Any], forms: Forms) -> Iterator[Any]:
-    """The statements, stores of narrowed vectors that follow each other as one."""
+    """The statements, with consecutive stores of narrowed vectors joined."""
     group: list[Any] = []
     for statement in statements:
         if group and (len(group) == MOST or not _follows(statement, group, forms)):
@@ -154,7 +154,7 @@ def _follows(statement: Any, group: Sequence[Any], forms: Forms) -> bool:
 
 
 def _stored(group: Sequence[Any], forms: Forms) -> Iterator[Any]:
-    """One vector made of a group's, stored in pieces whose lengths are powers of two."""
+    """One packed vector of a group, stored in pieces whose lengths are powers of two."""
     from tvm import tirx
 
     first = group[0]
@@ -177,7 +177,7 @@ def _stored(group: Sequence[Any], forms: Forms) -> Iterator[Any]:
 
 
 def nearest(value: Any) -> Any:
-    """float32 to int32, halves to even; numbers below the integers become the smallest one."""
+    """FP32 to int32, ties to even; values below the int32 range become the smallest int32."""
     from tvm import tirx
 
     lanes = int(value.ty.dtype.lanes)
@@ -187,7 +187,7 @@ def nearest(value: Any) -> Any:
 
 
 def whole(value: Any) -> Any:
-    """float32 rounded to an integer, halves to even."""
+    """FP32 rounded to an integer, ties to even."""
     from tvm import tirx
 
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.roundeven", value)
@@ -198,7 +198,7 @@ def _unpacked(*_: Any) -> Any:
 
 
 def _alone(call: Any) -> Any:
-    """The same by arithmetic, of scalars and of vectors of other lengths."""
+    """Narrowing by arithmetic, for scalars and for other vector lengths."""
     from tvm import tirx
 
     whole, *numbers = call.args

@@ -1,4 +1,4 @@
-"""A kernel that stops after one of its stages, so that the stages can be timed apart."""
+"""A kernel without some of its stages, so that the other stages can be timed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from tvmconv.tir.general.rewrite import function_pass, substitute
 
 
 def LeaveOutBlocks(names: Collection[str]) -> Any:
-    """A pass that leaves out the work of some blocks, so that the others can be timed.
+    """A pass that removes the work of some blocks, so that the others can be timed.
 
-    Pattern: a scheduled function, in block form, whose last argument is the output.
+    Pattern: a scheduled function in block form, whose last argument is the output.
 
-    Rewrite: the named blocks are removed, and loops that hold nothing else. What is left computes
-    the same values in the same places as in the whole function; its output is meaningless.
+    Rewrite: the named blocks and loops around them alone are removed. The rest accesses the same
+    addresses as in the whole function. The output is meaningless.
 
-    Why here: of a buffer that only the missing blocks would read, TVM and LLVM would remove the
-    stores. One element of each such buffer is therefore copied into the output.
+    Why here: TVM and LLVM would remove stores to buffers that only removed blocks read. One element
+    of each such buffer is therefore copied to the output.
 
     Parameters
     ----------
     names
-        Names of the expression's blocks; parts that a schedule made of them (``conv2d_update``)
-        count as well.
+        Names of the expression's blocks. Blocks that a schedule derived from them
+        (``conv2d_update``) are removed as well.
     """
 
     def rewrite(func: Any) -> Any:
@@ -61,7 +61,7 @@ def _without_blocks(func: Any, names: Collection[str]) -> Any:
         indices = [substitute(part.min, values) for part in read.region]
         element = tirx.BufferLoad(read.source, indices)
         if read.source.dtype != output.dtype:
-            # of integers: transformed values have 16 bits, sums 32
+            # integer kernels transform to int16 and accumulate in int32
             element = tirx.Cast(str(output.dtype), element)
         return tirx.BufferStore(output, element, [0] * len(output.ty.shape))
 

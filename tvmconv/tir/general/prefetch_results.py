@@ -1,4 +1,4 @@
-"""Software prefetch of what a register tile writes and adds, while its reduction runs."""
+"""Software prefetch of a register tile's results and addends during its reduction."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tvmconv.tir.general.rewrite import (
 )
 
 _LINE = 64
-# vectors of fewer bytes share the prefetch of a line
+# shorter vectors share the prefetch of a cache line
 _SHARING = 32
 
 
 def PrefetchResults() -> Any:
-    """A pass that prefetches the destinations of a tile's stores, and what they add to the sums.
+    """A pass that prefetches the destinations and the addends of a tile's stores.
 
-    Pattern: a marked loop over tiles whose body holds a serial loop (the reduction) and after it
+    Pattern: a marked loop over tiles, whose body is a serial loop (the reduction) followed by
     stores to buffers that are not local.
 
-    Rewrite: before the serial loop, the loops around these stores run once with a prefetch for
-    writing in place of each store, and one for reading what other buffers hold at its place, for
-    the first element of each vector; short vectors that lie behind each other share those of
-    their cache lines. Loops that do not fit only lose their annotation.
+    Rewrite: the loops around these stores also run before the serial loop, with prefetches in place
+    of stores. Each vector gets a prefetch for writing. Loads of other buffers at the same index get
+    a prefetch for reading. Short consecutive vectors share the prefetch of their cache line. Loops
+    that do not fit only lose their annotation.
 
-    Why here: a product that is summed in memory, part by part, reads and writes a tile's values
-    once for each part, and a tile that serves all output blocks has a plane for each. They come
-    from far away, row by row, and the hardware, which sees the first access only after the last
-    multiply-add, cannot ask earlier. Neither TVM nor LLVM inserts prefetches on x86.
+    Why here: a GEMM that accumulates in memory reads and writes a tile once for each part of the
+    reduction. A tile of several output blocks writes to a plane for each block. The hardware sees
+    the first access only after the last FMA, too late to hide its latency. Neither TVM nor LLVM
+    inserts prefetches on x86.
     """
     return function_pass("PrefetchResults", _prefetch_results)
 
@@ -76,7 +76,7 @@ def _hints(stmt: Any) -> Any:
         new = ir.Var(old.name, old.ty)
         extent, place = stmt.extent, new
         if (size := _vector_bytes(stmt.body)) < _SHARING:
-            # the last one begins the last line
+            # the last prefetch touches the last line
             count = int(extent)
             extent = -(-(count - 1) * size // _LINE) + 1
             place = tirx.min(new * (_LINE // size), count - 1)
@@ -88,13 +88,13 @@ def _hints(stmt: Any) -> Any:
         return _hints(stmt.then_case)
     if isinstance(stmt, tirx.BufferStore) and stmt.buffer.scope() != "local":
         write = prefetch(tirx.BufferLoad(stmt.buffer, stmt.indices), TO_L1, write=True)
-        reads = [prefetch(load, TO_L1) for load in _read_beside(stmt)]
+        reads = [prefetch(load, TO_L1) for load in _addends(stmt)]
         return tirx.SeqStmt([write, *reads]) if reads else write
     return None
 
 
 def _vector_bytes(stmt: Any) -> int:
-    """Of the vectors that a vectorised loop stores; a line's for other statements."""
+    """Bytes of the vectors that a vectorized loop stores; a line's for other statements."""
     from tvm import tirx
 
     if not isinstance(stmt, tirx.For) or int(stmt.kind) != tirx.ForKind.VECTORIZED:
@@ -104,8 +104,8 @@ def _vector_bytes(stmt: Any) -> int:
     return int(stmt.extent) * itemsize(str(stmt.body.buffer.dtype))
 
 
-def _read_beside(store: Any) -> Iterator[Any]:
-    """Loads of other buffers in memory from the place of a store."""
+def _addends(store: Any) -> Iterator[Any]:
+    """Loads from other buffers in memory at the index of a store."""
     import tvm_ffi
     from tvm import ir
 

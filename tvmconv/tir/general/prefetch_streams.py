@@ -1,4 +1,4 @@
-"""Software prefetch of the panels of weights that a matrix product reads one after the other."""
+"""Software prefetch of the panels of weights that a GEMM reads one after the other."""
 
 from __future__ import annotations
 
@@ -24,21 +24,19 @@ _LINE = 64
 def PrefetchStreams() -> Any:
     """A pass that prefetches the vector operand of marked reductions.
 
-    Pattern: a reduction loop marked as a stream, or a loop over tiles marked as users of one
-    panel, with a vector load inside of which each iteration of the reduction reads one contiguous
-    piece.
+    Pattern: a reduction loop marked as a stream, or a loop over tiles marked as users of one panel.
+    Inside is a vector load of which each iteration of the reduction reads one contiguous piece.
 
-    Rewrite: a stream's iteration begins with one prefetch per cache line of its piece, the marked
-    distance ahead; where its variable is part of an index, of so many bytes behind the vector that
-    it loads, with which the next tile begins. Where several tiles use a panel, each iteration of a
-    tile's reduction prefetches the tile's share of the next panel. Addresses behind the end of the
-    operand are prefetched as well, which never faults. Loops that do not fit only lose their
-    annotation.
+    Rewrite: each iteration of a stream prefetches the cache lines of its piece at the marked
+    distance. If the loop variable is part of an index, it prefetches the bytes that follow the
+    loaded vector, where the next tile begins. If several tiles use a panel, each iteration of a
+    tile's reduction prefetches the tile's share of the next panel. Prefetches beyond the operand's
+    end never fault. Loops that do not fit only lose their annotation.
 
-    Why here: a product with few rows uses each weight a few times only, so that its time is that
-    of the weights' arrival. Hardware prefetchers stop at every page, and neither TVM nor LLVM
-    inserts prefetches on x86. Tiles share the next panel so that memory works all the time, and
-    not only while the first tile waits.
+    Why here: a GEMM with few rows uses each weight a few times only, so it is bound by the
+    bandwidth of the weights. Hardware prefetchers stop at every page, and neither TVM nor LLVM
+    inserts prefetches on x86. Sharing the next panel among the tiles keeps memory busy all the
+    time, not only while the first tile waits.
     """
     return function_pass("PrefetchStreams", _prefetch_streams)
 
@@ -55,7 +53,7 @@ def _with_hints(loop: Any, hints: list[Any]) -> Any:
 
 
 def _inner(loop: Any) -> list[Any]:
-    """The loops inside a loop; of nested ones the inner first."""
+    """The loops inside a loop, inner loops first."""
     import tvm_ffi
     from tvm import tirx
 
@@ -65,9 +63,9 @@ def _inner(loop: Any) -> list[Any]:
 
 
 def _operand(loop: Any) -> Any:
-    """The load of which one iteration of a loop reads one contiguous piece; None if there is none.
+    """The load of which an iteration of a loop reads one contiguous piece; None if there is none.
 
-    A vector load from what the loop does not write, in which the loop variable is one index.
+    It is a vector load from a read-only buffer, and the loop variable is one of its indices.
     """
     import tvm_ffi
     from tvm import ir, tirx
@@ -85,7 +83,7 @@ def _operand(loop: Any) -> Any:
     vectors = [n.loop_var for n in _inner(loop) if int(n.kind) == tirx.ForKind.VECTORIZED]
     for load in loads:
         written = any(load.source.same_as(buffer) for buffer in stored)
-        # the elements of a word lie behind the lanes
+        # the elements of a dword are the last dimension, after the lanes
         lanes = load.indices[-1:] if _varies(load.indices[-1]) else load.indices[-2:-1]
         if written or not any(uses(index, var) for index in lanes for var in vectors):
             continue
@@ -101,7 +99,7 @@ def _varies(index: Any) -> bool:
 
 
 def _piece(load: Any, loop: Any) -> tuple[int, int]:
-    """The dimension that the loop variable indexes, and the values behind one of its indices."""
+    """The dimension that the loop variable indexes, and the elements of one index of it."""
     dimension = next(d for d, i in enumerate(load.indices) if i.same_as(loop.loop_var))
     return dimension, prod(int(extent) for extent in load.source.shape[dimension + 1 :])
 
@@ -112,7 +110,7 @@ def _start(load: Any, loops: list[Any]) -> Any:
 
 
 def _ahead(start: Any, offset: Any, locality: int) -> Any:
-    """The prefetch of the address ``offset`` values behind that of a load."""
+    """The prefetch of the address ``offset`` elements after the address of a load."""
     from tvm import tirx
 
     indices = [*start.indices[:-1], start.indices[-1] + offset]
@@ -133,7 +131,7 @@ def _lines(loop: Any, distance: Any) -> Any:
 
 
 def _next_piece(loop: Any, size: int) -> list[Any]:
-    """Prefetches of what follows a vector of ``size`` bytes that an iteration loads, if it does."""
+    """Prefetches of the bytes after the vector of ``size`` bytes that an iteration loads."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -149,7 +147,7 @@ def _next_piece(loop: Any, size: int) -> list[Any]:
     if not found:
         return []
     item = item_bytes(str(found[0].source.dtype))
-    # what is behind need not begin with a line
+    # the bytes need not begin with a cache line
     places = [*range(0, size, _LINE), size - 1]
     # L1 holds the tile itself
     return [_ahead(_start(found[0], inner), (size + n) // item, TO_L2) for n in places]
@@ -182,7 +180,7 @@ def _share(loop: Any, _value: Any) -> Any:
         steps, position = _place(shape, [nest.loop_var for nest in reduction], first)
         place = (loop.loop_var * steps + position) * share
     else:
-        # the next panel is read in part, too: of each step that runs, a share of the one there
+        # the next panel is also read in part: prefetch a share of each step that runs
         used = [any(uses(i, nest.loop_var) for nest in reduction) for i in load.indices]
         first = used.index(True)
         steps, position = _place(shape, load.indices[first : dimension + 1], first)

@@ -1,11 +1,10 @@
 """Software prefetches inside a register tile's innermost reduction loop.
 
 A part of :func:`tvmconv.tir.general.specialize.Specialize`. In a blocked layout the hardware
-prefetchers miss two streams. The input of a tile is a short piece of a row, and the next channel
-block's piece lies ``H * W * c`` values further on. The weights of the next group of output blocks
-begin where the last ones ended, but they are needed all at once, when the first tile of that group
-starts. One line of each per reduction step is prefetched well ahead, in issue slots that the
-multiply-adds leave free.
+prefetchers miss two streams. The input of a tile is a short piece of a row, and the piece of the
+next channel block is ``H * W * c`` elements further on. The weights of the next group of output
+blocks are contiguous, but are needed all at once, when the first tile of that group starts. Each
+reduction step prefetches one line of each well ahead, in issue slots that the FMAs leave free.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
         The innermost reduction loop, over the channels of one block; its body accumulates
         ``input * weight``.
     scope
-        What is known around it.
+        The scope around it.
     inputs, weights
         Which streams to prefetch.
     """
@@ -57,14 +56,14 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
         return []
     lanes = next(nest.loop_var for nest in tile if not is_unrolled(nest))
     loads.sort(key=lambda load: _uses(load, lanes))
-    # of a tap that lies in the padding wholly, what is multiplied is the zero point
+    # in a tap that is entirely padding, the multiplied value is the zero point
     inputs = inputs and len(loads[0].indices) > 1
     found = _input_line(loads[0], loads[1], loop, tile, scope) if inputs else []
     return found + (_weight_line(loads[1], lanes, scope) if weights else [])
 
 
 def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
-    """The tile's lines of the next channel block; after the last block, the next tile's."""
+    """The tile's lines of the next channel block; after the last block, the next tile's lines."""
     from tvm import tirx
 
     names = variables(load.indices[1])
@@ -84,8 +83,8 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
     total = 1
     for nest in used:
         total *= int(nest.extent)
-    # neighbouring pixels of narrow types share a line; of float32 two do where vectors are short,
-    # and a prefetch of each was faster
+    # neighboring positions of narrow types share a line. In FP32 two positions share a line if
+    # vectors are short, and a prefetch of each was faster
     pixel = byte_size(load.source) // prod(map(int, load.source.shape[:-1]))
     shared = 1 if str(load.source.dtype) == "float32" else max(1, _LINE // pixel)
     result = []
@@ -99,10 +98,10 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
 
 
 def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
-    """The next group's weights, spread over the tiles that use this group's.
+    """The next group's weights, spread over the tiles that use this group's weights.
 
-    The buffer's dimensions are groups, those of the reduction, vectors of a step, lanes, and where
-    a lane is a word of several elements, those.
+    The buffer's dimensions are groups, the reduction's dimensions, vectors of a step, and lanes. If
+    a lane is a dword of several elements, the elements are the last dimension.
     """
     from tvm import tirx
 
@@ -119,7 +118,7 @@ def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
     shape = [int(extent) for extent in load.source.shape]
     lane = next(i for i, index in enumerate(load.indices) if uses(index, lanes))
     vectors, reduction = shape[lane - 1], slice(1, lane - 1)
-    # reduction steps of one tile, and the number of this one
+    # number of reduction steps of a tile, and the index of this step
     position, steps = 0, 1
     for extent, i in zip(shape[reduction], list(load.indices)[reduction], strict=True):
         position, steps = position * extent + i, steps * extent

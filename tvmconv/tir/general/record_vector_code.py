@@ -1,4 +1,4 @@
-"""Which functions are code for vectors of any length, which for fixed ones, and why."""
+"""Records whether a function uses scalable vectors or fixed ones, and why."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from tvmconv.tir.general.rewrite import function_pass
 
-# attribute of functions: why a loop that was marked for scalable vectors is not computed by them
+# attribute of functions: why a loop marked for scalable vectors does not use them
 NO_SCALABLE_FORM = "tvmconv.no_scalable_form"
-# what the pass writes to
+# where the pass writes
 _RECORD: ContextVar[dict[str, str] | None] = ContextVar("vector_code", default=None)
 _PLAIN = "its schedule has no scalable form"
 
 
 @contextmanager
 def recorded_code() -> Iterator[dict[str, str]]:
-    """What vectors the functions have that are built inside, in words by symbol.
+    """The vector code of functions that are built inside the context, by symbol.
 
-    ``SVE``, ``SVE and NEON``, ``NEON: why`` or ``no vectors``.
+    Values are ``SVE``, ``SVE and NEON``, ``NEON: reason`` or ``no vectors``.
     """
     found: dict[str, str] = {}
     token = _RECORD.set(found)
@@ -31,10 +31,10 @@ def recorded_code() -> Iterator[dict[str, str]]:
 
 
 def RecordVectorCode() -> Any:
-    """A pass that changes nothing and writes for :func:`recorded_code` what vectors there are.
+    """A pass that changes nothing and records a function's vector code for :func:`recorded_code`.
 
-    It stands where loops over pixels have become loops over scalable vectors. Inside no
-    :func:`recorded_code`, it does nothing.
+    It runs after loops over spatial positions have become loops over scalable vectors. Outside a
+    :func:`recorded_code` context it does nothing.
     """
     return function_pass("RecordVectorCode", _record)
 
@@ -47,7 +47,7 @@ def _record(func: Any) -> Any:
 
 
 def vector_code(func: Any) -> str:
-    """The words of a lowered function; see :func:`recorded_code`."""
+    """The vector code of a lowered function; see :func:`recorded_code`."""
     import tvm_ffi
     from tvm import tirx
 

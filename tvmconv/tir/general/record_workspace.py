@@ -1,4 +1,4 @@
-"""Scratch memory that a function allocates beside its arguments."""
+"""Records the scratch memory that a function allocates in addition to its arguments."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from tvmconv.tir.general.rewrite import byte_size, function_pass
 from tvmconv.tir.general.stack_buffers import ON_STACK, POOLED_BYTES
 
-# blocks start at multiples of it
+# alignment of allocations in the pool
 _UNIT = 64
-# what the pass writes to
+# where the pass writes
 _RECORD: ContextVar[dict[str, int] | None] = ContextVar("workspace", default=None)
 
 
 @contextmanager
 def recorded() -> Iterator[dict[str, int]]:
-    """Bytes of workspace by symbol of all functions that are built inside."""
+    """Bytes of workspace, by symbol, of functions that are built inside the context."""
     sizes: dict[str, int] = {}
     token = _RECORD.set(sizes)
     try:
@@ -28,14 +28,13 @@ def recorded() -> Iterator[dict[str, int]]:
 
 
 def workspace_bytes(func: Any) -> int:
-    """Bytes that one call of a lowered function takes from the workspace pool.
+    """Bytes that one call of a lowered function allocates from the workspace pool.
 
     Parameters
     ----------
     func
-        ``tirx.PrimFunc`` after storage was planned. A buffer inside a parallel loop counts once
-        for each iteration that can run at a time, which the machine's cores bound; the count
-        here is that of one thread.
+        ``tirx.PrimFunc`` after storage planning. The result counts one thread. A buffer inside a
+        parallel loop exists once for each core that runs an iteration.
     """
     import tvm_ffi
     from tvm import tirx
@@ -53,10 +52,10 @@ def workspace_bytes(func: Any) -> int:
 
 
 def RecordWorkspace() -> Any:
-    """A pass that changes nothing and writes each function's workspace for :func:`recorded`.
+    """A pass that changes nothing and records each function's workspace for :func:`recorded`.
 
-    It stands where storage has been planned and the buffers on the stack are marked; later passes
-    turn the allocations into calls. Inside no :func:`recorded`, it does nothing.
+    It runs after storage planning and the marking of stack buffers; later passes turn allocations
+    into calls. Outside a :func:`recorded` context it does nothing.
     """
     return function_pass("RecordWorkspace", _record)
 

@@ -1,4 +1,4 @@
-"""Accesses of a specialised statement: predicates decided, buffers cut into pieces.
+"""Accesses of a specialized statement: predicates are decided, buffers are split.
 
 A part of :func:`tvmconv.tir.general.specialize.Specialize`.
 """
@@ -16,7 +16,7 @@ from tvmconv.tir.general.stack_buffers import POOLED_BYTES
 def drop_decided(stmt: Any, scope: Scope) -> Any:
     """A store with its variables replaced, and without the predicates that the scope decides.
 
-    None where the store adds a product of which one factor was read outside the image.
+    None if the store adds a product with a factor outside the image.
     """
     import tvm_ffi
     from tvm import ir, tirx
@@ -49,14 +49,14 @@ def drop_decided(stmt: Any, scope: Scope) -> Any:
 
 
 def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
-    """Buffers that replace an allocation, cut along one dimension to stay below the stack limit.
+    """Buffers that replace an allocation, split along one dimension to stay below the stack limit.
 
     Returns
     -------
     pieces, dimension, loops
-        The new buffers, the dimension that tells them apart, and the variables of the unrolled
-        loops that index it. One buffer and no loops where the allocation is small enough, or is
-        indexed by more than unrolled loops.
+        The new buffers, the dimension that selects among them, and the variables of the unrolled
+        loops that index it. One buffer and no loops if the allocation is small enough, or if other
+        than unrolled loops index it.
     """
 
     shape = [int(extent) for extent in buffer.shape]
@@ -99,7 +99,7 @@ def _unrolled_index(buffer: Any, dimension: int, region: Any) -> list[Any] | Non
 
 
 def _locate(buffer: Any, indices: Any, scope: Scope) -> tuple[Any, list[Any]]:
-    """Buffer and indices of an access, with an allocation's pieces in place of it."""
+    """Buffer and indices of an access, with the pieces of a split allocation."""
     if buffer not in scope.pieces:
         return buffer, list(indices)
     pieces, dimension = scope.pieces[buffer]
@@ -111,7 +111,7 @@ def _locate(buffer: Any, indices: Any, scope: Scope) -> tuple[Any, list[Any]]:
 
 
 def _is_accumulation(stmt: Any) -> bool:
-    """``x = x + 0 * y``, or the same with a dot product of words."""
+    """``x = x + 0 * y``, or the same with a dot product."""
     from tvm import tirx
     from tvm.ir.expr import TensorLoad
 

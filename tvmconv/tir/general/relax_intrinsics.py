@@ -1,4 +1,4 @@
-"""Intrinsics of stock Relax operators, as expressions that vectorise."""
+"""Intrinsics of stock Relax operators, as expressions that vectorize."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tvmconv.tir.general.rewrite import function_pass
 def VectorizableMath() -> Any:
     """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`.
 
-    Pattern: a float32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` or
-    ``sinh``, to which stock Relax operators are lowered.
+    Pattern: an FP32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` or ``sinh``.
+    TVM lowers stock Relax operators to these calls.
 
     Rewrite: the call becomes arithmetic on its argument.
 
-    Why here: LLVM turns these intrinsics into one call of the C library per element, and does not
+    Why here: LLVM lowers these intrinsics to one call of the C library per element, and does not
     know the last two.
     """
-    return function_pass("VectorizableMath", _vectorisable_math)
+    return function_pass("VectorizableMath", _vectorizable_math)
 
 
-def _vectorisable_math(func: Any) -> Any:
+def _vectorizable_math(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir
 

@@ -1,4 +1,4 @@
-"""What the passes share: making a pass, and small rewrites of statements."""
+"""Helpers of all passes: how to make a pass, and small rewrites of statements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-# localities of LLVM's prefetch
+# locality arguments of LLVM's prefetch
 TO_L1, TO_L2 = 3, 2
 
 
@@ -35,14 +35,14 @@ def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) ->
     func
         ``tirx.PrimFunc``.
     rules
-        Annotation -> function of a loop, already without these annotations, and of the
-        annotation's value, that returns the statement to put in the loop's place. Inner loops are
-        rewritten first; a loop with several of these annotations by the first rule only.
+        Annotation -> function of a loop and of the annotation's value. The loop already lacks
+        these annotations. The function returns the statement that replaces the loop. Inner loops
+        are rewritten first. Only the first rule applies to a loop with several annotations.
 
     Returns
     -------
     tirx.PrimFunc
-        ``func`` itself where no loop carries any of these annotations.
+        ``func`` itself if no loop carries any of these annotations.
     """
     import tvm_ffi
     from tvm import tirx
@@ -94,19 +94,19 @@ def variables(expression: Any) -> list[Any]:
 
 
 def uses(expression: Any, var: Any) -> bool:
-    """Whether a variable stands in an expression."""
+    """Whether a variable occurs in an expression."""
     return any(found.same_as(var) for found in variables(expression))
 
 
 def local_buffer(shape: Sequence[int], dtype: str, name: str, scope: str = "local") -> Any:
-    """A new buffer in row-major order, as schedules make them; to be allocated."""
+    """A new buffer in row-major order, as schedules make them; the caller allocates it."""
     from tvm import tirx
 
     return tirx.decl_buffer(shape, dtype, name, scope=scope, layout=None)
 
 
 def repeated(value: Any) -> Any:
-    """The number that a vector repeats; of other values themselves."""
+    """The scalar that a vector repeats; other values are unchanged."""
     from tvm import tirx
 
     return value.value if isinstance(value, tirx.Broadcast) else value
@@ -118,7 +118,7 @@ def byte_size(buffer: Any) -> int:
 
 
 def item_bytes(dtype: str) -> int:
-    """Bytes of one value; of a part of a byte, a whole one."""
+    """Bytes of one element, rounded up."""
     from tvm_ffi import dtype as parse
 
     described = parse(dtype)
@@ -126,7 +126,7 @@ def item_bytes(dtype: str) -> int:
 
 
 def prefetch(load: Any, locality: int, *, write: bool = False) -> Any:
-    """The statement that asks for the cache line of a ``BufferLoad``."""
+    """The statement that prefetches the cache line of a ``BufferLoad``."""
     from tvm import tirx
 
     call = tirx.call_intrin("void", "tirx.prefetch", tirx.address_of(load), int(write), locality, 1)
@@ -134,7 +134,7 @@ def prefetch(load: Any, locality: int, *, write: bool = False) -> Any:
 
 
 def factors_of(product: Any) -> tuple[Any, ...]:
-    """What a product multiplies: of numbers, or of words in a dot product; empty for others."""
+    """The factors of a multiplication or of a dot product; empty for other expressions."""
     from tvm import tirx
 
     from tvmconv.operators.products import instruction_of
@@ -146,7 +146,7 @@ def factors_of(product: Any) -> tuple[Any, ...]:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value, or all lanes of a vector, are one number of floating point."""
+    """Whether a value, or every lane of a vector, is one floating-point constant."""
     from tvm import tirx
 
     inner = repeated(value)

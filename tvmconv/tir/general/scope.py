@@ -1,4 +1,4 @@
-"""What is known about the variables of a statement while a function is rebuilt."""
+"""The scope of a statement while a function is rebuilt: values and ranges of its variables."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ __all__ = ["Scope", "fresh", "is_select", "is_unrolled", "open_conditions", "out
 class Scope:
     """Replacements of variables, ranges of the new ones, and conditions known to hold.
 
-    A scope is not changed once it is made. Thousands are made for one function, and most are never
-    asked for anything: what a question needs is set up when it is asked.
+    A scope is immutable. Thousands are made for one function, and most are never queried, so a
+    query sets up its data on demand.
 
     Parameters
     ----------
     values
-        Handle of an old variable -> new variable or constant; comparing the variables themselves
-        takes longer.
+        Handle of an old variable -> new variable or constant. Handles compare faster than the
+        variables themselves.
     known
         Handle of an old variable -> its constant, or the range of the new variable.
     ranges
         (new variable, begin, end) of the loops around the statement.
     assumed
-        Conditions, over new variables, of the branches around it.
+        Conditions, over new variables, of the branches around the statement.
     pieces
-        Old buffer -> the buffers that replace it, and the dimension that tells them apart.
+        Old buffer -> the buffers that replace it, and the dimension that selects among them.
     written_out
         Old variables of unrolled loops that must become constants.
     loops
@@ -41,7 +41,7 @@ class Scope:
     first_column
         Whether the statement belongs to the first kernel column, if to any.
     memo
-        Shared by all scopes of a function.
+        A cache that all scopes of a function share.
     """
 
     values: dict[int, Any] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Scope:
         return scope
 
     def within(self, new: Any, begin: int, end: int) -> Scope:
-        """The scope of a branch in which a loop around has a part of its range."""
+        """The scope of a branch in which an outer loop has a part of its range."""
         found = copy(self)
         found.ranges = tuple(
             (var, begin, end) if var.same_as(new) else (var, *ends) for var, *ends in self.ranges
@@ -87,17 +87,17 @@ class Scope:
         return scope
 
     def around(self, loop: Any) -> Scope:
-        """The scope with one more loop on record."""
+        """The scope inside one more loop."""
         return replace(self, loops=(*self.loops, (loop.loop_var, int(loop.extent))))
 
     def is_loop(self, var: Any) -> bool:
-        """Whether an old variable still varies."""
+        """Whether an old variable is not a constant."""
         from tvm import ir
 
         return isinstance(self.values.get(hash(var)), ir.Var)
 
     def holding(self, buffer: Any, pieces: list[Any], dimension: int, loops: list[Any]) -> Scope:
-        """The scope behind an allocation."""
+        """The scope after an allocation."""
         pieces_ = {**self.pieces, buffer: (pieces, dimension)}
         return replace(self, pieces=pieces_, written_out=(*self.written_out, *loops))
 
@@ -139,7 +139,7 @@ class Scope:
         return parts
 
     def outcome(self, condition: Any) -> int:
-        """What is known of a condition: 1 true, 0 false, -1 undecided."""
+        """The outcome of a condition: 1 true, 0 false, -1 undecided."""
         found = 1
         for part in self.memo.conjuncts(condition):
             known = self._outcome(part)
@@ -149,11 +149,11 @@ class Scope:
         return found
 
     def _outcome(self, part: Any) -> int:
-        """:meth:`outcome` of one conjunct; many scopes ask for the same."""
+        """:meth:`outcome` of one conjunct, cached for all scopes."""
         known = self.known
         key = (hash(part), *[known.get(handle) for handle in self.memo.variables(part)])
         if self.assumed:
-            # assumptions are about variables, not their ranges
+            # assumptions concern variables, not their ranges
             news = [self._value(var) for var in self.memo.variables(part).values()]
             self.memo.keep(*news, *self.assumed)
             key = (*key, *map(hash, news), *map(hash, self.assumed))
@@ -180,8 +180,8 @@ def open_conditions(
 ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Conjuncts of predicates in a statement that the ranges of its loops do not decide.
 
-    Each comes with the variables of the unrolled loops and loops over taps between the statement
-    and the predicate: in a copy of the statement they may become constants.
+    Each comes with the variables of unrolled loops and loops over taps around the predicate. In a
+    copy of the statement these variables may become constants.
     """
     from tvm import tirx
 
@@ -207,12 +207,12 @@ def open_conditions(
 
 
 def outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
-    """What is known of each condition in a statement: 1 true, 0 false, -1 undecided."""
+    """The outcome of each condition in a statement: 1 true, 0 false, -1 undecided."""
     return tuple(scope.outcome(condition) for condition in scope.memo.conditions(stmt))
 
 
 def is_unrolled(loop: Any) -> bool:
-    """Whether a loop is to be written out."""
+    """Whether a loop is to be unrolled."""
     from tvm import tirx
 
     return int(loop.kind) == int(tirx.ForKind.UNROLLED)

@@ -1,4 +1,4 @@
-"""One variable for all vectorised loops of one length."""
+"""Gives all vectorized loops of one length the same variable."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from tvmconv.tir.general.rewrite import function_pass, substitute
 
 
 def ShareLaneVariables() -> Any:
-    """A pass that gives all vectorised loops of one extent and type the same loop variable.
+    """A pass that gives all vectorized loops of one extent and type the same loop variable.
 
-    Pattern: several vectorised loops of one constant extent, in SSA form. They never stand one
-    inside the other.
+    Pattern: several vectorized loops of one constant extent, in SSA form, that are not nested.
 
     Rewrite: their variables become one. The form is no longer SSA until VectorizeLoop, a few
     passes later, removes these loops.
 
-    Why here: TVM's arithmetic analyzer remembers the range of every variable and consults all of
-    them in every comparison, so that passes over an unrolled kernel with thousands of vector
-    loops take quadratic time (25 s for one 7x7 first layer).
+    Why here: TVM's arithmetic analyzer remembers the range of every variable, and consults all
+    ranges in every comparison. An unrolled kernel has thousands of vector loops, so that passes
+    take quadratic time (25 s for one 7x7 first layer).
     """
     return function_pass("ShareLaneVariables", _share_lanes)
 

@@ -1,4 +1,4 @@
-"""Border tiles as separate code, taps outside the image skipped, register tiles on the stack."""
+"""Specializes border tiles, skips taps outside the image, and splits accumulator buffers."""
 
 from __future__ import annotations
 
@@ -18,40 +18,38 @@ _ANNOTATIONS = consumed_by("tvmconv.Specialize")
 
 
 def Specialize() -> Any:
-    """A pass that makes border tiles separate code, so that the interior needs no predicates.
+    """A pass that makes border tiles separate code, so that the interior has no predicates.
 
     Pattern: loops without blocks that carry one of the annotations ``cases``, ``interior``,
     ``taps``, ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without
-    them are left as they are.
+    them are unchanged.
 
     Rewrite:
 
-    1. a predicate that no tile loop enters is tested once per row of taps, around the loops over
-       that row, which contributes nothing where it fails (unless padding holds other values than
-       zero: then it stays where it is), or bounds the loop over rows, as the annotation asks;
-    2. tile loops get their first and last iterations as separate copies, in which the tile index
-       is a constant, while in the interior copy the predicates are proven and dropped. In the
-       copies the loops over taps are cut where that decides their predicates, so that taps
-       outside the image disappear from the code;
-    3. outer loops are fused into one parallel loop that branches to the copy for its tile;
-    4. an accumulator buffer is cut into pieces below TVM's limit for stack buffers;
-    5. innermost reductions prefetch the next inputs and weights;
-    6. marked loops inside of others are behind one test of the first loop around them that
-       decides predicates in them: where it is in the interior they have none.
+    1. A predicate that does not depend on tile loops is tested once per row of taps, around the
+       loops over that row. The annotation may ask for bounds of the loop over rows instead. Neither
+       applies if padding holds other values than zero.
+    2. The first and last iterations of tile loops become separate copies, with a constant tile
+       index. The interior copy needs no predicates. In border copies, loops over taps are cut
+       where that decides their predicates, so that taps outside the image disappear.
+    3. Outer loops are fused into one parallel loop that branches to the copy for its tile.
+    4. An accumulator buffer is split into pieces below TVM's limit for stack buffers.
+    5. Innermost reductions prefetch the next inputs and weights.
+    6. Marked inner loops are guarded by one test of the first outer loop that decides their
+       predicates. In its interior they have none.
 
-    The same handles last tiles that are smaller than the others.
+    Smaller last tiles are handled in the same way.
 
-    Why here: a padded convolution reads its input under predicates such as ``0 <= h + r - pad``,
-    which cost more in the reduction loop than the multiplication that they guard. LoopPartition
-    does not cut along several dimensions, nor unrolled and vectorised tiles, and LLVM hoists no
-    predicate out of a tile that depends on several of its loops. A larger accumulator would be a
-    call of the workspace allocator, and values behind a heap pointer are written back to memory
-    after every inner loop.
+    Why here: a padded convolution reads its input under predicates such as ``0 <= h + r - pad``. In
+    the reduction loop they cost more than the guarded multiplication. LoopPartition cuts neither
+    along several dimensions, nor unrolled and vectorized tiles. LLVM does not hoist a predicate
+    that depends on several loops of a tile. A larger accumulator would come from the workspace
+    allocator, and its values would be written to memory after every inner loop.
     """
-    return function_pass("Specialize", _specialise)
+    return function_pass("Specialize", _specialize)
 
 
-def _specialise(func: Any) -> Any:
+def _specialize(func: Any) -> Any:
     import tvm_ffi
     from tvm import s_tir, tirx
 
@@ -74,7 +72,7 @@ def _specialise(func: Any) -> Any:
 
 
 def _visit(stmt: Any, scope: Scope) -> Any:
-    """The specialised statement; None where nothing is left of it."""
+    """The specialized statement; None if nothing is left of it."""
     from tvm import tirx
 
     if isinstance(stmt, tirx.SeqStmt):
@@ -117,7 +115,7 @@ def _sequence(stmt: Any, scope: Scope) -> Any:
 
 
 def _loop(loop: Any, scope: Scope) -> Any:
-    """A serial or tile loop: written out where unrolled, cut where marked."""
+    """A serial or tile loop: an unrolled loop is unrolled, a marked loop is cut."""
     var = loop.loop_var
     if INTERIOR in loop.annotations and (found := _interior(loop, scope)) is not None:
         return found
@@ -142,7 +140,7 @@ def _loop(loop: Any, scope: Scope) -> Any:
 
 
 def _interior(loop: Any, scope: Scope) -> Any:
-    """A marked loop behind a test of a loop around it; None where no such loop decides anything."""
+    """A marked loop guarded by a test of an outer loop; None if no outer loop decides anything."""
     from tvm import tirx
 
     if (found := interior(loop, scope)) is None:
@@ -155,7 +153,7 @@ def _interior(loop: Any, scope: Scope) -> Any:
 
 
 def _taps(loop: Any, scope: Scope) -> Any:
-    """A loop over kernel rows or columns: skip what lies outside, cut where that decides it."""
+    """A loop over kernel rows or columns: skip taps outside, cut where that decides predicates."""
 
     extent = int(loop.extent)
     if extent == 1:
@@ -163,7 +161,7 @@ def _taps(loop: Any, scope: Scope) -> Any:
     inner = fresh(loop.loop_var)
     within = scope.inside(loop.loop_var, inner, 0, extent)
     found = list(open_conditions(loop.body, within))
-    # where padding holds something else, rows of it contribute, too
+    # rows of padding contribute if padding is not zero
     skips = select_zero(loop.body)
     guards = [condition for condition, _ in found if skips and within.defines(condition)]
     for condition, constants in found:
@@ -182,7 +180,7 @@ def _tap_range(
 
     columns = str(loop.annotations[TAPS]) == "columns"
     if columns and begin == 0 and end > 1 and not guards and _fetches_input(loop):
-        # neighbouring columns read the same lines: the first one prefetches for all
+        # neighboring columns read the same lines: the first one prefetches for all
         return _join([_tap_range(loop, scope, 0, 1), _tap_range(loop, scope, 1, end)])
     if columns and begin > 0:
         scope = replace(scope, first_column=False)
@@ -202,7 +200,7 @@ def _tap_range(
 
 
 def _fetches_input(loop: Any) -> bool:
-    """Whether a loop holds one that prefetches the input."""
+    """Whether an inner loop prefetches the input."""
     import tvm_ffi
     from tvm import tirx
 
@@ -215,7 +213,7 @@ def _fetches_input(loop: Any) -> bool:
 
 
 def _parallel(loop: Any, scope: Scope) -> Any:
-    """Fuse a chain of marked loops; inside, branch to the copy for the iteration."""
+    """Fuse a nest of marked loops; inside, branch to the copy for the iteration."""
     from tvm import ir, tirx
 
     chain = [loop]

@@ -1,4 +1,4 @@
-"""Values that ``Let`` expressions bind, kept in small stack buffers."""
+"""Stores the values of ``Let`` expressions in small stack buffers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tvmconv.tir.general.rewrite import function_pass, local_buffer
 
 
 def SpillLets() -> Any:
-    """A pass that turns ``Let`` expressions into stores to and loads from small buffers.
+    """A pass that replaces ``Let`` expressions by stores to and loads from small buffers.
 
-    Pattern: a store, to flat buffers and after vectorisation, whose value contains ``Let``.
+    Pattern: a store to flat buffers, after vectorization, whose value contains ``Let``.
 
     Rewrite: each bound value is stored to a buffer of one vector before the statement, and loaded
-    where the variable stood. Of a ``Let`` below ``if_then_else``, whose condition may guard a read
-    of the bound value, the store is below the same condition.
+    in place of the variable. A ``Let`` below ``if_then_else`` is stored under the same condition,
+    which may guard a read of the bound value.
 
     Why here: TVM's code generator hands every bound value to its arithmetic analyzer, which
-    substitutes it wherever it is used: nested polynomials such as ``tanh(exp(x))`` grow a
-    hundredfold at each level and take seconds to minutes. A load is opaque to the analyzer, and
-    LLVM promotes the buffers to registers.
+    substitutes it at each use. Nested polynomials such as ``tanh(exp(x))`` grow a hundredfold at
+    each level and take seconds to minutes. A load is opaque to the analyzer, and LLVM promotes the
+    buffers to registers.
     """
     return function_pass("SpillLets", _spill_lets)
 
@@ -54,7 +54,7 @@ def _has_let(expression: Any) -> bool:
 
 
 def _spilled(expression: Any, before: list[Any]) -> Any:
-    """The expression without ``Let``; the stores that it needs first go to ``before``."""
+    """The expression without ``Let``; the stores that it needs are appended to ``before``."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -76,7 +76,7 @@ def _spilled(expression: Any, before: list[Any]) -> Any:
 
 
 def _stored(let: Any, before: list[Any]) -> Any:
-    """The load of a bound value, which is stored in ``before``."""
+    """The load of a bound value, whose store is appended to ``before``."""
     from tvm import tirx
 
     value = _spilled(let.value, before)

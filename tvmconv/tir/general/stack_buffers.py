@@ -1,4 +1,4 @@
-"""Buffers of one register tile on the stack instead of in the workspace pool."""
+"""Puts the buffers of a register tile on the stack, not in the workspace pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvmconv.tir.general.rewrite import byte_size, function_pass
 
 # TVM's kMaxStackAlloca: buffers of this size or more come from the workspace pool
 POOLED_BYTES = 1024
-# TVM's name of the annotation by which its code generator allocates on the stack
+# TVM's annotation by which its code generator allocates on the stack
 ON_STACK = "disable_lower_builtin"
 # A tile's values: a few times the register file. Larger buffers stay in the pool.
 _MOST_BYTES = 16 * 1024
@@ -24,14 +24,14 @@ def on_stack(buffer: Any) -> Any:
 def StackBuffers() -> Any:
     """A pass that allocates every small buffer of scope ``local`` on the stack.
 
-    Pattern: after storage was planned, an allocation of scope ``local`` of at most 16 KiB.
+    Pattern: after storage planning, an allocation of scope ``local`` of at most 16 KiB.
 
     Rewrite: it gets TVM's annotation ``disable_lower_builtin``, by which the code generator
-    reserves stack instead of calling the workspace pool.
+    reserves stack in place of a call of the workspace pool.
 
-    Why here: TVM takes buffers of 1 KiB and more from the pool, of whatever scope. For the values
-    of one tile that means two calls per tile, and values behind a heap pointer that LLVM may not
-    keep in registers.
+    Why here: TVM allocates buffers of 1 KiB and more from the pool, regardless of scope. A tile
+    would need two calls. LLVM could not keep its values in registers, because they are accessed
+    by a heap pointer.
     """
     return function_pass("StackBuffers", _keep_on_stack)
 

@@ -1,4 +1,4 @@
-"""Which taps of a kernel row lie inside the image, for each pixel of a register tile.
+"""Finds the taps of a kernel row that are inside the image, for each position of a tile.
 
 A part of :func:`tvmconv.tir.general.specialize.Specialize`.
 """
@@ -12,10 +12,10 @@ from tvmconv.tir.general.scope import Scope, is_unrolled, outcomes
 
 
 def same_taps(loop: Any, scope: Scope) -> list[tuple[int, int]]:
-    """Ranges of a loop over taps in which the same pixels of the tile lie inside the image.
+    """Ranges of a loop over taps in which the same positions of the tile are inside the image.
 
-    Ranges, not single taps: taps written out one after the other would read the same pixels,
-    and the compiler would keep those in registers from one tap to the next.
+    The result has ranges, not single taps. Consecutive unrolled taps would read the same positions,
+    and the compiler would keep these in registers from one tap to the next.
     """
     var, extent = loop.loop_var, int(loop.extent)
     known = [_pixel_outcomes(loop.body, scope.fixing(var, i)) for i in range(extent)]
@@ -42,7 +42,7 @@ def _pixel_outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
 
 
 def distinct(conditions: Sequence[Any]) -> list[Any]:
-    """Each of some conditions once."""
+    """Some conditions without duplicates."""
     import tvm_ffi
 
     kept: list[Any] = []
@@ -55,30 +55,29 @@ def distinct(conditions: Sequence[Any]) -> list[Any]:
 def bounds_of(
     guards: Sequence[Any], var: Any, begin: int, end: int
 ) -> tuple[tuple[Any, Any], list[Any]]:
-    """Ends of a loop of which the guards hold in every iteration, and guards that give none.
+    """The range of a loop in which the guards hold, and the guards that give no bound.
 
     Parameters
     ----------
     guards
         Comparisons.
     var
-        The loop's variable. A comparison gives an end if it is linear in it.
+        The loop's variable. A comparison gives a bound if it is linear in the variable.
     begin, end
-        Of all iterations.
+        The range of all iterations.
 
     Returns
     -------
     tuple
-        First iteration and the one behind the last, which is no larger where there is none; and
-        the other guards.
+        The range's begin and end, and the other guards. In an empty range the end does not exceed
+        the begin.
     """
     from tvm import sym, tirx
 
     first, last = _constant(var, begin), _constant(var, end)
     left = []
     for guard in guards:
-        # what must not be negative
-        least = _least(guard)
+        least = _slack(guard)
         linear = [] if least is None else list(sym.detect_linear_equation(least, [var]))
         step = linear[0] if linear else None
         if not isinstance(step, tirx.IntImm) or int(step) == 0:
@@ -90,8 +89,8 @@ def bounds_of(
     return (first, last), left
 
 
-def _least(guard: Any) -> Any:
-    """An expression that is not negative where a comparison of integers holds; None of others."""
+def _slack(guard: Any) -> Any:
+    """An expression that is not negative where a comparison of integers holds; None for others."""
     from tvm import tirx
 
     if isinstance(guard, tirx.LE | tirx.GE):

@@ -1,4 +1,4 @@
-"""Copies that transpose, by squares of vectors in registers."""
+"""Transposes copies in registers, one square of vectors at a time."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 from tvmconv.tir.annotations import TRANSPOSE
 from tvmconv.tir.general.rewrite import function_pass, local_buffer, replace_marked, substitute
 
-# values of a 128-bit part of a register, within which x86 interleaves
+# FP32 values in a 128-bit lane, within which x86 interleaves
 _PART = 4
 
 
 def TransposeCopies() -> Any:
     """A pass that transposes marked copies in registers.
 
-    Pattern: a marked loop around a vectorised one whose body copies one element; the source is
+    Pattern: a marked loop around a vectorized loop whose body copies one element. The source is
     contiguous along one of the two loops, the destination along the other. The side of a square
     is a power of two from 4 on.
 
     Rewrite: squares of the copy are loaded as vectors, transposed by shuffles of two vectors, and
-    stored as vectors. Loops that do not fit the pattern are left as they are.
+    stored as vectors. Loops that do not fit the pattern are unchanged.
 
-    Why here: VectorizeLoop makes one side of such a copy a gather or a scatter, and LLVM writes
-    that as one load or store per element.
+    Why here: VectorizeLoop makes one side of such a copy a gather or a scatter. LLVM lowers it to
+    one load or store per element.
     """
     return function_pass("TransposeCopies", _transpose_copies)
 
@@ -32,7 +32,7 @@ def _transpose_copies(func: Any) -> Any:
 
 
 def _moved(outer: Any) -> Any:
-    """The loops as transposed squares; None where they do not fit the pattern."""
+    """The loops as transposed squares; None if they do not fit the pattern."""
     from tvm import ir, tirx
 
     inner = outer.body
@@ -47,7 +47,7 @@ def _moved(outer: Any) -> Any:
     along, across = _contiguous(load.indices, loops), _contiguous(store.indices, loops)
     if along is None or across != 1 - along:
         return None
-    # any number of rows becomes a square with lines to spare; their vectors have a whole length
+    # pad any number of rows to a square, so that vectors have their whole length
     side = extents[along] if extents[1 - along] % extents[along] else min(extents)
     if side < _PART or side & (side - 1) or extents[along] % side:
         return None
@@ -60,7 +60,7 @@ def _moved(outer: Any) -> Any:
 
 
 def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
-    """Which loop moves the last index by one element a step, and no other index."""
+    """The loop that advances the last index by one element, and no other index."""
     from tvm import ir, sym
 
     analyzer = sym.Analyzer()
@@ -88,7 +88,7 @@ def _advances(analyzer: Any, index: Any, var: Any, steps: int, distance: int) ->
 def _square(
     store: Any, loops: tuple[Any, Any], first: tuple[int, int], along: int, side: int, lines: int
 ) -> list[Any]:
-    """Statements that move one square; ``along`` is the loop of the source's ``lines`` vectors."""
+    """Statements that copy one square; ``along`` is the loop over ``lines`` source vectors."""
     from tvm import tirx
 
     load, statements = store.value, []
@@ -104,7 +104,7 @@ def _square(
         return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), length)]
 
     def keep(value: Any) -> Any:
-        """A value in a buffer of its own: LLVM puts it back into a register."""
+        """A value in its own buffer, which LLVM promotes to a register."""
         buffer = local_buffer((side,), dtype, "square")
         zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
         ramp = [tirx.Ramp(zero, one, side)]
@@ -126,13 +126,13 @@ def _square(
 
 
 def _transposed(rows: list[Any], keep: Any) -> list[Any]:
-    """The columns of a square: interleaved within parts of four, then whole parts exchanged."""
+    """The columns of a square: interleave within lanes of four, then exchange whole lanes."""
     side = len(rows)
-    low = _picks(side, lambda lane: (lane % 2, lane // _PART * _PART + lane % _PART // 2))
-    high = _picks(side, lambda lane: (lane % 2, lane // _PART * _PART + 2 + lane % _PART // 2))
-    left = _picks(side, lambda lane: (lane % _PART // 2, lane // _PART * _PART + lane % 2))
-    right = _picks(side, lambda lane: (lane % _PART // 2, lane // _PART * _PART + 2 + lane % 2))
-    # parts[column within a part][row group]
+    low = _lanes(side, lambda lane: (lane % 2, lane // _PART * _PART + lane % _PART // 2))
+    high = _lanes(side, lambda lane: (lane % 2, lane // _PART * _PART + 2 + lane % _PART // 2))
+    left = _lanes(side, lambda lane: (lane % _PART // 2, lane // _PART * _PART + lane % 2))
+    right = _lanes(side, lambda lane: (lane % _PART // 2, lane // _PART * _PART + 2 + lane % 2))
+    # parts[column within a lane][row group]
     parts: list[list[Any]] = [[] for _ in range(_PART)]
     for first in range(0, side, _PART):
         a, b, c, d = rows[first : first + _PART]
@@ -156,13 +156,13 @@ def _transposed(rows: list[Any], keep: Any) -> list[Any]:
     return [parts[column % _PART][column // _PART] for column in range(side)]
 
 
-def _picks(side: int, source: Any) -> list[int]:
-    """Indices into two joined vectors, from (which vector, which lane) of every lane."""
+def _lanes(side: int, source: Any) -> list[int]:
+    """Indices into two concatenated vectors, from (vector, lane) of every lane."""
     pairs = [source(lane) for lane in range(side)]
     return [which * side + lane for which, lane in pairs]
 
 
-def _shuffle(a: Any, b: Any, picks: list[int]) -> Any:
+def _shuffle(a: Any, b: Any, indices: list[int]) -> Any:
     from tvm import tirx
 
-    return tirx.Shuffle([a, b], picks)
+    return tirx.Shuffle([a, b], indices)

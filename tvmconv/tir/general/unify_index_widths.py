@@ -1,4 +1,4 @@
-"""Sums of a 32-bit and a 64-bit integer, repaired."""
+"""Widens sums of a 32-bit and a 64-bit integer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tvmconv.tir.general.rewrite import function_pass
 
 
 def UnifyIndexWidths() -> Any:
-    """A pass that widens the narrower operand of sums of a 32-bit and a 64-bit integer.
+    """A pass that widens the narrower operand of a sum of a 32-bit and a 64-bit integer.
 
-    Pattern: such a sum in a function with 64-bit loops, as one that reads 64-bit indices has.
+    Pattern: such a sum in a function with 64-bit loops, for example one that reads 64-bit indices.
 
     Rewrite: both operands are cast to 64 bits.
 
-    Why here: LoopPartition starts the loops that it makes at a 32-bit zero even where they are 64
-    bits wide, and the passes after it reject the sums that result.
+    Why here: LoopPartition starts its new loops at a 32-bit zero even if they are 64 bits wide. The
+    passes after it reject the resulting sums.
     """
     return function_pass("UnifyIndexWidths", _unify_widths)
 

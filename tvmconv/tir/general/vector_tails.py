@@ -1,4 +1,4 @@
-"""A last, shorter vector where a vector's length does not divide a loop."""
+"""A shorter last vector for loops that the vector length does not divide."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tvmconv.tir.general.rewrite import (
 def VectorTails() -> Any:
     """A pass that gives the last iteration of a marked loop a vector of the remaining elements.
 
-    Pattern: a loop over whole vectors, marked with the vector's lanes and the elements that
-    remain for the last one, around vectorised loops whose elements are tested against the end.
+    Pattern: a loop over whole vectors around vectorized loops, whose elements are tested against
+    the end. The mark gives the lanes of a vector, and the remaining elements of the last one.
 
-    Rewrite: the last iteration becomes a statement of its own, its vectorised loops cut to the
-    remaining elements (a serial loop where one remains); the tests are then proven and dropped.
+    Rewrite: the last iteration is peeled, and its vectorized loops are cut to the remaining
+    elements. One remaining element becomes a serial loop. The tests are then provable and removed.
 
-    Why here: VectorizeLoop turns a vectorised loop whose lanes are tested one by one back into a
-    serial one, in every iteration and not in the last only, and LoopPartition leaves loops of
-    constant extent as they are. LLVM unrolls what results instead of vectorising it: slow code,
-    and seconds of compile time where the body is a polynomial.
+    Why here: VectorizeLoop serializes a vectorized loop whose lanes are tested, in every iteration
+    and not only in the last. LoopPartition skips loops of constant extent. LLVM unrolls the result
+    in place of vectorizing it. The code is slow, and takes seconds to compile if the body is a
+    polynomial.
     """
     return function_pass("VectorTails", _split_tails)
 
@@ -48,7 +48,7 @@ def _split_tails(func: Any) -> Any:
 
 
 def _narrowed(body: Any, width: int, rest: int) -> Any:
-    """The body with its vector loops cut to the remaining elements."""
+    """The body with its vectorized loops cut to the remaining elements."""
     import tvm_ffi
     from tvm import tirx
 

@@ -1,4 +1,4 @@
-"""Blocks of a schedule that read more of a buffer than they need."""
+"""Makes blocks of a schedule read whole segments of a buffer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tvmconv.tvm_api.types import BlockRV, Schedule
 
 
 def read_whole(schedule: Schedule, reader: BlockRV, writer: BlockRV) -> None:
-    """Let a block read whole segments of another's buffer, of which it may take fewer channels.
+    """Let a block read whole segments of another block's buffer, even if it needs fewer channels.
 
-    The other then writes whole ones, wherever its loops are put.
+    The other block then writes whole segments, wherever its loops are placed.
     """
     from tvm import ir, s_tir, tirx
 

@@ -1,4 +1,4 @@
-"""Sums of 32-bit integers, modulo 2**32."""
+"""Arithmetic of 32-bit integers modulo 2**32."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from typing import Any
 
 from tvmconv.tir.general.rewrite import function_pass
 
-_WORDS, _WIDE = ("int32", "uint32"), ("int64", "uint64")
+_NARROW, _WIDE = ("int32", "uint32"), ("int64", "uint64")
 
 
 def WrappingSums() -> Any:
-    """A pass that computes sums of integers modulo 2**32, whatever they exceed.
+    """A pass that computes int32 arithmetic modulo 2**32, where overflow is defined.
 
-    Pattern: a sum, difference or product of 32-bit integers, or vectors of them, of which at least
-    one is a number from memory, and which is no index.
+    Pattern: a sum, difference or product of 32-bit integers or vectors that depends on data from
+    memory, and is not an index.
 
-    Rewrite: the same of 64 bits, where it cannot overflow, whose lower half is the result.
+    Rewrite: the same in 64 bits, where it cannot overflow. The low 32 bits are the result.
 
-    Why here: TVM promises LLVM that no sum of 32 bits overflows: neither one of ``int32``
-    (``nsw``) nor one of ``uint32`` (``nuw``). What LLVM makes of one that does is undefined. The
-    sums of exact 8-bit kernels do: those of Winograd by design
-    (:func:`tvmconv.algorithms.winograd.integers.exact_below`), those of others where they begin
-    with a bias that holds the data's zero point, or where a model adds ``int32`` tensors. LLVM
-    makes one addition of 32 bits of it, which promises nothing. The passes before take sums as
-    they were.
+    Why here: TVM marks 32-bit arithmetic as free of overflow (``nsw`` for ``int32``, ``nuw`` for
+    ``uint32``). LLVM's result of an overflow is undefined. Exact INT8 kernels do overflow:
+
+    - Winograd by design (:func:`tvmconv.algorithms.winograd.integers.exact_below`),
+    - others if a bias holds the correction of the zero point,
+    - models that add ``int32`` tensors.
+
+    LLVM compiles the rewritten sum to one 32-bit addition without the marks. The pass runs late,
+    because earlier passes match the original sums.
     """
     return function_pass("WrappingSums", _wrapping)
 
@@ -38,11 +40,11 @@ def _wrapping(func: Any) -> Any:
         nonlocal found
         dtype = str(node.ty.dtype)
         kind, *lanes = dtype.split("x", 1)
-        if kind not in _WORDS or not (_is_data(node.a) or _is_data(node.b)):
+        if kind not in _NARROW or not (_is_data(node.a) or _is_data(node.b)):
             return node
         found = True
-        # a difference of unsigned numbers may be negative, a product of them exceed 2**63
-        signed = kind == _WORDS[0] or not isinstance(node, tirx.Mul)
+        # a difference of unsigned numbers may be negative; their product may exceed 2**63
+        signed = kind == _NARROW[0] or not isinstance(node, tirx.Mul)
         wide = "x".join([_WIDE[0] if signed else _WIDE[1], *lanes])
         return tirx.Cast(dtype, type(node)(tirx.Cast(wide, node.a), tirx.Cast(wide, node.b)))
 
@@ -64,7 +66,7 @@ def _wrapping(func: Any) -> Any:
 
 
 def _is_data(node: Any) -> bool:
-    """Whether numbers from memory are in an expression whose sums have been rewritten."""
+    """Whether an expression, with rewritten sums, depends on numbers from memory."""
     from tvm import ir, tirx
 
     if isinstance(node, ir.TensorLoad) or _is_rewritten(node):
@@ -83,7 +85,7 @@ def _is_data(node: Any) -> bool:
 def _is_rewritten(node: Any) -> bool:
     from tvm import tirx
 
-    if not isinstance(node, tirx.Cast) or _kind(node) not in _WORDS:
+    if not isinstance(node, tirx.Cast) or _kind(node) not in _NARROW:
         return False
     return isinstance(node.value, tirx.Add | tirx.Sub | tirx.Mul) and _kind(node.value) in _WIDE
 
@@ -94,7 +96,7 @@ def _kind(node: Any) -> str:
 
 
 def _changed(node: Any) -> bool:
-    """Whether the index of a load or a store was read, and a sum in it rewritten."""
+    """Whether the index of a load or a store had a sum that was rewritten."""
     import tvm_ffi
     from tvm import tirx
 
@@ -105,7 +107,7 @@ def _changed(node: Any) -> bool:
 
 
 def _indices(node: Any) -> list[Any]:
-    """Indices as they were before their sums were rewritten: of these none may overflow."""
+    """Indices with their original sums, which must not overflow."""
     import tvm_ffi
     from tvm import tirx
 

@@ -1,4 +1,4 @@
-"""TIR passes for 64-bit Arm: NEON, and what code for SVE shares with it.
+"""TIR passes for 64-bit Arm: NEON, and passes that code for SVE shares with it.
 
 The files ``inorder_*`` are for cores that execute in order (Cortex-A53, Cortex-A55). The machine
 model's ``halved_loads`` switches them on. No such core has run their code yet.
@@ -24,12 +24,12 @@ from tvmconv.tir.stages import Passes, Stage
 
 
 def passes(machine: Machine) -> Passes:
-    """What 64-bit Arm CPUs add to the pipeline."""
+    """The passes that 64-bit Arm CPUs add to the pipeline."""
     code, ordered = machine.code, machine.code.orders_sums
     by_lane = code.by_lane
     return {
         Stage.MULTIPLIES: [
-            MatrixProducts(),  # knows dwords that are two items
+            MatrixProducts(),  # before the others, which match 32-bit dwords
             *([ZipRows()] if by_lane else []),
             PairedTaps(),
             *([NeighborLanes()] if by_lane else []),

@@ -1,4 +1,4 @@
-"""Tables of 256 bytes read by NEON's ``tbl``."""
+"""Lookup in tables of 256 bytes by NEON's ``tbl``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from tvmconv.tir.general.byte_tables import LANE, byte_table_pass, entries, spre
 
 
 def ByteTables() -> Any:
-    """A pass that finds values in a table of 256 bytes, 16 of them at a time.
+    """A pass that looks up 16 values at a time in a table of 256 bytes.
 
-    Pattern: a vector of values found in a table (:mod:`tvmconv.operators.lookup`).
+    Pattern: a vector lookup in a table (:mod:`tvmconv.operators.lookup`).
 
     Rewrite: four ``tbl`` of four registers each.
 
-    Why here: after VectorizeLoop a value is a vector.
+    Why here: after VectorizeLoop, when lookups are vectors.
     """
     return byte_table_pass("neon.ByteTables", LANE, _by_quarters)
 
 
 def _by_quarters(table: Any, bits: Any) -> Any:
-    """``tbl``, which gives 0 beyond its 64 entries."""
+    """One ``tbl`` for each quarter of the table; it returns 0 beyond its 64 entries."""
     from tvm import tirx
 
     result: Any = None

@@ -13,15 +13,16 @@ _LANES = 4
 
 
 def DotProducts() -> Any:
-    """A pass that writes dot products with ``sdot``, ``smull`` and ``smlal``.
+    """A pass that lowers dot products to ``sdot``, ``smull`` and ``smlal``.
 
     Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them; see
     :func:`tvmconv.tir.x86.dot_products.DotProducts`.
 
-    Rewrite: the loads become loads of whole dwords, and the addition with the dot product calls of
-    LLVM's intrinsics. Other vector lengths and scalars are plain arithmetic.
+    Rewrite: loads become loads of whole dwords. Each accumulation becomes a call of LLVM's
+    intrinsics. Other vector lengths and scalars become plain arithmetic.
 
-    Why here: after the passes that look for neighboring dwords, which know the operators.
+    Why here: after the passes that vectorize loads of neighboring dwords, which match the
+    operators.
     """
     return dot_product_pass("neon.DotProducts", _emit, lane_operands)
 
@@ -36,6 +37,6 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
         return None
     if int(total.ty.dtype.lanes) != _LANES:
         return total + arithmetic(data, weight, 8)
-    # both are signed; the instruction's last operand may be one lane, which the data are
+    # both operands are signed; the data come last, because that operand may be one lane
     bytes_ = (tirx.reinterpret("int8x16", operand) for operand in (weight, data))
     return tirx.call_llvm_pure_intrin("int32x4", _SDOT, total, *bytes_)

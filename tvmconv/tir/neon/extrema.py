@@ -1,4 +1,4 @@
-"""The larger or smaller of two values as one instruction."""
+"""Maximum and minimum as one instruction."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ _ELEMENT = "float32"
 
 
 def Extrema() -> Any:
-    """A pass that asks LLVM for the extremum of two values, not for a comparison and a choice.
+    """A pass that lowers extrema to LLVM's intrinsics, not to a comparison and a selection.
 
-    Pattern: a ``Max`` or ``Min`` of float32.
+    Pattern: a ``Max`` or ``Min`` of FP32, also of scalable vectors.
 
-    Rewrite: LLVM's ``maximum`` or ``minimum``, which is NaN where either operand is; where the
-    second operand is a constant, ``maxnum`` or ``minnum``, which is that constant where the first
-    one is NaN.
+    Rewrite: LLVM's ``maximum`` or ``minimum``, which propagates NaN of either operand. If the
+    second operand is a constant: ``maxnum`` or ``minnum``, which returns the constant if the first
+    operand is NaN.
 
-    Vectors of unknown length are no exception.
-
-    Why here: TVM compiles ``max(a, b)`` to ``a > b ? a : b``. That is one instruction of x86, and
-    two of AArch64, which has one for each of the functions above. A NaN becomes what it does on x86
-    where one operand is a constant (:mod:`tvmconv.operators.math`); of two variables it is always
-    kept. ``VectorizePixels`` comes before: it knows sums and maxima, and none of LLVM's functions.
+    Why here: TVM compiles ``max(a, b)`` to ``a > b ? a : b``. That is one instruction on x86, but
+    two on AArch64, which has an instruction for each of the functions above. With a constant, NaN
+    gives the same result as on x86 (:mod:`tvmconv.operators.math`). With two variables, NaN is
+    always kept. The pass runs after ``VectorizePixels``, which does not know LLVM's functions.
     """
     return function_pass("neon.Extrema", _extrema)
 

@@ -1,4 +1,4 @@
-"""Sums that are written out, begun with their first term."""
+"""Starts unrolled sums with their first term in place of zero."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 from tvmconv.tir.general.conditions import is_zero
 from tvmconv.tir.general.rewrite import function_pass, repeated
 
-# a local buffer and one of its elements; None for any, where the index is no constant
+# a local buffer and one of its elements; None if the index is not a constant
 Place = tuple[int, int | None]
 
 
 def FirstTerms() -> Any:
-    """A pass that lets a sum begin with its first term where both stand in one sequence.
+    """A pass that initializes a sum with its first term.
 
-    Pattern: a sequence of stores in which a place of a local buffer
-    becomes zero, and is next mentioned by a store that adds something to it.
+    Pattern: a sequence of stores that sets an element of a local buffer to zero. The next statement
+    that mentions the element adds something to it.
 
-    Rewrite: the second store has what it adds, the first one is gone. Where the sum would be zero
-    and its first term is -0, it is -0, too.
+    Rewrite: the second store stores the addend, and the first store is removed. If the first term
+    is -0, the sum is -0, not 0.
 
-    Why here: reductions are written out just before. LLVM may not leave the zero out, for a
-    multiply-add to it makes 0 of -0; a product by itself is one instruction less for each sum. On
-    x86-64 a register becomes zero without one.
+    Why here: after reductions are unrolled. LLVM may not drop the zero, because an FMA with an
+    addend 0 gives 0 for a product -0. A plain product saves one instruction for each sum. On x86-64
+    zeroing a register is free.
     """
     return function_pass("neon.FirstTerms", _first_terms)
 
@@ -38,7 +38,7 @@ def _begun(sequence: Any) -> Any:
     from tvm import tirx
 
     parts = list(sequence.seq)
-    # places that are zero -> the statement that made them so
+    # elements that are zero -> the statement that set them
     zeros: dict[Place, int] = {}
     for number, part in enumerate(parts):
         if not isinstance(part, tirx.BufferStore):
@@ -64,7 +64,7 @@ def _begun(sequence: Any) -> Any:
 
 
 def _place(buffer: Any, indices: Any) -> Place | None:
-    """The element of a local buffer, which is one vector; of other buffers None."""
+    """The element of a local buffer, which is one vector; None for other buffers."""
     from tvm import tirx
 
     if str(buffer.scope()) != "local":
@@ -74,7 +74,7 @@ def _place(buffer: Any, indices: Any) -> Place | None:
 
 
 def _forget(zeros: dict[Place, int], used: Place | None) -> None:
-    """Leave out what is no longer known to be zero, or is read as such."""
+    """Drop elements that may no longer be zero, or that are read."""
     if used is None:
         return
     for place in list(zeros) if used[1] is None else [used]:
@@ -88,7 +88,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _term(store: Any, place: Place | None) -> Any:
-    """What a store adds to its place; None of other stores."""
+    """The value that a store adds to its element; None for other stores."""
     from tvm import ir, tirx
 
     total = store.value
@@ -103,7 +103,7 @@ def _term(store: Any, place: Place | None) -> Any:
 
 
 def _reads(value: Any) -> list[Place | None]:
-    """The places of local buffers that an expression reads."""
+    """The elements of local buffers that an expression reads."""
     import tvm_ffi
     from tvm import ir
 

@@ -1,4 +1,4 @@
-"""Products of 32-bit integers by fixed-point numbers with NEON instructions."""
+"""Fixed-point products of 32-bit integers with NEON instructions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _LANES = 4
 
 
 def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
-    """By AArch64's ``sqdmulh``, the high half of a doubled product, and ``srshl``, which rounds.
+    """Fixed-point product by AArch64's ``sqdmulh`` and ``srshl``.
 
-    It is doubled, so that one bit more is shifted out.
+    ``sqdmulh`` returns the high half of the doubled product, so the shift is larger by one bit.
+    ``srshl`` shifts with rounding.
     """
     from tvm import tirx
 

@@ -1,8 +1,8 @@
-"""A run of sums as one piece of assembly, in the order in which a core shall execute it.
+"""Emits a run of FMAs as one piece of assembly, scheduled for an in-order core.
 
-LLVM orders instructions as it thinks best: it collects the loads at a loop's head, before the
-multiply-adds beside which they would cost nothing, and keeps more vectors than there are registers.
-A part of :func:`tvmconv.tir.neon.inorder_half_loads.InorderHalfLoads`.
+LLVM schedules all loads at a loop's head, before FMAs that could hide them, and keeps more vectors
+than there are registers. A part of
+:func:`tvmconv.tir.neon.inorder_half_loads.InorderHalfLoads`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from hashlib import sha256
 
 # vector registers of AArch64
 _REGISTERS = 32
-# multiply-adds before its first use at which a vector is to be complete
+# a vector is complete so many FMAs before its first use
 _AHEAD = 12
-# integer registers for upper words
-_WORDS = 3
-# Cycles from the load of a word to its insertion, from there to the multiply-add, and between
-# multiply-adds that add to the same sum, of Cortex-A53 (github.com/ocxtal/insn_bench_aarch64,
-# github.com/daniestevez/qsdr)
-_LOADED, _INSERTED, _APART, _NEVER = 4, 3, 4, 1 << 30
-# stands for an operand whose number is known in the end
+# integer registers, each for the upper half of a vector
+_UPPER_REGISTERS = 3
+# Latencies of Cortex-A53 in cycles: load to insertion, insertion to FMA, and FMA to FMA of the same
+# accumulator (github.com/ocxtal/insn_bench_aarch64, github.com/daniestevez/qsdr)
+_LOADED, _INSERTED, _ACCUMULATED, _NEVER = 4, 3, 4, 1 << 30
+# placeholder of an operand whose number is known at the end
 _POINTER = "pointer"
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A multiply-add: ``total`` and vectors ``factor`` and ``lanes`` by number, and the lane."""
+    """An FMA: accumulator ``total``, vectors ``factor`` and ``lanes`` by number, and the lane."""
 
     total: int
     factor: int
@@ -36,7 +35,7 @@ class Sum:
 
 
 def _by_factor(sums: Sequence[Sum]) -> list[Sum]:
-    """The sums with those of one factor behind each other: it needs a register for no longer."""
+    """The FMAs grouped by factor, so that each factor needs a register for a short time."""
     first: dict[int, int] = {}
     for place, each in enumerate(sums):
         first.setdefault(each.factor, place)
@@ -45,10 +44,10 @@ def _by_factor(sums: Sequence[Sum]) -> list[Sum]:
 
 @dataclass
 class _Text:
-    """Lines of assembly in the order of their cycles, and the registers that they take.
+    """Lines of assembly in cycle order, and the registers that they use.
 
-    In a cycle starts a multiply-add, and behind it the load of an upper word; or the load of a
-    vector's lower word, and beside it the insertion of another's upper one.
+    A cycle issues an FMA and the load of an upper half. Or it issues the load of a vector's lower
+    half and the insertion of another vector's upper half.
     """
 
     order: Sequence[Sum]
@@ -63,7 +62,7 @@ class _Text:
             for vector in (each.lanes, each.factor):
                 self.first.setdefault(vector, place)
                 self.last[vector] = place
-        # vectors to begin, those that were begun with the word's register, those that are whole
+        # vectors not yet started, started vectors with the upper half's register, complete vectors
         self.left = list(self.first)
         self.begun: list[tuple[int, int]] = []
         self.whole: dict[int, int] = {}
@@ -71,12 +70,12 @@ class _Text:
         self.free = list(range(_REGISTERS - len(self.totals)))[::-1]
         self.taken, self.cycle = 0, 0
         self.held: dict[int, int] = {}
-        # cycles from which upper words, and sums, can be used
-        self.words: dict[int, int] = {}
+        # the cycle from which each upper half, and each accumulator, can be used
+        self.uppers: dict[int, int] = {}
         self.sums: dict[int, int] = {}
 
     def _due(self) -> dict[int, int]:
-        """Before which sum a vector is begun: in time to complete the one before, one at a time."""
+        """The FMA before which a vector is started, early enough and one at a time."""
         due, after = {}, len(self.order)
         before = [self.left[0], *self.left[:-1]]
         for vector, other in reversed(list(zip(self.left, before, strict=True))):
@@ -84,61 +83,63 @@ class _Text:
         return due
 
     def _vector(self, vector: int, half: bool = False) -> str:
-        operand = len(self.totals) + _WORDS + self.held[vector]
+        operand = len(self.totals) + _UPPER_REGISTERS + self.held[vector]
         return f"${{{operand}:d}}" if half else f"${operand}"
 
-    def _load(self, register: str, vector: int, behind: int = 0) -> None:
+    def _load(self, register: str, vector: int, offset: int = 0) -> None:
         pointer, distance = self.places[vector]
-        self.lines.append(f"ldr {register}, [{_POINTER}{pointer}, #{distance + behind}]")
+        self.lines.append(f"ldr {register}, [{_POINTER}{pointer}, #{distance + offset}]")
 
     def _begin(self) -> None:
-        """Load the next vector's lower word."""
+        """Load the next vector's lower half."""
         vector = self.left.pop(0)
         self.held[vector] = self.free.pop()
         self.taken = max(self.taken, self.held[vector] + 1)
         self._load(self._vector(vector, half=True), vector)
-        words = {word for _, word in self.begun}
-        self.begun.append((vector, min(set(range(_WORDS)) - words)))
+        used = {upper for _, upper in self.begun}
+        self.begun.append((vector, min(set(range(_UPPER_REGISTERS)) - used)))
 
-    def _load_word(self) -> None:
-        """Load the upper word of the vector that was begun last."""
-        vector, word = self.begun[-1]
-        self._load(f"${len(self.totals) + word}", vector, 8)
-        self.words[vector] = self.cycle + _LOADED
+    def _load_upper(self) -> None:
+        """Load the upper half of the vector that was started last."""
+        vector, upper = self.begun[-1]
+        self._load(f"${len(self.totals) + upper}", vector, 8)
+        self.uppers[vector] = self.cycle + _LOADED
 
     def _complete(self) -> None:
-        """Insert the upper word of the vector that was begun first."""
-        vector, word = self.begun.pop(0)
-        self.lines.append(f"ins {self._vector(vector)}.d[1], ${len(self.totals) + word}")
+        """Insert the upper half of the vector that was started first."""
+        vector, upper = self.begun.pop(0)
+        self.lines.append(f"ins {self._vector(vector)}.d[1], ${len(self.totals) + upper}")
         self.whole[vector] = self.cycle + _INSERTED
 
     def _add(self, place: int) -> None:
         each = self.order[place]
         product = f"{self._vector(each.factor)}.4s, {self._vector(each.lanes)}.s[{each.lane}]"
         self.lines.append(f"fmla ${self.totals.index(each.total)}.4s, {product}")
-        self.sums[each.total] = self.cycle + _APART
+        self.sums[each.total] = self.cycle + _ACCUMULATED
         for vector in (each.lanes, each.factor):
             if self.last[vector] == place:
                 self.free.append(self.held.pop(vector))
 
     def _startable(self, place: int) -> bool:
-        """Whether a multiply-add has its operands."""
+        """Whether an FMA has its operands."""
         each, later = self.order[place], self.cycle + 1
         operands = (self.whole.get(vector, later) for vector in (each.lanes, each.factor))
         return max(*operands, self.sums.get(each.total, 0)) <= self.cycle
 
     def _missing(self, place: int) -> bool:
-        """Whether a multiply-add has an operand that was not begun."""
+        """Whether an FMA has an operand that was not started."""
         each = self.order[place]
         return not {each.lanes, each.factor} <= self.held.keys()
 
     def cycles(self) -> int | None:
-        """Write all lines; cycles until the last starts, None where registers do not suffice."""
+        """Write all lines; cycles until the last FMA issues, None if registers do not suffice."""
         place = 0
         while place < len(self.order):
-            waiting = bool(self.begun) and self.begun[-1][0] not in self.words
-            arrived = bool(self.begun) and self.words.get(self.begun[0][0], _NEVER) <= self.cycle
-            room = bool(self.left and self.free) and len(self.begun) < _WORDS and not waiting
+            waiting = bool(self.begun) and self.begun[-1][0] not in self.uppers
+            arrived = bool(self.begun) and self.uppers.get(self.begun[0][0], _NEVER) <= self.cycle
+            room = (
+                bool(self.left and self.free) and len(self.begun) < _UPPER_REGISTERS and not waiting
+            )
             startable = self._startable(place)
             due = room and self.due[self.left[0]] <= place
             needed = arrived and self.first[self.begun[0][0]] <= place + _INSERTED
@@ -151,9 +152,9 @@ class _Text:
                 self._add(place)
                 place += 1
                 if waiting:
-                    self._load_word()
+                    self._load_upper()
             elif waiting:
-                self._load_word()
+                self._load_upper()
             elif arrived:
                 self._complete()
             elif not self.begun and self._missing(place):
@@ -167,22 +168,22 @@ class _Text:
 def assembly(
     sums: Sequence[Sum], places: Sequence[tuple[int, int]], pointers: int
 ) -> tuple[str, str] | None:
-    """The name and the text of a function of LLVM that adds to sums in memory.
+    """The name and the text of an LLVM function that accumulates to memory.
 
     Parameters
     ----------
     sums
-        In any order in which each waits for none shortly before.
+        FMAs in an order in which none waits for a recent one.
     places
-        Of each vector: from which pointer it is loaded, and bytes from there, a multiple of 8.
+        The pointer of each vector, and its byte offset, a multiple of 8.
     pointers
-        How many there are.
+        Number of pointers.
 
     Returns
     -------
     tuple or None
-        Its arguments are a pointer to the sums, vectors of four float32, and the others. None
-        where vectors exceed the registers.
+        The function's arguments are a pointer to the accumulators, vectors of four FP32 values, and
+        the other pointers. None if the vectors exceed the registers.
     """
     totals = sorted({each.total for each in sums})
     texts = [_Text(order, places, totals) for order in (_by_factor(sums), sums)]
@@ -190,9 +191,9 @@ def assembly(
     if not found:
         return None
     text = texts[min(found)[1]]
-    vector, counts = "<4 x float>", (len(totals), _WORDS, text.taken)
-    kinds = [vector] * counts[0] + ["i64"] * _WORDS + [vector] * text.taken
-    outputs = ["=&w"] * counts[0] + ["=&r"] * _WORDS + ["=&w"] * text.taken
+    vector, counts = "<4 x float>", (len(totals), _UPPER_REGISTERS, text.taken)
+    kinds = [vector] * counts[0] + ["i64"] * _UPPER_REGISTERS + [vector] * text.taken
+    outputs = ["=&w"] * counts[0] + ["=&r"] * _UPPER_REGISTERS + ["=&w"] * text.taken
     code = "\\0A".join(text.lines)
     for number in range(pointers):
         code = code.replace(f"{_POINTER}{number},", f"${sum(counts) + number},")
@@ -203,8 +204,8 @@ def assembly(
     for total in totals:
         lines.append(f"  %at{total} = getelementptr {vector}, ptr %sums, i64 {total}")
         lines.append(f"  %sum{total} = load {vector}, ptr %at{total}, align 16")
-    # LLVM's instruction scheduler takes what assembly accesses from its constraints alone: without
-    # the last one it moves stores of what is read here, as of a panel just packed, behind it
+    # LLVM's scheduler sees only the constraints of assembly. Without the last one it would move
+    # stores to the loaded memory, such as a panel just packed, after the assembly
     constraints = ",".join([*outputs, *inputs, "~{memory}"])
     lines.append(
         f'  %all = call {{{", ".join(kinds)}}} asm "{code}", "{constraints}"'

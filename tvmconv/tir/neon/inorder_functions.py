@@ -1,8 +1,8 @@
-"""Vectors loaded in halves, as functions of LLVM that are inlined into generated code.
+"""LLVM functions that load a vector by two 64-bit loads, inlined into generated code.
 
-They read registers by assembly where LLVM must not choose the instruction: it would join halves to
-a whole vector, or load the second straight into its lane. Pointers pass through empty assembly, so
-that all loads from one of them have constant distances and need no addition. A part of
+They use inline assembly, because LLVM would merge both loads or load the second one into its lane
+directly. Pointers pass through empty assembly, so that all loads from one of them have constant
+offsets and need no addition. A part of
 :func:`tvmconv.tir.neon.inorder_half_loads.InorderHalfLoads`.
 """
 
@@ -30,7 +30,7 @@ define <4 x float> @tvmconv.loaded(ptr %from, i32 %bytes) {
 
 
 def loaded(pointer: Any, distance: Any) -> Any:
-    """The vector of four float32 at a pointer and so many bytes."""
+    """The vector of four FP32 values at a pointer plus a byte offset."""
     from tvm import tirx
 
     return tirx.call_pure_extern("float32x4", "tvmconv.loaded", pointer, distance)

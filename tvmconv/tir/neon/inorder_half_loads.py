@@ -1,4 +1,4 @@
-"""Vectors loaded in halves, for processors that start no multiply-add while one loads whole."""
+"""Loads vectors by two 64-bit loads, for cores whose 128-bit loads block FMAs."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from tvmconv.tir.neon.inorder_assembly import Sum, assembly
 from tvmconv.tir.neon.inorder_functions import IMPORTED, loaded
 
 _VECTOR, _BYTES = "float32x4", 4
-# what `ldr` reaches from one register, in elements, and what it counts in
+# range of `ldr` from one register in elements, and the unit of its offset
 _REACH, _STEP = 8188, 2
-# multiply-adds before its first use at which a vector is completed
+# a vector is complete so many FMAs before its first use
 _AHEAD = 1
-# Multiply-adds for each load, at least. With fewer vectors are complete too late: first layers took
-# 1.1 and fully connected ones of one row 2.4 times as long as with vectors loaded whole.
-# Where the order is given they are complete in time, and whole ones take twice the cycles.
+# Minimum number of FMAs for each load. With fewer, vectors are complete too late: stems took 1.1
+# and fully connected layers of one row 2.4 times as long as with whole loads. With a given order of
+# instructions vectors are complete in time, and whole loads take twice the cycles.
 _SERVED, _ORDERED_SERVED = 3, 2
 
 
 def InorderHalfLoads(ordered: bool) -> Any:
-    """A pass that loads the vectors of multiply-adds as two words of 64 bits each.
+    """A pass that splits the vector loads of FMAs into two 64-bit loads.
 
-    Pattern: neighboring statements that each add
-    to a local vector of four float32 the product of a vector loaded from a flat buffer and a lane
-    of another (:func:`~tvmconv.tir.neon.multiply_by_lane.MultiplyByLane`).
+    Pattern: neighboring statements that each add a product to a local vector of four FP32 values.
+    One factor is a vector loaded from a flat buffer, the other a lane of a vector
+    (:func:`~tvmconv.tir.neon.multiply_by_lane.MultiplyByLane`).
 
-    Rewrite: each vector is loaded once, its lower word to the vector register, its upper one to an
-    integer register and from there to the vector. With ``ordered`` one piece of
-    assembly is all sums and loads (:mod:`~tvmconv.tir.neon.inorder_assembly`), where they fit the
+    Rewrite: each vector is loaded once. Its lower half is loaded to the vector register, its upper
+    half to an integer register, from which it is inserted. With ``ordered`` one piece of assembly
+    contains all FMAs and loads (:mod:`~tvmconv.tir.neon.inorder_assembly`), if they fit the
     registers.
 
-    Why here: on Cortex-A53 no multiply-add starts for two cycles while 128 bits are loaded into a
-    vector register. A word into an integer register loads beside a multiply-add, and a word into
-    a vector beside the insertion into another, in one cycle (developer guide of ncnn,
-    arm-a53-a55-dual-issue.md; benchmarks of instructions in github.com/daniestevez/qsdr). On
-    Cortex-A55 all three start beside multiply-adds, and LLVM's order is best. LLVM joins such
-    halves (see :mod:`tvmconv.tir.neon.inorder_functions`), and does not place those pairs together.
+    Why here: on Cortex-A53 no FMA issues for two cycles while 128 bits are loaded to a vector
+    register. A 64-bit load to an integer register dual-issues with an FMA. A 64-bit load to a
+    vector register dual-issues with an insertion (developer guide of ncnn,
+    arm-a53-a55-dual-issue.md; benchmarks in github.com/daniestevez/qsdr). On Cortex-A55 all three
+    dual-issue with FMAs, and LLVM's order is best. LLVM would merge both loads (see
+    :mod:`tvmconv.tir.neon.inorder_functions`), and does not schedule these pairs together.
     """
 
     def rewrite(func: Any) -> Any:
@@ -75,14 +75,14 @@ def _halved(func: Any, ordered: bool) -> Any:
 
 
 def chain_of(sums: Sequence[Any], ordered: bool) -> _Chain | None:
-    """The loads of neighbouring sums, or None where they are better left whole."""
+    """The loads of neighboring FMAs, or None if whole loads are better."""
     chain, served = _Chain.of(sums), _ORDERED_SERVED if ordered else _SERVED
     return chain if chain is not None and len(sums) >= served * len(chain.uses) else None
 
 
 @dataclass
 class _Reach:
-    """Loads of one buffer whose places differ in constants, by that difference."""
+    """Loads of one buffer whose indices differ by constants, by that difference."""
 
     first: Any
     places: dict[int, Any] = field(default_factory=dict)
@@ -90,10 +90,10 @@ class _Reach:
 
 @dataclass
 class _Chain:
-    """The vectors of a run of sums, in the order in which they are used first.
+    """The vectors of a run of FMAs, in the order of their first use.
 
-    ``uses`` holds for each vector the number of the sum, ``keys`` where it is loaded from, as the
-    index of one of ``reaches`` and the distance from its first load.
+    ``uses`` has for each vector the index of its first FMA. ``keys`` has its address: the index of
+    one of ``reaches``, and the distance from the first load there.
     """
 
     reaches: list[_Reach]
@@ -102,7 +102,7 @@ class _Chain:
 
     @classmethod
     def of(cls, sums: Sequence[Any]) -> _Chain | None:
-        """Of a run; None where a sum is stored to what others load."""
+        """The chain of a run; None if an FMA is stored to a buffer that others load."""
         chain = cls([], {}, [])
         stored = [store.buffer for store in sums]
         for number, store in enumerate(sums):
@@ -116,25 +116,25 @@ class _Chain:
         return chain
 
     def key(self, load: Any) -> tuple[int, int]:
-        """Where a vector is loaded from."""
+        """The address of a vector as an index of ``reaches`` and a distance."""
         from tvm import sym, tirx
 
         place, analyzer = load.indices[0].base, sym.Analyzer()
         for number, reach in enumerate(self.reaches):
             if not reach.first.source.same_as(load.source):
                 continue
-            apart = analyzer.simplify(place - reach.first.indices[0].base)
-            if not isinstance(apart, tirx.IntImm) or int(apart) % _STEP:
+            distance = analyzer.simplify(place - reach.first.indices[0].base)
+            if not isinstance(distance, tirx.IntImm) or int(distance) % _STEP:
                 continue
-            ends = [*reach.places, int(apart)]
+            ends = [*reach.places, int(distance)]
             if max(ends) - min(ends) < _REACH:
-                reach.places.setdefault(int(apart), load)
-                return number, int(apart)
+                reach.places.setdefault(int(distance), load)
+                return number, int(distance)
         self.reaches.append(_Reach(load, {0: load}))
         return len(self.reaches) - 1, 0
 
     def statements(self, sums: Sequence[Any]) -> list[Any]:
-        """The sums, with the loads that they need before them."""
+        """The FMAs, each after the loads that it needs."""
         from tvm import tirx
 
         vectors = local_buffer((len(self.uses),), _VECTOR, "halves")
@@ -149,7 +149,7 @@ class _Chain:
         return made
 
     def ordered(self, sums: Sequence[Any], texts: dict[str, str]) -> list[Any] | None:
-        """The sums as one call of a function that is put into ``texts``, or None."""
+        """The FMAs as one call of a function that is added to ``texts``, or None."""
         from tvm import tirx
 
         buffer, found = sums[0].buffer, []
@@ -164,7 +164,7 @@ class _Chain:
             number, spread = (self.keys[self.key(v)] for v in (factor, lanes.vectors[0]))
             found.append(Sum(int(index), number, spread, int(lanes.indices[0])))
         firsts = [min(reach.places) for reach in self.reaches]
-        places = [(reach, _BYTES * (apart - firsts[reach])) for reach, apart in self.keys]
+        places = [(reach, _BYTES * (at - firsts[reach])) for reach, at in self.keys]
         made = assembly(found, places, len(self.reaches))
         if made is None:
             return None
@@ -175,17 +175,17 @@ class _Chain:
         sums_at = tirx.address_of(tirx.BufferLoad(buffer, [zero]))
         return [tirx.Evaluate(tirx.call_extern("int32", name, sums_at, *bases))]
 
-    def _address(self, reach: int, apart: int) -> tuple[Any, Any]:
-        """The pointer that loads of a reach share, and the bytes from there."""
+    def _address(self, reach: int, distance: int) -> tuple[Any, Any]:
+        """The pointer that loads of a reach share, and the byte offset from it."""
         from tvm import tirx
 
         places = self.reaches[reach].places
         load = places[min(places)]
         first = tirx.BufferLoad(load.source, [load.indices[0].base])
-        return tirx.address_of(first), tirx.IntImm("int32", _BYTES * (apart - min(places)))
+        return tirx.address_of(first), tirx.IntImm("int32", _BYTES * (distance - min(places)))
 
     def _sum(self, store: Any, vectors: Any, number: Sequence[Any]) -> Any:
-        """A sum of what was loaded before."""
+        """An FMA of vectors that were loaded before."""
         from tvm import tirx
 
         def taken(factor: Any) -> Any:
@@ -200,7 +200,7 @@ class _Chain:
 
 
 def _product(store: Any) -> Any:
-    """What a statement adds to a local sum, a vector times a lane of another, or None."""
+    """The product of a vector and a lane that a statement adds to a local sum, or None."""
     from tvm import ir, tirx
 
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
@@ -214,7 +214,7 @@ def _product(store: Any) -> Any:
 
 
 def loads_of(store: Any) -> list[Any]:
-    """The vectors that a sum's factors are, or are lanes of; empty of other statements."""
+    """The vectors that an FMA multiplies, whole or by lane; empty for other statements."""
     product = _product(store)
     found = list(_whole(product)) if product is not None else []
     return found if len(found) == 2 else []

@@ -1,4 +1,4 @@
-"""Loops of a reduction written out, where LLVM would not do so."""
+"""Unrolls loops of a reduction that LLVM would not unroll."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from typing import Any
 from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
 from tvmconv.tir.neon.inorder_half_loads import chain_of, loads_of
 
-# taps in a row that LLVM, too, writes out of other loops
+# most taps of a row; LLVM also unrolls other loops of this length
 _MOST_TAPS = 15
-# sums of the steps of a longer loop that are written out together; where their order is given,
-# none of the next steps' loads come before the end of these
+# most FMAs of the unrolled steps of a longer loop. With a given order of instructions, loads of the
+# next steps cannot start before the end of these
 _MOST_SUMS, _MOST_ORDERED = 320, 680
 
 
 def InorderUnroll(ordered: bool) -> Any:
-    """A pass that writes out loops of sums whose loads :func:`InorderHalfLoads` halves.
+    """A pass that unrolls loops of accumulations whose loads :func:`InorderHalfLoads` splits.
 
-    Pattern: a serial loop of constant extent
-    around nothing but such sums.
+    Pattern: a serial loop of constant extent that contains only such accumulations.
 
-    Rewrite: a short one is written out. Of a longer one some steps are, as many as divide it.
+    Rewrite: a short loop is unrolled. A longer loop is unrolled by a factor that divides it.
 
-    Why here: LLVM does so by itself, keeps pixels from one tap to the next and loads ahead for the
-    next step, but not with loads in halves, for it takes their assembly for calls.
+    Why here: LLVM unrolls by itself, keeps data from one tap to the next and loads ahead for the
+    next step. It does not do so with split loads, because it treats their assembly as calls.
     """
 
     def rewrite(func: Any) -> Any:
@@ -58,7 +57,7 @@ def _unrolled(func: Any, ordered: bool) -> Any:
 
 
 def _sums(body: Any, ordered: bool) -> int:
-    """How many sums a body of sums alone makes; 0 for others."""
+    """The number of accumulations of a body that contains nothing else; otherwise 0."""
     from tvm import tirx
 
     if not isinstance(body, tirx.SeqStmt) or not all(loads_of(stmt) for stmt in body.seq):
@@ -67,7 +66,7 @@ def _sums(body: Any, ordered: bool) -> int:
 
 
 def _stepped(loop: Any, steps: int) -> Any:
-    """A loop over so many steps at a time."""
+    """A loop unrolled by so many steps."""
     from tvm import ir, tirx
 
     step = ir.Var("step", loop.loop_var.ty)

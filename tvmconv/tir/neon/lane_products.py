@@ -1,19 +1,19 @@
-"""Products of narrow integers of AArch64 without dot products: by halves of vectors and by lanes.
+"""INT8 products on AArch64 without dot-product instructions: widening, or by lane.
 
-``smull``, ``smlal`` and ``sadalp`` multiply 8-bit integers. A word is four channels; a vector of
-weights holds the first two channels of four outputs, then the other two
-(:func:`tvmconv.algorithms.integer.dwords.arranged`). Both halves of the data's word are spread over
-vectors::
+``smull``, ``smlal`` and ``sadalp`` multiply 8-bit integers. A dword packs four channels. A vector
+of weights has the first two channels of four outputs, then the other two
+(:func:`tvmconv.algorithms.integer.dwords.arranged`). Both pairs of the data's channels are
+broadcast to vectors::
 
     smull   v0.8h, v1.8b,  v2.8b        channels 0 and 1
-    smlal2  v0.8h, v1.16b, v3.16b       and 2 and 3, in 16 bits, which hold two products
+    smlal2  v0.8h, v1.16b, v3.16b       and 2 and 3; 16 bits hold the sum of two products
     sadalp  v16.4s, v0.8h               both channels of each output
 
 ``smlal v16.4s, v1.4h, v2.h[0]`` multiplies 16-bit integers by one lane.
 
-Sums are added by ``llvm.vp.add``, an addition once instructions are chosen: of plain ones LLVM
-would add the products of several steps to each other first, which takes registers that the sums
-are held in.
+Accumulations use ``llvm.vp.add``, which becomes an addition at instruction selection. LLVM would
+reassociate plain additions: it adds the products of several steps first, which takes registers from
+the accumulators.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LANES = 4
 
 
 def lane_operands(call: Any) -> Any:
-    """Dot products of one 16-bit integer, with their words as what they are: such integers."""
+    """Dot products of one 16-bit integer, with that integer as their operand."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -35,10 +35,10 @@ def lane_operands(call: Any) -> Any:
     if name != "smlal":
         return call
 
-    def element(word: Any) -> Any:
-        return word.args[0] if getattr(word.op, "name", "") == WORD else word
+    def element(dword: Any) -> Any:
+        return dword.args[0] if getattr(dword.op, "name", "") == WORD else dword
 
-    # what stands around a word has the type of what it stands around
+    # a broadcast or shuffle of a dword gets the type of its element
     def narrow(operand: Any) -> Any:
         if isinstance(operand, tirx.Broadcast):
             return tirx.Broadcast(narrow(operand.value), operand.lanes)
@@ -50,12 +50,12 @@ def lane_operands(call: Any) -> Any:
 
 
 def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
-    """``total`` and the products of data by weights.
+    """``total`` plus the products of data and weights.
 
     Raises
     ------
     ValueError
-        If ``smull`` has other vectors than those of four words, whose order weights are packed in.
+        If ``smull`` is used for other vectors than four dwords, for which weights are packed.
     """
     from tvm import tirx
 
@@ -68,7 +68,10 @@ def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
         )
         return added(total, product)
     if lanes != _LANES:
-        raise ValueError(f"smull multiplies vectors of {_LANES} words, not of {lanes}")
+        raise ValueError(
+            f"cannot lower smull: the vector has {lanes} dwords. Expected {_LANES}. "
+            "Use blocks of 4 channels in the schedule."
+        )
     weights = tirx.reinterpret("int8x16", weight)
     first, second = _spread_halves(data)
     products = [
@@ -77,14 +80,14 @@ def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
         )
         for i, factor in enumerate((first, second))
     ]
-    pairs = tirx.call_llvm_pure_intrin(
+    sums = tirx.call_llvm_pure_intrin(
         "int32x4", "llvm.aarch64.neon.saddlp.v4i32.v8i16", products[0] + products[1]
     )
-    return added(total, pairs)
+    return added(total, sums)
 
 
 def added(total: Any, product: Any) -> Any:
-    """The sum of two vectors, in the order in which it is written."""
+    """The sum of two vectors, which LLVM does not reassociate."""
     from tvm import tirx
 
     everywhere = tirx.Broadcast(tirx.const(True, "bool"), _LANES)
@@ -93,15 +96,15 @@ def added(total: Any, product: Any) -> Any:
 
 
 def _spread_halves(data: Any) -> tuple[Any, Any]:
-    """Both halves of a word, each in all pairs of a vector of bytes."""
+    """The lower and the upper 16 bits of a dword, each broadcast to a vector of bytes."""
     from tvm import tirx
 
     source, lane = data, 0
     if isinstance(data, tirx.Shuffle) and len(data.vectors) == 1:
         source, lane = data.vectors[0], int(data.indices[0])
     count = 2 * int(source.ty.dtype.lanes)
-    halves = tirx.reinterpret(f"int16x{count}", source)
-    first, second = (tirx.Shuffle([halves], [2 * lane + i] * 8) for i in range(2))
+    shorts = tirx.reinterpret(f"int16x{count}", source)
+    first, second = (tirx.Shuffle([shorts], [2 * lane + i] * 8) for i in range(2))
     return tirx.reinterpret("int8x16", first), tirx.reinterpret("int8x16", second)
 
 

@@ -1,4 +1,4 @@
-"""Indices of buffers as sums of 64 bits."""
+"""Computes buffer indices in 64 bits."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _LONG = "int64"
 
 
 def LongIndices() -> Any:
-    """A pass that computes indices in as many bits as addresses have.
+    """A pass that widens indices to the width of addresses.
 
-    Pattern: the index of a load or a store: sums, products, minima and
-    maxima of integers of 32 bits. A vector's is that of its first element.
+    Pattern: the index of a load or a store, which consists of sums, products, minima and maxima of
+    32-bit integers. For vectors, the index of the first element.
 
-    Rewrite: the same of 64 bits, of whose operands each is extended by itself.
+    Rewrite: the same in 64 bits, with each operand extended separately.
 
-    Why here: LLVM reorders sums, which takes from them the promise that they do not overflow. Of a
-    loop whose first iteration is computed, like that over the rows of a kernel inside the image,
-    it then extends an index in every iteration, and adds to the address what the distance of a load
-    cannot hold. Sums of 64 bits are addresses that it moves ahead. Clamped coordinates are extended
-    in front of their bounds: behind them that was six of 27 instructions for a 3x3 pooling window.
+    Why here: LLVM reorders sums, after which it no longer knows that they do not overflow. A loop
+    over kernel rows inside the image has a computed begin. There LLVM extends an index in every
+    iteration, and adds offsets that a load cannot encode. LLVM hoists 64-bit sums as addresses.
+    Clamped coordinates are extended before their bounds. Extension after the bounds
+    took six of 27 instructions for a 3x3 pooling window.
     """
     return function_pass("neon.LongIndices", _long_indices)
 
@@ -43,7 +43,7 @@ def _long_indices(func: Any) -> Any:
 
 
 def _indices(node: Any) -> list[Any] | None:
-    """The longer ones of a load or a store; None where they are constants."""
+    """The indices to widen in a load or a store; None if they are constants."""
     from tvm import tirx
 
     starts = [index.base if isinstance(index, tirx.Ramp) else index for index in node.indices]

@@ -1,19 +1,19 @@
-"""What products of 8-bit matrices are made of: vectors of words, and the instruction."""
+"""Operands of INT8 matrix products: vectors of 64-bit rows, and the instruction."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# sums of a vector, pixels and outputs of a product
+# accumulators of a vector; positions and outputs of a product
 LANES = 4
-# bytes of a word, and of an item of data: two words of channel blocks that lie side by side
-_WORD, _ITEM = 8, 4
-ITEMS = _WORD // _ITEM
+# bytes of a 64-bit row, and of an item: half a row of data, as int32
+_ROW, _ITEM = 8, 4
+ITEMS = _ROW // _ITEM
 _INTRINSIC = "llvm.aarch64.neon.smmla.v4i32.v16i8"
 
 
 def product(total: Any, pixels: Any, outputs: Any) -> Any:
-    """Four sums, and what the instruction adds to them: a square of pixels by outputs."""
+    """Four accumulators plus a 2x2 square of products, positions by outputs."""
     from tvm import tirx
 
     bytes_ = (tirx.reinterpret("int8x16", operand) for operand in (pixels, outputs))
@@ -21,7 +21,7 @@ def product(total: Any, pixels: Any, outputs: Any) -> Any:
 
 
 def items(load: Any, count: int) -> Any:
-    """So many items of data from a loaded one on."""
+    """Consecutive items of data, from a loaded one on."""
     from tvm import tirx
 
     (index,) = load.indices
@@ -29,16 +29,16 @@ def items(load: Any, count: int) -> Any:
 
 
 def outputs(load: Any, half: int) -> Any:
-    """The words of the first two or the last two outputs of a block."""
+    """The rows of the first two or the last two outputs of a block."""
     from tvm import tirx
 
-    base, size = load.indices[0].base, 2 * _WORD
+    base, size = load.indices[0].base, 2 * _ROW
     begin = base + tirx.IntImm(str(base.ty.dtype), size * half)
     return tirx.BufferLoad(load.source, [tirx.Ramp(begin, _one(base), size)])
 
 
 def arithmetic(data: Any, weight: Any) -> Any:
-    """The same of scalars."""
+    """The dot product of scalars in plain arithmetic."""
     from tvm import tirx
 
     def item(load: Any, distance: int) -> Any:
@@ -47,7 +47,7 @@ def arithmetic(data: Any, weight: Any) -> Any:
         return tirx.Cast("int32", tirx.BufferLoad(load.source, [place]))
 
     products = []
-    for place in range(_WORD):
+    for place in range(_ROW):
         byte = item(data, place // _ITEM) << 8 * (_ITEM - 1 - place % _ITEM) >> 8 * (_ITEM - 1)
         products.append(byte * item(weight, place))
     return sum(products[1:], products[0])

@@ -1,15 +1,15 @@
-"""Products of 8-bit matrices of AArch64 (``smmla``): two pixels by two outputs at once.
+"""INT8 matrix products on AArch64 (``smmla``): two positions by two outputs at once.
 
-``smmla v16.4s, v0.16b, v1.16b`` multiplies two words of eight 8-bit integers, the halves of one
-vector, by those of another, and adds four sums. A word is eight channels of a pixel, or the
-weights of eight channels for one output. Two neighbouring pixels' words are one load; the weights
-of a block of four outputs are two::
+``smmla v16.4s, v0.16b, v1.16b`` multiplies two rows of eight 8-bit integers in one vector by two
+rows in another vector, and adds to four accumulators. A row has eight channels
+of a spatial position, or the weights of eight channels for one output. One load reads the rows of
+two neighboring positions. The weights of a block of four outputs are two loads::
 
-    smmla   v16.4s, v0.16b, v1.16b      pixels 0 and 1, outputs 0 and 1
+    smmla   v16.4s, v0.16b, v1.16b      positions 0 and 1, outputs 0 and 1
     smmla   v17.4s, v0.16b, v2.16b      and outputs 2 and 3
 
-Expressions have a vector of sums for each pixel. Two of them hold a square of pixels by outputs
-each while they are added to, and are put in order where they are read.
+Expressions have a vector of accumulators for each position. During accumulation, two such vectors
+hold one 2x2 square (positions by outputs) each. Readers reorder them.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from tvmconv.tir.neon.matrix_updates import (
 
 
 def MatrixProducts() -> Any:
-    """A pass that turns dot products of words of eight 8-bit integers into products of matrices.
+    """A pass that lowers dot products of eight 8-bit integers to matrix products.
 
-    Pattern: stores ``sums[i] = sums[i] + dot_smmla(Broadcast(word(data[d])), word(weight[w]))``
-    of vectors of four sums, that follow each other, in loops behind which, in one sequence of
-    statements, the sums are read. Data are of int32, two of which are a word.
+    Pattern: consecutive stores ``sums[i] = sums[i] + dot_smmla(Broadcast(word(data[d])),
+    word(weight[w]))`` of vectors of four accumulators, in loops. Later statements of the same
+    sequence read the accumulators. Data are int32, of which two make a row.
 
-    Rewrite: sums of two pixels, neighbours where there are such, hold squares between their
-    initialisation by zeros and what reads them. A pixel that is left over is multiplied twice, its
-    second square in a vector of its own. Where runs of updates do not allow the same pairs, the
-    products of each pixel are put in order at once; scalars, as expressions without a schedule have
-    them, are plain arithmetic.
+    Rewrite: accumulators of two positions, preferably neighbors, hold squares from their
+    initialization to their readers. An unpaired position is multiplied twice, with its second
+    square in a spare vector. If runs of updates need different pairs, the products of each position
+    are reordered immediately. Scalars, as in expressions without a schedule, become plain
+    arithmetic.
 
-    Why here: sums are vectors with constant indices once loops are unrolled. It goes before
-    NeighbouringWords and DotProducts, which know words of 32 bits.
+    Why here: accumulators are vectors with constant indices once loops are unrolled. The pass runs
+    before NeighborLanes and DotProducts, which match 32-bit dwords.
     """
     return function_pass("neon.MatrixProducts", _matrix_products)
 
@@ -65,7 +65,7 @@ def _matrix_products(func: Any) -> Any:
 
 
 def _scope(sequence: Any) -> Any:
-    """A sequence of statements in which sums are begun, added to and read; else itself."""
+    """A sequence that initializes, updates and reads accumulators; unchanged otherwise."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -100,7 +100,7 @@ def _scope(sequence: Any) -> Any:
 
 
 def _with_spares(agreed: dict[Key, Pair]) -> tuple[list[Any], dict[Key, Pair]]:
-    """The pairs, a pixel that is left over with a vector beside; and what begins these vectors."""
+    """Spare vectors with their initialization, and the pairs with a spare for each unpaired one."""
     from tvm import tirx
 
     left = [key for key, pair in agreed.items() if pair == (key, key)]
@@ -116,7 +116,7 @@ def _with_spares(agreed: dict[Key, Pair]) -> tuple[list[Any], dict[Key, Pair]]:
 
 
 def _only_adds(statement: Any) -> bool:
-    """Whether a statement adds products to sums and does not read these otherwise."""
+    """Whether a statement only adds products to accumulators, and does not read them otherwise."""
     import tvm_ffi
     from tvm import ir
 
@@ -128,7 +128,7 @@ def _only_adds(statement: Any) -> bool:
 
 
 def _begun(statements: Iterable[Any], pairs: dict[Key, Pair]) -> bool:
-    """Whether statements set all sums of the pairs to zero, and store nothing else there."""
+    """Whether statements set all accumulators of the pairs to zero, and store nothing else."""
     import tvm_ffi
     from tvm import tirx
 
@@ -142,7 +142,7 @@ def _begun(statements: Iterable[Any], pairs: dict[Key, Pair]) -> bool:
 
 
 def _agreed(runs: Iterable[list[Update]]) -> dict[Key, Pair]:
-    """Pairs of sums that all runs of updates allow; none where they differ."""
+    """The pairs of accumulators that suit all runs of updates; empty if runs differ."""
     import tvm_ffi
 
     pairs: dict[Key, Pair] = {}
@@ -161,9 +161,9 @@ def _agreed(runs: Iterable[list[Update]]) -> dict[Key, Pair]:
 
 
 def _paired(step: list[Update]) -> Iterator[Pair]:
-    """Sums of pixels that one vector of weights serves, by twos: neighbours, then what is left.
+    """Pairs of accumulators that use the same weights: neighbors first, then the rest.
 
-    A last one is its own other.
+    A single remaining accumulator is paired with itself.
     """
     order = sorted(step, key=lambda update: update.place)
     left: list[Update] = []
@@ -179,7 +179,7 @@ def _paired(step: list[Update]) -> Iterator[Pair]:
 
 
 def _multiplied(sequence: Any, pairs: dict[Key, Pair]) -> Any:
-    """A sequence of updates, those of pairs as products of matrices."""
+    """A sequence of updates, with the updates of pairs as matrix products."""
     import tvm_ffi
     from tvm import tirx
 
@@ -209,31 +209,31 @@ def _multiplied(sequence: Any, pairs: dict[Key, Pair]) -> Any:
 
 
 def _together(first: Update, second: Update) -> Any:
-    """Two pixels' words in one vector, or one's twice: one load where they are neighbours."""
+    """The rows of two positions in one vector: one load for neighbors; one row twice if alone."""
     from tvm import tirx
 
     (common, place), (other, next_place) = first.place, second.place
     if common == other and next_place == place + ITEMS:
         return items(first.data, 2 * ITEMS)
-    words = [items(update.data, ITEMS) for update in (first, second)]
-    return tirx.Shuffle(words, list(range(2 * ITEMS)))
+    rows = [items(update.data, ITEMS) for update in (first, second)]
+    return tirx.Shuffle(rows, list(range(2 * ITEMS)))
 
 
 def _alone(node: Any) -> Any:
-    """A sum and a product that stand by themselves: of one pixel, or scalars."""
+    """An accumulation outside of pairs, for one position or for scalars."""
     from tvm import tirx
 
     for data, weight in products_of(node.b):
         if int(node.ty.dtype.lanes) == 1:
             return node.a + arithmetic(data, weight)
         zeros = tirx.Broadcast(tirx.const(0, "int32"), LANES)
-        # both pixels of the squares
+        # both positions of the squares
         twice = tirx.Shuffle([items(data, ITEMS)] * 2, list(range(2 * ITEMS)))
-        halves = [product(zeros, twice, outputs(weight, half)) for half in range(2)]
-        return node.a + tirx.Shuffle(halves, _pixel(0))
+        squares = [product(zeros, twice, outputs(weight, half)) for half in range(2)]
+        return node.a + tirx.Shuffle(squares, _pixel(0))
     return node
 
 
 def _pixel(which: int) -> list[int]:
-    """Where the sums of one pixel are in two squares."""
+    """The lanes of one position's accumulators in two squares."""
     return [2 * which, 2 * which + 1, 2 * which + LANES, 2 * which + 1 + LANES]

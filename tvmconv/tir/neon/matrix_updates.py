@@ -1,4 +1,4 @@
-"""Statements that add products of 8-bit matrices to sums, as a pass finds them."""
+"""Statements that accumulate INT8 matrix products, as a pass finds them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tvmconv.tir.general.rewrite import repeated
 from tvmconv.tir.neon.matrix_operands import LANES
 
 _SMMLA = "smmla"
-# a vector of sums: its buffer and its place there
+# a vector of accumulators: its buffer and its index there
 Key = tuple[Any, int]
 Pair = tuple[Key, Key]
 
 
 @dataclass(frozen=True)
 class Update:
-    """A store that adds a product to a vector of sums.
+    """A store that adds a product to a vector of accumulators.
 
     Parameters
     ----------
     store
         The statement.
     data, weight
-        Loads of one item of data, and of the vector of first elements of the weights' words.
+        Loads of one item of data, and of the vector of first elements of the weights' rows.
     """
 
     store: Any
@@ -33,12 +33,12 @@ class Update:
 
     @property
     def key(self) -> Key:
-        """The vector of sums."""
+        """The vector of accumulators."""
         return self.store.buffer, int(self.store.indices[0])
 
     @property
     def place(self) -> tuple[int, int]:
-        """Of the data: what its index has in common with others, and the rest of it."""
+        """The data's index as a variable part, by its hash, and a constant part."""
         import tvm_ffi
         from tvm import tirx
 
@@ -51,7 +51,7 @@ class Update:
 
 
 def runs_of(statement: Any) -> list[list[Update]]:
-    """The updates in a statement, those together that follow each other in one sequence."""
+    """The updates in a statement, one list for each sequence of statements."""
     import tvm_ffi
     from tvm import tirx
 
@@ -67,7 +67,7 @@ def runs_of(statement: Any) -> list[list[Update]]:
 
 
 def update_of(statement: Any) -> Update | None:
-    """A store as one that adds a product of words; None for any other statement."""
+    """The update that a store performs; None for any other statement."""
     from tvm import ir, tirx
 
     if not isinstance(statement, tirx.BufferStore) or not isinstance(statement.value, tirx.Add):
@@ -81,7 +81,7 @@ def update_of(statement: Any) -> Update | None:
 
 
 def products_of(call: Any) -> Iterator[tuple[Any, Any]]:
-    """The loads that a product of words spread over four sums multiplies."""
+    """The loads of the operands of an ``smmla`` operator; none for other calls."""
     from tvmconv.operators.products import instruction_of
 
     if instruction_of(getattr(getattr(call, "op", None), "name", "")) != _SMMLA:
@@ -92,12 +92,12 @@ def products_of(call: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def key_of(load: Any) -> Key | None:
-    """The vector of sums that is loaded; None for other loads."""
+    """The vector of accumulators that is loaded; None for other loads."""
     return place_of(load.source, load.indices)
 
 
 def place_of(buffer: Any, indices: Any) -> Key | None:
-    """A vector of sums; None for what cannot be one."""
+    """The vector of accumulators at an index; None for other buffers."""
     from tvm import tirx
 
     (index,) = indices if len(indices) == 1 else (None,)

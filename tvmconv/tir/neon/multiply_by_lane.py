@@ -1,4 +1,4 @@
-"""Scalars that multiply vectors, read as lanes of one vector."""
+"""Loads broadcast scalars as lanes of one vector."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ _ELEMENT = "float32"
 
 
 def MultiplyByLane(lanes: int) -> Any:
-    """A pass that reads neighbouring scalars that are spread over vectors as one vector.
+    """A pass that loads neighboring broadcast scalars as one vector.
 
-    Pattern: with vectors of ``n = lanes`` float32, a scalar spread over ``n`` lanes, read from a
-    float32 buffer of a constant multiple of ``n`` elements at an index ``n * q + r`` with a
-    constant ``r``.
+    Pattern: a scalar broadcast to ``n = lanes`` lanes of FP32. It is loaded from an FP32 buffer
+    whose size is a multiple of ``n``, at an index ``n * q + r`` with a constant ``r``.
 
     Rewrite: the vector at ``n * q`` is loaded and its lane ``r`` shuffled into all lanes.
 
     Why here: AArch64 multiplies a vector by one lane of another (``fmla v.4s, v.4s, v.s[r]``), so
-    that one load serves the multiply-adds of ``n`` channels. LLVM emits that for a shuffle, but
-    makes no vector load of scalar ones that stand apart. The remainder ``r`` is constant once the
-    loop over the channels is unrolled and indices are simplified.
+    that one load serves the FMAs of ``n`` channels. LLVM emits this instruction for a shuffle, but
+    does not merge separate scalar loads. The remainder ``r`` is constant once the loop over
+    channels is unrolled and indices are simplified.
     """
 
     def rewrite(func: Any) -> Any:
@@ -57,12 +56,12 @@ def _by_lane(func: Any, count: int) -> Any:
 
 
 def _fits(broadcast: Any, buffer: Any, lanes: int) -> bool:
-    """Whether whole vectors of a flat buffer may be read wherever one of their elements may."""
+    """Whether a flat buffer consists of whole vectors, so that each can be loaded."""
     from tvm import tirx
 
     if str(buffer.dtype) != _ELEMENT or len(buffer.shape) != 1:
         return False
     if not all(isinstance(extent, tirx.IntImm) for extent in (*buffer.shape, broadcast.lanes)):
         return False
-    # TVM shuffles into no more lanes than it reads
+    # TVM's shuffles have as many lanes as the vector that they read
     return int(broadcast.lanes) == lanes and prod(int(e) for e in buffer.shape) % lanes == 0

@@ -1,15 +1,16 @@
-"""Narrowing of 32-bit integers to 8 bits by AArch64's instructions, which saturate.
+"""Conversion of int32 vectors to 8 bits by AArch64's saturating instructions.
 
-Two vectors of 32 bits make one of 16 (``sqxtn``, ``sqxtn2``), and two of those one of 8 (for
-unsigned results ``sqxtun``).
+Two int32 vectors become one of 16 bits (``sqxtn``, ``sqxtn2``). Two of those become one of 8 bits
+(``sqxtun`` for unsigned results).
 
-Some cores convert numbers at a quarter of the rate at which they add them. There a float32 is
-rounded by adding 1.5 * 2**23, whose last bit counts ones: the bits of the sum are those of that
-number plus the integer, halves rounded to even. Below 2**22 in magnitude that is exact. Beyond,
-float32 below 0 are negative integers, and others are in their order, so that the difference to the
-bits of 1.5 * 2**23, saturated, is at least 2**22 in magnitude with the sign of what is rounded:
-narrowing to 16 bits saturates it to what any number beyond them becomes. The zero point is part of
-that difference: 8 bits more do not change the sign, nor bring it within 16 bits.
+Some cores convert FP32 at a quarter of their rate of additions. For them, FP32 is rounded by adding
+1.5 * 2**23, whose last bit has the value 1. The bits of the sum are the bits of that constant plus
+the integer, rounded to nearest even.
+
+This is exact below 2**22 in magnitude. Larger values saturate correctly: the saturated difference
+of the bits has the sign of the rounded value, and is at least 2**22 in magnitude. Narrowing to 16
+bits then saturates it. The difference includes the zero point, whose 8 bits change neither the sign
+nor the saturation.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _TO_8 = {"int8": "llvm.aarch64.neon.sqxtn.v8i8", "uint8": "llvm.aarch64.neon.sqx
 
 
 def Narrowing(rounds_by_adding: bool) -> Any:
-    """A pass that narrows 32-bit integers with ``sqxtn`` and ``sqxtun``.
+    """A pass that narrows int32 with ``sqxtn`` and ``sqxtun``.
 
-    Pattern: as :func:`tvmconv.tir.x86.narrowing.Narrowing`, of vectors of four int32.
+    Pattern: as :func:`tvmconv.tir.x86.narrowing.Narrowing`, for vectors of four int32.
 
-    Rewrite: one store of one vector. With ``rounds_by_adding``, float32 are rounded by additions.
+    Rewrite: one store of one vector. With ``rounds_by_adding``, FP32 is rounded by additions.
 
     Why here: stores of a tile follow each other once loops are unrolled and vectorized.
     """
@@ -53,7 +54,7 @@ def Narrowing(rounds_by_adding: bool) -> Any:
 
 
 def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int) -> Any:
-    """Up to four vectors of int32 as one of 16 bytes; the last stands for those missing."""
+    """Up to four vectors of int32 as one of 16 bytes; the last vector replaces missing ones."""
     from tvm import tirx
 
     low, high, zero_point = (repeated(number) for number in limits)
@@ -76,18 +77,18 @@ def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int
 
 
 def _is_nearest(value: Any) -> bool:
-    """Whether a value is still to be rounded, by :func:`~tvmconv.operators.narrow.nearest`."""
+    """Whether a value is a call of :func:`~tvmconv.operators.narrow.nearest`."""
     from tvmconv.operators.narrow import NEAREST
 
     return str(getattr(getattr(value, "op", None), "name", "")) == NEAREST
 
 
 def _counted(value: Any, zero_point: Any) -> Any:
-    """The nearest int32 to a vector of float32, and the zero point: by additions."""
+    """The nearest int32 to FP32 plus the zero point, by additions."""
     from tvm import tirx
 
     ones = tirx.Broadcast(tirx.const(COUNTS_IN_ONES, "float32"), _LANES)
-    # a product and this sum would be rounded once, unlike where nothing is added
+    # prevents an FMA, which would round a product and this sum only once
     value = tirx.call_llvm_pure_intrin("float32x4", _FENCE, value)
     bits = tirx.reinterpret("int32x4", value + ones)
     first = tirx.const(_ONES_BITS, "int32") - zero_point.astype("int32")
@@ -97,7 +98,7 @@ def _counted(value: Any, zero_point: Any) -> Any:
 
 
 def _whole_by_adding(value: Any) -> Any:
-    """float32 below 2**22 in magnitude rounded to an integer, halves to even."""
+    """FP32 below 2**22 in magnitude rounded to an integer, ties to even."""
     from tvm import tirx
 
     lanes = int(value.ty.dtype.lanes)
@@ -107,7 +108,7 @@ def _whole_by_adding(value: Any) -> Any:
 
 
 def _nearest(value: Any) -> Any:
-    """float32 to int32, halves to even, by an instruction that saturates."""
+    """FP32 to int32, ties to even, by a saturating instruction."""
     from tvm import tirx
 
     lanes = int(value.ty.dtype.lanes)

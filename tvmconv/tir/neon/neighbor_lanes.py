@@ -1,4 +1,4 @@
-"""Words of neighbouring pixels, read as lanes of one vector."""
+"""Loads dwords of neighboring positions as lanes of one vector."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ _T = TypeVar("_T")
 
 
 def NeighborLanes() -> Any:
-    """A pass that reads neighbouring words of dot products by the vector.
+    """A pass that loads neighboring dwords of dot products as vectors.
 
-    Pattern: stores that follow each other without a loop or a test between them, and that add dot
-    products of words spread over vectors: ``dot(Broadcast(word(buffer[first + i * size])),
-    weight)`` for several ``i``, where none of the stores writes that buffer.
+    Pattern: consecutive stores, without a loop or a branch between them, that add dot products of
+    broadcast dwords: ``dot(Broadcast(word(buffer[first + i * size])), weight)`` for several ``i``.
+    None of the stores writes that buffer.
 
-    Rewrite: the words become lanes of vectors of 128 bits (of 16-bit words, of 64 bits too) that
-    lie between the first and the last word that the stores read; the last may overlap the one
-    before. Words that are every second one, as a stride has them, take half of the lanes. Words of
-    which too few are neighbours stay as they are.
+    Rewrite: the dwords become lanes of 128-bit vectors, within the range that the stores read.
+    16-bit integers also use 64-bit vectors. The last vector may overlap the one before. Dwords with
+    stride 2 use every second lane. Dwords with too few neighbors are unchanged.
 
-    Why here: AArch64's instructions multiply by one lane of a vector, so that a load serves four
-    pixels' words. Where pixels begin is known only to the alignment of one, unlike the channels
-    that :func:`~tvmconv.tir.neon.multiply_by_lane.MultiplyByLane` reads; so neighbours are found by
-    comparing indices, which differ in constants once tiles are unrolled and indices are simplified.
+    Why here: AArch64 multiplies by one lane of a vector, so that a load serves the dwords of four
+    positions. Positions are aligned to one dword only, unlike the channels that
+    :func:`~tvmconv.tir.neon.multiply_by_lane.MultiplyByLane` loads. The pass therefore compares
+    indices, which differ by constants once tiles are unrolled and indices are simplified.
     """
-    return function_pass("neon.NeighborLanes", _neighbours)
+    return function_pass("neon.NeighborLanes", _neighbors)
 
 
-def _neighbours(func: Any) -> Any:
+def _neighbors(func: Any) -> Any:
     return func.with_body(by_runs(func.body, _rewritten))
 
 
 def by_runs(body: Any, rewritten: Callable[[list[Any]], list[Any]]) -> Any:
-    """A body in which stores that follow each other are rewritten together."""
+    """Rewrite runs of consecutive stores in a body."""
     import tvm_ffi
     from tvm import tirx
 
@@ -50,7 +49,7 @@ def by_runs(body: Any, rewritten: Callable[[list[Any]], list[Any]]) -> Any:
 
 
 def _runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
-    """Stores that follow each other, together, and every other statement by itself."""
+    """Runs of consecutive stores, and every other statement by itself."""
     from tvm import tirx
 
     run: list[Any] = []
@@ -67,7 +66,7 @@ def _runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _rewritten(stores: list[Any]) -> list[Any]:
-    """The stores with their words read by the vector."""
+    """The stores, with their dwords loaded as vectors."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -75,7 +74,7 @@ def _rewritten(stores: list[Any]) -> list[Any]:
     read: dict[Any, set[int]] = {}
 
     def note(call: Any) -> None:
-        found = _spread_word(call)
+        found = _broadcast_dword(call)
         if found is not None and found[0] not in written:
             source, rest, place, size, _ = found
             read.setdefault((source, rest, size), set()).add(place)
@@ -87,7 +86,7 @@ def _rewritten(stores: list[Any]) -> list[Any]:
         return stores
 
     def look(call: Any) -> Any:
-        found = _spread_word(call)
+        found = _broadcast_dword(call)
         if found is None:
             return call
         source, rest, place, size, index = found
@@ -95,10 +94,10 @@ def _rewritten(stores: list[Any]) -> list[Any]:
         if at is None:
             return call
         first, count = at
-        dtype, word = str(index.ty.dtype), call.args[0].value
+        dtype, dword = str(index.ty.dtype), call.args[0].value
         begin = index + tirx.IntImm(dtype, first - place)
         load = tirx.BufferLoad(source, [tirx.Ramp(begin, tirx.IntImm(dtype, size), count)])
-        vector = tirx.call_intrin(f"int32x{count}", word.op.name, load)
+        vector = tirx.call_intrin(f"int32x{count}", dword.op.name, load)
         lanes = int(call.args[0].lanes)
         spread = tirx.Shuffle([vector], [(place - first) // size] * lanes)
         return tirx.call_intrin(str(call.ty.dtype), call.op.name, spread, call.args[1])
@@ -106,10 +105,11 @@ def _rewritten(stores: list[Any]) -> list[Any]:
     return [tvm_ffi.structural_map(store, (ir.Call, look)) for store in stores]
 
 
-def _spread_word(call: Any) -> tuple[Any, int, int, int, Any] | None:
-    """Of a dot product of a spread word: buffer, what its index has in common, the rest of it.
+def _broadcast_dword(call: Any) -> tuple[Any, int, int, int, Any] | None:
+    """The operand of a dot product of a broadcast dword; None for other calls.
 
-    Last are the elements of the word, and the whole index.
+    Returns the buffer, the variable and the constant part of the index, the elements of the dword,
+    and the whole index.
     """
     from tvm import tirx
 
@@ -119,16 +119,16 @@ def _spread_word(call: Any) -> tuple[Any, int, int, int, Any] | None:
     name = instruction_of(getattr(call.op, "name", "")).removesuffix(NEGATIVE)
     if name not in BY_NAME or not isinstance(call.args[0], tirx.Broadcast):
         return None
-    word = call.args[0].value
-    if getattr(getattr(word, "op", None), "name", "") != WORD or len(word.args[0].indices) != 1:
+    dword = call.args[0].value
+    if getattr(getattr(dword, "op", None), "name", "") != WORD or len(dword.args[0].indices) != 1:
         return None
-    load = word.args[0]
+    load = dword.args[0]
     common, place = place_of(load.indices[0])
     return load.source, common, place, BY_NAME[name].width, load.indices[0]
 
 
 def place_of(index: Any) -> tuple[int, int]:
-    """An index as the sum of an expression, of which this is the hash, and a constant."""
+    """An index as the sum of an expression, given by its hash, and a constant."""
     import tvm_ffi
     from tvm import tirx
 
@@ -141,17 +141,17 @@ def place_of(index: Any) -> tuple[int, int]:
 
 
 def _covered(places: set[int], key: tuple[Any, int, int]) -> dict[int, tuple[int, int]]:
-    """For each word that a vector can hold: where the vector begins, and how many it holds."""
+    """For each dword that a vector can hold: the vector's begin, and its number of dwords."""
     from tvmconv.tir.general.rewrite import item_bytes
 
     source, _, size = key
-    word_bits = 8 * size * item_bytes(str(source.dtype))
+    dword_bits = 8 * size * item_bytes(str(source.dtype))
     found: dict[int, tuple[int, int]] = {}
-    # those that follow each other at the distance of a word, or of two as strides have it; what
-    # lies between the first and the last of them may be read
+    # dwords at a distance of one dword, or of two for stride 2; everything between the first and
+    # the last of them may be read
     for chain in chains(sorted(places), lambda one, other: other - one in (size, 2 * size)):
         last, position = chain[-1], 0
-        counts = [c for c in (_REGISTER_BITS // word_bits, 4) if (c - 1) * size <= last - chain[0]]
+        counts = [c for c in (_REGISTER_BITS // dword_bits, 4) if (c - 1) * size <= last - chain[0]]
         if not counts:
             continue
         reach = (counts[0] - 1) * size
@@ -166,7 +166,7 @@ def _covered(places: set[int], key: tuple[Any, int, int]) -> dict[int, tuple[int
 
 
 def chains(items: Iterable[_T], follows: Callable[[_T, _T], bool]) -> Iterator[list[_T]]:
-    """Items each of which follows the one before, together."""
+    """Maximal chains of items, each of which follows its predecessor."""
     chain: list[_T] = []
     for item in items:
         if chain and not follows(chain[-1], item):

@@ -1,4 +1,4 @@
-"""Taps of depthwise kernels multiplied as bytes, two at a time, for four columns at once."""
+"""Multiplies depthwise taps as bytes, two taps at a time, for four columns at once."""
 
 from __future__ import annotations
 
@@ -10,35 +10,34 @@ from tvmconv.tir.general.rewrite import function_pass
 from tvmconv.tir.neon.lane_products import added, half
 from tvmconv.tir.neon.neighbor_lanes import by_runs, chains, place_of
 
-# lanes of a vector of sums, and bytes of a vector of data
+# lanes of a vector of accumulators, and bytes of a vector of data
 _LANES, _BYTES = 4, 16
-# from the first to the last of the words that a vector holds
+# distance from the first to the last dword that a vector of data holds
 _REACH = _BYTES - _LANES
 
 
 def PairedTaps() -> Any:
-    """A pass that adds products of two taps in 16 bits, for vectors of sums of four columns.
+    """A pass that adds the products of two taps in 16 bits, for accumulators of four columns.
 
-    Pattern: stores that follow each other without a loop or a test between them, each of
-    ``sum + tap(data, weight)`` to the place of the sum, of vectors of four int32. Four sums are
-    taken together whose taps have the same weights, and data that follow each other; in place of
-    data may stand one value.
+    Pattern: consecutive stores, without a loop or a branch between them, of ``sum + tap(data,
+    weight)`` to the accumulator, a vector of four int32. Four accumulators are combined if their
+    taps have the same weights and consecutive data. A broadcast scalar may replace data.
 
-    Rewrite: ``smull`` and ``smlal`` (of the upper columns ``smull2``, ``smlal2``) multiply 16 bytes
-    of each of two taps, ``saddw`` and ``saddw2`` add what they make to the four sums. Data are
-    loaded by 16 bytes between the first and the last that the stores read; a last vector of sums
-    may take columns that another one has taken, too. Other taps are widened and multiplied.
+    Rewrite: ``smull`` and ``smlal`` (``smull2`` and ``smlal2`` for the upper columns) multiply 16
+    bytes of each of two taps. ``saddw`` and ``saddw2`` add the products to the four accumulators.
+    Data are loaded as 16 bytes between the first and the last byte that the stores read. The last
+    vector may overlap columns of the one before. Other taps are widened and multiplied.
 
-    Why here: a vector of the layout is 4 bytes long, of which no instruction multiplies fewer than
-    8. Which sums are neighbours, and which taps each has, is known once tiles are unrolled and
-    border tiles are separate code.
+    Why here: a vector of the layout has 4 bytes, but instructions multiply at least 8. Neighboring
+    accumulators and the taps of each are known once tiles are unrolled and border tiles are
+    separate code.
     """
     return function_pass("neon.PairedTaps", _paired)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A store that adds one tap's product to a sum: its place, the tap's operands."""
+    """A store that adds one tap's product: the accumulator, and the tap's operands."""
 
     store: Any
     place: tuple[Any, int]
@@ -67,7 +66,7 @@ def _paired(func: Any) -> Any:
 
 
 def _rewritten(stores: Sequence[Any]) -> list[Any]:
-    """The stores, steps that follow each other together."""
+    """The stores, with consecutive steps combined."""
     parts: list[Any] = []
     steps: list[_Step] = []
     for store in stores:
@@ -87,7 +86,7 @@ def _step(store: Any) -> _Step | None:
     from tvmconv.operators.products import TAP
 
     (index,) = store.indices if len(store.indices) == 1 else (None,)
-    # sums that live in registers are buffers of vectors
+    # accumulators in registers are buffers of vectors
     if not isinstance(index, tirx.IntImm) or int(store.value.ty.dtype.lanes) != _LANES:
         return None
     if not isinstance(store.value, tirx.Add):
@@ -103,7 +102,7 @@ def _step(store: Any) -> _Step | None:
 
 
 def _together(steps: Sequence[_Step]) -> list[Any]:
-    """Statements for steps, which may stand in any order: sums of integers."""
+    """Statements for steps, whose order is free because integers are summed."""
     taps: dict[tuple[Any, int], list[_Step]] = {}
     for step in steps:
         taps.setdefault(step.place, []).append(step)
@@ -121,7 +120,7 @@ def _together(steps: Sequence[_Step]) -> list[Any]:
 
 
 def _bounds(steps: Sequence[_Step]) -> dict[Any, tuple[int, int]]:
-    """The first and last place that is read of each row."""
+    """The first and the last byte that is read of each row."""
     found: dict[Any, tuple[int, int]] = {}
     for step in steps:
         row, place = _place(step.data)
@@ -132,7 +131,7 @@ def _bounds(steps: Sequence[_Step]) -> dict[Any, tuple[int, int]]:
 
 
 def _place(data: Any) -> tuple[Any, int]:
-    """A row of a buffer, and a place in it; None where it is no such load."""
+    """A row of a buffer, and an offset in it; None for other values."""
     from tvm import ir, tirx
 
     if not isinstance(data, ir.expr.TensorLoad) or len(data.indices) != 1:
@@ -145,7 +144,7 @@ def _place(data: Any) -> tuple[Any, int]:
 
 
 def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
-    """Whether two sums have the same taps, of data that follow each other."""
+    """Whether two accumulators have the same taps with consecutive data."""
     import tvm_ffi
 
     if len(one) != len(other):
@@ -163,7 +162,7 @@ def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
 def _products_of(
     four: Sequence[Sequence[_Step]], bounds: Mapping[Any, tuple[int, int]], done: set[Any]
 ) -> list[Any] | None:
-    """Stores that add the taps of four sums to those that are not done yet, two at a time."""
+    """Stores that add the taps of four accumulators, two at a time, unless they are done."""
     from tvm import tirx
 
     factors = []
@@ -171,24 +170,24 @@ def _products_of(
         data = _row_of([tap.data for tap in taps], bounds)
         if data is None:
             return None
-        word = tirx.Broadcast(tirx.reinterpret("int32", taps[0].weight), _LANES)
-        factors.append((data, tirx.reinterpret(f"int8x{_BYTES}", word)))
+        dword = tirx.Broadcast(tirx.reinterpret("int32", taps[0].weight), _LANES)
+        factors.append((data, tirx.reinterpret(f"int8x{_BYTES}", dword)))
     stores = []
     for first in range(0, len(factors), 2):
-        pairs = [_sum_of(factors[first : first + 2], upper) for upper in range(2)]
+        sums = [_sum_of(factors[first : first + 2], upper) for upper in range(2)]
         for column, (step, *_) in enumerate(four):
             if step.place in done:
                 continue
             (index,) = step.store.indices
-            halves = [_LANES * (column % 2) + i for i in range(_LANES)]
-            wide = tirx.Cast(f"int32x{_LANES}", tirx.Shuffle([pairs[column // 2]], halves))
+            lanes = [_LANES * (column % 2) + i for i in range(_LANES)]
+            wide = tirx.Cast(f"int32x{_LANES}", tirx.Shuffle([sums[column // 2]], lanes))
             total = added(tirx.BufferLoad(step.store.buffer, [index]), wide)
             stores.append(tirx.BufferStore(step.store.buffer, total, [index]))
     return stores
 
 
 def _sum_of(factors: Sequence[tuple[Any, Any]], upper: int) -> Any:
-    """The sum of the products of one half of the bytes of one or two taps, in 16 bits."""
+    """The products of the lower or upper bytes of one or two taps, summed in 16 bits."""
     from tvm import tirx
 
     products = [
@@ -201,7 +200,7 @@ def _sum_of(factors: Sequence[tuple[Any, Any]], upper: int) -> Any:
 
 
 def _row_of(values: Sequence[Any], bounds: Mapping[Any, tuple[int, int]]) -> Any:
-    """The bytes of four columns as one vector; None where no load has all of them."""
+    """The bytes of four columns as one vector; None if no load contains all of them."""
     import tvm_ffi
     from tvm import tirx
 

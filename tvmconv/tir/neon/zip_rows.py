@@ -1,4 +1,4 @@
-"""Words of bytes from several rows, made for four neighbouring columns at once."""
+"""Zips bytes of several rows into dwords, for four neighboring columns at once."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Any
 from tvmconv.tir.general.rewrite import function_pass
 from tvmconv.tir.neon.neighbor_lanes import by_runs, chains, place_of
 
-# lanes of a vector of words, and words of bytes in one vector of bytes
+# lanes of a vector of dwords; bytes of such a vector
 _LANES = 4
 _BYTES = 4 * _LANES
 
 
 def ZipRows() -> Any:
-    """A pass that puts bytes of four rows side by side for four columns at once.
+    """A pass that interleaves the bytes of four rows, for four columns at once.
 
-    Pattern: stores that follow each other without a loop or a test between them, and that read
-    words of four vectors of four bytes each, ``side_by_side(row0[first + 4 * i], row1[...], ...)``
-    for several ``i``, where none of the stores writes the rows. Instead of a row a word may have a
-    vector of one value.
+    Pattern: consecutive stores, without a loop or a branch between them, that use dwords of four
+    vectors of four bytes, ``side_by_side(row0[first + 4 * i], row1[...], ...)`` for several ``i``.
+    None of the stores writes the rows. A broadcast scalar may replace a row.
 
-    Rewrite: the rows are loaded by vectors of 16 bytes between the first and the last word that
-    the stores read, and interleaved (``zip1``, ``zip2``) to four vectors of words; a last vector
-    may overlap the one before. Words of which fewer are neighbours stay as they are.
+    Rewrite: the rows are loaded as vectors of 16 bytes, within the range that the stores read.
+    ``zip1`` and ``zip2`` interleave them to four vectors of dwords. The last vector may overlap the
+    one before. Dwords with fewer neighbors are unchanged.
 
-    Why here: a vector of the layout is 4 bytes long, and LLVM joins no loads of them: each word
-    took four loads and three instructions, where eight make four words. Neighbours are found by
-    comparing indices, which differ in constants once tiles are unrolled and indices are simplified.
+    Why here: a vector of the layout has 4 bytes, and LLVM does not merge loads of them. Each dword
+    took four loads and three instructions. With this pass eight instructions make four dwords. The
+    pass compares indices, which differ by constants once tiles are unrolled and indices are
+    simplified.
     """
-    return function_pass("neon.ZipRows", _interleaved)
+    return function_pass("neon.ZipRows", _zip_rows)
 
 
-def _interleaved(func: Any) -> Any:
+def _zip_rows(func: Any) -> Any:
     return func.with_body(by_runs(func.body, _rewritten))
 
 
 def _rewritten(stores: list[Any]) -> list[Any]:
-    """The stores with words that are lanes of longer vectors."""
+    """The stores, with dwords that are lanes of longer vectors."""
     import tvm_ffi
     from tvm import ir
 
@@ -51,22 +51,22 @@ def _rewritten(stores: list[Any]) -> list[Any]:
 
     for store in stores:
         tvm_ffi.structural_walk(store, (ir.Call, note))
-    words: dict[Any, Any] = {}
+    dwords: dict[Any, Any] = {}
     for key, calls in found.items():
         for first, places in _covered(sorted(calls)):
-            vectors = _woven(calls[places[0]], first - places[0])
-            words.update({(key, p): vectors[(p - first) // _LANES] for p in places})
-    if not words:
+            vectors = _dword_vectors(calls[places[0]], first - places[0])
+            dwords.update({(key, p): vectors[(p - first) // _LANES] for p in places})
+    if not dwords:
         return stores
 
     def look(call: Any) -> Any:
-        return words.get(_key(call, written), call)
+        return dwords.get(_key(call, written), call)
 
     return [tvm_ffi.structural_map(store, (ir.Call, look)) for store in stores]
 
 
 def _key(call: Any, written: set[Any]) -> tuple[Any, int]:
-    """What words of neighbouring columns have in common, and where a word's first row begins."""
+    """The common key of dwords of neighboring columns, and the begin of a dword's first row."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -95,8 +95,8 @@ def _key(call: Any, written: set[Any]) -> tuple[Any, int]:
 
 
 def _covered(places: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Vectors of words of neighbouring columns: where each begins, and the words it holds."""
-    # at the distance of a column; what lies between may be read
+    """Vectors of dwords of neighboring columns: the begin of each, and the dwords it holds."""
+    # dwords of consecutive columns; everything between the first and the last may be read
     for chain in chains(places, lambda one, other: other - one == _LANES):
         first, last = chain[0], chain[-1] - (_BYTES - _LANES)
         while chain and last >= first:
@@ -106,8 +106,8 @@ def _covered(places: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
             chain = chain[len(held) :]
 
 
-def _woven(call: Any, offset: int) -> list[Any]:
-    """Four vectors of words, the first ``offset`` elements behind those of a call."""
+def _dword_vectors(call: Any, offset: int) -> list[Any]:
+    """Four vectors of dwords; the first begins ``offset`` elements after the call's dword."""
     from tvm import tirx
 
     def long(value: Any) -> Any:
@@ -118,23 +118,23 @@ def _woven(call: Any, offset: int) -> list[Any]:
         return tirx.BufferLoad(value.source, [tirx.Ramp(first, ramp.stride, _BYTES)])
 
     rows = [tirx.reinterpret(f"int8x{_BYTES}", long(value)) for value in call.args]
-    # rows that a word lacks are multiplied by zero
+    # missing rows repeat others, because their weights are zero
     rows += rows[: _BYTES // _LANES - len(rows)]
     count = _BYTES // 2
     upper, lower = (
         [tirx.reinterpret(f"int16x{count}", half) for half in _zipped(rows[i], rows[i + 1], _BYTES)]
         for i in (0, 2)
     )
-    words = [
-        word
+    dwords = [
+        dword
         for two, others in zip(upper, lower, strict=True)
-        for word in _zipped(two, others, count)
+        for dword in _zipped(two, others, count)
     ]
-    return [tirx.reinterpret(f"int32x{_LANES}", word) for word in words]
+    return [tirx.reinterpret(f"int32x{_LANES}", dword) for dword in dwords]
 
 
 def _zipped(one: Any, other: Any, lanes: int) -> list[Any]:
-    """Elements of two vectors in turns: those of the first halves, and of the second ones."""
+    """Two vectors interleaved (``zip1``, ``zip2``)."""
     from tvm import tirx
 
     order = [place for i in range(lanes) for place in (i, i + lanes)]

@@ -1,4 +1,4 @@
-"""TIR passes for Arm SVE: scalable vectors of pixels, and dot products of fixed length."""
+"""TIR passes for Arm SVE: scalable vectors of positions, and dot products of fixed length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvmconv.tir.sve.vectorize_pixels import VectorizePixels
 
 
 def passes(machine: Machine) -> Passes:
-    """What CPUs with SVE add to the pipeline, after NEON's passes of the same stage."""
+    """The passes that CPUs with SVE add to the pipeline, after NEON's passes of the same stage."""
     if "sve" not in machine.features:
         return {}
     return {Stage.MULTIPLIES: [DotProducts()], Stage.SCALABLE: [VectorizePixels()]}

@@ -1,10 +1,9 @@
-"""Dot products of bytes by SVE, of vectors of a fixed length.
+"""INT8 dot products by SVE, for vectors of fixed length.
 
-LLVM has ``sdot z.s, z.b, z.b`` for vectors of unknown length alone. Functions of LLVM that are
-inlined put vectors of a fixed length in front: into whole registers where that is their length, or
-into the first 128 bits, where NEON's registers lie, and what becomes of the others is not read.
-Neither takes an instruction. (That products are added by ``partial.reduce`` instead leaves open
-which of them are added to which sum.)
+LLVM has ``sdot z.s, z.b, z.b`` only for scalable vectors. Inlined LLVM functions insert vectors of
+fixed length into scalable ones: into the whole register, or into its first 128 bits, which are a
+NEON register. The remaining lanes are not read. Neither insertion takes an instruction. LLVM's
+``partial.reduce`` is not used, because it does not define which products each lane sums.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass
 
 # the operator's name
 SVE = "sve_sdot"
-# lanes of vectors that it is an instruction for: of any SVE, and of that of 512 bits
+# vector lengths in lanes with an instruction: any SVE, and 512-bit SVE
 _SHORT, _LONG = 4, 16
 _NAME = "tvmconv.sve_sdot"
 
@@ -51,15 +50,15 @@ define <$n x i32> @$name(<$n x i32> %sum, <$n x i32> %first, <$n x i32> %second)
 
 
 def DotProducts() -> Any:
-    """A pass that writes dot products of bytes with SVE's ``sdot``, for vectors of a fixed length.
+    """A pass that lowers INT8 dot products of fixed length to SVE's ``sdot``.
 
     Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them; see
     :func:`tvmconv.tir.x86.dot_products.DotProducts`.
 
-    Rewrite: a call of a function of LLVM's that is inlined. Other vector lengths and scalars are
-    plain arithmetic.
+    Rewrite: a call of an inlined LLVM function. Other vector lengths and scalars become plain
+    arithmetic.
 
-    Why here: as NEON's pass of this name, which leaves this operator to it.
+    Why here: as NEON's pass of this name, which skips this operator.
     """
     return dot_product_pass("sve.DotProducts", _emit, after=_imported)
 
@@ -74,7 +73,7 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 
 def _sdot(total: Any, data: Any, weight: Any) -> Any:
-    """``total`` and the products of words' bytes, all signed; of data that may be one lane."""
+    """``total`` plus the products of signed bytes; the data may be one lane of a vector."""
     from tvm import tirx
 
     dtype, lanes = str(total.ty.dtype), int(total.ty.dtype.lanes)
@@ -86,7 +85,7 @@ def _sdot(total: Any, data: Any, weight: Any) -> Any:
 
 
 def _lane(data: Any) -> int | None:
-    """Which lane of another vector a vector of words has everywhere, if it is one."""
+    """The lane that a shuffle broadcasts; None for other vectors."""
     from tvm import tirx
 
     if not isinstance(data, tirx.Shuffle) or len(data.vectors) != 1:
@@ -97,7 +96,7 @@ def _lane(data: Any) -> int | None:
 
 
 def _imported(func: Any) -> Any:
-    """A function with what :func:`_sdot` calls, if it does."""
+    """A function together with the LLVM functions that it calls."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -116,7 +115,7 @@ def _imported(func: Any) -> Any:
 
 
 def _module(names: Iterable[str]) -> str:
-    """LLVM's text of functions."""
+    """The LLVM source of some functions."""
     parts = {_INTRINSICS: None}
     for name in sorted(names):
         lanes, *lane = name.removeprefix(_NAME + "_").split("_")

@@ -1,4 +1,4 @@
-"""Expressions over scalable vectors: one segment of 128 bits for each of several pixels.
+"""Expressions over scalable vectors: one 128-bit segment for each of several positions.
 
 A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`.
 """
@@ -26,8 +26,8 @@ from tvmconv.tir.sve.vectors import (
 )
 
 _ALL = 31  # the pattern of ptrue that sets every lane
-# operations that LLVM has instructions for; of others it would call a function for each lane, which
-# it cannot where their number is unknown
+# operations with an instruction. LLVM would call a function for each lane of others, which is not
+# possible for scalable vectors
 _OPERATIONS = {
     f"tirx.{name}"
     for name in (
@@ -39,16 +39,16 @@ _OPERATIONS = {
 
 @dataclass
 class Pixels(Lanes):
-    """One vector of pixels: how expressions of a single pixel are computed for all of them.
+    """One vector of positions: computes the expression of a single position for all of them.
 
     Parameters
     ----------
     private
-        Buffers of one pixel -> those of the vector, by place.
+        Buffers of one position -> the buffers of the vector, by element.
     panels
-        Those that are woven.
+        Interleaved panels.
     tile
-        The tile's number, and how many of its segments are in front of the vector.
+        The tile's index, and the offset of the vector in the tile, in segments.
     """
 
     private: dict[Any, dict[int, Any]]
@@ -56,23 +56,23 @@ class Pixels(Lanes):
     tile: tuple[Any, Any]
 
     def place(self, index: Any) -> Any:
-        """The index of the first pixel's value."""
+        """The index of the first position's value."""
         return substitute(index, {self.pixel: self.first})
 
     def value(self, node: Any, tests: Sequence[Any] = ()) -> Any:
-        """An expression of four lanes, or of one that is the same for all.
+        """An expression of four lanes, or a scalar that is the same for all lanes.
 
         Parameters
         ----------
         node
-            The expression of one pixel.
+            The expression of one position.
         tests
-            Conditions of its pixel under which memory may be read; elsewhere it is zero.
+            Conditions under which a position may be read; elsewhere the value is zero.
 
         Raises
         ------
         NoScalableForm
-            If there is no such expression.
+            If scalable vectors cannot compute the expression.
         """
         from tvm import ir, tirx
 
@@ -96,7 +96,7 @@ class Pixels(Lanes):
         raise NoScalableForm(f"{type(node).__name__} of {node}")
 
     def _sum(self, node: Any, tests: Sequence[Any]) -> Any:
-        """``a + b``; a product that takes one lane of each segment as a factor is one with it."""
+        """``a + b``, or an FMA if the product has a factor that is one lane of each segment."""
         from tvm import tirx
 
         if isinstance(node.b, tirx.Mul):
@@ -111,7 +111,7 @@ class Pixels(Lanes):
         return tirx.Add(self.value(node.a, tests), self.value(node.b, tests))
 
     def _lane(self, node: Any, tests: Sequence[Any]) -> tuple[Any, Any] | None:
-        """The vector and the lane of each segment that a spread scalar is; None if it is none."""
+        """The vector and the lane that a scalar broadcasts in each segment; None for others."""
         from tvm import ir, tirx
 
         if isinstance(node, tirx.Shuffle) and len(node.vectors) == 1:
@@ -135,7 +135,7 @@ class Pixels(Lanes):
         return self._load(vector, guards), number(lane)
 
     def _spread(self, scalar: Any, tests: Sequence[Any]) -> Any:
-        """One value in all lanes of its segment."""
+        """A scalar in all lanes of its segment."""
         from tvm import tirx
 
         found = self._lane(tirx.Broadcast(scalar, SEGMENT), tests)
@@ -146,7 +146,7 @@ class Pixels(Lanes):
         return self._number(scalar) if self.varies(scalar) else tirx.Broadcast(scalar, length())
 
     def _number(self, scalar: Any) -> Any:
-        """What is computed from the pixels' numbers alone, such as the taps of a window."""
+        """A scalar that depends on position indices only, such as the taps of a window."""
         from tvm import tirx
 
         if not self.varies(scalar):
@@ -156,7 +156,7 @@ class Pixels(Lanes):
         binary = isinstance(scalar, tirx.Add | tirx.Sub | tirx.Mul | tirx.Div)
         if binary and str(scalar.ty.dtype) == "float32":
             return type(scalar)(self._number(scalar.a), self._number(scalar.b))
-        raise NoScalableForm(f"a scalar of each pixel, {scalar}")
+        raise NoScalableForm(f"a scalar of each position, {scalar}")
 
     def _load(self, load: Any, tests: Sequence[Any]) -> Any:
         from tvm import tirx
@@ -175,17 +175,17 @@ class Pixels(Lanes):
         return intrinsic(FLOATS, "ld1rq", whole, address)
 
     def _first(self, buffer: Any, index: Any) -> Any:
-        """Where four neighbouring values begin."""
+        """The index at which four contiguous values begin."""
         from tvm import tirx
 
         if int(buffer.dtype.lanes) == SEGMENT:
             return index
         if isinstance(index, tirx.Ramp) and int(index.stride) == 1:
             return index.base
-        raise NoScalableForm(f"lanes that lie apart, {index} of {buffer.name}")
+        raise NoScalableForm(f"lanes that are not contiguous, {index} of {buffer.name}")
 
     def address(self, buffer: Any, index: Any) -> Any:
-        """Where neighbouring pixels' vectors begin, each one segment behind the other."""
+        """The address of the segments of neighboring positions, which are contiguous."""
         from tvm import tirx
 
         first = self._first(buffer, index)
@@ -195,23 +195,23 @@ class Pixels(Lanes):
         elif self.adjacent(buffer, first):
             place = self.place(first)
         else:
-            raise NoScalableForm(f"pixels that lie apart in {buffer.name}, {first}")
+            raise NoScalableForm(f"positions that are not contiguous in {buffer.name}, {first}")
         return tirx.address_of(tirx.BufferLoad(buffer, [place]))
 
     def adjacent(self, buffer: Any, first: Any) -> bool:
-        """Whether each pixel's values, which begin at ``first``, follow those of the one before."""
+        """Whether the values of neighboring positions, which begin at ``first``, are contiguous."""
         wanted = SEGMENT // int(buffer.dtype.lanes)
         step = self.analyzer.simplify(substitute(first, {self.pixel: self.pixel + 1}) - first)
         return is_number(step, wanted) and str(buffer.dtype).startswith("float32")
 
     def own(self, buffer: Any, index: Any) -> Any:
-        """The vector that stands for a private value of each pixel."""
+        """The vector that replaces a private value of each position."""
         from tvm import tirx
 
         first = index.base if isinstance(index, tirx.Ramp) else index
         place = self.analyzer.simplify(first)
         if not isinstance(place, tirx.IntImm):
-            raise NoScalableForm(f"place {place} of {buffer.name}")
+            raise NoScalableForm(f"the index {place} of {buffer.name}")
         return self.private[buffer][int(place)]
 
     def _call(self, node: Any, tests: Sequence[Any]) -> Any:
@@ -238,9 +238,9 @@ class Pixels(Lanes):
         return ir.Call(node.op, arguments, ret_ty=ir.PrimType(f"{kind}xvscalex{SEGMENT}"))
 
     def _left_out(self, node: Any) -> bool:
-        """Whether an expression is zero in lanes that a test leaves out: a load, or its product.
+        """Whether an expression is zero in masked lanes: a load, or a product with a load.
 
-        A load of one place for all pixels is in every lane, such as an input's only column.
+        A load of the same address for all positions fills every lane, so it is not zero there.
         """
         from tvm import ir, tirx
 

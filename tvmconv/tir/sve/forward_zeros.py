@@ -1,4 +1,4 @@
-"""Zeros that are stored only to be added to.
+"""Removes zeros that are stored only to be added to.
 
 A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`.
 """
@@ -13,10 +13,10 @@ from tvmconv.tir.general.rewrite import repeated
 
 
 def forwarded(statements: Sequence[Any]) -> list[Any]:
-    """Statements of which none stores zeros to which the next one adds.
+    """The statements, without stores of zeros to which the next statement adds.
 
-    A sum in memory begins so. LLVM forwards what it stores by vectors of fixed length, and what
-    is stored under predicates it does not.
+    Sums in memory begin with such stores. LLVM forwards stores of fixed-length vectors to loads,
+    but does not forward predicated stores.
     """
     from tvm import tirx
 
@@ -33,7 +33,7 @@ def forwarded(statements: Sequence[Any]) -> list[Any]:
 
 
 def _added(before: Any, store: Any) -> Any:
-    """What is added to the zeros that were stored before; None if that is not what is done."""
+    """The value that is added to the stored zeros; None for other statements."""
     import tvm_ffi
     from tvm import ir, tirx
 

@@ -1,7 +1,7 @@
-"""Loads of pixels that lie apart: one instruction for a vector of them, wherever they are.
+"""Gathers positions that are not contiguous, one instruction for a vector of them.
 
 A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`. A segment is two elements of 64
-bits, so that a gather of such brings whole pixels in half as many elements as one of float32.
+bits, so a gather of 64-bit elements needs half as many elements as a gather of FP32.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from tvmconv.tir.general.rewrite import substitute
 from tvmconv.tir.sve.predicates import Lanes
 from tvmconv.tir.sve.vectors import FLOATS, SEGMENT, NoScalableForm, intrinsic, number
 
-# elements of 64 bits, and how many of them a segment has
+# elements of 64 bits, and their number in a segment
 _PAIRS, _PAIR_FLAGS, _BYTE_FLAGS = "float64xvscalex2", "boolxvscalex2", "boolxvscalex16"
 _HALVES = 2
 
 
 def gathered(pixels: Lanes, buffer: Any, first: Any, tests: Sequence[Any]) -> Any:
-    """Four neighbouring values of each pixel, whose places differ as the pixels' numbers say.
+    """Gather four contiguous values of each position; addresses depend on the position's index.
 
     Parameters
     ----------
     pixels
         The vector.
     buffer
-        Of float32, or of vectors of four.
+        A buffer of FP32, or of vectors of four FP32 values.
     first
-        Index at which the values of one pixel begin.
+        Index at which the values of one position begin.
     tests
-        Conditions of each pixel under which memory may be read; elsewhere it is zero.
+        Conditions under which a position may be read; elsewhere the value is zero.
 
     Raises
     ------
     NoScalableForm
-        If pixels begin inside a segment.
+        If positions begin inside a segment.
     """
     from tvm import tirx
 
@@ -46,12 +46,12 @@ def gathered(pixels: Lanes, buffer: Any, first: Any, tests: Sequence[Any]) -> An
         origin, distance = pixels.first, pixel * step
         first_number: Any = number(0)
     else:
-        # from the first pixel of all, so that what lanes add is the same for every tap
+        # offsets from the very first position are the same for every tap
         origin, first_number = number(0), pixels.first
         distance = analyzer.simplify(first - substitute(first, {pixel: number(0)}))
     apart = analyzer.simplify(tirx.floormod(distance, each))
     if not str(buffer.dtype).startswith("float32") or not isinstance(apart, tirx.IntImm):
-        raise NoScalableForm(f"pixels {distance} apart in {buffer.name}")
+        raise NoScalableForm(f"positions with a stride of {distance} in {buffer.name}")
     halves = tirx.vscale() * _HALVES
     lanes = tirx.Ramp(_long(0), _long(1), halves)
     one = tirx.Broadcast(_long(1), halves)

@@ -1,4 +1,4 @@
-"""Sums and maxima over neighbouring segments: a vector of partial results, folded at the end.
+"""Horizontal sums and maxima: accumulate scalable vectors, then reduce their segments.
 
 A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`.
 """
@@ -15,7 +15,7 @@ from tvmconv.tir.sve.vectors import FLAGS, FLOATS, MOST_SEGMENTS, SEGMENT, intri
 
 
 def is_fold(loop: Any) -> bool:
-    """Whether a loop only adds to four values, or keeps their maxima."""
+    """Whether a loop only accumulates sums or maxima of four values."""
     return _parts(loop) is not None
 
 
@@ -25,16 +25,16 @@ def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> 
     Parameters
     ----------
     loop
-        Over segments.
+        A loop over segments.
     groups
         The vectors of a tile.
     tiles
-        Makes a loop over tiles of a body.
+        Makes a loop over tiles from a body.
 
     Raises
     ------
     NoScalableForm
-        If what is added has no such form.
+        If scalable vectors cannot compute the addend.
     """
     from tvm import tirx
 
@@ -80,7 +80,7 @@ def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> 
 
 
 def _segment_of(buffer: Any) -> tuple[Any, Any]:
-    """A variable, and the segment of a buffer that it numbers."""
+    """A variable, and the segment of a buffer at that index."""
     from tvm import ir, tirx
 
     segment = ir.Var("segment", number(0).ty)
@@ -89,7 +89,7 @@ def _segment_of(buffer: Any) -> tuple[Any, Any]:
 
 
 def _parts(loop: Any) -> tuple[Any, Any] | None:
-    """The operation of a fold and what it takes of each segment."""
+    """The operation of a reduction, and the value that each segment contributes."""
     import tvm_ffi
     from tvm import ir, tirx
 

@@ -1,9 +1,8 @@
-"""Packed panels whose width is that of a tile of scalable vectors, whatever their length is.
+"""Packed panels as wide as a tile of scalable vectors, for any vector length.
 
-A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`. Until there, a panel is as wide
-as one segment: its steps follow each other, and the panel of the next segment lies behind them. Of
-a tile of vectors the panels are woven: a step of all of them, then the next one, so that a tile
-reads one stream.
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`. Schedules make panels that are
+one segment wide, with contiguous steps. The pass interleaves the panels of a tile: a step of all
+panels, then the next step. A tile then reads one stream.
 """
 
 from __future__ import annotations
@@ -18,42 +17,42 @@ from tvmconv.tir.sve.vectors import SEGMENT, is_number, number
 
 @dataclass(frozen=True)
 class Panels:
-    """The panels that a loop over their segments reads or writes.
+    """The panels that a loop over segments reads or writes.
 
     Parameters
     ----------
     buffers
-        Which buffers they are.
+        The buffers of the panels.
     steps
-        Of each panel: the distance of neighbouring ones, in segments, before they are woven.
+        Steps of a panel: the distance of neighboring panels, in segments, before interleaving.
     vectors
-        Of a tile.
+        Vectors of a tile.
     """
 
     buffers: frozenset[Any]
     steps: int
     vectors: int
 
-    def place(self, buffer: Any, tile: Any, beside: Any, step: Any) -> Any:
+    def place(self, buffer: Any, tile: Any, offset: Any, step: Any) -> Any:
         """The index of a segment's first value.
 
         Parameters
         ----------
         buffer
-            The buffer, of float32 or of vectors of four.
-        tile, beside
-            Which tile the segment belongs to, and how many of it are in front.
+            The buffer, of FP32 or of vectors of four FP32 values.
+        tile, offset
+            The tile of the segment, and the segment's index in the tile.
         step
-            The index that the first panel of all has in this step.
+            The index of this step in the very first panel.
         """
         from tvm import tirx
 
         each = SEGMENT // int(buffer.dtype.lanes)
         wide = self.vectors * tirx.vscale()
-        return (tile * (self.steps * each) + step) * wide + beside * each
+        return (tile * (self.steps * each) + step) * wide + offset * each
 
     def by_segment(self, loop: Any, analyzer: Any) -> Any:
-        """The loop without vectors, which writes the panels as they are woven."""
+        """The loop without vectors, which writes interleaved panels."""
         import tvm_ffi
         from tvm import tirx
 
@@ -65,7 +64,7 @@ class Panels:
             (index,) = node.indices
             ramp = isinstance(index, tirx.Ramp)
             value = substitute(index.base if ramp else index, {panel: number(0)})
-            # a store of one value may be inside of the segment
+            # a store of one value may begin inside the segment
             inside = tirx.floormod(value, SEGMENT // int(node.buffer.dtype.lanes))
             places = tirx.truncdiv(panel, wide), tirx.truncmod(panel, wide)
             step, inside = analyzer.simplify(value - inside), analyzer.simplify(inside)
@@ -90,20 +89,20 @@ def panels_of(loop: Any, vectors: int, steps: int, analyzer: Any) -> Panels:
         if is_number(analyzer.simplify(step), steps * SEGMENT // int(store.buffer.dtype.lanes)):
             found.add(store.buffer)
 
-    # of one step they lie side by side, woven or not
+    # panels of one step are contiguous, interleaved or not
     if steps > 1:
         tvm_ffi.structural_walk(loop.body, (tirx.BufferStore, look))
     return Panels(frozenset(found), steps, vectors)
 
 
 @dataclass
-class Weaving:
-    """The panels of a function, and whether all that accesses them goes by the same tiles.
+class PanelUse:
+    """The panels of a function, and whether all their accesses use the same tiles.
 
     Parameters
     ----------
     accesses
-        How often each buffer is accessed in the function.
+        Number of accesses to each buffer in the function.
     """
 
     accesses: Mapping[Any, int]
@@ -121,11 +120,11 @@ class Weaving:
         return Panels(frozenset(b for b, own in self._written.items() if own == form), *form)
 
     def count(self, panels: Panels, accesses: Mapping[Any, int]) -> None:
-        """Note how often a loop that takes panels as they are woven accesses them."""
+        """Note the accesses of a loop to interleaved panels."""
         for buffer in panels.buffers:
             self._counted[buffer] = self._counted.get(buffer, 0) + accesses.get(buffer, 0)
 
     @property
     def whole(self) -> bool:
-        """Whether no access is left that takes them as they were."""
+        """Whether every access uses interleaved panels."""
         return all(self._counted.get(b) == self.accesses[b] for b in self._written)

@@ -1,4 +1,4 @@
-"""Which lanes of a scalable vector of pixels there are, and pass the tests of their pixels.
+"""Predicates of scalable vectors: which positions exist and pass their conditions.
 
 A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`.
 """
@@ -15,16 +15,16 @@ from tvmconv.tir.sve.vectors import FLAGS, SEGMENT, NoScalableForm, intrinsic, l
 
 @dataclass
 class Lanes:
-    """The lanes of one vector of pixels.
+    """The lanes of one vector of positions.
 
     Parameters
     ----------
     pixel
-        The variable that numbers the pixels.
+        The variable of the position index.
     first
-        Number of the vector's first pixel.
+        Index of the vector's first position.
     count
-        Pixels there are; the lanes of others are neither read nor written.
+        Number of positions; lanes beyond them are neither read nor written.
     analyzer
         TVM's arithmetic analyzer.
     """
@@ -35,11 +35,11 @@ class Lanes:
     analyzer: Any
 
     def varies(self, expression: Any) -> bool:
-        """Whether an expression differs from pixel to pixel."""
+        """Whether an expression depends on the position."""
         return uses(expression, self.pixel)
 
     def mask(self, tests: Sequence[Any] = ()) -> Any:
-        """The lanes of pixels that exist and pass all tests."""
+        """The lanes of positions that exist and pass all tests."""
         from tvm import tirx
 
         upper, lower, others = [number(self.count)], list[Any](), list[Any]()
@@ -60,7 +60,7 @@ class Lanes:
         return found
 
     def divided(self, test: Any) -> tuple[list[Any], list[Any]]:
-        """The parts of a test that are the same for all pixels, and those that are not."""
+        """The parts of a test that do not depend on the position, and the parts that do."""
         parts = _conjuncts([test])
         return (
             [part for part in parts if not self.varies(part)],
@@ -68,7 +68,7 @@ class Lanes:
         )
 
     def _below(self, bounds: Sequence[Any], closest: Any) -> Any:
-        """Lanes of the pixels in front of a bound."""
+        """Lanes of the positions before a bound."""
         end = bounds[0]
         for bound in bounds[1:]:
             end = closest(end, bound)
@@ -84,7 +84,7 @@ class Lanes:
             test = {tirx.GT: tirx.LT, tirx.GE: tirx.LE}[type(test)](test.b, test.a)
         if not isinstance(test, tirx.LT | tirx.LE):
             return None
-        # the test is ``rest > 0``; of a row's number, of the row's first or last pixel
+        # the test is ``rest > 0``; in a row index, test the row's first or last position
         rest = test.b - test.a + int(isinstance(test, tirx.LE))
         rows = _quotients(rest, self.pixel)
         if len(rows) > 1:
@@ -106,7 +106,7 @@ class Lanes:
         return below, self.analyzer.simplify(bound) * width - offset
 
     def numbers(self) -> Any:
-        """The number of its pixel in each lane."""
+        """The position index of each lane."""
         from tvm import tirx
 
         lanes = tirx.Ramp(number(0), number(1), length())
@@ -114,7 +114,7 @@ class Lanes:
         return tirx.Broadcast(self.first, length()) + segments
 
     def each(self, expression: Any, numbers: Any) -> Any:
-        """An integer expression, or a test of such, by a vector of the pixels' numbers."""
+        """An integer expression or a test, evaluated for a vector of position indices."""
         from tvm import tirx
 
         dtype = str(numbers.ty.dtype).split("x")[0]
@@ -125,7 +125,7 @@ class Lanes:
                 return tirx.Broadcast(node if known else tirx.Cast(dtype, node), lanes)
             if node.same_as(self.pixel):
                 return numbers
-            if isinstance(node, tirx.FloorMod):  # of what is not negative
+            if isinstance(node, tirx.FloorMod):  # operands are not negative
                 return tirx.Mod(of(node.a), of(node.b))
             if isinstance(node, tirx.FloorDiv):
                 return tirx.Div(of(node.a), of(node.b))
@@ -138,7 +138,7 @@ class Lanes:
 
 
 def _quotients(expression: Any, var: Any) -> list[Any]:
-    """The different quotients in an expression that a variable stands in."""
+    """The distinct quotients in an expression that use a variable."""
     import tvm_ffi
     from tvm import tirx
 

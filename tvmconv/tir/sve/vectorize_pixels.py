@@ -1,4 +1,4 @@
-"""Loops over pixels by vectors of unknown length, one segment of 128 bits for each pixel."""
+"""Vectorizes loops over spatial positions by scalable vectors, a 128-bit segment per position."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from tvmconv.tir.general.stack_buffers import on_stack
 from tvmconv.tir.sve.expressions import Pixels
 from tvmconv.tir.sve.forward_zeros import forwarded
 from tvmconv.tir.sve.horizontal_sums import folded, is_fold
-from tvmconv.tir.sve.interleaved_panels import Panels, Weaving, panels_of
+from tvmconv.tir.sve.interleaved_panels import Panels, PanelUse, panels_of
 from tvmconv.tir.sve.vectors import FLOATS, NoScalableForm, number
 
 
 def VectorizePixels() -> Any:
-    """A pass that computes several neighbouring pixels at once, as many as vectors hold.
+    """A pass that computes as many neighboring positions at once as vectors hold.
 
-    Pattern: a loop over pixels that is marked with a number of vectors, unrolled and vectorised
-    inside: statements on the four channels of a block of one pixel, which differ from pixel to
-    pixel in the place of what they read and write, by one block, and in tests of these places.
-    Values of one pixel stay in buffers of their own. Other loops are left as they are.
+    Pattern: a loop over positions, marked with a number of vectors, that is unrolled and vectorized
+    inside. Its statements compute the four channels of a block of one position. They depend on the
+    position by their addresses, one block apart, and by tests of these addresses. Values of one
+    position are in buffers of their own. Other loops are unchanged.
 
-    Rewrite: each iteration takes that many vectors of ``vscale`` pixels. Their places come from
-    predicates: the last pixels, and tests, leave lanes out, which read as zero. What is the same
-    for all pixels is repeated in every segment (``ld1rq``), and a channel that multiplies a vector
-    is picked in each segment (``fmla z, z, z.s[r]``). A loop that only adds up segments, or keeps
-    their maxima, does so in vectors, whose segments are folded behind it.
+    Rewrite: each iteration computes that many vectors of ``vscale`` positions. Predicates mask the
+    last positions and failed tests; masked lanes read zero. Values common to all positions are
+    repeated in every segment (``ld1rq``). A channel that multiplies a vector is a lane of each
+    segment (``fmla z, z, z.s[r]``). A loop that only sums segments, or keeps their maxima,
+    accumulates vectors and reduces their segments at the end.
 
-    Why here: what a segment computes is what NEON does with a register, so schedules are NEON's;
-    but TVM's passes on blocks, loops and storage refuse places of unknown distance. Channels have
-    become constants by then.
+    Why here: a segment computes what a NEON register computes, so that schedules are shared with
+    NEON. TVM's passes on blocks, loops and storage reject strides of unknown size. Channel indices
+    are constants at this stage.
     """
     return function_pass("sve.VectorizePixels", _segments)
 
@@ -41,24 +41,24 @@ def _segments(func: Any) -> Any:
     loops = _marked(func)
     if not loops:
         return func
-    rewritten, whole = _rewritten(func, loops, weave=True)
-    return rewritten if whole else _rewritten(func, loops, weave=False)[0]
+    rewritten, whole = _rewritten(func, loops, interleave=True)
+    return rewritten if whole else _rewritten(func, loops, interleave=False)[0]
 
 
-def _rewritten(func: Any, loops: list[tuple[Any, int, int]], weave: bool) -> tuple[Any, bool]:
-    """The function, and whether all that accesses its panels takes them as they are woven."""
+def _rewritten(func: Any, loops: list[tuple[Any, int, int]], interleave: bool) -> tuple[Any, bool]:
+    """The function, and whether all accesses to its panels use interleaved panels."""
     from tvm import sym
 
     allocated = _accesses(func.body, allocations=True)
     analyzer = sym.Analyzer()
     refused = []
-    weaving = Weaving(_accesses(func.body))
+    use = PanelUse(_accesses(func.body))
     for loop, vectors, steps in loops:
-        weaving.add(panels_of(loop, vectors, steps, analyzer))
+        use.add(panels_of(loop, vectors, steps, analyzer))
 
     def rewrite(loop: Any, marks: Any) -> Any:
         vectors, steps = (int(value) for value in marks)
-        if steps and not weave:
+        if steps and not interleave:
             return loop
         inside = _accesses(loop.body)
         private = {
@@ -67,21 +67,21 @@ def _rewritten(func: Any, loops: list[tuple[Any, int, int]], weave: bool) -> tup
             if buffer in allocated and (buffer.scope() == "local" or count == allocated[buffer])
         }
         private -= _by_pixel(loop)
-        panels = weaving.of(vectors, steps)
+        panels = use.of(vectors, steps)
         try:
             tiles = _loop(loop, vectors, private, analyzer, panels)
         except NoScalableForm as reason:
             refused.append(str(reason))
-            # NEON code, a pixel at a time
+            # NEON code, one position at a time
             panels = panels_of(loop, vectors, steps, analyzer)
             tiles = panels.by_segment(loop, analyzer) if panels.buffers else loop
-        weaving.count(panels, inside)
+        use.count(panels, inside)
         return tiles
 
     rewritten = replace_marked(func, {SEGMENTS: rewrite})
     if refused:
         rewritten = rewritten.with_attr(NO_SCALABLE_FORM, refused[0])
-    return rewritten, weaving.whole
+    return rewritten, use.whole
 
 
 def _marked(func: Any) -> list[tuple[Any, int, int]]:
@@ -101,7 +101,7 @@ def _marked(func: Any) -> list[tuple[Any, int, int]]:
 
 
 def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
-    """How often buffers are read and written; of those alone that are allocated there, if asked."""
+    """The number of accesses to buffers; with ``allocations``, only buffers allocated there."""
     import tvm_ffi
     from tvm import ir, tirx
 
@@ -135,8 +135,8 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Pan
             for made in own[buffer].values():
                 allocations.append(on_stack(made))
         first = tile * pixels + vector * tirx.vscale()
-        beside = vector * tirx.vscale()
-        groups.append(Pixels(loop.loop_var, first, count, analyzer, own, panels, (tile, beside)))
+        offset = vector * tirx.vscale()
+        groups.append(Pixels(loop.loop_var, first, count, analyzer, own, panels, (tile, offset)))
     tiles = tirx.floordiv(number(count) + pixels - 1, pixels)
     if is_fold(loop) and loop.body.buffer not in private:
         return folded(loop, groups, lambda body: tirx.For(tile, number(0), tiles, loop.kind, body))
@@ -147,7 +147,7 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Pan
 
 
 def _by_pixel(loop: Any) -> set[Any]:
-    """Buffers that hold values of several pixels."""
+    """Buffers that hold values of several positions."""
     import tvm_ffi
     from tvm import tirx
 
@@ -162,7 +162,7 @@ def _by_pixel(loop: Any) -> set[Any]:
 
 
 def _places(body: Any, private: set[Any], analyzer: Any) -> dict[Any, set[int]]:
-    """Where private buffers are stored to, one vector each."""
+    """The elements of private buffers that are stored to; each becomes a vector."""
     import tvm_ffi
     from tvm import tirx
 
@@ -173,7 +173,7 @@ def _places(body: Any, private: set[Any], analyzer: Any) -> dict[Any, set[int]]:
             (index,) = store.indices
             first = analyzer.simplify(index.base if isinstance(index, tirx.Ramp) else index)
             if not isinstance(first, tirx.IntImm):
-                raise NoScalableForm(f"place {first} of {store.buffer.name}")
+                raise NoScalableForm(f"the index {first} of {store.buffer.name}")
             found.setdefault(store.buffer, set()).add(int(first))
 
     tvm_ffi.structural_walk(body, (tirx.BufferStore, look))
@@ -181,7 +181,7 @@ def _places(body: Any, private: set[Any], analyzer: Any) -> dict[Any, set[int]]:
 
 
 def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
-    """A statement for all vectors of a tile, under conditions of each pixel."""
+    """A statement for all vectors of a tile, under conditions on each position."""
     from tvm import tirx
 
     def inside(body: Any, *more: Any) -> Any:
@@ -210,7 +210,7 @@ def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
     if isinstance(stmt, tirx.BufferStore):
         stores = [_store(stmt, group, tests) for group in groups]
         return tirx.SeqStmt(stores) if len(stores) > 1 else stores[0]
-    raise NoScalableForm(f"{type(stmt).__name__} in a loop over pixels")
+    raise NoScalableForm(f"{type(stmt).__name__} in a loop over positions")
 
 
 def _store(stmt: Any, group: Pixels, tests: tuple[Any, ...]) -> Any:

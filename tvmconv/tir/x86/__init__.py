@@ -11,7 +11,7 @@ from tvmconv.tir.x86.narrowing import Narrowing
 
 
 def passes(machine: Machine) -> Passes:
-    """What x86 CPUs add to the pipeline."""
+    """The passes that x86 CPUs add to the pipeline."""
     return {
         Stage.MULTIPLIES: [DotProducts()],
         Stage.STORES: [Narrowing()],

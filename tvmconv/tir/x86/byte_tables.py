@@ -1,4 +1,4 @@
-"""Tables of 256 bytes read by AVX2's ``vpshufb`` or AVX-512's ``vpermi2b``."""
+"""Lookup in tables of 256 bytes by AVX2's ``vpshufb`` or AVX-512's ``vpermi2b``."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from tvmconv.tir.general.byte_tables import LANE, byte_table_pass, entries, firs
 
 
 def ByteTables(values: int) -> Any:
-    """A pass that finds values in a table of 256 bytes, 64 or 32 of them at a time.
+    """A pass that looks up 64 or 32 values at a time in a table of 256 bytes.
 
-    Pattern: a vector of values found in a table (:mod:`tvmconv.operators.lookup`).
+    Pattern: a vector lookup in a table (:mod:`tvmconv.operators.lookup`).
 
-    Rewrite: with AVX-512 VBMI, for 64 values, two ``vpermi2b`` (128 entries each) and a choice by
-    the highest bit; with AVX2, for 32, sixteen ``vpshufb`` (16 entries each, 0 for other bits).
+    Rewrite: for 64 values (AVX-512 VBMI), two ``vpermi2b`` of 128 entries each and a selection by
+    the highest bit. For 32 values (AVX2), sixteen ``vpshufb`` of 16 entries each, which return 0
+    for other indices.
 
-    Why here: after VectorizeLoop a value is a vector.
+    Why here: after VectorizeLoop, when lookups are vectors.
     """
     return byte_table_pass("x86.ByteTables", values, _FORMS[values])
 
 
-def _by_pairs(table: Any, bits: Any) -> Any:
-    """``vpermi2b``."""
+def _by_vpermi2b(table: Any, bits: Any) -> Any:
+    """Two ``vpermi2b``, each of half the table."""
     from tvm import tirx
 
     name = "llvm.x86.avx512.vpermi2var.qi.512"
@@ -33,8 +34,8 @@ def _by_pairs(table: Any, bits: Any) -> Any:
     return tirx.Select(bits < spread(0, 64), high, low)
 
 
-def _by_sixteenths(table: Any, bits: Any) -> Any:
-    """``vpshufb``: entries whose high four bits are those of a part have the highest bit clear."""
+def _by_vpshufb(table: Any, bits: Any) -> Any:
+    """Sixteen ``vpshufb``; an index outside of its part gets the highest bit, which reads 0."""
     from tvm import tirx
 
     result: Any = None
@@ -49,5 +50,5 @@ def _by_sixteenths(table: Any, bits: Any) -> Any:
     return result
 
 
-# values at a time -> how they are found
-_FORMS = {64: _by_pairs, 32: _by_sixteenths}
+# values at a time -> the lookup
+_FORMS = {64: _by_vpermi2b, 32: _by_vpshufb}

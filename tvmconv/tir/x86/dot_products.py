@@ -14,7 +14,7 @@ _ACCUMULATING = {
     for name in ("vpdpbusd", "vpdpwssd")
     for bits in (128, 256, 512)
 }
-# products of bytes, added in pairs to 16 bits
+# products of unsigned by signed bytes, adjacent ones added with saturation to 16 bits
 _MADD_BYTES = {
     128: "llvm.x86.ssse3.pmadd.ub.sw.128",
     256: "llvm.x86.avx2.pmadd.ub.sw",
@@ -35,18 +35,18 @@ _ELEMENTS = {
 
 
 def DotProducts() -> Any:
-    """A pass that writes dot products with VNNI, ``vpmaddwd`` and ``vpmaddubsw``.
+    """A pass that lowers dot products to VNNI, ``vpmaddwd`` and ``vpmaddubsw``.
 
-    Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them, where ``data`` and
-    ``weight`` are dwords or pairs of loads, scalar or vectors, whose elements are as many apart as
-    a dword has, or any other integers of 32 bits; scalars are repeated in vectors. A joined dot
-    product has the operands of a second step, and a mask for the data of the first.
+    Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them. Operands are dwords or
+    pairs of loaded elements, scalar or vector, whose stride is a dword, or other 32-bit integers.
+    Vectors may broadcast scalars. A joined dot product also has the operands of a second reduction
+    step, and a mask for the data of the first step.
 
-    Rewrite: the loads become loads of whole dwords, and the addition with the dot product one or
-    two calls of LLVM's intrinsics.
+    Rewrite: the loads become loads of whole dwords. The accumulation becomes one or two calls of
+    LLVM's intrinsics.
 
-    Why here: after VectorizeLoop and UnrollLoop, whose passes see scalar operators of int32. A
-    plain sum of products of 8-bit numbers would become multiplications of 32 bits.
+    Why here: after VectorizeLoop and UnrollLoop, which see scalar operators of int32. A plain sum
+    of products of 8-bit integers would become 32-bit multiplications.
     """
     return dot_product_pass("x86.DotProducts", _emit)
 
@@ -85,7 +85,7 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
 
 
 def _products(data: Any, weight: Any, name: str) -> Any:
-    """The dot products alone: by ``vpmaddwd``, or in plain arithmetic."""
+    """The dot products without accumulator: by ``vpmaddwd``, or in plain arithmetic."""
     from tvm import tirx
 
     lanes = int(data.ty.dtype.lanes)
@@ -97,11 +97,11 @@ def _products(data: Any, weight: Any, name: str) -> Any:
 
 
 def _difference(total: Any, data: Any, weight: Any, name: str) -> Any:
-    """``total`` less the products, in this order.
+    """``total`` minus the products, in this order.
 
-    LLVM would add the products of several steps to each other first, which takes registers that
-    hold accumulators. It does so with sums, and with differences before it selects instructions.
-    Predicated differences become plain ones after the passes that do so.
+    LLVM would reassociate the products of several steps, which takes registers from the
+    accumulators. It reassociates sums, and before instruction selection also differences.
+    Predicated differences become plain ones after these passes.
     """
     lanes = int(total.ty.dtype.lanes)
     products = _products(data, weight, name)
@@ -111,7 +111,7 @@ def _difference(total: Any, data: Any, weight: Any, name: str) -> Any:
 
 
 def _joined(total: Any, operands: Sequence[Any], name: str) -> Any:
-    """The accumulator with two steps, or with the first where the other has no weights."""
+    """The accumulator plus two steps, or plus one if the second step has no weights."""
     data, weight, *other = operands[:4]
     data = _masked(data, *operands[4:])
     if is_zero(other[1]):
@@ -122,7 +122,7 @@ def _joined(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 
 def _sums_of_bytes(*dwords: Any) -> Any:
-    """Sums of the products of four bytes, or of twice four, negative: in 16 bits first."""
+    """Negated dot products of one or two steps: products are first summed in 16 bits."""
     from tvm import tirx
 
     lanes = int(dwords[0].ty.dtype.lanes)
@@ -137,13 +137,13 @@ def _sums_of_bytes(*dwords: Any) -> Any:
 
 
 def _masked(data: Any, mask: Any = 0) -> Any:
-    """The data xor-ed with a mask."""
+    """The data XORed with a mask."""
     scalar = repeated(mask)
     return data if getattr(scalar, "value", scalar) == 0 else data ^ mask
 
 
 def _less(total: Any, products: Any) -> Any:
-    """The difference, predicated."""
+    """The difference, as a predicated operation."""
     from tvm import tirx
 
     lanes = int(total.ty.dtype.lanes)

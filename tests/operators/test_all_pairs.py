@@ -14,7 +14,7 @@ from tvmconv.core.errors import ModelError
 from tvmconv.kernels.rules import schedule_module
 from tvmconv.lab.emulation.module import EmulatedModule
 from tvmconv.machines.cuda import MACHINES
-from tvmconv.operators.apart import running_sum, top_k
+from tvmconv.operators.all_pairs import running_sum, top_k
 from tvmconv.tir.cuda.lowering import cuda_code
 from tvmconv.tvm_api import ir, te
 

@@ -1,7 +1,7 @@
-"""Running sums and sorting where each value is computed by itself, for devices of many threads.
+"""Running sums and sorting with independent elements, for devices of many threads.
 
-A processor runs along the axis. Here a value looks at all others of the axis: of n values, n
-squared are read, from caches and by neighbours together, and no value waits for another one.
+A CPU runs along the axis. Here each element compares itself with all others of the axis. An axis of
+n elements reads n squared, from caches and shared with neighbors, but no element waits for another.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tvmconv.operators.entries import goes_before
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# beyond so many values of an axis a call would take seconds
+# with more elements along an axis a call would take seconds
 LONGEST = 1 << 16
 
 
@@ -24,7 +24,7 @@ def running_sum(data: Tensor, axis: int, dtype: str, exclusive: bool) -> Tensor:
     axis, exclusive
         As in ONNX's CumSum.
     dtype
-        Of the sums.
+        Type of the sums.
     """
     shape = [int(size) for size in data.shape]
     axis %= len(shape)
@@ -33,14 +33,14 @@ def running_sum(data: Tensor, axis: int, dtype: str, exclusive: bool) -> Tensor:
     def total(*place: Expr) -> Expr:
         value = tirx.Cast(dtype, data[(*place[:axis], other, *place[axis + 1 :])])
         reached = other < place[axis] if exclusive else other <= place[axis]
-        # a choice, not a product: what comes later may be no number
+        # a selection, not a product: later elements may be NaN
         return te.sum(tirx.if_then_else(reached, value, tirx.const(0, dtype)), axis=[other])
 
     return te.compute(shape, total, name="running_sum")
 
 
 def top_k(data: Tensor, k: int, axis: int, largest: bool, index_type: str) -> list[Tensor]:
-    """As :func:`tvmconv.operators.sort.top_k`: each value counts those that come before it."""
+    """As :func:`tvmconv.operators.sort.top_k`; each element counts the elements before it."""
     shape = [int(size) for size in data.shape]
     axis %= len(shape)
     result = [*shape[:axis], k, *shape[axis + 1 :]]
@@ -53,14 +53,14 @@ def top_k(data: Tensor, k: int, axis: int, largest: bool, index_type: str) -> li
         mine, its = data[where], data[along(where, other)]
         ahead = goes_before(its, mine, data.dtype, largest)
         behind = goes_before(mine, its, data.dtype, largest)
-        # of equal elements the first comes first
+        # equal elements keep their order
         tied = tirx.all(tirx.Not(behind), other < where[axis])
         return te.sum(tirx.Cast("int32", tirx.any(ahead, tied)), axis=[other])
 
     ranks = te.compute(shape, count, name="ranks")
 
     def find(*where: Expr) -> Expr:
-        # a type that TVM does not take for that of a loop's number, which graphs make 64 bits
+        # not the type of loop indices, which graphs widen to 64 bits
         found, zero = tirx.Cast("uint32", place), tirx.const(0, "uint32")
         here = ranks[along(where, place)] == where[axis]
         return te.sum(tirx.if_then_else(here, found, zero), axis=[place])
