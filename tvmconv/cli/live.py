@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tvmconv.cli.output import tell
+from tvmconv.cli.output import shows_notes, tell
 from tvmconv.core.printed import printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Live:
     """A status line on a terminal, which becomes one line a workload; elsewhere only those."""
 
     def __init__(self) -> None:
-        self.terminal = sys.stderr.isatty()
+        self.terminal = shows_notes() and sys.stderr.isatty()
         self._next = 0.0
 
     def __enter__(self) -> Live:

@@ -84,7 +84,7 @@ def plan_layouts(
                 plan.decisions[node] = _decide(node, source in in_blocks, machine, policy)
             if IN_FLOAT in node.attrs:
                 plan.decisions[node] = _in_float(plan.decisions[node], node.attrs[IN_FLOAT])
-            if policy is not None and policy.requantise == "fixed":
+            if policy is not None and policy.requantize == "fixed":
                 plan.decisions[node] = _rescaled(plan.decisions[node], node.attrs.get(BY_FLOAT))
             if plan.decisions[node].workload.data_layout == "NCHWc":
                 in_blocks.add(source)
