@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -17,6 +21,32 @@ from tvmconv.cli.main import app
 from tvmconv.core.errors import TvmconvError
 
 BUILD = ("--shape", "input:1x3x21x20", "--threads", 1)
+
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+def documented() -> Iterator[list[str]]:
+    """Commands of code blocks in the documents and of the help, whole."""
+    texts = [command.help or "" for command in COMMANDS.values()]
+    for path in PAGES:
+        text = path.read_text().replace("\\\n", " ")
+        texts += re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    for text in texts:
+        for line in re.findall(r"(?:^|[ =&])tvmconv ([a-z][^\n#&|>]*)", text, re.MULTILINE):
+            yield shlex.split(line)
+
+
+def test_documented_commands_have_options_of_today() -> None:
+    for words in documented():
+        command: Any = typer.main.get_command(app)
+        rest = [*words]
+        while rest and hasattr(command, "commands"):
+            command = command.commands[rest.pop(0)]
+        known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+        given = {word.partition("=")[0] for word in rest if word.startswith("-")}
+        assert given <= known and not command.hidden, words
 
 
 @pytest.mark.parametrize("former", RENAMED)

@@ -119,7 +119,7 @@ def test_verify_takes_the_threads_of_each_record(tmp_path):
     [
         ((), "nothing to tune"),
         (("--layer", "mb1"), "cannot read|lacks"),
-        (("--layer", POINTWISE, "--search", "magic"), "knobs, auto or both"),
+        (("--layer", POINTWISE, "--search", "magic"), "knobs, metaschedule or both"),
         (("--layer", POINTWISE, "--algorithms", "magic"), "magic"),
         (("--layer", POINTWISE, "--rpc-key", "lab"), "--rpc-tracker"),
         (("--layer", POINTWISE, "--rpc-tracker", "x"), "--rpc-key"),

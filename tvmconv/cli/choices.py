@@ -17,7 +17,7 @@ _PARAMETER = "choices"
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line allows; arguments of ``build`` that a finished model cannot take."""
+    """Arguments of ``build`` from the command line; a finished model accepts none of them."""
 
     algorithms: tuple[str, ...] | None = None
     memory_budget: int | None = None

@@ -1,4 +1,4 @@
-"""What ``tune`` shows while it runs.
+"""The progress that ``tune`` shows.
 
 Everything is written between two measurements, by the thread that ordered them: a spinner of its
 own would wake up while a candidate is timed.
@@ -51,7 +51,7 @@ class Live:
 
 
 def line(progress: Progress) -> str:
-    """Workload, best so far against the default and the best peer, trials and time left."""
+    """Workload, best so far against the default and the best baseline, trials and time left."""
     outcome = progress.outcome
     parts = [f"{progress.number + 1}/{progress.total} {progress.task.name}:"]
     if outcome.done:

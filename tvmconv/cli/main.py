@@ -38,7 +38,7 @@ def _warn(message: Warning | str, *_place: Any, **_more: Any) -> None:
 
 
 class Main(Group):
-    """The whole command; turns the package's own errors into one line and exit code 1."""
+    """The whole command; reports the package's own errors in one line, with exit code 1."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Begin with the defaults of the general options."""
@@ -65,7 +65,7 @@ app = typer.Typer(
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its columns cut words on a terminal of 80
+    rich_markup_mode=None,  # its columns cut options on a terminal of 80
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

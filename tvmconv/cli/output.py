@@ -1,4 +1,4 @@
-"""What is printed: results on standard output, everything else on standard error."""
+"""Printing: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ProgressCallback = Callable[[str, int, int], None]
 
 @dataclass
 class _Shown:
-    """What is printed besides results, warnings and errors; of this process."""
+    """Settings of this process for notes, stages and tracebacks."""
 
     notes: bool = True
     stages: bool = False
@@ -89,7 +89,7 @@ def emit(report: Report, as_json: bool, save: Path | None = None) -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """What is printed is written here and now, and where it cannot be, a sentence says so."""
+    """Flush all output at the end, and report output that cannot be written."""
     try:
         yield
         sys.stdout.flush()

@@ -119,7 +119,7 @@ def command(
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
-    """Search faster kernels, verify them, and log those that beat the default.
+    """Search faster kernels, verify them, and record kernels that beat the default.
 
     Stop it at any time: the same command goes on where it was.
 

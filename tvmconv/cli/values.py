@@ -27,7 +27,7 @@ def at_least(minimum: Number) -> Callable[[str], Number]:
 
 
 def parse_weights(text: str) -> Literal["embedded", "external"]:
-    """The place of the weights; the words of earlier releases count too.
+    """The place of the weights; the names of earlier releases are accepted.
 
     Raises
     ------
