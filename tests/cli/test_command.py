@@ -1,4 +1,4 @@
-"""What all subcommands share: general options, former names of options and of subcommands."""
+"""The common part of subcommands: general options, and former names."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def documented() -> Iterator[list[str]]:
 
 
 def test_documented_commands_have_options_of_today() -> None:
+    group = typer.main.get_command(app)
     for words in documented():
-        command: Any = typer.main.get_command(app)
+        command: Any = group
         rest = [*words]
         while rest and hasattr(command, "commands"):
             command = command.commands[rest.pop(0)]

@@ -75,18 +75,19 @@ def _renamed(args: list[str], params: list[Any]) -> list[str]:
 
 
 def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    groups: dict[str, list[tuple[str, str]]] = {}
+    groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for each in command.get_params(ctx):
         if each.param_type_name == "argument":
-            groups.setdefault("Arguments", []).append((each.metavar or "", each.help or ""))
+            groups["Arguments"].append((each.metavar or "", each.help or ""))
         elif (record := each.get_help_record(ctx)) is not None:
             is_general = each.name in ("help", "install_completion", "show_completion")
             heading = each.rich_help_panel or (GENERAL if is_general else "Options")
             groups.setdefault(heading, []).append(record)
     last = {heading: groups.pop(heading) for heading in LAST if heading in groups}
     for heading, rows in {**groups, **last}.items():
-        with formatter.section(heading):
-            formatter.write_dl(rows)
+        if rows:
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 def _switch(*names: str, help: str, set_to: Callable[[], None]) -> Any:

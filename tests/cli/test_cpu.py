@@ -1,4 +1,4 @@
-"""``tvmconv machine``: any target's record, and what was measured here."""
+"""``tvmconv cpu``: the description of any target, and what was measured here."""
 
 from __future__ import annotations
 
