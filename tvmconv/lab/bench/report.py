@@ -21,7 +21,7 @@ _MEASURED = (
     Column("p90_seconds", "ms p90", ".3f", 1e3),
     Column("p99_seconds", "ms p99", ".3f", 1e3),
     Column("calls_per_second", "calls/s", ".1f"),
-    Column("spread", "quartiles %", ".1f", 100),
+    Column("spread", "IQR %", ".1f", 100),
     Column("gflops", "GFLOP/s", ".1f"),
     Column("peak_share", "% of peak", ".1f", 100),
     Column("error", "max error", ".1e"),
