@@ -105,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("remote")
     (path / "small.onnx").write_bytes(small_network().SerializeToString())
     model = tvmconv.build(path / "small.onnx", threads=1)
-    for weights in ("inside", "separate"):
+    for weights in ("embedded", "external"):
         model.save(path / f"{weights}.so", weights=weights)
     return path
 
@@ -115,7 +115,7 @@ def image(model: tvmconv.CompiledModel) -> dict[str, np.ndarray]:
     return {t.name: generator.standard_normal(t.shape, np.float32) for t in model.inputs}
 
 
-@pytest.mark.parametrize("weights", ["inside", "separate"])
+@pytest.mark.parametrize("weights", ["embedded", "external"])
 def test_values_times_and_layers(device: Device, folder: Path, weights: str) -> None:
     here = tvmconv.load(folder / f"{weights}.so")
     inputs = image(here)
@@ -138,30 +138,30 @@ def test_values_times_and_layers(device: Device, folder: Path, weights: str) -> 
 
 def test_verbs(device: Device, folder: Path) -> None:
     where = ("--rpc", str(device.address))
-    there = data_of("run", folder / "inside.so", *where, "--repeat", 2)
-    assert there["values"] == data_of("run", folder / "inside.so")["values"]
+    there = data_of("run", folder / "embedded.so", *where, "--repeat", 2)
+    assert there["values"] == data_of("run", folder / "embedded.so")["values"]
     assert len(there["samples"]) == 2
     built = data_of("run", folder / "small.onnx", "--threads", 1, *where)
     assert built["values"] == there["values"]
-    report = data_of("profile", folder / "separate.so", *where, "--repeat", 2)
+    report = data_of("profile", folder / "external.so", *where, "--repeat", 2)
     assert sum(row["time_share"] for row in report["layers"]) == pytest.approx(1)
     assert report["peak"] is None
-    text = invoke("profile", folder / "inside.so", *where, "--repeat", 1)
+    text = invoke("profile", folder / "embedded.so", *where, "--repeat", 1)
     assert text.exit_code == 0, text.output
 
 
 def test_a_device_of_a_tracker(lab: Device, folder: Path) -> None:
     tracker = ("--rpc-tracker", f"{lab.address.host}:{lab.address.port}", "--rpc-key")
-    here = data_of("run", folder / "inside.so")
-    for name in ("inside.so", "separate.so"):  # it comes back to the tracker in between
+    here = data_of("run", folder / "embedded.so")
+    for name in ("embedded.so", "external.so"):  # it comes back to the tracker in between
         there = data_of("run", folder / name, *tracker, "lab", "--repeat", 2)
         assert there["values"] == here["values"]
         assert len(there["samples"]) == 2
-    report = data_of("profile", folder / "inside.so", *tracker, "lab", "--repeat", 2)
-    calls = [call.layer for call in tvmconv.load(folder / "inside.so").calls]
+    report = data_of("profile", folder / "embedded.so", *tracker, "lab", "--repeat", 2)
+    calls = [call.layer for call in tvmconv.load(folder / "embedded.so").calls]
     assert [row["layer"] for row in report["layers"]] == calls
     assert sum(row["time_share"] for row in report["layers"]) == pytest.approx(1)
-    wrong = invoke("run", folder / "inside.so", *tracker, "attic")
+    wrong = invoke("run", folder / "embedded.so", *tracker, "attic")
     assert wrong.exit_code == 1
     assert "no device under attic; it has lab" in wrong.stderr
 
@@ -183,7 +183,7 @@ def test_a_model_that_the_device_cannot_run(device: Device, tmp_path: Path) -> N
 
 def test_a_device_that_goes(folder: Path) -> None:
     gone = Device()
-    with connected(gone.address, folder / "inside.so") as there:
+    with connected(gone.address, folder / "embedded.so") as there:
         gone.end()
         with pytest.raises(TvmconvError, match=r"RPC server 127\.0\.0\.1"):
             there.run({t.name: np.zeros(t.shape, t.dtype) for t in there.inputs})
@@ -191,7 +191,7 @@ def test_a_device_that_goes(folder: Path) -> None:
         pytest.raises(
             TvmconvError, match=r"cannot reach the RPC server 127.0.0.1:\d+: .*refused; "
         ),
-        connected(gone.address, folder / "inside.so"),
+        connected(gone.address, folder / "embedded.so"),
     ):
         pass
 
@@ -214,7 +214,7 @@ def test_a_device_that_goes(folder: Path) -> None:
     ids=" ".join,
 )
 def test_errors_are_one_line(folder: Path, words: tuple[str, ...], message: str) -> None:
-    result = invoke("run", folder / "inside.so", *words)
+    result = invoke("run", folder / "embedded.so", *words)
     assert result.exit_code == 1
     assert message in result.stderr
     assert result.stderr.count("\n") == 1

@@ -89,7 +89,7 @@ def tracker() -> Iterator[str]:
         yield f"127.0.0.1:{port}"
 
 
-@pytest.mark.parametrize("weights", ["inside", "separate"])
+@pytest.mark.parametrize("weights", ["embedded", "external"])
 def test_a_model_is_run_and_profiled(tracker: str, tmp_path: Path, weights: str) -> None:
     network = small_network()
     onnx.save(network, tmp_path / "small.onnx")
@@ -139,7 +139,7 @@ def test_candidates_are_verified_and_timed(tracker: str) -> None:
 
 def test_the_verb_tunes(tracker: str, tmp_path: Path) -> None:
     words = ("--target", "cortex-a72", "--threads", 1, "--trials-per-layer", 2)
-    where = ("--rpc-tracker", tracker, "--rpc-key", _KEY, "--log", tmp_path / "a.jsonl")
+    where = ("--rpc-tracker", tracker, "--rpc-key", _KEY, "--tuning-log", tmp_path / "a.jsonl")
     layer = ("--layer", "mb1ic8ih6iw6oc8kh1", "--algorithms", "direct")
     report = data_of("tune", *layer, *words, *where)
     assert report["trials"] == 2

@@ -40,8 +40,8 @@ for target in native x86-64-v3; do
     [ "$target" = x86-64-v3 ] || log=tuning_logs/x86-64-v4.jsonl
     for threads in 1 2; do
         "$python" -m tvmconv tune "$@" --target "$target" --threads "$threads" \
-            --trials-per-layer "$trials" --log "$log"
+            --trials-per-layer "$trials" --tuning-log "$log"
     done
-    [ ! -e "$log" ] || "$python" -m tvmconv log prune "$log"
+    [ ! -e "$log" ] || "$python" -m tvmconv records prune "$log"
     rm -f "${log%.jsonl}.trials"
 done

@@ -43,13 +43,14 @@ def build(
     fold_budget: int | None = None,
     overrides: Overrides | None = None,
     finite: bool = True,
-    requantise: str = "float",
+    requantize: str = "float",
     precision: str = "float32",
     log: str | os.PathLike[str] | None = None,
     cc: str = "",
     device: int = 0,
     cuda_graph: bool | None = None,
     progress: Progress | None = None,
+    requantise: str | None = None,
 ) -> CompiledModel:
     """Compile an ONNX model for one machine.
 
@@ -92,7 +93,7 @@ def build(
         Whether inputs hold finite numbers of ordinary size only. False leaves out algorithms
         that spread NaN, infinities and overflow over neighbouring pixels (Winograd), see
         ``docs/numerics.md``.
-    requantise
+    requantize
         How 8-bit layers come from their sums to 8 bits: ``"float"``, times a float32 scale and
         rounded to even, as ONNX defines it; or ``"fixed"``, in integers alone, by a multiplier and
         a shift (:mod:`tvmconv.operators.fixed_point`), which may differ by one step where a result
@@ -114,6 +115,8 @@ def build(
         that GPU, too.
     progress
         Called as ``progress(stage, done, total)`` while building.
+    requantise
+        Former name of ``requantize``; deprecated.
 
     Any number of threads may build at the same time. Reading and scheduling take turns behind a
     lock; kernels are compiled side by side. Ctrl-C ends a build at the next kernel.
@@ -166,6 +169,9 @@ def build(
         from tvmconv.runtime.gpu_options import GpuOptions
         from tvmconv.selection.policy import check_precision, make_policy
 
+    if requantise is not None:
+        warnings.warn("requantise= is now requantize=", DeprecationWarning, stacklevel=_CALLER)
+        requantize = requantise
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
     report = _stoppable(progress)
@@ -184,7 +190,7 @@ def build(
         overrides,
         search_path(log),
         finite,
-        requantise,
+        requantize,
         precision,
     )
     check_precision(policy, machine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from tvmconv.artifact.facts import ModelFacts
 from tvmconv.artifact.manifest import Manifest, check_features
@@ -22,6 +22,9 @@ from tvmconv.runtime.weights import weights_path
 if TYPE_CHECKING:
     from tvmconv.compile.network import CompiledProgram
     from tvmconv.report.document import Report
+
+# the second two are former names
+WeightsPlace = Literal["embedded", "external", "inside", "separate"]
 
 
 class CompiledModel(ModelFacts, Executable):
@@ -65,7 +68,7 @@ class CompiledModel(ModelFacts, Executable):
         self,
         path: str | Path,
         *,
-        weights: Literal["inside", "separate"] | None = None,
+        weights: WeightsPlace | None = None,
         header: bool = False,
     ) -> Path:
         """Write the model, and beside it a readable copy of its manifest.
@@ -81,9 +84,10 @@ class CompiledModel(ModelFacts, Executable):
             Name of the shared object, ending in ``.so``; the manifest gets the same name ending
             in ``.json``.
         weights
-            Where the constants are: ``"inside"`` the shared object, or ``"separate"``, in a file
-            of the same name ending in ``.weights``, which belongs beside it. Inside by default;
-            a loaded model keeps what it has.
+            Where the constants are: ``"embedded"`` in the shared object, or ``"external"``, in a
+            file of the same name ending in ``.weights`` and in the same folder. Embedded by
+            default; a loaded model keeps its place. ``"inside"`` and ``"separate"`` are former
+            names.
         header
             Whether to write a C header too, of the same name ending in ``.h``: the model's own
             symbol and its sizes; and ``tvmconv.h``, which it includes.
@@ -103,9 +107,9 @@ class CompiledModel(ModelFacts, Executable):
             If ``weights`` is something else.
         """
         destination = file_path(path, "path", ArtifactError)
-        if weights not in (None, "inside", "separate"):
-            raise ConfigError(f"weights={shown(weights)} must be 'inside' or 'separate'")
-        separate = None if weights is None else weights == "separate"
+        if weights not in (None, *get_args(WeightsPlace)):
+            raise ConfigError(f"weights={shown(weights)} must be 'embedded' or 'external'")
+        separate = None if weights is None else weights in ("external", "separate")
         return save_artifact(
             self.manifest,
             lambda: self._library.linked(separate),
@@ -132,7 +136,7 @@ class CompiledModel(ModelFacts, Executable):
         folder: str | Path,
         name: str | None = None,
         *,
-        weights: Literal["inside", "separate"] | None = None,
+        weights: WeightsPlace | None = None,
     ) -> Path:
         """Save the model with its headers, an example in C and a script that compiles and runs it.
 

@@ -119,7 +119,7 @@ def _measured(
     """How a phase ended, and what it left."""
     path = results / f"{phase.name}.json.gz"
     path.unlink(missing_ok=True)
-    status, said = run([*words, "--save", str(path)], state, limit, archive.update)
+    status, said = run([*words, "--report", str(path)], state, limit, archive.update)
     row: dict[str, Any] = {"status": status}
     if path.is_file():
         row |= {"file": path.name, **missing(path)}

@@ -84,7 +84,7 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
     words = ("--suite", layers, *batch, *timed, "--memory")
     yield Phase("dnn12", words, 105, everyone, fitted=True)
     network = suite if small else "resnet50"
-    words = ("--suite", network, *batches, *timed, "--log", "none")
+    words = ("--suite", network, *batches, *timed, "--tuning-log", "none")
     yield Phase("resnet50-layers", words, 105, "cudnn", fitted=True)
     both = () if small else ("--batch", "1,32")
     words = (*map(str, models), *both, *timed)
@@ -101,9 +101,9 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
 
 def command(phase: Phase, kit: Path, target: str, device: int, *more: str) -> list[str]:
     """The bench of a phase, on one of the GPUs that the driver shows."""
-    given = ["--target", target, "--kernels", str(kit), "--peers", phase.peers]
+    given = ["--target", target, "--kernels", str(kit), "--baselines", phase.peers]
     given += ["--device", str(device)]
-    return [sys.executable, "-m", "tvmconv", "bench", *phase.words, *given, *more]
+    return [sys.executable, "-m", "tvmconv", "bench", "run", *phase.words, *given, *more]
 
 
 def environment() -> dict[str, str]:

@@ -6,19 +6,21 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.verbs import data_of, invoke
 
 
 def test_check_model_of_a_layer():
-    words = ("bench", "--layer", "ic16ih8oc16kh1", "--check-model", "--rounds", 1)
+    words = ("dev", "check-model", "--layer", "ic16ih8oc16kh1", "--rounds", 1)
     report = data_of(*words, "--seconds", 0.001)
     assert report["layers"][0]["loss"] == report["worst_loss"] >= 0
 
 
 def test_bench_of_a_layer_saved_and_compared(folder: Path):
-    words = ("bench", "--layer", "ic8ih6oc8kh3ph1", "--peers", "onnxruntime", "--rounds", 2,
-             "--seconds", 0.001, "--algorithms", "direct,winograd")  # fmt: skip
-    data = data_of(*words, "--save", folder / "bench.json", "--csv", folder / "bench.csv")
+    words = ("bench", "run", "--layer", "ic8ih6oc8kh3ph1", "--baselines", "onnxruntime",
+             "--rounds", 2, "--seconds", 0.001, "--algorithms", "direct,winograd")  # fmt: skip
+    data = data_of(*words, "--report", folder / "bench.json", "--csv", folder / "bench.csv")
     assert data == json.loads((folder / "bench.json").read_text())
     assert {"schema", "kind", "machine", "settings", "results", "measurements"} <= set(data)
     (case,) = data["results"]
@@ -30,20 +32,24 @@ def test_bench_of_a_layer_saved_and_compared(folder: Path):
         assert all(sample > 0 for samples in entry["rounds"] for sample in samples)
     assert entries["tvmconv direct"]["error"] < 1e-5
     assert case["flops"] == 2 * 8 * 6 * 6 * 8 * 9
+    for row in data["measurements"]:
+        assert row["min_seconds"] <= row["p90_seconds"] <= row["p99_seconds"]
+        assert row["calls_per_second"] == pytest.approx(1 / row["mean_seconds"])
     again = invoke(
-        *words, "--peers", "none", "--algorithms", "direct", "--compare", folder / "bench.json"
+        *words, "--baselines", "none", "--algorithms", "direct", "--report", folder / "again.json"
     )
     assert again.exit_code == 0, again.output
-    assert "x saved" in again.stdout
+    both = invoke("bench", "compare", folder / "bench.json", folder / "again.json")
+    assert "x saved" in both.stdout
     with (folder / "bench.csv").open() as file:
         assert {row["contender"] for row in csv.DictReader(file)} == set(entries)
 
 
 def test_bench_of_an_ablation_with_everything_and_shown_again(folder: Path):
-    words = ("bench", "--layer", "ic16ih8oc16kh3ph1", "--peers", "onnxruntime", "--batch", 2,
-             "--algorithms", "direct:steps,winograd:mh=2:mw=2", "--stages", "--cold",
+    words = ("bench", "run", "--layer", "ic16ih8oc16kh3ph1", "--baselines", "onnxruntime",
+             "--batch", 2, "--algorithms", "direct:steps,winograd:mh=2:mw=2", "--stages", "--cold",
              "--memory", "--rounds", 1, "--seconds", 0.001)  # fmt: skip
-    data = data_of(*words, "--save", folder / "all.json")
+    data = data_of(*words, "--report", folder / "all.json")
     forms = [f"tvmconv direct_naive:variant={form}" for form in ("naive", "reordered")]
     ours = [*forms, "tvmconv direct", "tvmconv winograd:mh=2:mw=2"]
     (case,) = data["results"]
@@ -57,17 +63,17 @@ def test_bench_of_an_ablation_with_everything_and_shown_again(folder: Path):
     assert [row["contender"] for row in data["cold"]] == [*ours, "onnxruntime"]
     assert all(row["cold_seconds"] > 0 for row in data["cold"])
     assert {"im2col, formula", *ours} <= {row["method"] for row in data["memory"]}
-    shown = data_of("bench", "--show", folder / "all.json")
+    shown = data_of("bench", "show", folder / "all.json")
     assert shown == data
-    refused = invoke("bench", "--show", folder / "all.json", "--against", "nobody")
+    refused = invoke("bench", "show", folder / "all.json", "--relative-to", "nobody")
     assert refused.exit_code == 1
     assert "rows are tvmconv direct_naive:variant=naive" in refused.stderr
 
 
 def test_bench_of_a_model(folder: Path):
     data = data_of(
-        "bench", folder / "small.onnx", "--shape", "input:1x3x21x20", "--peers", "onnxruntime",
-        "--rounds", 1, "--seconds", 0.001,
+        "bench", "run", folder / "small.onnx", "--shape", "input:1x3x21x20", "--baselines",
+        "onnxruntime", "--rounds", 1, "--seconds", 0.001,
     )  # fmt: skip
     entries = {entry["label"]: entry for entry in data["results"][0]["entries"]}
     assert {entry["status"] for entry in entries.values()} == {"ok"}

@@ -75,7 +75,7 @@ def compare(model: Path, bundle: Path, place: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("weights", ["inside", "separate"])
+@pytest.mark.parametrize("weights", ["embedded", "external"])
 def test_network(folder: Path, tmp_path: Path, weights: str) -> None:
     words = ("bundle", folder / "small.onnx", "-o", tmp_path / "made", "--threads", 1)
     report = data_of(*words, "--shape", "input:1x3x21x20", "--weights", weights)
@@ -84,7 +84,7 @@ def test_network(folder: Path, tmp_path: Path, weights: str) -> None:
     shutil.move(tmp_path / "made", device)
     files = {"run.sh", "run.c", "README.md", "tvmconv.h", "tvmconv.hpp"}
     files |= {f"small.{suffix}" for suffix in ("so", "json", "h")}
-    files |= {"small.weights"} if weights == "separate" else set()
+    files |= {"small.weights"} if weights == "external" else set()
     assert {path.name for path in device.iterdir()} == files
     told = compare(folder / "small.onnx", device, tmp_path)
     assert "input input float32 1 3 21 20" in told

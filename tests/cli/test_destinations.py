@@ -14,7 +14,18 @@ from tests.cli.verbs import invoke
 from tvmconv.cli.main import app
 
 # options and arguments of a file's name that only read it
-READ = {"model", "models", "onnx", "overrides", "override", "log", "logs", "show", "compare"}
+READ = {
+    "model",
+    "models",
+    "onnx",
+    "overrides",
+    "override",
+    "log",
+    "logs",
+    "files",
+    "earlier",
+    "later",
+}
 
 
 def verbs(group: typer.Typer, words: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
@@ -39,7 +50,11 @@ WRITTEN = [
     for _, declaration in files_of(function)
     if declaration.callback is not None
 ]
-FOLDERS = {(("compile",), "--keep"), (("bundle",), "-o"), (("bench",), "--kernels")}
+FOLDERS = {
+    (("compile",), "--emit-sources"),
+    (("bundle",), "-o"),
+    (("bench", "run"), "--kernels"),
+}
 # what else must be given
 NAMED = {("compile",): ("-o",), ("bundle",): ("-o",)}
 
@@ -49,7 +64,7 @@ def test_every_file_is_either_read_or_checked() -> None:
         for name, declaration in files_of(function):
             assert (name in READ) == (declaration.callback is None) or words == ("tune",), words
     assert len(WRITTEN) >= 15
-    assert (("tune",), "--log") in WRITTEN
+    assert (("tune",), "--tuning-log") in WRITTEN
 
 
 @pytest.mark.parametrize(("words", "option"), WRITTEN, ids="".join)
@@ -66,7 +81,9 @@ def test_a_bad_destination_is_the_first_error(
         (tmp_path / "folder" / name).mkdir()
     missing = tmp_path / "absent" / name
     places = [tmp_path / "file" / name, tmp_path / "folder" / name, missing]
-    model = [] if words == ("bench",) else ["missing.onnx"]
+    model = {("bench", "run"): [], ("bench", "compare"): ["missing.onnx"] * 2}.get(
+        words, ["missing.onnx"]
+    )
     needed = ["-o", tmp_path / "fine.so"] if words in NAMED and option not in NAMED[words] else []
     for place in places:
         result = invoke(*words, *model, *needed, option, place)
@@ -95,5 +112,7 @@ def test_what_is_written_has_its_suffix(verb: str, suffix: str, tmp_path: Path) 
 def test_a_pipe_is_no_tuning_log(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "not a regular file" in invoke("tune", "--suite", "resnet18", "--log", pipe).stderr
-    assert "not a regular file" in invoke("log", "show", pipe).stderr
+    assert (
+        "not a regular file" in invoke("tune", "--suite", "resnet18", "--tuning-log", pipe).stderr
+    )
+    assert "not a regular file" in invoke("records", "show", pipe).stderr

@@ -16,7 +16,7 @@ SQUARE = "mb1ic8ih6iw7oc8kh3ph1"
 @needs_estimation
 def test_explain_estimates_every_call(folder):
     words = ("explain", folder / "small.onnx", "--shape", "input:1x3x21x20")
-    report = data_of(*words, "--target", "cortex-a72", "--estimate", "--log", "none")
+    report = data_of(*words, "--target", "cortex-a72", "--estimate", "--tuning-log", "none")
     rows = report["estimates"]
     assert report["threads"] == 1
     assert len(rows) == len(report["calls"])
@@ -40,9 +40,9 @@ def test_explain_estimates_every_call(folder):
 @needs_arm
 @needs_estimation
 def test_bench_estimates_algorithms(tmp_path):
-    words = ("bench", "--layer", LAYER, "--layer", SQUARE, "--target", "neoverse-n1")
+    words = ("bench", "run", "--layer", LAYER, "--layer", SQUARE, "--target", "neoverse-n1")
     report = data_of(
-        *(*words, "--peers", "none", "--estimate", "--algorithms", "direct,winograd"),
+        *(*words, "--baselines", "none", "--estimate", "--algorithms", "direct,winograd"),
         *("--csv", tmp_path / "table.csv"),
     )
     assert report["title"].startswith("Estimated, not measured: neoverse-n1")
@@ -67,8 +67,8 @@ def test_bench_estimates_algorithms(tmp_path):
 @needs_arm
 @needs_estimation
 def test_bench_estimates_matrix_products():
-    words = ("--layer", "gemm:m24n32k40", "--target", "neoverse-n1", "--peers", "none")
-    report = data_of("bench", *words, "--estimate")
+    words = ("--layer", "gemm:m24n32k40", "--target", "neoverse-n1", "--baselines", "none")
+    report = data_of("bench", "run", *words, "--estimate")
     packed, before = report["estimates"]
     assert (packed["label"], before["label"]) == (
         "tvmconv gemm",
@@ -86,13 +86,11 @@ def test_bench_estimates_matrix_products():
     ("words", "why"),
     [
         (("--layer", LAYER, "--threads", "1,2"), "one thread"),
-        (("--layer", LAYER, "--peers", "onednn"), "onednn is estimated by a Python"),
+        (("--layer", LAYER, "--baselines", "onednn"), "onednn is estimated by a Python"),
         (("--layer", LAYER, "--cold"), "Leave out --stages, --cold"),
-        (("--layer", LAYER, "--compare", "earlier.json"), "combined with --check-model, --compare"),
-        (("--layer", LAYER, "--check-model"), "combined with --check-model, --compare"),
     ],
 )
 def test_what_bench_cannot_estimate_is_refused(words, why):
-    result = invoke("bench", *words, "--target", "neoverse-n1", "--estimate")
+    result = invoke("bench", "run", *words, "--target", "neoverse-n1", "--estimate")
     assert result.exit_code == 1
     assert why in result.stderr

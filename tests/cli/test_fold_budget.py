@@ -31,8 +31,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 VERBS = {
     "compile": ("-o", "net.so"),
     "explain": (),
-    "tune": ("--log", "net.jsonl", "--trials", 1),
-    "bench": ("--peers", "none", "--rounds", 1, "--seconds", 0.001),
+    "tune": ("--tuning-log", "net.jsonl", "--trials", 1),
+    "bench run": ("--baselines", "none", "--rounds", 1, "--seconds", 0.001),
 }
 
 
@@ -41,7 +41,7 @@ def test_a_small_budget_refuses_the_model(
     verb: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused = invoke(verb, model, *VERBS[verb], "--fold-budget", "9215")
+    refused = invoke(*verb.split(), model, *VERBS[verb], "--fold-budget", "9215")
     assert refused.exit_code == 1
     assert "'standardise'" in refused.stderr
     assert "at most 9215 are allowed" in refused.stderr
@@ -52,7 +52,7 @@ def test_a_budget_that_is_no_size(
     verb: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused = invoke(verb, model, *VERBS[verb], "--fold-budget", "much")
+    refused = invoke(*verb.split(), model, *VERBS[verb], "--fold-budget", "much")
     assert refused.exit_code == 1
     assert "--fold-budget 'much'" in refused.stderr
 

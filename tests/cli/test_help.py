@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
@@ -12,7 +15,18 @@ import typer
 from tests.cli.verbs import invoke
 from tvmconv.cli.main import app
 
-VERBS = ("compile", "bundle", "run", "profile", "explain", "bench")
+
+def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All commands that the help shows, with their names."""
+    for name, each in group.commands.items():
+        if not each.hidden:
+            yield (*words, name), each
+            if hasattr(each, "commands"):
+                yield from commands(each, (*words, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+LEAVES = {words: each for words, each in COMMANDS.items() if not hasattr(each, "commands")}
 
 
 @pytest.mark.parametrize("words", [("fly",), ("compile",), ("run", "a.so", "--repeat", "0")])
@@ -26,26 +40,31 @@ def test_version_names_the_compiler():
     assert all(word[0].isdigit() for word in words[1::2])
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_shows_examples(verb):
-    text = invoke(verb, "--help").stdout
-    assert f"  tvmconv {verb} " in text
+@pytest.mark.parametrize("words", [w for w in LEAVES if w[0] != "records"], ids=" ".join)
+def test_help_shows_examples(words):
+    assert f"  tvmconv {' '.join(words)}" in invoke(*words, "--help").stdout
 
 
-def test_help_is_whole_in_80_columns(monkeypatch):
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_is_whole_in_80_columns(words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    group = typer.main.get_command(app)
-    verbs = {(name,): verb for name, verb in group.commands.items()}
-    verbs |= {("log", name): verb for name, verb in verbs.pop(("log",)).commands.items()}
-    assert len(verbs) > len(VERBS)
-    overview = "".join((invoke("--help").stdout + invoke("log", "--help").stdout).split())
-    for words, verb in verbs.items():
-        assert "".join(verb.help.partition("\n")[0].split()) in overview
-        text = invoke(*words, "--help").stdout
-        assert max(map(len, text.splitlines())) <= 80
-        shown = "".join(text.split())
-        for each in verb.params:
-            assert "".join(each.help.split()) in shown, each.name
+    command = COMMANDS[words]
+    overview = "".join(invoke(*words[:-1], "--help").stdout.split())
+    assert "".join(command.help.partition("\n")[0].split()) in overview
+    text = invoke(*words, "--help").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search(r"[{}<>]|list\[", text) is None
+    shown = "".join(text.split())
+    for each in command.params:
+        assert "".join(each.help.split()) in shown, each.name
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_help_texts_are_short(words):
+    for each in LEAVES[words].params:
+        assert re.fullmatch(r"[A-Z].*\.", each.help), each.name
+        assert len(each.help.split()) <= 12, each.name
+        assert each.metavar or each.is_flag, each.name
 
 
 def test_help_loads_nothing_heavy():
@@ -53,7 +72,7 @@ def test_help_loads_nothing_heavy():
         "import sys\n"
         "from typer.testing import CliRunner\n"
         "from tvmconv.cli.main import app\n"
-        f"for words in ([], *([verb] for verb in {VERBS})):\n"
+        f"for words in ([], *(verb for verb in {[*LEAVES]})):\n"
         "    assert CliRunner().invoke(app, [*words, '--help']).exit_code == 0\n"
         "print(sorted({'tvm', 'tvm_ffi', 'onnx', 'numpy'} & set(sys.modules)))\n"
     )

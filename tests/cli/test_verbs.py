@@ -21,13 +21,14 @@ from tvmconv.cli.main import app
 from tvmconv.core.errors import ConfigError
 from tvmconv.machines import targets
 
+LAYER = ("bench", "run", "--layer", "ic4ih9oc4kh3")
 VERBS = ("compile", "bundle", "run", "profile", "explain", "bench")
 
 
 @pytest.fixture(scope="module")
 def compiled(folder: Path) -> dict:
     words = (folder / "small.onnx", "-o", folder / "small.so", "--shape", "input:1x3x21x20")
-    return data_of("compile", *words, "--threads", 1, "--save", folder / "compile.json")
+    return data_of("compile", *words, "--threads", 1, "--report", folder / "compile.json")
 
 
 @pytest.fixture
@@ -151,7 +152,15 @@ def test_compile_takes_overrides(folder: Path):
 
 def test_compile_writes_what_belongs_to_the_module(folder: Path, tmp_path: Path):
     words = ("compile", folder / "small.onnx", "-o", tmp_path / "s.so", "--threads", 1)
-    options = ("--header", "--weights", "separate", "--keep", tmp_path / "parts", "--cc", "cc -g0")
+    options = (
+        "--header",
+        "--weights",
+        "external",
+        "--emit-sources",
+        tmp_path / "parts",
+        "--cc",
+        "cc -g0",
+    )
     report = data_of(*words, "--shape", "input:1x3x21x20", *options)
     for name, file in (("header", "s.h"), ("interface", "tvmconv.h"), ("weights", "s.weights")):
         assert report[name] == str(tmp_path / file)
@@ -166,24 +175,24 @@ def test_compile_writes_what_belongs_to_the_module(folder: Path, tmp_path: Path)
 
 def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Path):
     words = (folder / "small.onnx", "--shape", "input:1x3x21x20", "--threads", 1)
-    assert data_of("run", *words, "--log", "none")["values"]
+    assert data_of("run", *words, "--tuning-log", "none")["values"]
     for verb in ("run", "profile", "explain"):
-        absent = invoke(verb, *words, "--log", folder / "absent.jsonl")
+        absent = invoke(verb, *words, "--tuning-log", folder / "absent.jsonl")
         assert "absent.jsonl" in absent.stderr
-        assert "--log" in invoke(verb, library, "--log", "none").stderr
+        assert "--tuning-log" in invoke(verb, library, "--tuning-log", "none").stderr
 
 
 def test_verbs_that_build_have_one_set_of_options():
     group = typer.main.get_command(app)
     shared = set(inspect.signature(parse_choices).parameters)
-    assert {"algorithms", "error_budget", "override", "log", "cc"} <= shared
+    assert {"algorithms", "error_budget", "override", "tuning_log", "cc"} <= shared
     for verb in ("compile", "bundle", "run", "profile", "explain"):
         assert shared <= {each.name for each in group.commands[verb].params}, verb
 
 
 def test_run_and_profile_choose_algorithms(folder: Path):
     words = (folder / "small.onnx", "--shape", "input:1x3x21x20", "--threads", 1)
-    chosen = ("--algorithms=-direct", "--log", "none", "--cc", "cc -g0")
+    chosen = ("--algorithms=-direct", "--tuning-log", "none", "--cc", "cc -g0")
     layers = data_of("profile", *words, *chosen, "--repeat", 1)["layers"]
     algorithms = {row["algorithm"] for row in layers if row["workload"]}
     assert "depthwise" in algorithms and "direct" not in algorithms
@@ -225,13 +234,19 @@ def test_run_and_profile_choose_algorithms(folder: Path):
         (("run", "small.so", "--emulate", "--no-winograd"), "require an ONNX model"),
         (("profile", "small.so", "--cc", "cc"), "--cc require an ONNX model"),
         (("explain", "small.so", "--measure-error"), "requires the ONNX model"),
-        (("bench", "small.onnx", "--check-model"), "--suite"),
-        (("bench",), "nothing to measure"),
-        (("bench", "--suite", "nope"), "unknown suite"),
-        (("bench", "--suite", "resnet-18"), "mean 'resnet18'?"),
-        (("bench", "--layer", "ic4ih9oc4kh3", "--peers", "onnxruntim"), "mean 'onnxruntime'?"),
-        (("bench", "--layer", "ic4ih9oc4kh3", "--algorithms", "windograd"), "mean 'winograd'?"),
-        (("bench", "--layer", "ic4", "--threads", "two"), "--threads"),
+        (("dev", "check-model"), "--suite"),
+        (("bench", "run"), "nothing to measure"),
+        (("bench", "run", "--suite", "nope"), "unknown suite"),
+        (("bench", "run", "--suite", "resnet-18"), "mean 'resnet18'?"),
+        (
+            ("bench", "run", "--layer", "ic4ih9oc4kh3", "--baselines", "onnxruntim"),
+            "mean 'onnxruntime'?",
+        ),
+        (
+            ("bench", "run", "--layer", "ic4ih9oc4kh3", "--algorithms", "windograd"),
+            "mean 'winograd'?",
+        ),
+        (("bench", "run", "--layer", "ic4", "--threads", "two"), "--threads"),
     ],
 )
 def test_user_errors_are_one_line(folder: Path, library: Path, monkeypatch, words, message):
@@ -251,7 +266,7 @@ def test_warnings_are_one_line(monkeypatch):
         raise ConfigError("enough")
 
     monkeypatch.setattr(targets, "shipped_machine", slow)
-    text = invoke("machine").stderr
+    text = invoke("cpu").stderr
     assert text == "tvmconv: warning: net: 'conv1' runs as plain loops\ntvmconv: enough\n"
 
 
@@ -279,8 +294,8 @@ def test_the_module_runs_as_a_program(library: Path, tmp_path: Path):
         ("profile", "{model}"),
         ("explain", "{model}", "--measure"),
         ("explain", "{model}", "--measure-error"),
-        ("bench", "{model}", "--peers", "none"),
-        ("bench", "--layer", "ic16ih6oc16kh3ph1", "--check-model"),
+        ("bench", "run", "{model}", "--baselines", "none"),
+        ("dev", "check-model", "--layer", "ic16ih6oc16kh3ph1"),
         ("tune", "--layer", "ic16ih6oc16kh3ph1"),
     ],
     ids=" ".join,

@@ -161,7 +161,7 @@ def test_from_onnx_to_outputs_by_commands(tmp_path: Path) -> None:
 
 
 @needs_arm
-@pytest.mark.parametrize("weights", ["inside", "separate"])
+@pytest.mark.parametrize("weights", ["embedded", "external"])
 def test_a_bundle_is_copied_compiled_and_run(weights: str, tmp_path: Path) -> None:
     source, made, device = (tmp_path / name for name in ("small.onnx", "made", "device"))
     onnx.save(small_network(), source)

@@ -62,7 +62,7 @@ def test_networks_in_fixed_point_equal_those_of_x86(target: str, tmp_path: Path)
     source = residual()
     feeds = small_input(source)
     model, host = (
-        tvmconv.build(source, name, threads=1, log="none", requantise="fixed")
+        tvmconv.build(source, name, threads=1, log="none", requantize="fixed")
         for name in (target, "x86-64-v3")
     )
     assert any(d.workload.types.quantisation.requantise == "fixed" for d in model.decisions)

@@ -236,7 +236,7 @@ def test_a_network_of_every_rule_is_right(tmp_path):
     three kernels; weights apart."""
     tiled = {"*": {"algorithm": "winograd", "knobs": {"mh": 4, "mw": 4}}}
     built = Built(tmp_path / "mixed", mixed_network(), overrides=tiled)
-    built.path = built.model.save(tmp_path / "mixed/apart.so", weights="separate")
+    built.path = built.model.save(tmp_path / "mixed/apart.so", weights="external")
     inputs = built.inputs()
     np.savez(built.path.parent / "in.npz", **inputs)
     done = built.python(

@@ -15,7 +15,7 @@ from tvmconv.core.errors import ConfigError
 def test_fixed_point_differs_by_single_steps(name: str):
     model = unrounded() if name == "unrounded" else MODELS[name]()
     feeds = small_input(model)
-    built = tvmconv.build(model, threads=1, requantise="fixed")
+    built = tvmconv.build(model, threads=1, requantize="fixed")
     assert all(":fixed" in str(d.workload) for d in built.decisions)
     assert all(d.reason.endswith("; rescaled by fixed point") for d in built.decisions)
     (expected,) = unoptimised(model, feeds)
@@ -30,7 +30,7 @@ def test_fixed_point_differs_by_single_steps(name: str):
 def test_what_has_no_fixed_point_says_so():
     model = moved()
     feeds = small_input(model)
-    built = tvmconv.build(model, threads=1, requantise="fixed")
+    built = tvmconv.build(model, threads=1, requantize="fixed")
     (expected, *_) = unoptimised(model, feeds)
     actual = built.run(feeds)[model.graph.output[0].name]
     assert np.abs(actual - expected).max() < 0.2
@@ -39,6 +39,6 @@ def test_what_has_no_fixed_point_says_so():
     assert built.manifest.policy["requantise"] == "fixed"
 
 
-def test_unknown_ways_to_requantise_are_refused():
-    with pytest.raises(ConfigError, match="requantise='round' must be float or fixed"):
-        tvmconv.build(single(), requantise="round")
+def test_unknown_ways_to_requantize_are_refused():
+    with pytest.raises(ConfigError, match="requantize='round' must be float or fixed"):
+        tvmconv.build(single(), requantize="round")

@@ -76,7 +76,8 @@ def _python(text: str) -> Iterator[str]:
     yield from _comments(text)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield ast.get_docstring(node) or ""
+            # click prints the paragraph after a backspace verbatim: examples of commands
+            yield re.sub(r"\x08\n.*?(?=\n\n|$)", "", ast.get_docstring(node) or "", flags=re.DOTALL)
         elif isinstance(node, ast.Raise) and node.exc is not None:
             yield _strings(node.exc)
         elif isinstance(node, ast.Call):

@@ -35,12 +35,12 @@ np.save(sys.argv[3], hidden)
 
 @pytest.fixture(scope="session")
 def apart_files(dense: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return dense.save(tmp_path_factory.mktemp("apart") / "dense.so", weights="separate")
+    return dense.save(tmp_path_factory.mktemp("apart") / "dense.so", weights="external")
 
 
 @pytest.fixture
 def apart(apart_files: Path, tmp_path: Path) -> Path:
-    """A private copy of a model with separate weights; the path of its .so."""
+    """A private copy of a model with external weights; the path of its .so."""
     for suffix in SUFFIXES:
         shutil.copy(apart_files.with_suffix(suffix), tmp_path / f"dense{suffix}")
     return tmp_path / "dense.so"
@@ -49,7 +49,7 @@ def apart(apart_files: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def tripled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = programs.dense_model(weight=programs.WEIGHT * 3)
-    return model.save(tmp_path_factory.mktemp("tripled") / "dense.so", weights="separate")
+    return model.save(tmp_path_factory.mktemp("tripled") / "dense.so", weights="external")
 
 
 def factor_of(path: Path, loader: Callable[..., Any] = load) -> int:
@@ -153,10 +153,10 @@ def test_a_loaded_model_keeps_where_they_are(apart: Path, saved_files: Path) -> 
     for suffix in SUFFIXES:
         assert again.with_suffix(suffix).read_bytes() == apart.with_suffix(suffix).read_bytes()
     with pytest.raises(ArtifactError, match="weights of this model are a file of their own"):
-        load(apart).save(apart, weights="inside")
+        load(apart).save(apart, weights="embedded")
     with pytest.raises(ArtifactError, match="weights of this model are part of its"):
-        load(saved_files).save(apart.with_name("x.so"), weights="separate")
-    with pytest.raises(ConfigError, match="'inside' or 'separate'"):
+        load(saved_files).save(apart.with_name("x.so"), weights="external")
+    with pytest.raises(ConfigError, match="'embedded' or 'external'"):
         load(apart).save(apart, weights="outside")  # type: ignore[arg-type]
     assert factor_of(apart) == 1
 
@@ -170,7 +170,7 @@ def test_weights_that_no_model_needs_go(apart: Path, dense: CompiledModel) -> No
 
 
 def test_foreign_files_stay(dense: CompiledModel, tmp_path: Path) -> None:
-    for suffix, options in ((".weights", {"weights": "separate"}), (".h", {"header": True})):
+    for suffix, options in ((".weights", {"weights": "external"}), (".h", {"header": True})):
         mine = tmp_path / f"m{suffix}"
         mine.write_text("mine")
         with pytest.raises(ArtifactError, match=rf"m\{suffix} exists and is not a"):
@@ -184,7 +184,7 @@ def test_foreign_files_stay(dense: CompiledModel, tmp_path: Path) -> None:
 
 def test_header(dense: CompiledModel, apart: Path) -> None:
     """That of a loaded model is the built one's, and a C program knows the sizes by it."""
-    built = dense.save(apart.with_name("built.so"), header=True, weights="separate")
+    built = dense.save(apart.with_name("built.so"), header=True, weights="external")
     loaded = load(apart).save(apart, header=True)
     assert built.with_suffix(".h").read_text() == loaded.with_suffix(".h").read_text()
     dense.save(apart, header=True)  # replaces its own

@@ -142,8 +142,8 @@ def test_a_record_of_a_longer_search_is_not_compared(tmp_path, monkeypatch):
 def test_a_stop_while_metaschedule_searches_ends_all_processes(tmp_path):
     log = tmp_path / "a.jsonl"
     command = [sys.executable, "-m", "tvmconv", "tune", "--layer", str(POINTWISE)]
-    command += ["--space", "both", "--algorithms", "direct", "--trials-per-layer", "4"]
-    command += ["--target", "x86-64-v3", "--threads", "1", "--log", str(log), "--json"]
+    command += ["--search", "both", "--algorithms", "direct", "--trials-per-layer", "4"]
+    command += ["--target", "x86-64-v3", "--threads", "1", "--tuning-log", str(log), "--json"]
     for stop in (signal.SIGINT, signal.SIGKILL):
         run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         process = psutil.Process(run.pid)

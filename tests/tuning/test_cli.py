@@ -42,14 +42,14 @@ def logs(tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        ("log", "show"),
-        ("log", "best"),
-        ("log", "verify"),
-        ("log", "export"),
-        ("log", "prune"),
-        ("log", "merge", "GOOD", "-o"),
-        ("tune", "--layer", str(POINTWISE), "--log"),
-        ("bench", "--layer", str(POINTWISE), "--peers", "none", "--log"),
+        ("records", "show"),
+        ("records", "best"),
+        ("records", "verify"),
+        ("records", "export"),
+        ("records", "prune"),
+        ("records", "merge", "GOOD", "-o"),
+        ("tune", "--layer", str(POINTWISE), "--tuning-log"),
+        ("bench", "run", "--layer", str(POINTWISE), "--baselines", "none", "--tuning-log"),
     ],
     ids=lambda words: words[0] + words[1],
 )
@@ -62,26 +62,26 @@ def test_a_file_without_any_record_is_no_log(logs, words, tmp_path):
 
 
 def test_show_and_best(logs):
-    shown = json.loads(invoke("log", "show", *logs, "--json").stdout)
+    shown = json.loads(invoke("records", "show", *logs, "--json").stdout)
     assert (len(shown["records"]), shown["skipped_lines"]) == (3, 1)
     assert f"{logs[0]}:2" in shown["notes"][0]
-    best = json.loads(invoke("log", "best", *logs, "--match", "oc64", "--json").stdout)
+    best = json.loads(invoke("records", "best", *logs, "--match", "oc64", "--json").stdout)
     assert len(best["records"]) == 1
-    assert "no record matches" in told("log", "show", logs[0], "--match", "oc999")
+    assert "no record matches" in told("records", "show", logs[0], "--match", "oc999")
 
 
 def test_merge_joins_once_and_keeps_what_was_there(logs, tmp_path):
     output = tmp_path / "all.jsonl"
     for _ in range(2):
-        assert invoke("log", "merge", *logs, "-o", output).exit_code == 0
+        assert invoke("records", "merge", *logs, "-o", output).exit_code == 0
         assert len(read_log(output).records) == 3
 
 
 def test_prune_and_export(logs, tmp_path):
     output = tmp_path / "best.jsonl"
-    assert invoke("log", "export", *logs, "-o", output).exit_code == 0
+    assert invoke("records", "export", *logs, "-o", output).exit_code == 0
     assert len(read_log(output).records) == 1
-    report = json.loads(invoke("log", "prune", logs[0], "--json").stdout)
+    report = json.loads(invoke("records", "prune", logs[0], "--json").stdout)
     assert (report["kept"], report["dropped"]) == (1, 1)
     log = read_log(logs[0])
     assert (len(log.records), log.skipped) == (1, ())
@@ -94,7 +94,7 @@ def test_verify_measures_again(tmp_path):
     entries = [record(POINTWISE, V3, knobs={"ow": 1}), foreign, hostile]
     append(log, [entry.to_line() for entry in entries])
     words = ("--target", "x86-64-v3", "--threads", 1, "-o", fresh, "--json")
-    rows = json.loads(invoke("log", "verify", log, *words).stdout)["records"]
+    rows = json.loads(invoke("records", "verify", log, *words).stdout)["records"]
     assert rows[0]["status"] in ("no gain", "confirmed")
     assert rows[0]["error"] < 1e-5
     assert [row["status"] for row in rows[1:]] == ["foreign", "refused"]
@@ -110,7 +110,7 @@ def test_verify_takes_the_threads_of_each_record(tmp_path):
     entries.append(replace(entries[0], machine={**entries[0].machine, "cores": 0}))
     append(log, [entry.to_line() for entry in entries])
     words = ("--target", "x86-64-v3", "--json")
-    rows = json.loads(invoke("log", "verify", log, *words).stdout)["records"]
+    rows = json.loads(invoke("records", "verify", log, *words).stdout)["records"]
     assert [row["status"] == "foreign" for row in rows] == [False] * (len(rows) - 2) + [True] * 2
 
 
@@ -119,14 +119,14 @@ def test_verify_takes_the_threads_of_each_record(tmp_path):
     [
         ((), "nothing to tune"),
         (("--layer", "mb1"), "cannot read|lacks"),
-        (("--layer", POINTWISE, "--space", "magic"), "knobs, auto or both"),
+        (("--layer", POINTWISE, "--search", "magic"), "knobs, metaschedule or both"),
         (("--layer", POINTWISE, "--algorithms", "magic"), "magic"),
         (("--layer", POINTWISE, "--rpc-key", "lab"), "--rpc-tracker"),
         (("--layer", POINTWISE, "--rpc-tracker", "x"), "--rpc-key"),
     ],
 )
 def test_wrong_words_are_one_line(words, message, tmp_path):
-    assert re.search(message, told("tune", *words, "--log", tmp_path / "a.jsonl"))
+    assert re.search(message, told("tune", *words, "--tuning-log", tmp_path / "a.jsonl"))
 
 
 def test_help_shows_examples_and_loads_nothing_heavy():

@@ -132,7 +132,7 @@ def test_records_of_8_bits_are_taken_by_a_build(tmp_path):
 
 
 def test_models_in_fixed_point_are_tuned_as_such(tmp_path):
-    policy = make_policy(requantise="fixed")
+    policy = make_policy(requantize="fixed")
     tasks = collect(V3, models=[network(tmp_path)], policy=policy)
     kinds = {t.workload.types.quantisation.requantise for t in tasks}
     assert "fixed" in kinds

@@ -210,7 +210,7 @@ def stop(run, how, begun):
 def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
     """Stop a run at each moment; every finished line stays, and the last run completes."""
     log = tmp_path / "k.jsonl"
-    command = [*COMMAND, "--log", str(log), "--trials-per-layer", str(trials)]
+    command = [*COMMAND, "--tuning-log", str(log), "--trials-per-layer", str(trials)]
     for layer in layers:
         command += ["--layer", str(layer)]
     journal = log.with_suffix(".trials")

@@ -11,6 +11,7 @@ import typer
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
+from tvmconv.cli.values import parse_weights
 
 
 @with_choices
@@ -23,8 +24,8 @@ def command(
         Optional[str],  # noqa: UP045
         typer.Option(
             metavar="NAME",
-            help="Name of the files in it: letters, digits, _, - and .; the model's by default.",
-            show_default=False,
+            help="Name of the files: letters, digits, _, - and .",
+            show_default="the model's name",
         ),
     ] = None,
     target: options.Target = "native",
@@ -33,25 +34,25 @@ def command(
     choices: Choices = DEFAULT,
     weights: options.Weights = "",
     as_json: options.Json = False,
-    save: options.Save = None,
+    report: options.Report = None,
 ) -> None:
     """Write a model, its C headers, an example program and a script that compiles and runs it.
 
     \b
     Examples:
       tvmconv bundle resnet18.onnx -o bundle && sh bundle/run.sh
-      tvmconv bundle resnet18.onnx --target x86-64-v3 --weights separate -o bundle
+      tvmconv bundle resnet18.onnx --target x86-64-v3 --weights external -o bundle
     """
     from tvmconv.artifact.bundle import check_bundle
     from tvmconv.cli.opening import open_model
     from tvmconv.report.summary import compile_report
 
-    place = options.parse_weights(weights) if weights else None
+    place = parse_weights(weights) if weights else None
     name = name if name is not None else model.stem
     check_bundle(output, name)
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices)
     library = compiled.bundle(output, name, weights=place)
     seconds = time.perf_counter() - started
-    report = compile_report(compiled, library, seconds, {"script": output / "run.sh"})
-    emit(report, as_json, save)
+    found = compile_report(compiled, library, seconds, {"script": output / "run.sh"})
+    emit(found, as_json, report)

@@ -1,4 +1,4 @@
-"""What the command line lets a build choose from: options that all verbs share that build."""
+"""Choices of a build: options of all subcommands that build."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARAMETER = "choices"
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line allows; arguments of ``build`` that a finished model cannot take."""
+    """Arguments of ``build`` from the command line; a finished model accepts none of them."""
 
     algorithms: tuple[str, ...] | None = None
     memory_budget: int | None = None
@@ -26,7 +26,7 @@ class Choices:
     log: str | None = None
     finite: bool = True
     fold_budget: int | None = None
-    requantise: str = "float"
+    requantize: str = "float"
     precision: str = "float32"
     cc: str = ""
 
@@ -46,18 +46,18 @@ def parse_choices(
     fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
-    requantise: options.Requantise = "float",
+    requantize: options.Requantize = "float",
     precision: options.Precision = "float32",
     override: options.OverrideFile = None,
-    log: options.TuningLog = None,
+    tuning_log: options.TuningLog = None,
     cc: options.Compiler = "",
 ) -> Choices:
-    """The options as arguments of ``build``; its parameters are what the command line offers.
+    """The options as arguments of ``build``; its parameters are options.
 
     Raises
     ------
     InputError
-        If a budget in bytes is no size.
+        If a budget is not a size in bytes.
     """
     names = [name.strip() for name in algorithms.split(",")] if algorithms else []
     names += ["-winograd"] if no_winograd else []
@@ -68,27 +68,27 @@ def parse_choices(
         ),
         error_budget=error_budget,
         overrides=override,
-        log=log,
+        log=tuning_log,
         finite=finite,
         fold_budget=fold_bytes(fold_budget),
-        requantise=requantise,
+        requantize=requantize,
         precision=precision,
         cc=cc,
     )
 
 
-def with_choices(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb with the options of :func:`parse_choices` in the place of its ``choices``."""
-    own = inspect.signature(verb, eval_str=True)
+def with_choices(subcommand: Callable[..., None]) -> Callable[..., None]:
+    """A subcommand with the options of :func:`parse_choices` in place of its ``choices``."""
+    own = inspect.signature(subcommand, eval_str=True)
     shared = inspect.signature(parse_choices, eval_str=True).parameters
     parameters: list[inspect.Parameter] = []
     for each in own.parameters.values():
         parameters += shared.values() if each.name == _PARAMETER else [each]
 
-    @wraps(verb)
+    @wraps(subcommand)
     def command(**given: Any) -> None:
         choices = parse_choices(**{name: given.pop(name) for name in shared})
-        verb(**given, **{_PARAMETER: choices})
+        subcommand(**given, **{_PARAMETER: choices})
 
     # typer reads both
     command.__dict__["__signature__"] = own.replace(parameters=parameters)

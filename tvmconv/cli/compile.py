@@ -11,6 +11,7 @@ import typer
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
+from tvmconv.cli.values import parse_weights
 
 
 @with_choices
@@ -24,21 +25,23 @@ def command(
     header: Annotated[
         bool,
         typer.Option(
-            "--header", help="Also write the model's C header (.h), and tvmconv.h for it."
+            "--header",
+            help="Also write the model's C header and tvmconv.h.",
+            rich_help_panel=options.OUTPUT,
         ),
     ] = False,
-    weights: options.Weights = "inside",
-    keep: Annotated[
+    weights: options.Weights = "embedded",
+    emit_sources: Annotated[
         Optional[Path],  # noqa: UP045
         destinations.result_folder(
-            "--keep", help="Also write the C and the objects that the .so is linked from."
+            "--emit-sources", help="Also write the C and objects that are linked."
         ),
     ] = None,
     device: options.GpuIndex = 0,
     as_json: options.Json = False,
-    save: options.Save = None,
+    report: options.Report = None,
 ) -> None:
-    """Build a model and save it as a .so, with a readable copy of its manifest (.json) beside it.
+    """Build a model and save it as a .so, with a copy of its manifest (.json).
 
     \b
     Examples:
@@ -47,7 +50,8 @@ def command(
       tvmconv compile net.onnx -o net.so --target x86-64-v3
       tvmconv compile net.onnx -o net.so --target cuda:sm_90 --precision tf32
       tvmconv compile net.onnx -o net.so --memory-budget 4MiB --error-budget 3e-5
-      tvmconv compile net.onnx -o net.so --header --weights separate --keep parts
+      tvmconv compile net.onnx -o net.so --weights external --header
+      tvmconv compile net.onnx -o net.so --emit-sources parts
     """
     from tvmconv.artifact.saving import check_destination
     from tvmconv.cli.gpus import built_for
@@ -58,16 +62,16 @@ def command(
     if model.suffix == ".so":
         raise InputError(f"compile requires an ONNX model, got {model}")
     gpu = built_for(device, target)
-    place = options.parse_weights(weights)
-    check_destination(output, separate=place == "separate", header=header)
+    place = parse_weights(weights)
+    check_destination(output, separate=place == "external", header=header)
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices, gpu=gpu)
     compiled.save(output, weights=place, header=header)
-    others = {"weights": output.with_suffix(".weights")} if place == "separate" else {}
+    others = {"weights": output.with_suffix(".weights")} if place == "external" else {}
     if header:
         others |= {"header": output.with_suffix(".h"), "interface": output.with_name("tvmconv.h")}
-    if keep is not None:
-        compiled.keep(keep)
-        others["parts"] = keep
+    if emit_sources is not None:
+        compiled.keep(emit_sources)
+        others["parts"] = emit_sources
     seconds = time.perf_counter() - started
-    emit(compile_report(compiled, output, seconds, others), as_json, save)
+    emit(compile_report(compiled, output, seconds, others), as_json, report)

@@ -1,4 +1,4 @@
-"""Options that name what a verb writes: checked before work is spent."""
+"""Options that name what a subcommand writes: checked before work is spent."""
 
 from __future__ import annotations
 
@@ -11,34 +11,45 @@ import typer
 
 from tvmconv.core import files
 
+HEADING = "Output"
+
 
 def result_file(*names: str, help: str, suffix: str = "") -> Any:
-    """An option that names a file which the verb writes."""
+    """An option that names a file which the subcommand writes."""
     return _destination(
         names, f"FILE{suffix}", help, partial(files.check_destination, suffix=suffix)
     )
 
 
 def model_file(*names: str, help: str) -> Any:
-    """An option that names a model's .so, which the verb writes with what belongs to it."""
+    """An option that names a model's .so, which is written with its other files."""
     return _destination(names, "FILE.so", help, _check_model)
 
 
-def result_folder(*names: str, help: str) -> Any:
-    """An option that names a folder which the verb fills."""
-    return _destination(names, "DIR", help, files.check_folder)
+def result_folder(*names: str, help: str, heading: str = HEADING) -> Any:
+    """An option that names a folder which the subcommand fills."""
+    return _destination(names, "DIR", help, files.check_folder, heading)
 
 
 def log_file(*names: str, help: str) -> Any:
-    """An option that names a tuning log which the verb writes."""
+    """An option that names a tuning log which the subcommand writes."""
     return _destination(names, "FILE", help, _check_log)
 
 
 def _destination(
-    names: tuple[str, ...], metavar: str, help: str, check: Callable[[Path], None]
+    names: tuple[str, ...],
+    metavar: str,
+    help: str,
+    check: Callable[[Path], None],
+    heading: str = HEADING,
 ) -> Any:
     return typer.Option(
-        *names, metavar=metavar, help=help, show_default=False, callback=_checked(check)
+        *names,
+        metavar=metavar,
+        help=help,
+        show_default=False,
+        callback=_checked(check),
+        rich_help_panel=heading,
     )
 
 

@@ -1,4 +1,4 @@
-"""``--estimate``, which several verbs share."""
+"""``--estimate``, which several subcommands share."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Option = Annotated[
     bool,
     typer.Option(
         "--estimate",
-        help="Estimate cycles for a processor that is not at hand: executed blocks under qemu times"
-        " llvm-mca's cycles, see docs/arm.md; of GPUs what the cost model predicts.",
+        help="Estimate cycles: QEMU and llvm-mca for CPUs, a model for GPUs.",
+        rich_help_panel="Measurement",
     ),
 ]
 

@@ -10,6 +10,7 @@ import typer
 from tvmconv.cli import destinations, estimating, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, progress, tell, write_text
+from tvmconv.cli.values import parse_shapes
 
 if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
@@ -26,18 +27,22 @@ def command(
         bool,
         typer.Option(
             "--measure-error",
-            help="Run every layer's kernel with the model's weights and compare with float64.",
+            help="Run every layer's kernel and compare with float64.",
         ),
     ] = False,
     measure: Annotated[
         bool,
-        typer.Option("--measure", help="Also time every layer, and probe the machine's peak."),
+        typer.Option(
+            "--measure",
+            help="Time every layer and measure the CPU's peak.",
+            rich_help_panel=options.MEASURING,
+        ),
     ] = False,
     device: options.GpuIndex = 0,
     estimate: estimating.Option = False,
     knobs: Annotated[
         bool,
-        typer.Option("--knobs", help="Also say what the knobs of the chosen schedules mean."),
+        typer.Option("--knobs", help="Describe the schedule parameters of the chosen schedules."),
     ] = False,
     layer: Annotated[
         str, typer.Option("--layer", metavar="NAME", help="Layer whose kernel --show prints.")
@@ -52,12 +57,12 @@ def command(
     ] = "",
     html: Annotated[
         Optional[Path],  # noqa: UP045
-        destinations.result_file("--html", help="Write one HTML page with charts."),
+        destinations.result_file("--html", help="Write an HTML page with charts."),
     ] = None,
     as_json: options.Json = False,
-    save: options.Save = None,
+    report: options.Report = None,
 ) -> None:
-    """Show the decision for every layer, all candidates with figures and reasons, and the memory.
+    """Show the algorithm of every layer, the other candidates and the reasons.
 
     \b
     Examples:
@@ -100,25 +105,25 @@ def command(
         from tvmconv.lab.bench.measured_error import measure_errors
 
         with progress() as callback:
-            shapes = options.parse_shapes(shape)
+            shapes = parse_shapes(shape)
             arguments["errors"] = measure_errors(
                 model, opened, shapes, callback, choices.fold_budget
             )
     if estimate:
         from tvmconv.lab.estimation.report import estimate_facts, estimates_table
 
-        found = estimating.estimated(opened)
+        estimates = estimating.estimated(opened)
         decisions = {(d.layer, d.kernel): d for d in opened.decisions}
-        arguments["estimates"] = estimates_table(found, decisions), estimate_facts(found)
-    report = explain_report(opened, **arguments, knobs=knobs)
+        arguments["estimates"] = estimates_table(estimates, decisions), estimate_facts(estimates)
+    found = explain_report(opened, **arguments, knobs=knobs)
     if html is not None:
         from tvmconv.report.explain_page import explain_page
         from tvmconv.selection.policy import make_policy
 
         budget = make_policy(error_budget=choices.error_budget).error_budget
-        write_text(html, explain_page(report, opened.machine, budget))
+        write_text(html, explain_page(found, opened.machine, budget))
         tell(f"wrote {html}")
-    emit(report, as_json, save)
+    emit(found, as_json, report)
 
 
 def _times(model: CompiledModel) -> dict[str, Any]:

@@ -12,26 +12,26 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def take_gpu(index: int, target: str, remote: bool = False) -> None:
-    """Let this process and those that it starts see one GPU alone, as their first.
+    """Let this process and its subprocesses see one GPU alone, as their first.
 
-    Peers, too, then run there, and none has to be told. It comes before anything opens the driver,
+    Baselines then run there, too. It comes before anything opens the driver,
     which reads the variable once.
 
     Parameters
     ----------
     index
-        Of the GPUs that the driver shows, from 0.
+        Number of the GPU, from 0, as the driver counts them.
     target
-        What is measured for.
+        Target of the measurement.
     remote
         Whether a device of RPC measures.
 
     Raises
     ------
     InputError
-        If another than the first is asked for, and the target is no GPU, or one of another machine.
+        If ``index`` is not 0, and the target is not a GPU of this machine.
     ArtifactError
-        If there is no driver or no such GPU.
+        If the driver or the GPU is missing.
     """
     if index == 0:
         return

@@ -1,4 +1,4 @@
-"""What ``tune`` shows while it runs.
+"""The progress that ``tune`` shows.
 
 Everything is written between two measurements, by the thread that ordered them: a spinner of its
 own would wake up while a candidate is timed.
@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tvmconv.cli.output import tell
+from tvmconv.cli.output import shows_notes, tell
 from tvmconv.core.printed import printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Live:
     """A status line on a terminal, which becomes one line a workload; elsewhere only those."""
 
     def __init__(self) -> None:
-        self.terminal = sys.stderr.isatty()
+        self.terminal = shows_notes() and sys.stderr.isatty()
         self._next = 0.0
 
     def __enter__(self) -> Live:
@@ -51,7 +51,7 @@ class Live:
 
 
 def line(progress: Progress) -> str:
-    """Workload, best so far against the default and the best peer, trials and time left."""
+    """Workload, best so far against the default and the best baseline, trials and time left."""
     outcome = progress.outcome
     parts = [f"{progress.number + 1}/{progress.total} {progress.task.name}:"]
     if outcome.done:

@@ -1,6 +1,6 @@
-"""The command ``tvmconv``: verbs, global options, exit codes.
+"""The command ``tvmconv``: subcommands, general options, exit codes.
 
-Exit codes: 0 done; 1 an error that the user can mend, told in one line; 2 wrong usage.
+Exit codes: 0 done; 1 an error that the user can fix, reported in one line; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -10,31 +10,49 @@ import warnings
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from tvmconv.cli import bench, bundle, compile, explain, log, machine, profile, run, targets, tune
+from tvmconv.cli import (
+    bench,
+    bundle,
+    compile,
+    cpu,
+    dev,
+    explain,
+    output,
+    profile,
+    records,
+    run,
+    targets,
+    tune,
+)
+from tvmconv.cli.command import Debug, Group, Quiet, Verbose, add
 from tvmconv.core.errors import TvmconvError
 from tvmconv.core.printed import printable
 
-EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
+EPILOG = "Exit codes: 0 done, 1 an error you can fix (one line on standard error), 2 wrong usage."
 
 
 def _warn(message: Warning | str, *_place: Any, **_more: Any) -> None:
-    """A warning as a line of its own; where in the package it arose tells a user nothing."""
-    sys.stderr.write(f"tvmconv: warning: {printable(' '.join(str(message).split()))}\n")
+    """A warning as a line of its own; its place in the package is of no use to a user."""
+    output.warn(str(message))
 
 
-class Verbs(TyperGroup):
-    """The group of verbs; turns the package's own errors into one line and exit code 1."""
+class Main(Group):
+    """The whole command; reports the package's own errors in one line, with exit code 1."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Begin with the defaults of the general options."""
+        output.reset()
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb."""
+        """Run a subcommand."""
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _warn
                 return super().invoke(ctx)
         except TvmconvError as error:
-            if ctx.params.get("debug"):
+            if output.shows_tracebacks():
                 raise
             sys.stderr.write(f"tvmconv: {printable(' '.join(str(error).split()))}\n")
             raise typer.Exit(1) from None
@@ -42,12 +60,12 @@ class Verbs(TyperGroup):
 
 app = typer.Typer(
     name="tvmconv",
-    cls=Verbs,
+    cls=Main,
     help="Fast convolutional networks from ONNX, on Apache TVM.",
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its columns cut words on a terminal of 80
+    rich_markup_mode=None,  # its columns cut options on a terminal of 80
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -71,27 +89,29 @@ def _global(
             help="Versions of tvmconv, TVM and LLVM.",
         ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Fast convolutional networks from ONNX, on Apache TVM."""
 
 
-for _name, _verb in (
+for _name, _function in (
     ("compile", compile.command),
     ("bundle", bundle.command),
     ("run", run.command),
     ("profile", profile.command),
     ("explain", explain.command),
-    ("bench", bench.command),
     ("tune", tune.command),
-    ("machine", machine.command),
-    ("targets", targets.command),
 ):
-    app.command(_name)(_verb)
-app.add_typer(log.app, name="log")
-for _each in (*app.registered_commands, *log.app.registered_commands):
-    # the same sentence as click would take and cut
-    _each.short_help = (_each.callback.__doc__ or "").partition("\n")[0]
+    add(app, _name, _function)
+for _name, _group in (("bench", bench.app), ("records", records.app), ("dev", dev.app)):
+    app.add_typer(_group, name=_name)
+for _name, _function in (("cpu", cpu.command), ("targets", targets.command)):
+    add(app, _name, _function)
+# former names, for one release
+add(app, "machine", cpu.command, hidden=True)
+app.add_typer(records.app, name="log", hidden=True)
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmconv.cli.choices import Choices
-from tvmconv.cli.options import parse_shapes
-from tvmconv.cli.output import progress, tell
+from tvmconv.cli.output import progress, warn
+from tvmconv.cli.values import parse_shapes
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def open_model(
             error_budget=choices.error_budget,
             overrides=choices.overrides,
             finite=choices.finite,
-            requantise=choices.requantise,
+            requantize=choices.requantize,
             precision=choices.precision,
             fold_budget=choices.fold_budget,
             log=choices.log,
@@ -152,9 +152,9 @@ def rpc_address(text: str, option: str) -> tuple[str, int]:
 
     host, port = parse_address(text, option)
     if not is_loopback(host):
-        tell(
-            f"warning: TVM's RPC to {host} is neither encrypted nor authenticated; "
-            "whoever reaches its ports can run code: use it on trusted networks only"
+        warn(
+            f"TVM's RPC to {host} is neither encrypted nor authenticated. Anyone who reaches its "
+            "ports can run code. Use it on trusted networks only."
         )
     return host, port
 
@@ -173,6 +173,6 @@ def refuse_choices(
         raise InputError(f"--shape and --target require an ONNX model, got {path}")
     if choices is not None and choices.given:
         raise InputError(
-            f"options that choose algorithms, --log, --fold-budget and --cc require an ONNX model, "
-            f"got {path}"
+            "options that choose algorithms, --tuning-log, --fold-budget and --cc require an ONNX "
+            f"model, got {path}"
         )

@@ -1,12 +1,14 @@
-"""What a verb prints: results on standard output, everything else on standard error."""
+"""Printing: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tvmconv.core.errors import TvmconvError
@@ -16,6 +18,48 @@ from tvmconv.core.results import write_result
 from tvmconv.report.document import Report
 
 ProgressCallback = Callable[[str, int, int], None]
+
+
+@dataclass
+class _Shown:
+    """Settings of this process for notes, stages and tracebacks."""
+
+    notes: bool = True
+    stages: bool = False
+    tracebacks: bool = False
+
+
+_shown = _Shown()
+
+
+def reset() -> None:
+    """Forget the options of an earlier command in this process."""
+    vars(_shown).update(vars(_Shown()))
+
+
+def be_verbose() -> None:
+    """Print each stage of a build with its time."""
+    _shown.stages = True
+
+
+def be_quiet() -> None:
+    """Print no notes and no progress."""
+    _shown.notes = False
+
+
+def show_tracebacks() -> None:
+    """Let errors end the command with a traceback."""
+    _shown.tracebacks = True
+
+
+def shows_tracebacks() -> bool:
+    """Whether errors end the command with a traceback."""
+    return _shown.tracebacks
+
+
+def shows_notes() -> bool:
+    """Whether notes and progress are printed."""
+    return _shown.notes
 
 
 def emit(report: Report, as_json: bool, save: Path | None = None) -> None:
@@ -45,7 +89,7 @@ def emit(report: Report, as_json: bool, save: Path | None = None) -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """What is printed is written here and now, and where it cannot be, a sentence says so."""
+    """Flush all output at the end, and report output that cannot be written."""
     try:
         yield
         sys.stdout.flush()
@@ -70,14 +114,24 @@ def write_text(path: Path, text: str) -> None:
 
 
 def tell(message: str) -> None:
-    """One line on standard error."""
-    sys.stderr.write(printable(message) + "\n")
+    """Print one line on standard error, unless the command is quiet."""
+    if _shown.notes:
+        sys.stderr.write(printable(message) + "\n")
+
+
+def warn(message: str) -> None:
+    """Print a warning on standard error."""
+    sys.stderr.write(f"tvmconv: warning: {printable(' '.join(message.split()))}\n")
 
 
 @contextmanager
 def progress() -> Iterator[ProgressCallback | None]:
     """A callback ``(stage, done, total)`` that draws a bar; None where nobody watches."""
-    if not sys.stderr.isatty():
+    if _shown.stages:
+        with _stages() as callback:
+            yield callback
+        return
+    if not _shown.notes or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
@@ -94,3 +148,22 @@ def progress() -> Iterator[ProgressCallback | None]:
             bar.update(tasks[stage], completed=done, total=total or None)  # type: ignore[arg-type]
 
         yield update
+
+
+@contextmanager
+def _stages() -> Iterator[ProgressCallback]:
+    """A callback that prints the seconds of each stage when the next stage begins."""
+    began: dict[str, float] = {}
+
+    def close() -> None:
+        for stage, start in began.items():
+            tell(f"{stage}: {time.perf_counter() - start:.2f} s")
+        began.clear()
+
+    def update(stage: str, _done: int = 0, _total: int = 0) -> None:
+        if stage not in began:
+            close()
+            began[stage] = time.perf_counter()
+
+    yield update
+    close()

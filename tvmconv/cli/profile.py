@@ -10,6 +10,7 @@ import typer
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, write_text
+from tvmconv.cli.values import at_least
 from tvmconv.core.plain_data import json_text
 
 
@@ -17,18 +18,17 @@ from tvmconv.core.plain_data import json_text
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Calls to measure.")] = 20,
+    repeat: Annotated[
+        int, typer.Option(parser=at_least(1), metavar="N", help="Number of timed calls.")
+    ] = 20,
     seed: options.Seed = 0,
     chrome_trace: Annotated[
         Optional[Path],  # noqa: UP045
         destinations.result_file(
-            "--chrome-trace", help="Write a trace for chrome://tracing or Perfetto."
+            "--chrome-trace", help="Write a trace for Perfetto or chrome://tracing."
         ),
     ] = None,
-    csv: Annotated[
-        Optional[Path],  # noqa: UP045
-        destinations.result_file("--csv", help="Write the layer table as CSV."),
-    ] = None,
+    csv: options.Csv = None,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
@@ -40,9 +40,9 @@ def command(
     rpc_tracker: options.RpcTracker = "",
     rpc_key: options.RpcKey = "",
     as_json: options.Json = False,
-    save: options.Save = None,
+    report: options.Report = None,
 ) -> None:
-    """Time every kernel of a model and set it against the measured machine peak.
+    """Time every kernel of a model and compare it with the measured peak.
 
     \b
     Examples:
@@ -59,9 +59,9 @@ def command(
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
     with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
         values = make_inputs(compiled.inputs, given, seed)
-        report = profile_report(compiled, values, repeat)
+        found = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
-        write_text(chrome_trace, json_text({"traceEvents": chrome_trace_events(report)}))
+        write_text(chrome_trace, json_text({"traceEvents": chrome_trace_events(found)}))
     if csv is not None:
-        write_text(csv, report.tables[0].to_csv())
-    emit(report, as_json, save)
+        write_text(csv, found.tables[0].to_csv())
+    emit(found, as_json, report)

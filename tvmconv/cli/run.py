@@ -10,6 +10,7 @@ import typer
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
+from tvmconv.cli.values import at_least
 
 
 @with_choices
@@ -17,28 +18,29 @@ def command(
     model: options.Model,
     inputs: options.Inputs = None,
     repeat: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Timed calls after one warm-up.")
+        int,
+        typer.Option(
+            parser=at_least(1), metavar="N", help="Number of timed calls, after one warm-up call."
+        ),
     ] = 1,
     seed: options.Seed = 0,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         destinations.result_file(
-            "-o", "--output", suffix=".npz", help="Write the outputs to an .npz file."
+            "-o", "--output", suffix=".npz", help="Write the outputs to a file."
         ),
     ] = None,
     compare_onnxruntime: Annotated[
         bool,
-        typer.Option("--compare-onnxruntime", help="Compare values and speed with onnxruntime."),
+        typer.Option("--compare-onnxruntime", help="Compare values and latency with onnxruntime."),
     ] = False,
     onnx: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="The ONNX model of a .so, for the comparison."),
+        typer.Option(metavar="FILE", help="ONNX model of a .so (requires --compare-onnxruntime)."),
     ] = None,
     emulate: Annotated[
         bool,
-        typer.Option(
-            "--emulate", help="Call a .so for another processor once, under qemu's user mode."
-        ),
+        typer.Option("--emulate", help="Call a .so for another CPU once, under QEMU."),
     ] = False,
     target: options.Target = "native",
     threads: options.Threads = None,
@@ -51,7 +53,7 @@ def command(
     rpc_tracker: options.RpcTracker = "",
     rpc_key: options.RpcKey = "",
     as_json: options.Json = False,
-    save: options.Save = None,
+    report: options.Report = None,
 ) -> None:
     """Run a model on given or random inputs.
 
@@ -92,10 +94,10 @@ def command(
         if rpc or rpc_tracker:
             raise InputError("--emulate cannot be combined with --rpc")
         refuse_choices(model, target, shape, choices)
-        emit(emulated_report(model, given, seed, output, reference), as_json, save)
+        emit(emulated_report(model, given, seed, output, reference), as_json, report)
         return
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
     with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
         values = make_inputs(compiled.inputs, given, seed)
-        report = run_report(compiled, values, repeat, output, reference)
-    emit(report, as_json, save)
+        found = run_report(compiled, values, repeat, output, reference)
+    emit(found, as_json, report)

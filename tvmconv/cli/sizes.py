@@ -16,7 +16,7 @@ def fold_bytes(text: str | None) -> int | None:
     Raises
     ------
     InputError
-        If it is no size.
+        If it is not a size.
     """
     return None if text is None else byte_count(text, "--fold-budget")
 

@@ -6,7 +6,7 @@ from tvmconv.cli import options
 from tvmconv.cli.output import emit
 
 
-def command(as_json: options.Json = False, save: options.Save = None) -> None:
+def command(as_json: options.Json = False, report: options.Report = None) -> None:
     """List the targets that have a name.
 
     \b
@@ -40,4 +40,4 @@ def command(as_json: options.Json = False, save: options.Save = None) -> None:
         "--json lists the CPU features that each target needs.",
     )
     table = Table("targets", "Targets", columns, rows)
-    emit(Report("targets", f"{len(rows)} named targets", {}, (table,), notes), as_json, save)
+    emit(Report("targets", f"{len(rows)} named targets", {}, (table,), notes), as_json, report)

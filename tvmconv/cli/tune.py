@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tvmconv.cli import destinations, estimating, options
+from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
 from tvmconv.cli.sizes import fold_bytes
+from tvmconv.cli.values import at_least, parse_shapes
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.baseline_times import PeerTimes
     from tvmconv.tuning.measure import Measurer
     from tvmconv.tuning.pool import Pool
+
+SEARCH = "Search"
 
 
 def command(
@@ -30,63 +33,82 @@ def command(
     trials: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="Candidates in all, shared evenly; 0 for no such limit."
+            parser=at_least(0),
+            metavar="N",
+            help="Total number of candidates; 0 for no limit.",
+            rich_help_panel=SEARCH,
         ),
     ] = 0,
     trials_per_layer: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Candidates measured for one workload at most.")
+        int,
+        typer.Option(
+            parser=at_least(1),
+            metavar="N",
+            help="Maximum number of candidates of a layer.",
+            rich_help_panel=SEARCH,
+        ),
     ] = 64,
     time_budget: Annotated[
         float,
         typer.Option(
-            min=0, metavar="SECONDS", help="Seconds, shared by predicted time; 0 for no limit."
+            parser=at_least(0.0),
+            metavar="SECONDS",
+            help="Total search time in seconds; 0 for no limit.",
+            rich_help_panel=SEARCH,
         ),
     ] = 0.0,
     early_stop: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="End a workload after so many vain candidates; 0 never."
+            parser=at_least(0),
+            metavar="N",
+            help="Stop a layer after N candidates without improvement; 0 never.",
+            rich_help_panel=SEARCH,
         ),
     ] = 0,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same proposals.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the search.", rich_help_panel=SEARCH)
+    ] = 0,
     error_budget: options.ErrorBudget = None,
     precision: options.Precision = "float32",
-    requantise: options.Requantise = "float",
-    algorithms: Annotated[
+    requantize: options.Requantize = "float",
+    algorithms: options.Algorithms = None,
+    search: Annotated[
         str,
         typer.Option(
-            metavar="NAME,...", help="Algorithms to try, e.g. direct,winograd; all by default."
-        ),
-    ] = "",
-    space: Annotated[
-        str,
-        typer.Option(
-            metavar="knobs|auto|both",
-            help="knobs of the schedules; auto: MetaSchedule's rules; both: compare the two.",
+            metavar="knobs|metaschedule|both",
+            help="Search schedule parameters, MetaSchedule's rules, or compare both.",
+            rich_help_panel=SEARCH,
         ),
     ] = "knobs",
-    log: Annotated[
+    tuning_log: Annotated[
         Optional[Path],  # noqa: UP045
-        destinations.log_file("--log", help="Log to append to; the user's log by default."),
+        destinations.log_file("--tuning-log", help="Log to append to, by default your own."),
     ] = None,
-    peers: Annotated[
+    baselines: Annotated[
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Libraries to show beside the best, e.g. onednn,openvino, or all.",
+            help="Libraries to compare with, such as onednn, or all.",
+            rich_help_panel=options.BASELINES,
         ),
     ] = "none",
-    peer_python: options.PeerPython = None,
+    baseline_python: bench_options.BaselinePython = None,
     rpc_tracker: Annotated[
         str,
         typer.Option(
             metavar="HOST:PORT",
-            help="Measure on devices of TVM's RPC tracker; for trusted networks only.",
+            help="Measure on devices of a TVM RPC tracker (requires --rpc-key).",
+            rich_help_panel=options.REMOTE,
         ),
     ] = "",
     rpc_key: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(metavar="KEY", help="Key of the devices at the tracker; may be repeated."),
+        typer.Option(
+            metavar="KEY",
+            help="Key of the devices at the tracker; repeatable.",
+            rich_help_panel=options.REMOTE,
+        ),
     ] = None,
     estimate: estimating.Option = False,
     target: options.Target = "native",
@@ -95,19 +117,19 @@ def command(
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
     as_json: options.Json = False,
-    save: options.Save = None,
+    report: options.Report = None,
 ) -> None:
-    """Search faster kernels, verify them, and log those that beat the default.
+    """Search faster kernels, verify them, and record kernels that beat the default.
 
     Stop it at any time: the same command goes on where it was.
 
     \b
     Examples:
       tvmconv tune resnet18.onnx --trials 2000
-      tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log my.jsonl
+      tvmconv tune --suite resnet50 --threads 1 --tuning-log my.jsonl
       tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
-      tvmconv tune --suite dnn12 --space both --trials-per-layer 32
-      tvmconv tune --suite vgg16 --peers onednn,openvino --time-budget 3600
+      tvmconv tune --suite dnn12 --search both --trials-per-layer 32
+      tvmconv tune --suite vgg16 --baselines onednn,openvino --time-budget 3600
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker lab:9190 --rpc-key v3
       tvmconv tune net.onnx --target cortex-a72 --estimate
       tvmconv tune resnet50.onnx --target cuda
@@ -134,22 +156,25 @@ def command(
 
     if not (models or suite or layer):
         raise InputError("nothing to tune; give a model, --suite NAME or --layer PROBLEM")
+    space = {"metaschedule": "auto"}.get(search, search)
     if space not in ("knobs", "auto", "both"):
-        raise InputError(f"unknown --space {space!r}; use knobs, auto or both")
+        raise InputError(f"unknown --search {search!r}. Expected knobs, metaschedule or both.")
     if space != "knobs" and rpc_tracker:
-        raise InputError(f"--space {space} cannot be combined with --rpc-tracker")
-    if rpc_tracker and peers != "none":
-        raise InputError("--peers cannot be combined with --rpc-tracker")
+        raise InputError(f"--search {search} cannot be combined with --rpc-tracker")
+    if rpc_tracker and baselines != "none":
+        raise InputError("--baselines cannot be combined with --rpc-tracker")
     if bool(rpc_tracker) != bool(rpc_key):
         raise InputError("--rpc-tracker HOST:PORT and --rpc-key KEY require each other")
-    if estimate and (rpc_tracker or peers != "none" or space != "knobs"):
-        raise InputError("--estimate cannot be combined with --rpc-tracker, --peers or --space")
+    if estimate and (rpc_tracker or baselines != "none" or space != "knobs"):
+        raise InputError(
+            "--estimate cannot be combined with --rpc-tracker, --baselines or --search"
+        )
     take_gpu(device, target, bool(rpc_tracker))
     machine = resolve_device(target, estimating.one_thread(threads) if estimate else threads)
     on_gpu = isinstance(machine, CudaMachine)
-    if on_gpu and (estimate or space != "knobs" or peers != "none"):
+    if on_gpu and (estimate or space != "knobs" or baselines != "none"):
         raise InputError(
-            "--estimate, --space and --peers of tune require a CPU target. Use bench for "
+            "--estimate, --search and --baselines of tune require a CPU target. Use bench for "
             "predictions and other libraries on GPUs."
         )
     check_packages()
@@ -158,9 +183,9 @@ def command(
     else:
         check = check_device if rpc_tracker else check_host
         check(machine)
-    path = log or default_log(machine, estimate)
+    path = tuning_log or default_log(machine, estimate)
     check_destination(path)
-    shapes = options.parse_shapes(shape)
+    shapes = parse_shapes(shape)
     folding = fold_bytes(fold_budget)
     settings = Settings(
         trials=trials_per_layer,
@@ -168,7 +193,7 @@ def command(
         seed=seed,
         error_budget=error_budget,
         precision=precision,
-        requantise=requantise,
+        requantize=requantize,
         algorithms=check_algorithms(algorithms.split(",")) if algorithms else (),
     )
     check_precision(settings.policy, machine)
@@ -182,11 +207,11 @@ def command(
         tell(f"{len(tasks)} workloads, log {path}{unit}")
         start = time.monotonic()
         pool = stack.enter_context(Pool())
-        rivals = _peer_times(peers, peer_python or [], machine.cores)
+        rivals = _baseline_times(baselines, baseline_python or [], machine.cores)
         if rivals is not None:
             stack.enter_context(rivals)
         elif not estimate:
-            # not while peers are timed
+            # not while baselines are timed
             pool.launch()
         observe = stack.enter_context(Live())
         outcomes = tune(
@@ -210,13 +235,13 @@ def command(
         if core
         else None
     )
-    report = tune_report(tasks, outcomes, path, seconds, missing, estimated)
-    emit(report, as_json, save)
+    found = tune_report(tasks, outcomes, path, seconds, missing, estimated)
+    emit(found, as_json, report)
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Ctrl-C ends the command without a word of Python's."""
+    """Ctrl-C ends the command without a traceback."""
     try:
         yield
     except KeyboardInterrupt:
@@ -224,14 +249,14 @@ def _stoppable() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _peer_times(peers: str, pythons: list[str], threads: int) -> PeerTimes | None:
-    """The peers by their names on the command line."""
-    if peers == "none":
+def _baseline_times(names: str, pythons: list[str], threads: int) -> PeerTimes | None:
+    """The baselines by their names on the command line."""
+    if names == "none":
         return None
     from tvmconv.lab.bench.baseline_times import PeerTimes
     from tvmconv.lab.bench.plan import make_plan
 
-    plan = make_plan(peers=peers, peer_python=pythons)
+    plan = make_plan(peers=names, peer_python=pythons)
     return PeerTimes(plan.peers, {name: plan.python(name) for name in plan.peers}, threads)
 
 

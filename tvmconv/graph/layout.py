@@ -183,7 +183,7 @@ def _explained(decision: Decision, node: Node, policy: Policy | None) -> Decisio
     """The decision with what a quantised model has it not do."""
     if IN_FLOAT in node.attrs:
         decision = _in_float(decision, node.attrs[IN_FLOAT])
-    if policy is not None and policy.requantise == "fixed":
+    if policy is not None and policy.requantize == "fixed":
         decision = _rescaled(decision, node.attrs.get(BY_FLOAT))
     return decision
 

@@ -47,7 +47,7 @@ class PlannedGraph:
 
 def prepare(graph: Graph, machine: Device, policy: Policy | None = None) -> None:
     """Normalize a graph and fuse its layers, in place."""
-    normalise(graph, machine, policy.requantise if policy is not None else "float")
+    normalise(graph, machine, policy.requantize if policy is not None else "float")
     fuse_layers(graph)
     if isinstance(machine, Machine):
         order_phases(graph, machine.channel_block)

@@ -189,8 +189,8 @@ def _read(path: Path, mtime: int, size: int) -> Saved | None:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"
     _LOGGER.warning(
-        "%s is not used (%s); measure again with 'tvmconv machine --measure --keep', or remove it "
-        "with 'tvmconv machine --forget'",
+        "%s is not used (%s); measure again with 'tvmconv cpu --measure --keep', or remove it "
+        "with 'tvmconv cpu --forget'",
         path,
         reason,
     )

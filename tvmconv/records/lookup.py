@@ -98,7 +98,9 @@ def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
         except OSError:  # a name too long
             found = False
         if not found:
-            raise TvmconvError(f"the tuning log {path} does not exist; write it with tune --log")
+            raise TvmconvError(
+                f"the tuning log {path} does not exist; write it with tune --tuning-log"
+            )
         check_log(path)
         first.append(path.resolve())
     given = os.environ.get(ENVIRONMENT)

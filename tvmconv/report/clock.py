@@ -31,7 +31,7 @@ class Clock:
 
 
 def clock_of(device: Device) -> Clock:
-    """The clock that ``tvmconv machine --measure`` found with these rates, or a nominal one.
+    """The clock that ``tvmconv cpu --measure`` found with these rates, or a nominal one.
 
     Of a GPU its record's.
     """

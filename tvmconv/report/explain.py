@@ -34,8 +34,8 @@ _DECISIONS = (
     Column("reason", "reason"),
 )
 _LEGEND = (
-    "problem: the convolution as `tvmconv bench --layer` takes it (docs/bench.md). schedule: the "
-    "values of the algorithm's knobs; --knobs says what they mean. from: where they come from, "
+    "problem: the convolution as `tvmconv bench run --layer` takes it (docs/bench.md). schedule: "
+    "the values of the algorithm's knobs; --knobs says what they mean. from: where they come from, "
     "the cost model (default) or a tuning log.",
     "predicted: by the cost model at the clock above; M cycles are millions, and in brackets is "
     "what the other candidate would spend more (+) or less (-) on each part. workspace: scratch "

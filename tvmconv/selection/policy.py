@@ -63,7 +63,7 @@ class Policy:
     choose
         Called with the layer's name, its workload and the candidates within the list of algorithms
         and the memory budget. Returns one of them, or None to keep the selection.
-    requantise
+    requantize
         How INT8 layers rescale their accumulators: ``"float"``, or ``"fixed"`` if possible; see
         :class:`~tvmconv.core.datatypes.Quantisation`.
     """
@@ -75,7 +75,7 @@ class Policy:
     choose: Callback | None = None
     logs: tuple[Path, ...] = ()
     finite: bool = True
-    requantise: str = "float"
+    requantize: str = "float"
     precision: str = FLOAT32
     low_precision_budget: float = LOW_PRECISION_BUDGET
 
@@ -96,7 +96,7 @@ class Policy:
             "error_budget": self.error_budget,
             "memory_budget": self.memory_budget,
             "finite": self.finite,
-            "requantise": self.requantise,
+            "requantise": self.requantize,
             "overrides": {entry.pattern: entry.algorithm for entry in self.overrides},
             "callback": self.choose is not None,
             "logs": [path.name for path in self.logs],
@@ -110,7 +110,7 @@ def make_policy(
     overrides: Overrides | None = None,
     logs: Sequence[Path] = (),
     finite: bool = True,
-    requantise: str = "float",
+    requantize: str = "float",
     precision: str = FLOAT32,
 ) -> Policy:
     """A policy from a user's arguments; omitted arguments have their defaults.
@@ -119,7 +119,7 @@ def make_policy(
     ------
     ConfigError
         If a name is not registered, a budget is not a non-negative number, ``finite`` is not a
-        boolean, ``requantise`` or ``precision`` is unknown, or the overrides cannot be read.
+        boolean, ``requantize`` or ``precision`` is unknown, or the overrides cannot be read.
     """
     if not isinstance(precision, str) or precision not in (FLOAT32, *PRECISIONS):
         raise ConfigError(
@@ -131,16 +131,16 @@ def make_policy(
         memory_budget = whole(memory_budget, "memory_budget", 0, 1 << 62, ConfigError)
     if not isinstance(finite, bool):
         raise ConfigError(f"finite={shown(finite)} must be True or False")
-    if requantise not in REQUANTISE[1:]:
+    if requantize not in REQUANTISE[1:]:
         known = " or ".join(REQUANTISE[1:])
-        raise ConfigError(f"requantise={shown(requantise)} must be {known}")
+        raise ConfigError(f"requantize={shown(requantize)} must be {known}")
     policy = Policy(
         check_algorithms(algorithms),
         budget,
         memory_budget,
         logs=tuple(logs),
         finite=finite,
-        requantise=requantise,
+        requantize=requantize,
         precision=precision,
         low_precision_budget=low,
     )

@@ -1,4 +1,4 @@
-"""``--space auto``: MetaSchedule's own sketch rules on our tensor expression.
+"""``--search metaschedule``: MetaSchedule's own sketch rules on our tensor expression.
 
 Runs in a process of its own, ``python -m tvmconv.tuning.auto``: a request on standard input, the
 measured result on standard output. The winner is verified and measured in turns with tvmconv's

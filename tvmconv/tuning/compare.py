@@ -195,5 +195,5 @@ def _expression(workload: Conv2dWorkload, machine: Machine) -> Choice:
         except ConfigError:
             continue
     raise ConfigError(
-        f"no tensor expression for the auto space computes {workload}. Use --space knobs."
+        f"no tensor expression for --search metaschedule computes {workload}. Use --search knobs."
     )

@@ -92,7 +92,7 @@ def collect(
     """The distinct convolution workloads of everything that is to be tuned.
 
     ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build` for the models. How models are
-    quantized and rounded is the policy's ``requantise`` and ``precision``.
+    quantized and rounded is the policy's ``requantize`` and ``precision``.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def collect(
         found[workload] = replace(old, count=old.count + count, facts=joined)
 
     given = policy or make_policy()
-    policy = make_policy(precision=given.precision, requantise=given.requantise)
+    policy = make_policy(precision=given.precision, requantize=given.requantize)
     for model in models:
         for name, workload, facts in _of_model(model, machine, policy, shapes, fold_budget):
             add(name, workload, 1, facts)
@@ -298,6 +298,6 @@ def _of_model(
 def _weight(task: Task, machine: Device, settings: Settings) -> float:
     from tvmconv.tuning.untuned import untuned_choice
 
-    policy = make_policy(precision=settings.precision, requantise=settings.requantise)
+    policy = make_policy(precision=settings.precision, requantize=settings.requantize)
     algorithm, config = untuned_choice(task.workload, machine, policy, task.facts)
     return task.count * predicted(make_space(task.workload, machine, algorithm), config)

@@ -32,7 +32,7 @@ class Settings:
         is a larger one for candidates that round operands of products.
     precision
         What those may be rounded to, as of ``tvmconv.build``.
-    requantise
+    requantize
         How INT8 layers of models rescale their sums, as of ``tvmconv.build``.
     batch
         Candidates that are built before they are measured.
@@ -46,7 +46,7 @@ class Settings:
     algorithms: tuple[str, ...] = ()
     error_budget: float | None = None
     precision: str = FLOAT32
-    requantise: str = "float"
+    requantize: str = "float"
     batch: int = 16
     final: Final = field(default_factory=Final)
 
@@ -57,7 +57,7 @@ class Settings:
             self.algorithms or None,
             self.error_budget,
             precision=self.precision,
-            requantise=self.requantise,
+            requantize=self.requantize,
         )
 
     def to_json(self, space: str = "knobs") -> dict[str, Any]:

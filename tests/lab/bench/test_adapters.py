@@ -1,6 +1,6 @@
 """Every adapter whose library is installed, on layers and a small network.
 
-``TVMCONV_PEER_PYTHON`` may name environments that hold the libraries, as for ``tvmconv bench``;
+``TVMCONV_BASELINE_PYTHON`` may name environments that hold the libraries, as for ``tvmconv bench``;
 peers that are found in none are skipped.
 """
 
@@ -42,7 +42,7 @@ REFUSED = {"onednn": 2, "acl": 1, "nnpack": 3}
 
 @pytest.fixture(scope="module")
 def workers():
-    plan = make_plan(peer_python=os.environ.get("TVMCONV_PEER_PYTHON", "").split())
+    plan = make_plan(peer_python=os.environ.get("TVMCONV_BASELINE_PYTHON", "").split())
     found: dict[str, WorkerProcess] = {}
     for name, peer in PEERS.items():
         found[name] = WorkerProcess(Contender(name, peer.module, plan.python(name)), 1)

@@ -31,10 +31,10 @@ from tvmconv.machines.targets import resolve_machine
 
 COUNTED = Path(tvmconv.lab.baselines.__file__).with_name("counted.py")
 # an interpreter of unpacked packages, see docs/arm-estimated.md
-PEER_PYTHON = os.environ.get("TVMCONV_PEER_PYTHON", "")
+PEER_PYTHON = os.environ.get("TVMCONV_BASELINE_PYTHON", "")
 needs_peers = pytest.mark.skipif(
     not PEER_PYTHON,
-    reason="TVMCONV_PEER_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
+    reason="TVMCONV_BASELINE_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
 )
 
 

@@ -17,7 +17,7 @@ from tvmconv.lab.bench.report import bench_report
 from tvmconv.lab.bench.result import BenchResult, CaseResult, Entry, joined, read_saved
 from tvmconv.measuring.host import host_header, pick_cpus
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
+RESULTS = Path(__file__).parents[3] / "docs/results"
 ESTIMATES = RESULTS / "arm-peers.json.gz"
 FTENGINE = RESULTS / "ftengine.json.gz"
 PREDICTIONS = sorted(RESULTS.glob("cuda-*-predicted.json.gz"))

@@ -37,7 +37,7 @@ COUNTED = Path(tvmconv.lab.baselines.__file__).with_name("counted.py")
 # the start of an ELF file for 64-bit Arm
 ARM_PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00"
 # an interpreter of unpacked packages, see docs/arm-estimated.md
-PEER_PYTHON = os.environ.get("TVMCONV_PEER_PYTHON", "")
+PEER_PYTHON = os.environ.get("TVMCONV_BASELINE_PYTHON", "")
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_what_the_interpreter_executes_is_left_out() -> None:
 def test_named_peers_need_an_interpreter_of_the_target(system: Path) -> None:
     machine = resolve_machine("cortex-a72")
     plan = make_plan(layers=["ic4ih5oc4kh3"], peers="ncnn", target="cortex-a72")
-    with pytest.raises(InputError, match=r"ncnn is estimated by a Python .*--peer-python"):
+    with pytest.raises(InputError, match=r"ncnn is estimated by a Python .*--baseline-python"):
         emulated_peers(plan, machine)
     assert emulated_peers(replace(plan, peers=tuple(PEERS)), machine) == []
     assert emulated_peers(replace(plan, peers=()), machine) == []
@@ -163,7 +163,7 @@ def test_absent_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 needs_peers = pytest.mark.skipif(
     not PEER_PYTHON,
-    reason="TVMCONV_PEER_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
+    reason="TVMCONV_BASELINE_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
 )
 
 

@@ -26,7 +26,18 @@ from tvmconv.machines.cuda import MACHINES
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
 
 LAYER = "mb2ic8ih6oc40kh3ph1+bias+relu"
-WORDS = ("bench", "--layer", LAYER, "--target", "cuda:sm_90", "--rounds", "5", "--seconds", "0.001")
+WORDS = (
+    "bench",
+    "run",
+    "--layer",
+    LAYER,
+    "--target",
+    "cuda:sm_90",
+    "--rounds",
+    "5",
+    "--seconds",
+    "0.001",
+)
 WORDS += ("--algorithms", "direct,implicit_gemm")
 
 
@@ -50,8 +61,16 @@ def kernels(gpu: EmulatedGpu) -> Path:
 @needs_emulator
 def test_compiled_kernels_are_measured_where_nothing_compiles(gpu, kernels, tmp_path):
     saved = tmp_path / "saved.json"
-    words = ("--kernels", kernels, "--peers", "torch,onnxruntime", "--stages", "--cold", "--memory")
-    words += ("--device", "1", "--save", saved)
+    words = (
+        "--kernels",
+        kernels,
+        "--baselines",
+        "torch,onnxruntime",
+        "--stages",
+        "--cold",
+        "--memory",
+    )
+    words += ("--device", "1", "--report", saved)
     there = {"TVMCONV_EMULATED_GPUS": "2", "TVMCONV_EMULATED_CUDA": "12040"}
     done = gpu.tvmconv(*WORDS, *words, **bare(gpu, tmp_path), **there)
     assert done.returncode == 0, done.stderr
@@ -97,7 +116,7 @@ def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
             data["launches"][0]["grid"][0] -= 1
             content = json.dumps(data).encode() + b"\n" + fatbin
         (folder / path.name).write_bytes(content)
-    words = ("--kernels", folder, "--peers", "none", "--json")
+    words = ("--kernels", folder, "--baselines", "none", "--json")
     done = gpu.tvmconv(*WORDS, *words, **bare(gpu, tmp_path))
     assert done.returncode == 0, done.stderr
     rows = {row["contender"]: row for row in json.loads(done.stdout)["measurements"]}
@@ -133,7 +152,7 @@ print(gpu_state("cuda:sm_90")["pci_bus"], end="")
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("bench", "--device", "1"), "--device 1 requires a GPU, got --target native"),
+        (("bench", "run", "--device", "1"), "--device 1 requires a GPU, got --target native"),
         (
             *(("tune", "--device", "1", "--rpc-tracker", "a:1", "--rpc-key", "b"),),
             "--device selects a local GPU and cannot be combined with RPC",
@@ -186,7 +205,7 @@ def test_plans_for_gpus_have_their_own_peers_and_algorithms():
 @needs_emulator
 def test_rounded_kernels_are_called_what_they_are(gpu, tmp_path):
     words = (*WORDS[:-1], "implicit_gemm_mma,implicit_gemm,implicit_gemm_mma:precision=fp16")
-    done = gpu.tvmconv(*words, "--precision", "tf32", "--peers", "none", "--json")
+    done = gpu.tvmconv(*words, "--precision", "tf32", "--baselines", "none", "--json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     rows = {row["contender"]: row for row in data["measurements"]}
@@ -223,7 +242,7 @@ def test_predictions_need_neither_gpu_nor_compiler(monkeypatch, tmp_path):
     path = tmp_path / "net.onnx"
     onnx.save(small_network(1), path)
     words = ("--suite", "dnn12", "--batch", "1,128", "--target", "cuda:sm_80", "--estimate")
-    found = data_of("bench", path, *words)
+    found = data_of("bench", "run", path, *words)
     rows = found["predictions"]
     assert {row["measured"] for row in rows} == {"not measured"}
     assert len({row["case"] for row in rows}) == 24

@@ -87,7 +87,7 @@ def test_rows_that_failed_or_are_wrong_end_in_an_exit_code(status, message, tmp_
     whole = replace(saved(), settings={}, results=(replace(case, entries=entries),))
 
     def run(words, state, seconds, meanwhile):
-        write_text(Path(words[words.index("--save") + 1]), json.dumps(whole.to_json()))
+        write_text(Path(words[words.index("--report") + 1]), json.dumps(whole.to_json()))
         return "done", ""
 
     monkeypatch.setattr(measuring, "run", run)

@@ -37,7 +37,18 @@ def test_a_kept_model_takes_the_weights_of_the_file_that_it_is_run_for(tmp_path)
     gpu = EmulatedGpu(tmp_path / "gpu")
     path, kit = tmp_path / "net.onnx", tmp_path / "kit"
     onnx.save(small_network(1), path)
-    words = ("bench", path, "--target", "cuda:sm_90", "--kernels", kit, "--peers", "none", "--json")
+    words = (
+        "bench",
+        "run",
+        path,
+        "--target",
+        "cuda:sm_90",
+        "--kernels",
+        kit,
+        "--baselines",
+        "none",
+        "--json",
+    )
     done = gpu.tvmconv(*words, "--compile-only")
     assert done.returncode == 0, done.stderr
     # once more, where there is no driver

@@ -133,7 +133,7 @@ def test_each_phase_has_its_own_chance(tmp_path, machine, monkeypatch):
             case 0:
                 raise OSError("no memory")
             case 1:
-                path = Path(words[words.index("--save") + 1])
+                path = Path(words[words.index("--report") + 1])
                 write_text(path, json.dumps(saved().to_json()))
                 return "done", "much\nwas said"
         return "ended: its time was up", "half a line"
@@ -166,7 +166,7 @@ def test_results_are_one_file_that_is_whole_while_phases_run(tmp_path, machine, 
     path, there = tmp_path / "out/results.zip", []
 
     def run(words, state, seconds, meanwhile):
-        saved_to = Path(words[words.index("--save") + 1])
+        saved_to = Path(words[words.index("--report") + 1])
         if not there:
             write_text(saved_to, json.dumps(saved().to_json()))
             meanwhile()

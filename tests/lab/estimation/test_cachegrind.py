@@ -36,7 +36,7 @@ def test_counts_are_those_of_the_summary():
 
 def test_without_valgrind_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(cachegrind.shutil, "which", lambda name: None)
-    result = invoke("bench", "--layer", LAYER, "--target", "x86-64-v3", "--cache-misses")
+    result = invoke("dev", "cache-misses", "--layer", LAYER, "--target", "x86-64-v3")
     assert result.exit_code == 1
     assert "apt install valgrind" in result.stderr
 
@@ -67,7 +67,7 @@ def test_misses_of_stages_add_up_and_cover_the_weights():
 
 @needs_valgrind
 def test_the_command_lists_every_stage():
-    words = ("bench", "--layer", LAYER, "--target", "x86-64-v3", "--cache-misses")
+    words = ("dev", "cache-misses", "--layer", LAYER, "--target", "x86-64-v3")
     rows = data_of(*words, "--algorithms", "direct,winograd")["misses"]
     stages = {(row["contender"], row["stage"]) for row in rows}
     assert ("tvmconv direct", "whole call") in stages

@@ -106,8 +106,8 @@ def test_what_says_that_times_are_estimates(measurer):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--peers", "onednn"), "combined with --rpc-tracker"),
-        (("--space", "auto"), "combined with --rpc-tracker"),
+        (("--baselines", "onednn"), "combined with --rpc-tracker"),
+        (("--search", "metaschedule"), "combined with --rpc-tracker"),
         (("--rpc-tracker", "127.0.0.1:9190", "--rpc-key", "lab"), "combined with --rpc-tracker"),
         (("--threads", "2"), "one thread, got 2"),
     ],
@@ -127,7 +127,7 @@ def test_tune_writes_estimated_records_and_goes_on(tmp_path, monkeypatch):
     slow = (DEFAULT[0], DEFAULT[1].replace(oc=1, oh=1, ow=1))
     monkeypatch.setattr("tvmconv.tuning.tuner.untuned_choice", lambda *_: slow)
     words = ("tune", "--layer", str(WORKLOAD), "--target", "cortex-a72", "--estimate")
-    words += ("--algorithms", "direct", "--log", log)
+    words += ("--algorithms", "direct", "--tuning-log", log)
     first = data_of(*words, "--trials-per-layer", 4)
     assert first["trials"] == 4
     assert "estimate, not a measurement" in first["estimate_method"]

@@ -17,7 +17,7 @@ class Peer:
     Parameters
     ----------
     name
-        What ``--peers`` calls it.
+        What ``--baselines`` calls it.
     module
         File of this folder that drives it.
     distribution

@@ -1,4 +1,4 @@
-"""``tvmconv bench --cache-misses``: our kernels' cache misses by stage, simulated."""
+"""``tvmconv dev cache-misses``: our kernels' cache misses by stage, simulated."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cache_misses(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
         If valgrind is missing, or cannot execute the target's instructions.
     """
     if plan.models or plan.products or not plan.layers:
-        raise InputError("--cache-misses requires layers. Add --suite NAME or --layer PROBLEM.")
+        raise InputError("cache-misses requires layers. Add --suite NAME or --layer PROBLEM.")
     machine = resolve_machine(plan.target, 1)
     check_cachegrind(machine)
     variants = parse_variants(plan.algorithms, [x.workload for x in plan.layers], machine)

@@ -66,14 +66,14 @@ def too_large(
     """
     if isinstance(workload, GemmWorkload):
         needed = 2 * len(labels) * workload.tensor_bytes + 24 * workload.m * workload.n
-        return _refusal(len(labels), needed, available, "name fewer with --peers")
+        return _refusal(len(labels), needed, available, "name fewer with --baselines")
     size = layer_bytes(workload)
     each = 2 * (size.input + size.output + size.filter)
     lowers = any("im2col" in name or not name.startswith((OWN, PEAK)) for name in labels)
     windows = size.im2win if any("im2win" in name for name in labels) else 0
     buffer = size.im2col if lowers else windows
     needed = len(labels) * each + buffer + 3 * size.input + 7 * size.output
-    remedy = "name fewer with --peers and --algorithms, or take a smaller --batch"
+    remedy = "name fewer with --baselines and --algorithms, or take a smaller --batch"
     return _refusal(len(labels), needed, available, remedy)
 
 

@@ -195,7 +195,7 @@ def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:
         elif not everyone:
             raise InputError(
                 f"{name} is estimated by a Python for {machine.triple} that has it; name one with "
-                "--peer-python (docs/arm-estimated.md says where to get it)"
+                "--baseline-python (docs/arm-estimated.md says where to get it)"
             )
     return found
 

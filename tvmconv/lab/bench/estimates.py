@@ -1,4 +1,4 @@
-"""``tvmconv bench --estimate``: cycles of our algorithms and builds, estimated from counts."""
+"""``tvmconv bench run --estimate``: cycles of our algorithms and builds, estimated from counts."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _convolutions(
     from tvmconv.graph.prelude import prepared_model
     from tvmconv.selection.policy import make_policy
 
-    policy = make_policy(requantise=model.manifest.policy.get("requantise", "float"))
+    policy = make_policy(requantize=model.manifest.policy.get("requantise", "float"))
     graph = prepared_model(source, model.machine, policy, shapes, fold_budget)
     found: list[Node] = []
     for node in graph.nodes:

@@ -240,12 +240,12 @@ def _pythons(items: Sequence[str], known_peers: Mapping[str, Peer]) -> dict[str,
         peer = _ALIASES.get(peer, peer)
         if peer and peer not in known_peers:
             raise InputError(
-                f"unknown library {peer!r} in --peer-python {item!r}; use PATH for all libraries, "
-                f"or NAME=PATH with one of {', '.join(known_peers)}"
+                f"unknown library {peer!r} in --baseline-python {item!r}; use PATH for all "
+                f"libraries, or NAME=PATH with one of {', '.join(known_peers)}"
             )
         if not os.access(path, os.X_OK):
             raise InputError(
-                f"--peer-python {path!r} is not an executable file; name a Python interpreter"
+                f"--baseline-python {path!r} is not an executable file; name a Python interpreter"
             )
         pythons[peer] = path
     return pythons

@@ -18,7 +18,10 @@ _MEASURED = (
     Column("contender", "contender"),
     Column("min_seconds", "ms min", ".3f", 1e3),
     Column("median_seconds", "ms median", ".3f", 1e3),
-    Column("spread", "quartiles %", ".1f", 100),
+    Column("p90_seconds", "ms p90", ".3f", 1e3),
+    Column("p99_seconds", "ms p99", ".3f", 1e3),
+    Column("calls_per_second", "calls/s", ".1f"),
+    Column("spread", "IQR %", ".1f", 100),
     Column("gflops", "GFLOP/s", ".1f"),
     Column("peak_share", "% of peak", ".1f", 100),
     Column("error", "max error", ".1e"),
@@ -131,6 +134,7 @@ def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:
         "status": entry.status,
         "min_seconds": entry.best,
         "median_seconds": entry.median,
+        **_distribution(entry),
         "spread": entry.spread,
         "gflops": entry.gflops,
         "precision": entry.precision if entry.status == "ok" else None,
@@ -145,6 +149,19 @@ def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:
         row["saved_seconds"] = saved.best
         row["speedup_over_saved"] = saved.best / entry.best
     return row
+
+
+def _distribution(entry: Entry) -> dict[str, float | None]:
+    """The distribution of the calls, by the names that ``run`` has for it."""
+    timing = entry.timing
+    if timing is None:
+        return dict.fromkeys(("mean_seconds", "p90_seconds", "p99_seconds", "calls_per_second"))
+    return {
+        "mean_seconds": timing.mean,
+        "p90_seconds": timing.percentile(90),
+        "p99_seconds": timing.percentile(99),
+        "calls_per_second": timing.rate,
+    }
 
 
 def _summary_row(case: CaseResult) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from typing import Any
 from tvmconv.core.errors import InputError
 from tvmconv.core.files import read_regular
 from tvmconv.report.document import SCHEMA_VERSION
+from tvmconv.runtime.timing import Timing
 
 MAX_FILE_BYTES = 1 << 28
 PEAK = "peak"
@@ -111,6 +112,11 @@ class Entry:
     def median(self) -> float | None:
         """Median call in seconds."""
         return statistics.median(self.samples) if self.samples else None
+
+    @property
+    def timing(self) -> Timing | None:
+        """The same figures as of ``run``: percentiles and calls in a second."""
+        return Timing(tuple(self.samples)) if self.samples else None
 
     @property
     def spread(self) -> float | None:
@@ -252,7 +258,7 @@ def joined(results: Sequence[BenchResult]) -> BenchResult:
 
 
 def read_saved(path: Path) -> BenchResult:
-    """Open a file that ``bench --save`` wrote; one that ends in ``.gz`` is compressed.
+    """Open a file that ``bench run --report`` wrote; one that ends in ``.gz`` is compressed.
 
     Raises
     ------
@@ -269,6 +275,8 @@ def read_saved(path: Path) -> BenchResult:
             raise ValueError(f"kind {data['kind']!r}, schema {data['schema']!r}")
         return BenchResult.from_json(data)
     except (ValueError, KeyError, TypeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} was not written by 'tvmconv bench --save' ({error})") from None
+        raise InputError(
+            f"{path} was not written by 'tvmconv bench run --report' ({error})"
+        ) from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None

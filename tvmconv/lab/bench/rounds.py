@@ -219,7 +219,7 @@ def write_reference(
     if problem:
         raise TvmconvError(
             f"onnxruntime, the reference of model benches, failed: {problem}; install it, or "
-            "name an environment that has it with --peer-python"
+            "name an environment that has it with --baseline-python"
         )
 
 

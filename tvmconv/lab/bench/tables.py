@@ -238,7 +238,7 @@ def _baselines(result: BenchResult, against: str) -> list[str]:
     for name in (word.strip() for word in against.split(",")):
         label = next((each for each in (name, f"{OWN} {name}") if each in labels), None)
         if label is None:
-            raise InputError(f"unknown row --against {name!r}; rows are {', '.join(labels)}")
+            raise InputError(f"unknown row --relative-to {name!r}; rows are {', '.join(labels)}")
         found.append(label)
     return found
 

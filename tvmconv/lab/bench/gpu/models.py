@@ -107,7 +107,7 @@ def _keep(model: CompiledModel, path: Path, weights: Mapping[str, Array]) -> Non
 
     assert isinstance(model._library, CompiledProgram)
     path.parent.mkdir(parents=True, exist_ok=True)
-    model.save(path, weights="separate")
+    model.save(path, weights="external")
     content = weights_path(path)
     sha256 = recorded(content)
     assert sha256 is not None

@@ -1,4 +1,4 @@
-"""``tvmconv log``: review, join, check and clean tuning logs."""
+"""``tvmconv records``: review, join, check and clean tuning records."""
 
 from __future__ import annotations
 
@@ -8,40 +8,42 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from tvmconv.cli import destinations, options
+from tvmconv.cli.command import add, group
 from tvmconv.cli.output import emit, tell
+from tvmconv.cli.values import at_least
 
 if TYPE_CHECKING:
     from tvmconv.records.logfile import Log
 
-app = typer.Typer(help="Show, merge, prune, verify and export tuning logs.", no_args_is_help=True)
+app = group("Show, merge, prune, verify and export tuning records.")
 
-Logs = Annotated[list[Path], typer.Argument(help="Tuning logs.", show_default=False)]
-OneLog = Annotated[Path, typer.Argument(help="A tuning log.", show_default=False)]
+Logs = Annotated[
+    list[Path], typer.Argument(metavar="LOG...", help="Tuning logs.", show_default=False)
+]
+OneLog = Annotated[Path, typer.Argument(metavar="LOG", help="Tuning log.", show_default=False)]
 Out = Annotated[
     Optional[Path],  # noqa: UP045
-    destinations.log_file("-o", "--output", help="The log to write, in place of the given one."),
+    destinations.log_file("-o", "--output", help="Log to write instead of the given log."),
 ]
 Match = Annotated[
-    str, typer.Option(metavar="TEXT", help="Only records whose workload or algorithm has this.")
+    str,
+    typer.Option(metavar="TEXT", help="Select records by a part of workload or algorithm."),
 ]
 
 
-@app.command("show")
 def show(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
     """List the records of logs, and the lines that cannot be read."""
     _show(logs, match, as_json, only_best=False)
 
 
-@app.command("best")
 def best(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
     """List the best record of each workload, machine and algorithm."""
     _show(logs, match, as_json, only_best=True)
 
 
-@app.command("merge")
 def merge(
     logs: Logs,
-    output: Annotated[Path, destinations.log_file("-o", "--output", help="The log to write.")],
+    output: Annotated[Path, destinations.log_file("-o", "--output", help="Log to write.")],
 ) -> None:
     """Join logs; every record once. An existing output file takes part."""
     from tvmconv.records import logfile, store
@@ -54,7 +56,6 @@ def merge(
     tell(f"{output}: {len(records)} records of {len(sources)} logs")
 
 
-@app.command("prune")
 def prune(log: OneLog, output: Out = None, as_json: options.Json = False) -> None:
     """Keep only the best records that this version's schedules accept."""
     from tvmconv.records import logfile, store
@@ -66,13 +67,12 @@ def prune(log: OneLog, output: Out = None, as_json: options.Json = False) -> Non
     emit(prune_report(len(kept), dropped, output or log), as_json)
 
 
-@app.command("export")
 def export(
     logs: Logs,
     match: Match = "",
     output: Annotated[
         Optional[Path],  # noqa: UP045
-        destinations.log_file("-o", "--output", help="The log to write; standard output without."),
+        destinations.log_file("-o", "--output", help="Log to write; standard output otherwise."),
     ] = None,
 ) -> None:
     """Write the best records of logs as one log, to share it; standard output by default."""
@@ -89,7 +89,6 @@ def export(
     tell(f"{output}: {len(lines)} records")
 
 
-@app.command("verify")
 def verify(
     log: OneLog,
     match: Match = "",
@@ -100,14 +99,19 @@ def verify(
     target: options.Target = "native",
     threads: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, metavar="N", help="Only records for so many threads."),
+        typer.Option(
+            parser=at_least(1),
+            metavar="N",
+            help="Select records for this number of threads.",
+            show_default="all records",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check every record's output and measure its gain again on this machine.
+    """Check every record's output and measure its gain again on this CPU.
 
-    Records are measured with the threads that they are for; --threads takes those of one number
-    only. With --output the confirmed ones are appended to a log as this machine's own.
+    Records are measured with the threads that they are for. With --output the confirmed records
+    are appended to a log as records of this CPU.
     """
     from tvmconv.machines.targets import resolve_machine
     from tvmconv.records import logfile
@@ -161,3 +165,7 @@ def _show(logs: list[Path], match: str, as_json: bool, only_best: bool) -> None:
         records = store.best(records)
     skipped = [line for part in read for line in part.skipped]
     emit(records_report(", ".join(map(str, logs)), records, skipped), as_json)
+
+
+for _function in (show, best, merge, prune, verify, export):
+    add(app, _function.__name__, _function)

@@ -1,4 +1,4 @@
-"""``tvmconv machine``: any target's record, and what was measured here."""
+"""``tvmconv cpu``: the description of any target, and what was measured here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.mark.parametrize("target", [*MACHINES, "llvm -mcpu=skylake-avx512"])
 def test_it_prints_the_record_of_any_target(target: str) -> None:
-    data = data_of("machine", "--target", target, "--threads", 3)
+    data = data_of("cpu", "--target", target, "--threads", 3)
     machine = resolve_machine(target, 3)
     assert read_machine(data["machine"]) == machine
     rows = {row["field"]: row["value"] for row in data["fields"]}
@@ -40,12 +40,12 @@ def test_it_prints_the_record_of_any_target(target: str) -> None:
     assert rows["vector.bits"] == machine.vector.bits
     assert rows["rates.memory"] == machine.rates.memory
     assert (data["rates"], data["clock"]) == ("shipped", "2.50 GHz, assumed")
-    text = invoke("machine", "--target", target).stdout
+    text = invoke("cpu", "--target", target).stdout
     assert all(name in text for name in rows)
 
 
 def test_measuring_changes_nothing_unless_it_is_kept(probed: Machine, folder: Path) -> None:
-    data = data_of("machine", "--threads", 1, "--measure")
+    data = data_of("cpu", "--threads", 1, "--measure")
     assert read_machine(data["machine"]) == probed
     assert data["clock"] == "3.00 GHz, measured"
     assert {row["field"]: row["shipped"] for row in data["fields"] if "shipped" in row} == {
@@ -57,22 +57,22 @@ def test_measuring_changes_nothing_unless_it_is_kept(probed: Machine, folder: Pa
 
 
 def test_what_is_kept_is_used_until_it_is_forgotten(probed: Machine, folder: Path) -> None:
-    invoke("machine", "--threads", 1, "--measure", "--keep")
+    invoke("cpu", "--threads", 1, "--measure", "--keep")
     (path,) = folder.iterdir()
-    data = data_of("machine", "--threads", 1)
+    data = data_of("cpu", "--threads", 1)
     assert read_machine(data["machine"]) == probed == resolve_machine("native", 1)
     assert data["clock"] == "3.00 GHz, measured"
-    assert f"Removed {path}." in data_of("machine", "--forget")["notes"]
-    assert data_of("machine", "--threads", 1)["rates"] == "shipped"
-    assert "Nothing was kept." in data_of("machine", "--forget")["notes"]
+    assert f"Removed {path}." in data_of("cpu", "--forget")["notes"]
+    assert data_of("cpu", "--threads", 1)["rates"] == "shipped"
+    assert "Nothing was kept." in data_of("cpu", "--forget")["notes"]
 
 
 def test_a_damaged_file_can_be_forgotten(probed: Machine, folder: Path) -> None:
-    invoke("machine", "--measure", "--keep")
+    invoke("cpu", "--measure", "--keep")
     (path,) = folder.iterdir()
     path.write_text("{")
-    assert data_of("machine", "--threads", 1)["rates"] == "shipped"
-    assert f"Removed {path}." in data_of("machine", "--forget")["notes"]
+    assert data_of("cpu", "--threads", 1)["rates"] == "shipped"
+    assert f"Removed {path}." in data_of("cpu", "--forget")["notes"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,6 @@ def test_a_damaged_file_can_be_forgotten(probed: Machine, folder: Path) -> None:
     ],
 )
 def test_what_makes_no_sense_is_an_error(words: tuple[str, ...], reason: str) -> None:
-    result = invoke("machine", *words)
+    result = invoke("cpu", *words)
     assert result.exit_code == 1
     assert reason in result.output + getattr(result, "stderr", "")

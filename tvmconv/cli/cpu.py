@@ -1,4 +1,4 @@
-"""``tvmconv machine``: what is known of a processor, and measuring this one."""
+"""``tvmconv cpu``: the CPU description that kernels are chosen by, and its measurement."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure the rates of a core here; some seconds.")
+        bool, typer.Option("--measure", help="Measure the rates of this CPU's cores (seconds).")
     ] = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="With --measure: let builds for native use them.")
+        bool,
+        typer.Option("--keep", help="Use the rates in native builds (requires --measure)."),
     ] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Remove what --keep wrote.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove the kept rates.")] = False,
     as_json: options.Json = False,
-    save: options.Save = None,
+    report: options.Report = None,
 ) -> None:
-    """Print the machine record that kernels are chosen by, or measure its rates.
+    """Print the CPU description that kernels are chosen by, or measure its rates.
 
     \b
     Examples:
-      tvmconv machine
-      tvmconv machine --target x86-64-v3 --json
-      tvmconv machine --measure --keep
-      tvmconv machine --forget
+      tvmconv cpu
+      tvmconv cpu --target x86-64-v3 --json
+      tvmconv cpu --measure --keep
+      tvmconv cpu --forget
     """
     from tvmconv.machines import saved
     from tvmconv.machines.targets import resolve_machine, shipped_machine
@@ -61,4 +62,4 @@ def command(
     else:
         machine = resolve_machine(target, threads)
         clock = clock_of(machine)
-    emit(machine_report(machine, shipped, clock, notes), as_json, save)
+    emit(machine_report(machine, shipped, clock, notes), as_json, report)

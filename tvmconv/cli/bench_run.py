@@ -1,0 +1,217 @@
+"""``tvmconv bench run``: models or layers next to other libraries, in interleaved rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from tvmconv.cli import bench_options, destinations, estimating, options
+from tvmconv.cli.output import emit, tell, write_text
+from tvmconv.cli.sizes import fold_bytes
+from tvmconv.cli.values import at_least, integers, parse_shapes
+from tvmconv.core.plain_data import json_text
+
+if TYPE_CHECKING:
+    from tvmconv.lab.bench.plan import Plan
+    from tvmconv.lab.bench.result import BenchResult
+    from tvmconv.report.document import Report
+
+
+def run(
+    models: options.Models = None,
+    suite: options.Suites = None,
+    layer: options.Layers = None,
+    algorithms: bench_options.Variants = "",
+    batch: bench_options.Batch = "",
+    types: bench_options.Types = "",
+    baselines: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Libraries to compare with, all or none.",
+            rich_help_panel=options.BASELINES,
+        ),
+    ] = "all",
+    baseline_python: bench_options.BaselinePython = None,
+    target: options.Target = "native",
+    threads: Annotated[
+        str,
+        typer.Option(
+            metavar="N,...",
+            help="Numbers of threads, such as 1,2.",
+            show_default=options.ALL_CPUS,
+            rich_help_panel=options.BUILD,
+        ),
+    ] = "",
+    shape: options.Shape = None,
+    fold_budget: options.FoldBudget = None,
+    tuning_log: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="FILE",
+            help="Compare builds with this tuning log and without any.",
+            show_default=False,
+            rich_help_panel=options.BUILD,
+        ),
+    ] = None,
+    rounds: bench_options.Rounds = 5,
+    seconds: bench_options.Seconds = 0.2,
+    stages: Annotated[
+        bool,
+        typer.Option(
+            "--stages",
+            help="Time transforms, packing and GEMM separately.",
+            rich_help_panel=options.MEASURING,
+        ),
+    ] = False,
+    cold: Annotated[
+        bool,
+        typer.Option(
+            "--cold", help="Measure with cold caches too.", rich_help_panel=options.MEASURING
+        ),
+    ] = False,
+    memory: Annotated[
+        bool,
+        typer.Option(
+            "--memory",
+            help="Measure the bytes that each method needs.",
+            rich_help_panel=options.MEASURING,
+        ),
+    ] = False,
+    load: Annotated[
+        bool,
+        typer.Option(
+            "--load",
+            help="Measure the loading of models in a fresh process.",
+            rich_help_panel=options.MEASURING,
+        ),
+    ] = False,
+    relax_pass: Annotated[
+        bool,
+        typer.Option(
+            "--relax-pass",
+            help="Measure relax.build after SubstituteConv2d too (models).",
+            rich_help_panel=options.MEASURING,
+        ),
+    ] = False,
+    estimate: estimating.Option = False,
+    device: options.GpuIndex = 0,
+    precision: options.Precision = "float32",
+    kernels: Annotated[
+        Optional[Path],  # noqa: UP045
+        destinations.result_folder(
+            "--kernels",
+            help="CUDA only: folder of compiled kernels, read and filled.",
+            heading=options.GPU,
+        ),
+    ] = None,
+    compile_only: Annotated[
+        bool,
+        typer.Option(
+            "--compile-only",
+            help="CUDA only: fill --kernels and measure nothing.",
+            rich_help_panel=options.GPU,
+        ),
+    ] = False,
+    samples: Annotated[
+        int,
+        typer.Option(
+            parser=at_least(1),
+            metavar="N",
+            help="CUDA only: minimum samples of each row.",
+            rich_help_panel=options.GPU,
+        ),
+    ] = 50,
+    relative_to: bench_options.RelativeTo = "",
+    csv: options.Csv = None,
+    as_json: options.Json = False,
+    report: options.Report = None,
+) -> None:
+    """Measure models or layers, verified and interleaved.
+
+    \b
+    Examples:
+      tvmconv bench run resnet18.onnx --baselines onnxruntime,openvino
+      tvmconv bench run --suite resnet50 --threads 1,2 --report today.json
+      tvmconv bench run --layer mb1ic64ih56oc64kh3ph1 --baselines onednn
+      tvmconv bench run --layer ic64ih56oc64kh3ph1 --algorithms all:steps
+      tvmconv bench run --suite dnn12 --batch 16 --algorithms im2win,im2col
+      tvmconv bench run --layer ic64ih28oc64kh3ph1 --algorithms winograd:mh=2/4
+      tvmconv bench run resnet18.onnx --tuning-log mine.jsonl --baselines none
+      tvmconv bench run resnet50.onnx --load --baselines onnxruntime,ncnn,mnn
+      tvmconv bench run --suite resnet50 --target neoverse-n1 --estimate
+      tvmconv bench run --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
+      tvmconv bench run --suite vgg16 --target cuda --baselines cudnn
+      tvmconv bench run resnet50.onnx --target cuda --device 1 --precision tf32
+    """
+    from tvmconv.cli.gpus import take_gpu
+    from tvmconv.core.errors import InputError
+    from tvmconv.lab.bench.measuring import run_plan
+    from tvmconv.lab.bench.plan import make_plan
+    from tvmconv.lab.bench.report import bench_report
+    from tvmconv.machines.targets import resolve_device
+
+    if not (models or suite or layer):
+        raise InputError("nothing to measure. Name a model, --suite NAME or --layer PROBLEM.")
+    take_gpu(device, target)
+    default = 1 if estimate else resolve_device(target).cores
+    plan = make_plan(
+        models=models or [],
+        suites=suite or [],
+        layers=layer or [],
+        peers=baselines,
+        target=target,
+        threads=integers(threads, "--threads") if threads else (default,),
+        rounds=rounds,
+        seconds=seconds,
+        shapes=parse_shapes(shape) or {},
+        fold_budget=fold_bytes(fold_budget),
+        peer_python=baseline_python or [],
+        algorithms=algorithms,
+        batch=integers(batch, "--batch") if batch else None,
+        types=types,
+        stages=stages,
+        cold=cold,
+        memory=memory,
+        load=load,
+        log=tuning_log,
+        relax_pass=relax_pass,
+        kernels=kernels,
+        samples=samples,
+        precision=precision,
+    )
+    if compile_only:
+        from tvmconv.lab.bench.gpu.prepare import check_compiled, compile_plan
+
+        compiled = compile_plan(plan, tell)
+        emit(compiled, as_json, report)
+        check_compiled(compiled)
+        return
+
+    def checkpoint(result: BenchResult) -> None:
+        if report is not None:
+            write_text(report, json_text(result.to_json()))
+
+    if estimate:
+        found = _estimated(plan)
+    else:
+        found = bench_report(run_plan(plan, tell, checkpoint), against=relative_to)
+    if csv is not None:
+        write_text(csv, found.tables[0].to_csv())
+    emit(found, as_json, report)
+
+
+def _estimated(plan: Plan) -> Report:
+    """The cost model's predictions for GPUs, cycles counted under QEMU for CPUs."""
+    if plan.on_gpu:
+        from tvmconv.lab.bench.gpu.predicted import predict_plan
+
+        return predict_plan(plan, tell)
+    from tvmconv.lab.bench.estimates import estimate_plan
+    from tvmconv.lab.estimation.tools import check_tools
+    from tvmconv.machines.targets import resolve_machine
+
+    check_tools(resolve_machine(plan.target).triple)
+    return estimate_plan(plan, tell)

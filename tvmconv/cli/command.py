@@ -1,0 +1,147 @@
+"""The form of every subcommand: grouped help, options accepted everywhere, former names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from tvmconv.cli import destinations, output
+
+GENERAL = "General options"
+# the headings that end the help, which has the others in the order of the options
+LAST = (destinations.HEADING, GENERAL)
+
+# former name -> name; accepted for one release
+RENAMED = {
+    "--against": "--relative-to",
+    "--keep": "--emit-sources",
+    "--log": "--tuning-log",
+    "--peer-python": "--baseline-python",
+    "--peers": "--baselines",
+    "--requantise": "--requantize",
+    "--save": "--report",
+    "--space": "--search",
+}
+
+
+class Command(TyperCommand):
+    """A subcommand."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Accept the former names of options."""
+        return list(super().parse_args(ctx, _renamed(args, self.params)))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The usage line, with arguments by their metavars alone."""
+        arguments = [each for each in self.params if each.param_type_name == "argument"]
+        return [
+            self.options_metavar or "",
+            *(a.metavar or "" if a.required else f"[{a.metavar}]" for a in arguments),
+        ]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options of the help under the headings that they name."""
+        _write_options(self, ctx, formatter)
+
+
+class Group(TyperGroup):
+    """A group of subcommands."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the subcommands first: they are what a reader looks for."""
+        self.format_commands(ctx, formatter)
+        _write_options(self, ctx, formatter)
+
+
+def _renamed(args: list[str], params: list[Any]) -> list[str]:
+    """Arguments with the names of options that a subcommand has today."""
+    known = {name for each in params for name in each.opts}
+    found: list[str] = []
+    for index, arg in enumerate(args):
+        if arg == "--":
+            return [*found, *args[index:]]
+        name, equals, value = arg.partition("=")
+        new = RENAMED.get(name)
+        if new in known and name not in known:
+            output.warn(f"{name} is deprecated. Use {new}.")
+            arg = f"{new}{equals}{value}"
+        found.append(arg)
+    return found
+
+
+def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for each in command.get_params(ctx):
+        if each.param_type_name == "argument":
+            groups["Arguments"].append((each.metavar or "", each.help or ""))
+        elif (record := each.get_help_record(ctx)) is not None:
+            is_general = each.name in ("help", "install_completion", "show_completion")
+            heading = each.rich_help_panel or (GENERAL if is_general else "Options")
+            groups.setdefault(heading, []).append(record)
+    last = {heading: groups.pop(heading) for heading in LAST if heading in groups}
+    for heading, rows in {**groups, **last}.items():
+        if rows:
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def _switch(*names: str, help: str, set_to: Callable[[], None]) -> Any:
+    """A flag that every command has, whose effect is on the whole process."""
+
+    def callback(given: bool) -> bool:
+        if given:
+            set_to()
+        return given
+
+    return typer.Option(
+        *names, help=help, callback=callback, is_eager=True, rich_help_panel=GENERAL
+    )
+
+
+Verbose = Annotated[
+    bool,
+    _switch("-v", "--verbose", help="Print each stage with its time.", set_to=output.be_verbose),
+]
+Quiet = Annotated[
+    bool,
+    _switch(
+        "-q", "--quiet", help="Print results, warnings and errors only.", set_to=output.be_quiet
+    ),
+]
+Debug = Annotated[
+    bool, _switch("--debug", help="Show tracebacks of errors.", set_to=output.show_tracebacks)
+]
+FLAGS = ("-v", "--verbose", "-q", "--quiet", "--debug")
+
+
+def general(verbose: Verbose = False, quiet: Quiet = False, debug: Debug = False) -> None:
+    """Options that are accepted before and after the name of a subcommand."""
+
+
+def add(group: typer.Typer, name: str, function: Callable[..., None], **more: Any) -> None:
+    """Add a function to a group as a subcommand, with the options that all accept."""
+    own = inspect.signature(function, eval_str=True)
+    shared = inspect.signature(general, eval_str=True).parameters
+    parameters = [*own.parameters.values(), *shared.values()]
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        function(**{key: value for key, value in given.items() if key not in shared})
+
+    # typer reads both
+    command.__dict__["__signature__"] = own.replace(parameters=parameters)
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    summary = (function.__doc__ or "").partition("\n")[0]
+    group.command(name, cls=Command, short_help=summary, **more)(command)
+
+
+def group(help: str, cls: type[TyperGroup] = Group) -> typer.Typer:
+    """A group of subcommands, which also accepts the options that all accept."""
+    app = typer.Typer(help=help, cls=cls, no_args_is_help=True)
+    app.callback(help=help)(general)
+    return app

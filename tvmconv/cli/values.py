@@ -1,0 +1,73 @@
+"""Values of options, read from their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+from tvmconv.core.errors import InputError
+
+Number = TypeVar("Number", int, float)
+
+_EXTERNAL = ("external", "separate")
+_EMBEDDED = ("embedded", "inside")
+
+
+def at_least(minimum: Number) -> Callable[[str], Number]:
+    """A parser of numbers that are not smaller than a minimum, and of the minimum's type."""
+    kind = type(minimum)
+
+    def number(text: str) -> Number:
+        value = kind(text)
+        if not value >= minimum:
+            raise ValueError(f"{text} is smaller than {minimum}")
+        return value
+
+    return number
+
+
+def parse_weights(text: str) -> Literal["embedded", "external"]:
+    """The place of the weights; the names of earlier releases are accepted.
+
+    Raises
+    ------
+    InputError
+        If the text names none.
+    """
+    if text not in (*_EMBEDDED, *_EXTERNAL):
+        raise InputError(f"unknown --weights {text!r}. Expected embedded or external.")
+    return "external" if text in _EXTERNAL else "embedded"
+
+
+def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
+    """``NAME:1x3x224x224`` options as a mapping.
+
+    Raises
+    ------
+    InputError
+        If an item is not a name, a colon and positive sizes joined by ``x``.
+    """
+    if not items:
+        return None
+    shapes = {}
+    for item in items:
+        name, _, sizes = item.rpartition(":")
+        parts = sizes.split("x")
+        if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
+            raise InputError(f"cannot read --shape {item!r}; write NAME:1x3x224x224")
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
+
+
+def integers(text: str, option: str) -> tuple[int, ...]:
+    """A comma-separated list of positive integers, e.g. ``1,2``.
+
+    Raises
+    ------
+    InputError
+        If an entry is not a positive integer.
+    """
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f"cannot read {option} {text!r}; write positive integers such as 1,2")
+    return tuple(int(part) for part in parts)
