@@ -1,6 +1,9 @@
-"""Bands of rows: splitting a layer so that every thread has work."""
+"""Bands and blocks of rows: splitting a layer for threads and caches."""
 
 from __future__ import annotations
+
+from tvmconv.core.config import Config
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
 def row_bands(pieces: int, tiles: int, cores: int, least: int = 2) -> int:
@@ -39,3 +42,10 @@ def band_tiles(rows: int, tile_h: int, bands: int) -> int:
     """
     tiles = -(-rows // tile_h)
     return max(1, tiles // bands)
+
+
+def cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[LoopRV, LoopRV]:
+    """Split a loop over tile rows (or tiles) into cache blocks."""
+    count = int(schedule.get(tiles).extent)
+    outer, inner = schedule.split(tiles, [None, min(config.int("rows"), count) or count])
+    return outer, inner

@@ -19,11 +19,12 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.direct_first import WordTiles
-from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
+from tvmconv.costs.cpu.direct_first import WordTiles, call_parts
+from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.schedules.common.widening import schedule_rows
@@ -32,8 +33,6 @@ from tvmconv.tvm_api.types import Schedule
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 320
-# share of the rate behind L2 at which lines are stored there, with their reads for ownership
-_STORE_SHARE = 8 / 15
 # multiply-adds of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
 # Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
@@ -44,112 +43,109 @@ _STORING = 4
 _SQUARE = 4
 
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        Knob(
-            "oc",
-            "output blocks of the register tile",
-            lambda w, machine: (oc for oc in (1, 2, 3, 4) if oc <= machine.blocks(w.out_channels)),
-        ),
-        TILE_ROWS,
-        Knob(
-            "tile_w",
-            "columns of the register tile",
-            lambda w, machine: range(1, min(_widest(machine, 1), w.out_width) + 1),
-        ),
-        Knob(
-            "bands",
-            "bands of rows that threads share, beside groups of output blocks",
-            lambda w, machine: (1, _bands(w, machine, 1, 1)),
-            neutral=1,
-        ),
+class DirectFirstSchedule(ConvSchedule[Machine]):
+    """Output channels in vectors, input pixels as broadcast scalars."""
+
+    KNOBS = Knobs(
+        (
+            Knob(
+                "oc",
+                "output blocks of the register tile",
+                lambda w, machine: (
+                    oc for oc in (1, 2, 3, 4) if oc <= machine.blocks(w.out_channels)
+                ),
+            ),
+            TILE_ROWS,
+            Knob(
+                "tile_w",
+                "columns of the register tile",
+                lambda w, machine: range(1, min(_widest(machine, 1), w.out_width) + 1),
+            ),
+            Knob(
+                "bands",
+                "bands of rows that threads share, beside groups of output blocks",
+                lambda w, machine: (1, _bands(w, machine, 1, 1)),
+                neutral=1,
+            ),
+        )
     )
-)
 
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """Two output blocks and rows a tile; four blocks where stores cost more than FMAs."""
+        if multiply_of(workload, machine).is_packed:
+            return WordTiles(workload, machine).best()
+        few = workload.taps <= _FEW_TAPS
+        # with few taps the stores are the limit: more blocks a tile read the image fewer times
+        oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
+        pixels, rows = _widest(machine, oc), 1
+        # the compiler keeps pixels for the taps to come, in a register each
+        kept = (machine.vector_registers - oc) // (oc + 1)
+        if oc < _STORING and kept >= _SQUARE:
+            rows = min(2, workload.out_height)
+            if few or machine.vector_registers > _FEW_REGISTERS:
+                pixels = kept
+        tile_w = balanced(workload.out_width, pixels // rows)
+        rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
+        return Config.of(
+            oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows)
+        )
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Two output blocks and rows a tile; four blocks where storing costs more than computing."""
-    if multiply_of(workload, machine).is_packed:
-        return WordTiles(workload, machine).best()
-    few = workload.taps <= _FEW_TAPS
-    # with few taps the stores are the limit: more blocks a tile read the image fewer times
-    oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
-    pixels, rows = _widest(machine, oc), 1
-    # the compiler keeps pixels for the taps to come, in a register each
-    kept = (machine.vector_registers - oc) // (oc + 1)
-    if oc < _STORING and kept >= _SQUARE:
-        rows = min(2, workload.out_height)
-        if few or machine.vector_registers > _FEW_REGISTERS:
-            pixels = kept
-    tile_w = balanced(workload.out_width, pixels // rows)
-    rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
-    return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Accumulators, one weight vector a block and one broadcast fit the register file."""
+        oc, tile_h, tile_w, bands = _values(config)
+        if min(oc, tile_h, tile_w, bands) < 1:
+            raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
+        tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
+        needed = oc * tile_h * tile_w + oc + (oc > 1)
+        if multiply_of(workload, machine).is_packed:
+            needed = WordTiles(workload, machine).registers(oc, tile_h * tile_w)
+        check_registers(machine, needed, tile)
 
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Accumulators, one weight vector a block and one broadcast fit the register file."""
-    oc, tile_h, tile_w, bands = _values(config)
-    if min(oc, tile_h, tile_w, bands) < 1:
-        raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
-    tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
-    needed = oc * tile_h * tile_w + oc + (oc > 1)
-    if multiply_of(workload, machine).is_packed:
-        needed = WordTiles(workload, machine).registers(oc, tile_h * tile_w)
-    check_registers(machine, needed, tile)
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the function of :class:`tvmconv.algorithms.direct.direct_first.DirectFirst`."""
-    oc, tile_h, tile_w, bands = _values(config)
-    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, w, lane, *reduction = schedule.get_loops(block)
-    kbo, kbi = schedule.split(kb, [None, oc])
-    ho, hi = schedule.split(h, [None, tile_h])
-    band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
-    wo, wi = schedule.split(w, [None, tile_w])
-    schedule.reorder(n, kbo, band, ho, wo, *reduction, hi, wi, kbi, lane)
-    mark_parallel(schedule, n, kbo, band)
-    mark_cases(schedule, kbo, wo)
-    if tile_h > 1:
-        mark_cases(schedule, ho)
-    tile = (hi, wi, kbi)
-    if multiply_of(workload, machine).is_packed:
-        schedule_rows(schedule, workload)
-        first = reduction[0]
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the function of :class:`tvmconv.algorithms.direct.direct_first.DirectFirst`."""
+        oc, tile_h, tile_w, bands = _values(config)
+        block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+        n, kb, h, w, lane, *reduction = schedule.get_loops(block)
+        kbo, kbi = schedule.split(kb, [None, oc])
+        ho, hi = schedule.split(h, [None, tile_h])
+        band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
+        wo, wi = schedule.split(w, [None, tile_w])
+        schedule.reorder(n, kbo, band, ho, wo, *reduction, hi, wi, kbi, lane)
+        mark_parallel(schedule, n, kbo, band)
+        mark_cases(schedule, kbo, wo)
+        if tile_h > 1:
+            mark_cases(schedule, ho)
+        tile = (hi, wi, kbi)
+        if multiply_of(workload, machine).is_packed:
+            schedule_rows(schedule, workload)
+            first = reduction[0]
+            register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
+            return
+        *depth, r, s, ci = reduction
+        # cut into ranges of one or two taps, a short row would be written out by the compiler,
+        # which then runs out of registers as above; there the predicates of the outermost pixels
+        # are cheaper
+        mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
+        for taps in depth:
+            mark_taps(schedule, taps)
+        first = (*depth, r)[0]
         register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
-        return
-    *depth, r, s, ci = reduction
-    # cut into ranges of one or two taps, a short row would be written out by the compiler, which
-    # then runs out of registers as above; there the predicates of the outermost pixels are cheaper
-    mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
-    for taps in depth:
-        mark_taps(schedule, taps)
-    first = (*depth, r)[0]
-    register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
 
-    # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
-    # broadcasts alive from tap to tap and run out of registers; channels share none
-    if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
-        schedule.unroll(ci)
+        # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
+        # broadcasts alive from tap to tap and run out of registers; channels share none
+        if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
+            schedule.unroll(ci)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """See :func:`tvmconv.costs.cpu.direct_first.call_parts`."""
+        return call_parts(workload, machine, config)
 
 
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """The slower of multiply-adds and stores; loads where one block a tile makes them the limit.
-
-    Where loads keep multiply-adds from starting, those of weights are whole, and each pixel has
-    one of its own: of so few multiply-adds for each they are not halved.
-    """
-    if multiply_of(workload, machine).is_packed:
-        return WordTiles(workload, machine).call_cycles(config)
-    pieces = workload.out_planes * machine.blocks(workload.out_channels)
-    oc, tile_h, tile_w, bands = _values(config)
-    pixels = tile_h * tile_w
-    step = Microkernel(machine, pixels, oc, halved=False).step_cycles()
-    step += machine.code.blocked(oc, pixels)
-    compute = workload.taps * step / (oc * pixels)
-    store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
-    cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
-    return cycles / min(machine.cores, pieces * bands)
+SCHEDULE = DirectFirstSchedule()
 
 
 def _values(config: Config) -> tuple[int, int, int, int]:

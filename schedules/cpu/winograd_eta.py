@@ -13,52 +13,57 @@ from __future__ import annotations
 from tvmconv.algorithms.reproductions.winograd_packing import Packing
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.winograd_eta import KNOBS, EtaModel
+from tvmconv.costs.cpu import winograd_eta
+from tvmconv.costs.cpu.winograd_eta import EtaModel
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile, transform_tile
 from tvmconv.tir.annotations import mark_stream, mark_transpose
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 # Panels of G come from L2: about its latency at the rate of the products
 _AHEAD = 1024
-__all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
-# both tiles of the source, with eta behind the tiles and in front of them
-STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """F(4x4, 3x3) with the blocks that equation 12 ranks first."""
-    config: Config = EtaModel(workload, machine).best(4)
-    return config
+class WinogradEtaSchedule(ConvSchedule[Machine]):
+    """The three stages of Algorithm 2."""
+
+    KNOBS = winograd_eta.KNOBS
+
+    # both tiles of the source, with eta behind the tiles and in front of them
+    STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """F(4x4, 3x3) with the blocks that equation 12 ranks first."""
+        config: Config = EtaModel(workload, machine).best(4)
+        return config
+
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """The best config of both tile sizes."""
+        model = EtaModel(workload, machine)
+        return model.best(4), model.best(6)
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Blocks fit the registers, L1 and L2."""
+        EtaModel(workload, machine).check(config)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule :class:`~tvmconv.algorithms.reproductions.winograd_eta.WinogradEta`."""
+        _input(schedule, machine)
+        _product(schedule, Packing(workload, machine, config))
+        _output(schedule, config)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        parts: dict[str, float] = EtaModel(workload, machine).shares(config)
+        return parts
 
 
-def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best config of both tile sizes."""
-    model = EtaModel(workload, machine)
-    return model.best(4), model.best(6)
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Blocks fit the registers, L1 and L2."""
-    EtaModel(workload, machine).check(config)
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.reproductions.winograd_eta.WinogradEta`."""
-    _input(schedule, machine)
-    _product(schedule, Packing(workload, machine, config))
-    _output(schedule, config)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`EtaModel`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
-    parts: dict[str, float] = EtaModel(workload, machine).shares(config)
-    return parts
+SCHEDULE = WinogradEtaSchedule()
 
 
 def _input(schedule: Schedule, machine: Machine) -> None:

@@ -15,66 +15,71 @@ from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.winograd import SegmentWinogradModel
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.phases import product_loops
-from tvmconv.schedules.cpu import winograd as neon
+from tvmconv.schedules.cpu.winograd import SCHEDULE as NEON
+from tvmconv.schedules.cpu.winograd import apply_with
 from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        *neon.KNOBS,
-        Knob(
-            "vectors",
-            "scalable vectors of tiles of the register tile; 0: NEON code of rt tiles",
-            lambda w, machine: range(MOST_VECTORS + 1),
-            neutral=0,
+
+class SveWinogradSchedule(ConvSchedule[Machine]):
+    """Products of scalable vectors of tiles, or NEON code."""
+
+    KNOBS = Knobs(
+        (
+            *NEON.KNOBS,
+            Knob(
+                "vectors",
+                "scalable vectors of tiles of the register tile; 0: NEON code of rt tiles",
+                lambda w, machine: range(MOST_VECTORS + 1),
+                neutral=0,
+            ),
         ),
-    ),
-    retired=neon.KNOBS.retired,
-)
+        retired=NEON.KNOBS.retired,
+    )
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The tile size with the fewest predicted cycles."""
+        return SegmentWinogradModel(workload, machine).best()
+
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """The best config of every tile size: they differ in error and memory."""
+        return SegmentWinogradModel(workload, machine).offers()
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """As of NEON code, and the register tile of scalable vectors fits."""
+        NEON.check(workload, machine, config)
+        vectors = config.int("vectors")
+        if not vectors:
+            return
+        tile = f"tile kr={config['kr']} vectors={vectors} of {workload}"
+        if not 0 < vectors <= MOST_VECTORS or config.int("rt") != 1:
+            raise ConfigError(
+                f"{tile}: vectors may be up to {MOST_VECTORS}, and rt is NEON's, 1 here"
+            )
+        if (blocks := machine.blocks(workload.out_channels)) % config.int("kr"):
+            raise ConfigError(f"{tile}: with vectors, kr must divide the {blocks} output blocks")
+        check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd`"""
+        if config.int("vectors"):
+            apply_with(_products, _strips, schedule, workload, machine, config)
+        else:
+            NEON.apply(schedule, workload, machine, config)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        return SegmentWinogradModel(workload, machine).shares(config)
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The tile size with the fewest predicted cycles."""
-    return SegmentWinogradModel(workload, machine).best()
-
-
-def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best config of every tile size: they differ in error and memory."""
-    return SegmentWinogradModel(workload, machine).offers()
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """As of NEON code, and the register tile of scalable vectors fits."""
-    neon.check(workload, machine, config)
-    vectors = config.int("vectors")
-    if not vectors:
-        return
-    tile = f"tile kr={config['kr']} vectors={vectors} of {workload}"
-    if not 0 < vectors <= MOST_VECTORS or config.int("rt") != 1:
-        raise ConfigError(f"{tile}: vectors may be up to {MOST_VECTORS}, and rt is NEON's, 1 here")
-    if (blocks := machine.blocks(workload.out_channels)) % config.int("kr"):
-        raise ConfigError(f"{tile}: with vectors, kr must divide the {blocks} output blocks")
-    check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd` in place."""
-    if config.int("vectors"):
-        neon.apply_with(_products, _strips, schedule, workload, machine, config)
-    else:
-        neon.apply(schedule, workload, machine, config)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`SegmentWinogradModel`."""
-    return SegmentWinogradModel(workload, machine).call_cycles(config)
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that sum."""
-    return SegmentWinogradModel(workload, machine).shares(config)
+SCHEDULE = SveWinogradSchedule()
 
 
 def _products(
