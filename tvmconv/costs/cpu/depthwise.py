@@ -5,12 +5,11 @@ from __future__ import annotations
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 UNROLL_LIMIT = 256
-# share of the rate of L2 that so few multiply-adds between loads reach
-_L2_SHARE = 4 / 9
 # rows of a tile that read the same rows of pixels
 _MOST_OVERLAPPING = 3
 # Columns of a tile that registers have to hold at least. Of 5x5 kernels 3x2 took 1.28 times as long
@@ -85,4 +84,6 @@ def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     types = workload.types
     elements = pixels_in * itemsize(types.data) + 2 * pixels_out * itemsize(types.output)
     moved = elements * machine.channel_block
-    return vectors * moved / (_L2_SHARE * machine.rates.l2) / min(machine.cores, vectors)
+    return (
+        vectors * moved / (constants.DEPTHWISE_L2 * machine.rates.l2) / min(machine.cores, vectors)
+    )

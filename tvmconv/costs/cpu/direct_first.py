@@ -9,12 +9,11 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel
 from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 
-# share of the rate behind L2 at which lines are stored there, with their reads for ownership
-_STORE_SHARE = 8 / 15
 # output blocks of a tile
 _BLOCKS = (1, 2, 3, 4)
 
@@ -89,7 +88,7 @@ def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> di
     step = Microkernel(machine, pixels, oc, halved=False).step_cycles()
     step += machine.code.blocked(oc, pixels)
     compute = workload.taps * step / (oc * pixels)
-    store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
+    store = 4 * machine.channel_block / (constants.STORE_SHARE * machine.rates.behind_l2)
     pixels = pieces * workload.out_height * workload.out_width
     cores = min(machine.cores, pieces * bands)
     return slowest(arithmetic=pixels * compute / cores, memory=pixels * store / cores)

@@ -10,19 +10,13 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import most_pixels
 from tvmconv.costs.cpu.panel_blocks import PanelBlocks
 from tvmconv.costs.cpu.products import heights
 from tvmconv.machines.record import Machine
 
-# Traffic of activations over that of direct convolution: panels are written, then read again.
-_SLOWER_STREAM = 1.25
-# What products of integers from panels take over direct convolution's, by what both are predicted
-# to take, at most. Where words are broadcast: of twelve layers on Zen 4, with pairs 0.97 to 1.29,
-# with VNNI 0.9 to 1.04. Where multiply-adds take lanes, by estimates for Cortex-A72 and Neoverse
-# N1: 0.99 to 1.06, but with dot products 0.92 to 1.0 and once 1.07 where panels gather pixels.
-_BROADCAST_WORDS, _LANES = 1.3, 1.06
 # registers for words that LLVM broadcasts ahead, where one serves several blocks: 2x14 spilled
 _WORDS_AHEAD = 2
 # heights of a tile by which pixels are cut
@@ -78,7 +72,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     idle = -(-tasks // machine.cores) * machine.cores / tasks
     cycle = idle / machine.cores
     computing = (products + gathered) * cycle
-    passed = max(0.0, model.activation_cycles * _SLOWER_STREAM - computing)
+    passed = max(0.0, model.activation_cycles * constants.SLOWER_STREAM - computing)
     return {
         "arithmetic": products * cycle,
         "transforms": gathered * cycle,
@@ -90,6 +84,6 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
 def _slower_than_direct(workload: Conv2dWorkload, machine: Machine) -> float:
     """The factor of a layer's products of integers."""
     if not machine.code.by_lane:
-        return _BROADCAST_WORDS
+        return constants.BROADCAST_DWORDS
     gathers = flattened(workload) == workload and not multiply_of(workload, machine).spread
-    return 1.0 if gathers else _LANES
+    return 1.0 if gathers else constants.BY_LANE

@@ -6,15 +6,9 @@ from tvmconv.algorithms.direct.direct import input_span
 from tvmconv.algorithms.gemm.im2win import columns, region_rows
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.machines.record import Machine
-
-# Cycles of copying one vector into a strip, and by which a line of a strip arrives late in every
-# tile that reads it; time of waiting for weights over that of direct convolution, which fetches
-# them ahead. The last two fitted to im2win against direct on 120 layers, docs/im2win.md.
-_COPY_CYCLES = 3.0
-_LINE_CYCLES = 2.0
-_WEIGHTS_SHOWN = 1.5
 
 
 def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
@@ -24,10 +18,10 @@ def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> di
     regions = w.batch * -(-w.out_height // region_rows(w, config))
     idle = -(-regions // machine.cores) * machine.cores / regions
     parts: dict[str, float] = TileModel(w, machine).parts(config)
-    parts["transforms"] = _COPY_CYCLES * vectors / machine.cores
+    parts["transforms"] = constants.STRIP_COPY * vectors / machine.cores
     lines = _strip_reads(w, machine, config) * 4 * machine.channel_block / machine.line_bytes
-    parts["activations"] += _LINE_CYCLES * lines / machine.cores
-    parts["weights"] *= _WEIGHTS_SHOWN
+    parts["activations"] += constants.STRIP_LINE * lines / machine.cores
+    parts["weights"] *= constants.STRIP_WEIGHTS
     return {name: cycles * idle for name, cycles in parts.items()}
 
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
 from tvmconv.machines.cuda import CudaMachine
-
-# bytes that a multiprocessor loads from its L1 in a cycle: four sectors
-_L1_RATE = 128.0
-# instructions beside loads, multiply-adds and stores: a thread's place, and tests of each row
-_PLACE, _ROW = 30.0, 3.0
 
 
 def call_parts(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> dict[str, float]:
@@ -20,10 +16,12 @@ def call_parts(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
     blocks = -(-strips // threads)
     loads = window_rows(w, rows) * w.kernel_w
     steps = 2 + len(w.epilogue)
-    instructions = _PLACE + _ROW * window_rows(w, rows) + loads
+    instructions = (
+        constants.DEPTHWISE_PLACE + constants.DEPTHWISE_ROW * window_rows(w, rows) + loads
+    )
     instructions += rows * (w.kernel_h * w.kernel_w + steps) + w.kernel_h * w.kernel_w
     most = -(-blocks // machine.multiprocessors) * threads
-    issued = most * max(instructions / machine.lanes, 4 * loads / _L1_RATE)
+    issued = most * max(instructions / machine.lanes, 4 * loads / constants.L1_RATE)
     return {
         "arithmetic": issued,
         "memory": waiting_cycles(memory_cycles(w, machine), issued),

@@ -7,11 +7,9 @@ from math import ceil
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.depthwise import arithmetic_cycles as fixed_arithmetic_cycles
+from tvmconv.costs.scalable import constants
 from tvmconv.costs.scalable.direct import gather_cycles
 from tvmconv.machines.record import Machine
-
-# cycles of addresses and predicates of a tile
-_TILE_CYCLES = 6.0
 
 
 def arithmetic_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
@@ -27,7 +25,7 @@ def arithmetic_cycles(workload: Conv2dWorkload, machine: Machine, config: Config
         # pixels are gathered, those of rows that a stride leaves between are not shared
         rows_read = max((rows - 1) * w.stride_h + w.kernel_h, rows)
         loaded = w.kernel_d * w.kernel_w * rows_read * vectors * gather_cycles(machine)
-    tile = max(sums, loaded) + _TILE_CYCLES
+    tile = max(sums, loaded) + constants.DEPTHWISE_TILE
     tiles = ceil(w.out_width / (vectors * machine.segments)) * ceil(w.out_height / rows)
     blocks = w.out_planes * machine.blocks(w.in_channels)
     return blocks * tiles * tile / min(machine.cores, blocks)
