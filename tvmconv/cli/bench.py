@@ -130,7 +130,8 @@ def command(
     fit: Annotated[
         bool,
         typer.Option(
-            "--fit", help="With --show: fit the cost model of GPUs to what the files hold."
+            "--fit",
+            help="Fit a cost model: of GPUs to the files of --show, of CPUs with --check-model.",
         ),
     ] = False,
     compare: Annotated[
@@ -174,6 +175,7 @@ def command(
       tvmconv bench --show a.json --show b.json --csv both.csv
       tvmconv bench --show h100.json --fit --save fit.json
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
+      tvmconv bench --suite resnet18 --suite vgg16 --check-model --fit --threads 1
       tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
       tvmconv bench --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
       tvmconv bench resnet50.onnx --target cuda --peers torch --batch 1,32
@@ -203,13 +205,14 @@ def command(
         if models:
             raise InputError("--check-model requires layers. Add --suite NAME or --layer PROBLEM.")
         counts = options.integers(threads, "--threads")
-        emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
+        found = _check_model(suite or [], layer or [], target, counts, rounds, seconds, fit)
+        emit(found, as_json, save)
         return
     if fit:
         from tvmconv.lab.bench.gpu.fit import fit_report
 
         if not show:
-            raise InputError("--fit requires --show FILE with saved measurements")
+            raise InputError("--fit requires --check-model, or --show FILE with measured GPUs")
         emit(fit_report([read_saved(path) for path in show], tell), as_json, save)
         return
     earlier = read_saved(compare) if compare else None
@@ -293,8 +296,10 @@ def _check_model(
     threads: tuple[int, ...],
     rounds: int,
     seconds: float,
+    fit: bool,
 ) -> Report:
     from tvmconv.core.errors import InputError
+    from tvmconv.lab.bench import cpu_fit
     from tvmconv.lab.bench.check_model import check_model_report
     from tvmconv.machines.targets import resolve_machine, shipped_machine
     from tvmconv.measuring import suites as layer_suites
@@ -303,13 +308,17 @@ def _check_model(
     if len(threads) != 1:
         given = ",".join(map(str, threads))
         raise InputError(f"--check-model requires one number of threads, got --threads {given}")
-    layers = [layer for name in suites for layer in layer_suites.load(name)]
-    layers += [layer_suites.parse_layer(problem) for problem in problems]
+    named = {name: layer_suites.load(name) for name in suites}
+    if problems:
+        named["layers"] = tuple(map(layer_suites.parse_layer, problems))
     machine = resolve_machine(target, threads[0])
     shipped = shipped_machine(target, threads[0])
     prepare(machine.cores)
+    if fit:
+        rows = cpu_fit.measure(named, machine, rounds, seconds, tell)
+        return cpu_fit.fit_report(rows, machine, tell)
     return check_model_report(
-        layers,
+        [layer for layers in named.values() for layer in layers],
         machine,
         rounds=rounds,
         seconds=seconds,
