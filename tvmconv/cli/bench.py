@@ -131,7 +131,7 @@ def command(
         bool,
         typer.Option(
             "--fit",
-            help="Fit a cost model: of GPUs to the files of --show, of CPUs with --check-model.",
+            help="Fit a cost model: CPUs with --check-model, GPUs with --show FILE.",
         ),
     ] = False,
     compare: Annotated[
