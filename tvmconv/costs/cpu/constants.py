@@ -197,9 +197,6 @@ TRANSFORM_COST = Constant(
 LONG_TRANSFORM_COST = Constant(
     0.9375, "cycles per instruction", "more for each axis whose rows leave the registers", _WINOGRAD
 )
-SHARED_TERMS = Constant(
-    0.4, "share of a sum's terms", "terms left where rows of opposite points share parts", _WINOGRAD
-)
 WINOGRAD_CALL = Constant(4167.0, "cycles per stage", "fixed cost of a call", _WINOGRAD)
 REGION_L2 = Constant(
     0.9, "share of L2", "weights and transformed values that stay for the next region", _WINOGRAD
@@ -210,6 +207,14 @@ FOLDED_SHARE = Constant(
     "ratio",
     "a folded broadcast over one of direct convolution: values are read in order",
     _WINOGRAD,
+)
+
+_TRANSFORMS = Fit("transforms", "the transform matrices of F(2) to F(6): counted", FIT_FLOAT)
+SHARED_TERMS = Constant(
+    0.4,
+    "share of a sum's terms",
+    "terms left where rows of opposite points share parts",
+    _TRANSFORMS,
 )
 
 _ETA = Fit("winograd_eta", "the twelve calls of docs/winograd.md", FIT_FLOAT)

@@ -1,8 +1,8 @@
 """Fitting the constants of CPU cost models to the candidates of layers, measured on this host.
 
-Only ratios of predictions decide, and the clock of a host is rarely known. The clock is therefore
-taken from direct convolution: half of its predictions are too long, half too short. Each suite is
-also predicted with constants that were fitted to the other suites, which a fit did not see.
+Only ratios of the candidates of one layer decide, and only these are measured in interleaved
+rounds. A common factor of all predictions of a layer therefore does not count as an error. Each
+suite is also predicted with constants that were fitted to the other suites.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from tvmconv.core.errors import InputError
@@ -26,11 +26,14 @@ from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 from tvmconv.selection.policy import make_policy
 
-# the models that are fitted, in order, each to the candidates of one algorithm
-MODELS = {"microkernel": "direct", "winograd": "winograd"}
+# the models whose constants are fitted, and the algorithms whose candidates they predict
+MODELS = ("microkernel", "winograd")
+ALGORITHMS = ("direct", "winograd")
 _FAR = log(1.25)
 _RANGE = 4.0
 _FEWEST = 8
+# loss of a value that is e times the old one, or one e-th: values that matter little stay
+_MOVED = 0.002
 
 _CONSTANTS = (
     Column("name", "constant"),
@@ -41,7 +44,6 @@ _CONSTANTS = (
 )
 _ERRORS = (
     Column("suite", "suite"),
-    Column("model", "model"),
     Column("candidates", "candidates"),
     Column("before", "error before %", ".1f", 100),
     Column("after", "after %", ".1f", 100),
@@ -104,36 +106,32 @@ def fit(rows: Sequence[Timed]) -> dict[str, float]:
     Raises
     ------
     InputError
-        If there are too few candidates of a model.
+        If there are too few candidates.
     """
-    values: dict[str, float] = {}
-    for model, algorithm in MODELS.items():
-        own = _of_model(rows, model)
-        if len(own) < _FEWEST:
-            raise InputError(
-                f"fit of {model}: {len(own)} measured candidates of {algorithm}. Expected at "
-                f"least {_FEWEST}. Add --suite NAME."
-            )
-        start = {n: float(c) for n, c in _known().items() if c.fit.model == model}
-        clock = _clock(rows, values) if values else None
-        values |= descend(start, partial(_objective, own, values, clock), _allowed)
-    return values
+    own = _predicted(rows)
+    if len(own) < _FEWEST:
+        raise InputError(
+            f"fit of {', '.join(MODELS)}: {len(own)} measured candidates. Expected at least "
+            f"{_FEWEST}. Add --suite NAME."
+        )
+    start = {name: float(c) for name, c in _known().items() if c.fit.model in MODELS}
+    return descend(start, partial(_objective, own), _allowed)
 
 
-def _of_model(rows: Sequence[Timed], model: str) -> list[Timed]:
-    return [row for row in rows if row.kernel.algorithm == MODELS[model]]
+def _predicted(rows: Sequence[Timed]) -> list[Timed]:
+    return [row for row in rows if row.kernel.algorithm in ALGORITHMS]
 
 
-def _objective(rows: Sequence[Timed], fixed: Values, clock: float | None, tried: Values) -> float:
-    """The error of candidates; without a clock they find their own."""
-    errors = _errors(rows, {**fixed, **tried})
-    middle = median(errors) if clock is None else clock
-    return fmean(huber(error - middle, _FAR) for error in errors)
+def _objective(rows: Sequence[Timed], tried: Values) -> float:
+    """The error of candidates, and of values for being far from the old ones."""
+    known = _known()
+    moved = sum(log(value / known[name]) ** 2 for name, value in tried.items())
+    return fmean(huber(error, _FAR) for error in _errors(rows, tried)) + _MOVED * moved
 
 
 def _allowed(name: str, value: float) -> bool:
     known = _known()[name]
-    most = 1.0 if known.unit == "share" else _RANGE * known
+    most = 1.0 if known.unit in ("share", "share of L2") else _RANGE * known
     return known / _RANGE <= value <= most
 
 
@@ -141,30 +139,18 @@ _known = partial(constants_of, constants)
 
 
 def _errors(rows: Sequence[Timed], values: Values) -> list[float]:
-    """Logarithms of predicted cycles over measured seconds."""
+    """Logarithms of predicted over measured time, less the mean of each layer's."""
+    layers: dict[tuple[str, str], list[float]] = {}
     with replaced(constants, values):
-        return [log(row.kernel.predicted_cycles / row.seconds) for row in rows]
+        for row in rows:
+            error = log(row.kernel.predicted_cycles / row.seconds)
+            layers.setdefault((row.suite, row.layer), []).append(error)
+    return [error - fmean(layer) for layer in layers.values() for error in layer]
 
 
-def _clock(rows: Sequence[Timed], values: Values) -> float:
-    """The logarithm of cycles in a second, by the candidates of direct convolution."""
-    return median(_errors(_of_model(rows, "microkernel"), values))
-
-
-def mean_error(rows: Sequence[Timed], values: Values, known: Sequence[Timed]) -> float:
-    """The geometric mean of the factors by which predictions are wrong, less one.
-
-    Parameters
-    ----------
-    rows
-        What is predicted.
-    values
-        The constants.
-    known
-        Candidates of the same host, some of direct convolution: its clock.
-    """
-    clock = _clock(known, values)
-    return exp(fmean(abs(error - clock) for error in _errors(rows, values))) - 1
+def mean_error(rows: Sequence[Timed], values: Values) -> float:
+    """The geometric mean of the factors by which ratios are predicted wrong, less one."""
+    return exp(fmean(map(abs, _errors(_predicted(rows), values)))) - 1
 
 
 def mean_loss(rows: Sequence[Timed], values: Values) -> float:
@@ -193,7 +179,7 @@ def fit_report(
     without: dict[str, Values] = {}
     for suite in suites:
         others = [row for row in rows if row.suite != suite]
-        if all(len(_of_model(others, model)) >= _FEWEST for model in MODELS):
+        if len(_predicted(others)) >= _FEWEST:
             without[suite] = fit(others)
             tell(f"fitted without {suite}")
     errors: list[dict[str, Any]] = []
@@ -203,10 +189,8 @@ def fit_report(
         layers = len({row.layer for row in own})
         forms = {"before": {}, "after": values, "unseen": without.get(suite)}
         losses.append({"suite": suite, "layers": layers, **_by_form(mean_loss, own, forms)})
-        for model in MODELS:
-            if some := _of_model(own, model):
-                facts = {"suite": suite, "model": model, "candidates": len(some)}
-                errors.append({**facts, **_by_form(partial(mean_error, known=rows), some, forms)})
+        facts = {"suite": suite, "candidates": len(_predicted(own))}
+        errors.append({**facts, **_by_form(mean_error, own, forms)})
     known = _known()
     return Report(
         kind="cpu-fit",
@@ -253,8 +237,8 @@ def fit_report(
             ),
         ),
         notes=(
-            "The clock is taken from direct convolution. Times are those of calls whose weights "
-            "come from memory.",
+            "A common factor of the predictions of a layer does not count as an error. Times are "
+            "those of calls whose weights come from memory.",
         ),
     )
 
