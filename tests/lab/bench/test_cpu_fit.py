@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernels import V4
 from tvmconv.core.errors import InputError
-from tvmconv.costs.constant import replaced
+from tvmconv.costs.constant import constants_of, replaced
 from tvmconv.costs.cpu import constants
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel
@@ -67,6 +67,11 @@ def test_too_few_candidates_are_an_error(known: list[Timed]):
         InputError, match=r"fit of microkernel, winograd: 3 measured.*Add --suite NAME\."
     ):
         fit([row for row in known if row.kernel.algorithm == "direct"][:3])
+
+
+def test_the_tables_name_the_command_of_constants_that_are_fitted():
+    commands = {c.fit.model: c.fit.command for c in constants_of(constants).values()}
+    assert {m for m, text in commands.items() if "--fit" in text} == set(cpu_fit.MODELS)
 
 
 def test_descent_stays_where_it_may():
