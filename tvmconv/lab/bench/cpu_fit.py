@@ -222,7 +222,11 @@ def fit_report(
             Table(
                 "candidates",
                 "Candidates",
-                (Column("layer", "layer"), Column("seconds", "cold weights ms", ".3f", 1e3)),
+                (
+                    Column("layer", "layer"),
+                    Column("algorithm", "algorithm"),
+                    Column("seconds", "cold weights ms", ".3f", 1e3),
+                ),
                 [
                     {
                         "suite": row.suite,
