@@ -1,10 +1,13 @@
-"""Bands of rows: splits a layer so that every thread has work."""
+"""Bands and blocks of rows: splitting a layer for threads and caches."""
 
 from __future__ import annotations
 
+from tvmconv.core.config import Config
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
-def row_bands(pieces: int, tiles: int, cores: int, minimum: int = 2) -> int:
-    """Bands of rows to cut an image into, so that every core gets at minimum four pieces of work.
+
+def row_bands(pieces: int, tiles: int, cores: int, least: int = 2) -> int:
+    """Bands of rows to cut an image into, so that every core gets at least four pieces of work.
 
     Parameters
     ----------
@@ -14,28 +17,35 @@ def row_bands(pieces: int, tiles: int, cores: int, minimum: int = 2) -> int:
         Row tiles of the image.
     cores
         Threads.
-    minimum
-        Minimum number of row tiles of a band.
+    least
+        Row tiles that a band keeps.
     """
     if cores == 1 or pieces >= 4 * cores:
         return 1
-    return min(max(1, tiles // minimum), -(-4 * cores // pieces))
+    return min(max(1, tiles // least), -(-4 * cores // pieces))
 
 
 def band_tiles(rows: int, tile_h: int, bands: int) -> int:
     """Row tiles of one band.
 
-    A band has whole tiles. If the last tile reached into the next band, two threads would write its
-    last rows, one of them without having computed them.
+    A band holds whole tiles: the last rows of a tile that reached into the next band would be
+    written by two threads, and by one of them with what it never computed.
 
     Parameters
     ----------
     rows
         Rows of the image.
     tile_h
-        Rows of a tile; the last tile may exceed the image.
+        Rows of a tile; those of the last one may exceed the image.
     bands
-        Number of bands; if the tiles do not divide, the result gives more bands.
+        How many to cut into; where the tiles do not divide, more come out.
     """
     tiles = -(-rows // tile_h)
     return max(1, tiles // bands)
+
+
+def cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[LoopRV, LoopRV]:
+    """Split a loop over tile rows (or tiles) into cache blocks."""
+    count = int(schedule.get(tiles).extent)
+    outer, inner = schedule.split(tiles, [None, min(config.int("rows"), count) or count])
+    return outer, inner

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from tvmconv.algorithms.integer.complemented_copy import COMPLEMENTS
 from tvmconv.algorithms.integer.dwords import WIDEN, copied_steps
+from tvmconv.algorithms.integer.packed_pixels import PACK, dwords_of_block
 from tvmconv.algorithms.integer.row_dwords import ROWS, piece_of_row
+from tvmconv.algorithms.integer.saturation import MASKS
 from tvmconv.algorithms.integer.wide_weights import WIDE
+from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.tir.annotations import mark_cases, mark_first_use, mark_parallel
+from tvmconv.machines.record import Machine
+from tvmconv.tir.annotations import mark_cases, mark_first_use, mark_parallel, mark_stream
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 # elements of one load; a power of two, as channel blocks are
@@ -107,3 +111,24 @@ def schedule_rows(schedule: Schedule, workload: Conv2dWorkload) -> None:
     schedule.vectorize(piece)
     mark_parallel(schedule, n, c, y)
     mark_cases(schedule, y, outer)
+
+
+def schedule_packed_tiles(
+    schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config, at: LoopRV
+) -> None:
+    """Pack the tiles of a cache block: a vector is the dwords of a block, of a tile or a pixel."""
+    block = schedule.get_sblock(PACK)
+    schedule.compute_at(block, at, preserve_unit_loops=True)
+    *_, place = schedule.get_loops(block)
+    words, pixels = dwords_of_block(machine), config.int("ow")
+    variants = len(MASKS) * config.int("packed")
+    mask, channel, pixel, word = schedule.split(place, [variants, None, pixels, words])
+    if (workload.stride_h, workload.stride_w) == (1, 1):
+        schedule.reorder(channel, mask, pixel, word)
+        word = schedule.fuse(pixel, word)
+        # each block of channels begins a line of its own, where hardware sees no stream
+        mark_stream(schedule, channel, pixels * machine.channel_block)
+    else:
+        schedule.reorder(pixel, channel, mask, word)
+    schedule.unroll(mask)
+    schedule.vectorize(word)

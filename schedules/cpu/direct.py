@@ -4,10 +4,10 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 
 1. image, cache block of tile rows, group of output blocks, tile row: parallel;
 2. tile column;
-3. reduction: input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block.
-   For integers the input block comes after the column;
-4. row, column and output block of the register tile, unrolled; lanes, one vector. If FMAs multiply
-   by lane, the channel of the block is unrolled around them.
+3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
+   reduction; of integers the input block is behind the column;
+4. row, column and output block of the register tile, unrolled; lanes, one vector. Where
+   multiply-adds take lanes, the channel of the block is unrolled around them.
 """
 
 from __future__ import annotations
@@ -26,143 +26,145 @@ from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.costs.cpu.wide_weights import WideTileModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common import widening
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
+from tvmconv.schedules.common.threads import cache_block
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        OUT_BLOCKS,
-        Knob(
-            "oh",
-            "rows of the register tile",
-            lambda w, machine: range(1, min(flattened(w).out_height, 4) + 1),
+
+class DirectSchedule(ConvSchedule[Machine]):
+    """The blocked register tile of direct convolution."""
+
+    KNOBS = Knobs(
+        (
+            OUT_BLOCKS,
+            Knob(
+                "oh",
+                "rows of the register tile",
+                lambda w, machine: range(1, min(flattened(w).out_height, 4) + 1),
+            ),
+            Knob(
+                "ow",
+                "columns of the register tile",
+                lambda w, machine: range(
+                    1, min(flattened(w).out_width, machine.vector_registers) + 1
+                ),
+            ),
+            Knob(
+                "rows",
+                "tile rows (tiles, where a layer is pixelwise) of a cache block; 0: all",
+                lambda w, machine: _row_blocks(flattened(w)),
+                neutral=0,
+            ),
+            Knob(
+                "wide",
+                "weights of 8 bits are widened once for a group of output blocks: 1 before its "
+                "tiles, 2 by the first one",
+                lambda w, machine: range(3 if widens_weights(w, machine) else 1),
+                neutral=0,
+            ),
+            prefetch_flag("fetch_input", "1 prefetches the next row of the input"),
+            prefetch_flag("fetch_weight", "1 prefetches the next weights"),
         ),
-        Knob(
-            "ow",
-            "columns of the register tile",
-            lambda w, machine: range(1, min(flattened(w).out_width, machine.vector_registers) + 1),
-        ),
-        Knob(
-            "rows",
-            "tile rows (tiles, where a layer is pixelwise) of a cache block; 0: all",
-            lambda w, machine: _row_blocks(flattened(w)),
-            neutral=0,
-        ),
-        Knob(
-            "wide",
-            "weights of 8 bits are widened once for a group of output blocks: 1 before its tiles, "
-            "2 by the first one",
-            lambda w, machine: range(3 if widens_weights(w, machine) else 1),
-            neutral=0,
-        ),
-        prefetch_flag("fetch_input", "1 prefetches the next row of the input"),
-        prefetch_flag("fetch_weight", "1 prefetches the next weights"),
-    ),
-    # Algorithms 1 and 2 of the paper were other values
-    retired={"variant": "blocked"},
-)
+        # Algorithms 1 and 2 of the source were other values of it
+        retired={"variant": "blocked"},
+    )
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The cheapest tile and cache block of :class:`TileModel`; wide weights if they pay."""
+        if widens_weights(workload, machine):
+            for wide in (2, 1):
+                model = WideTileModel(workload, machine, wide)
+                if model.tiles():
+                    config = _of_model(model, workload, machine).replace(wide=wide)
+                    if model.pays(config):
+                        return config
+        return _of_model(TileModel(workload, machine), workload, machine)
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Sizes are positive, and the tile fits the register file."""
+        model = TileModel(workload, machine)
+        oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
+        if min(oc, oh, ow) < 1 or config.int("rows") < 0:
+            raise ConfigError(
+                f"tile sizes of {workload} must be 1 or more, rows 0 or more: {config}"
+            )
+        tile = f"tile oc={oc} oh={oh} ow={ow} of {workload}"
+        check_registers(machine, model.registers(oc, oh, ow), tile)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.direct.direct.Direct` in place."""
+        w = flattened(workload)
+        if w != workload:
+            schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+        block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+        n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
+        kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
+        h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
+        x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
+        steps, tile = channel_steps(machine, c, (h_tile, x_tile, kb_tile))
+        reduction = (cb, *depth, r, s)
+        if multiply_of(workload, machine).is_packed:
+            # LLVM unrolls the few dwords of a block: across taps it would keep the pixels
+            cb, words = word_steps(schedule, cb, machine, multiply_of(workload, machine))
+            reduction, tile = (*depth, r, s, cb), (*words, *tile)
+        if w.out_height == 1:
+            cache, x_outer = cache_block(schedule, x_outer, config)
+            parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)
+            schedule.reorder(*parallel, h_outer, x_outer, *reduction, *steps, *tile, lane)
+        else:
+            cache, h_outer = cache_block(schedule, h_outer, config)
+            parallel = (n, cache, kb_outer) if config.int("wide") else (n, cache, kb_outer, h_outer)
+            schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *reduction, *steps, *tile, lane)
+        if config.int("wide"):
+            widening.schedule_wide_weights(schedule, kb_outer, by_first_tile=config.int("wide") > 1)
+        if widened_shape(workload, machine):
+            joins = block_read(workload, machine) > machine.channel_block
+            widen = widening.schedule_joining if joins else widening.schedule_widening
+            widen(schedule, workload)
+        # where lanes are multiplied no loop is left inside of a row, and a test of each row shows
+        bounded = machine.code.by_lane
+        for taps in depth:
+            mark_taps(schedule, taps, bounded=bounded)
+        mark_parallel(schedule, *parallel)
+        mark_cases(schedule, cache, kb_outer, x_outer)
+        if config.int("oh") > 1 or workload.types.quantisation.data_zero_point:
+            mark_cases(schedule, h_outer)
+        mark_taps(schedule, r, s, bounded=bounded)
+        mark_prefetch(
+            schedule,
+            c,
+            inputs=bool(config.int("fetch_input")),
+            weights=bool(config.int("fetch_weight")),
+        )
+        register_tile(
+            schedule, block, output, at=x_outer, reduction=reduction[0], tile=tile, lane=lane
+        )
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        wide = int(config.get("wide", 0))
+        model = WideTileModel(workload, machine, wide) if wide else TileModel(workload, machine)
+        return model.parts(config)
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The cheapest tile and cache block of :class:`TileModel`, with wide weights if they pay."""
-    if widens_weights(workload, machine):
-        for wide in (2, 1):
-            model = WideTileModel(workload, machine, wide)
-            if model.tiles():
-                config = _of_model(model, workload, machine).replace(wide=wide)
-                if model.pays(config):
-                    return config
-    return _of_model(TileModel(workload, machine), workload, machine)
+SCHEDULE = DirectSchedule()
 
 
 def _of_model(model: TileModel, workload: Conv2dWorkload, machine: Machine) -> Config:
     oc, oh, ow = model.best_tile()
     rows = model.block(oc, oh, ow)
-    # a widened copy was just written; LLVM spilled around its prefetches (14 % of a 3x3 layer)
+    # a widened copy was written just before; LLVM spilled sums around its prefetches (14 % of 3x3)
     fetch_input = int(not machine.code.by_lane and not widened_shape(workload, machine))
     config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, wide=0, fetch_input=fetch_input)
     return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
 
 
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Sizes are positive, and the tile fits the register file."""
-    model = TileModel(workload, machine)
-    oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
-    if min(oc, oh, ow) < 1 or config.int("rows") < 0:
-        raise ConfigError(f"tile sizes of {workload} must be 1 or more, rows 0 or more: {config}")
-    check_registers(
-        machine, model.registers(oc, oh, ow), f"tile oc={oc} oh={oh} ow={ow} of {workload}"
-    )
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.direct.direct.Direct` in place."""
-    w = flattened(workload)
-    if w != workload:
-        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
-    kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
-    h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
-    x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
-    steps, tile = channel_steps(machine, c, (h_tile, x_tile, kb_tile))
-    reduction = (cb, *depth, r, s)
-    if multiply_of(workload, machine).is_packed:
-        # LLVM unrolls the few dwords of a block; with adjacent taps it would keep the data
-        cb, words = word_steps(schedule, cb, machine, multiply_of(workload, machine))
-        reduction, tile = (*depth, r, s, cb), (*words, *tile)
-    if w.out_height == 1:
-        cache, x_outer = cache_block(schedule, x_outer, config)
-        parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)
-        schedule.reorder(*parallel, h_outer, x_outer, *reduction, *steps, *tile, lane)
-    else:
-        cache, h_outer = cache_block(schedule, h_outer, config)
-        parallel = (n, cache, kb_outer) if config.int("wide") else (n, cache, kb_outer, h_outer)
-        schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *reduction, *steps, *tile, lane)
-    if config.int("wide"):
-        widening.schedule_wide_weights(schedule, kb_outer, by_first_tile=config.int("wide") > 1)
-    if widened_shape(workload, machine):
-        joins = block_read(workload, machine) > machine.channel_block
-        widen = widening.schedule_joining if joins else widening.schedule_widening
-        widen(schedule, workload)
-    # with FMAs by lane no loop is left inside a row, and a test of each row is visible
-    bounded = machine.code.by_lane
-    for taps in depth:
-        mark_taps(schedule, taps, bounded=bounded)
-    mark_parallel(schedule, *parallel)
-    mark_cases(schedule, cache, kb_outer, x_outer)
-    if config.int("oh") > 1 or workload.types.quantisation.data_zero_point:
-        mark_cases(schedule, h_outer)
-    mark_taps(schedule, r, s, bounded=bounded)
-    mark_prefetch(
-        schedule,
-        c,
-        inputs=bool(config.int("fetch_input")),
-        weights=bool(config.int("fetch_weight")),
-    )
-    register_tile(schedule, block, output, at=x_outer, reduction=reduction[0], tile=tile, lane=lane)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`TileModel`, or :class:`WideTileModel`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of :func:`predicted_cycles`."""
-    wide = int(config.get("wide", 0))
-    model = WideTileModel(workload, machine, wide) if wide else TileModel(workload, machine)
-    return model.parts(config)
-
-
 def _row_blocks(w: Conv2dWorkload) -> tuple[int, ...]:
     count = w.out_width if w.out_height == 1 else w.out_height
     return (0, *(rows for rows in (2, 4, 7, 8, 14, 16, 28, 32) if rows < count))
-
-
-def cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[LoopRV, LoopRV]:
-    """Split a loop over tile rows (or tiles) into cache blocks."""
-    count = int(schedule.get(tiles).extent)
-    outer, inner = schedule.split(tiles, [None, min(config.int("rows"), count) or count])
-    return outer, inner

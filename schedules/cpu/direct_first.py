@@ -1,15 +1,15 @@
-"""Stem: output channels in vectors, input elements as broadcast scalars.
+"""First layer: output channels in vectors, input pixels as broadcast scalars.
 
 1. Groups of ``oc`` output blocks and bands of rows run in parallel.
-2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` positions accumulates in registers over all
-   channels and taps. Each broadcast scalar serves ``oc`` FMAs and each weight vector one FMA a
-   position. With ``oc`` of 2 or more, two load ports keep up with two FMA units.
-3. Taps outside the image are skipped by row. Tiles at the left and right border are separate code,
-   in which only their outermost positions have a predicate.
+2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all
+   channels and taps. Each broadcast scalar feeds ``oc`` multiply-adds and each weight vector one
+   per pixel: with ``oc`` of 2 or more, two load ports keep up with two multiply-add units.
+3. Taps outside the image are skipped by the row; tiles at the left and right border are
+   separate code in which only their outermost pixels carry a predicate.
 4. The epilogue is applied to the registers before the only store.
 
-Integer layers first copy rows with their padding. The dwords of a kernel row are their outermost
-reduction loop.
+Of integers, rows are copied with their padding first, and the words of a kernel's row are the
+outermost reduction.
 """
 
 from __future__ import annotations
@@ -19,137 +19,133 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.direct_first import WordTiles
-from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
+from tvmconv.costs.cpu.direct_first import WordTiles, call_parts
+from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.schedules.common.widening import schedule_rows
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
-# FMAs of one unrolled tile; beyond this the border copies exceed L1i
+# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 320
-# share of the rate beyond L2 at which lines are stored, with their reads for ownership
-_STORE_SHARE = 8 / 15
-# FMAs of one output vector that take no longer than its store to L3
+# multiply-adds of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
-# With so few registers, loops over many taps leave none for input: smaller tiles were slower.
+# Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
 _FEW_REGISTERS = 16
-# output blocks of a tile if stores are the bottleneck
+# output blocks of a tile where stores are the limit
 _STORING = 4
-# minimum number of positions of a tile of two rows: two by two
+# fewest pixels of a tile that two rows share: two by two
 _SQUARE = 4
 
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        Knob(
-            "oc",
-            "output blocks of the register tile",
-            lambda w, machine: (oc for oc in (1, 2, 3, 4) if oc <= machine.blocks(w.out_channels)),
-        ),
-        TILE_ROWS,
-        Knob(
-            "tile_w",
-            "columns of the register tile",
-            lambda w, machine: range(1, min(_widest(machine, 1), w.out_width) + 1),
-        ),
-        Knob(
-            "bands",
-            "bands of rows that threads share, beside groups of output blocks",
-            lambda w, machine: (1, _bands(w, machine, 1, 1)),
-            neutral=1,
-        ),
+class DirectFirstSchedule(ConvSchedule[Machine]):
+    """Output channels in vectors, input pixels as broadcast scalars."""
+
+    KNOBS = Knobs(
+        (
+            Knob(
+                "oc",
+                "output blocks of the register tile",
+                lambda w, machine: (
+                    oc for oc in (1, 2, 3, 4) if oc <= machine.blocks(w.out_channels)
+                ),
+            ),
+            TILE_ROWS,
+            Knob(
+                "tile_w",
+                "columns of the register tile",
+                lambda w, machine: range(1, min(_widest(machine, 1), w.out_width) + 1),
+            ),
+            Knob(
+                "bands",
+                "bands of rows that threads share, beside groups of output blocks",
+                lambda w, machine: (1, _bands(w, machine, 1, 1)),
+                neutral=1,
+            ),
+        )
     )
-)
 
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """Two output blocks and rows a tile; four blocks where stores cost more than FMAs."""
+        if multiply_of(workload, machine).is_packed:
+            return WordTiles(workload, machine).best()
+        few = workload.taps <= _FEW_TAPS
+        # with few taps the stores are the limit: more blocks a tile read the image fewer times
+        oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
+        pixels, rows = _widest(machine, oc), 1
+        # the compiler keeps pixels for the taps to come, in a register each
+        kept = (machine.vector_registers - oc) // (oc + 1)
+        if oc < _STORING and kept >= _SQUARE:
+            rows = min(2, workload.out_height)
+            if few or machine.vector_registers > _FEW_REGISTERS:
+                pixels = kept
+        tile_w = balanced(workload.out_width, pixels // rows)
+        rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
+        return Config.of(
+            oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows)
+        )
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Two output blocks and rows a tile; four blocks if stores take longer than computation."""
-    if multiply_of(workload, machine).is_packed:
-        return WordTiles(workload, machine).best()
-    few = workload.taps <= _FEW_TAPS
-    # with few taps stores are the bottleneck: more blocks a tile read the image fewer times
-    oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
-    pixels, rows = _widest(machine, oc), 1
-    # the compiler keeps input for later taps, each in a register
-    kept = (machine.vector_registers - oc) // (oc + 1)
-    if oc < _STORING and kept >= _SQUARE:
-        rows = min(2, workload.out_height)
-        if few or machine.vector_registers > _FEW_REGISTERS:
-            pixels = kept
-    tile_w = balanced(workload.out_width, pixels // rows)
-    rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
-    return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Accumulators, one weight vector a block and one broadcast fit the register file."""
+        oc, tile_h, tile_w, bands = _values(config)
+        if min(oc, tile_h, tile_w, bands) < 1:
+            raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
+        tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
+        needed = oc * tile_h * tile_w + oc + (oc > 1)
+        if multiply_of(workload, machine).is_packed:
+            needed = WordTiles(workload, machine).registers(oc, tile_h * tile_w)
+        check_registers(machine, needed, tile)
 
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Accumulators, one weight vector a block and one broadcast fit the register file."""
-    oc, tile_h, tile_w, bands = _values(config)
-    if min(oc, tile_h, tile_w, bands) < 1:
-        raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
-    tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
-    needed = oc * tile_h * tile_w + oc + (oc > 1)
-    if multiply_of(workload, machine).is_packed:
-        needed = WordTiles(workload, machine).registers(oc, tile_h * tile_w)
-    check_registers(machine, needed, tile)
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the function of :class:`tvmconv.algorithms.direct.direct_first.DirectFirst`."""
-    oc, tile_h, tile_w, bands = _values(config)
-    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, w, lane, *reduction = schedule.get_loops(block)
-    kbo, kbi = schedule.split(kb, [None, oc])
-    ho, hi = schedule.split(h, [None, tile_h])
-    band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
-    wo, wi = schedule.split(w, [None, tile_w])
-    schedule.reorder(n, kbo, band, ho, wo, *reduction, hi, wi, kbi, lane)
-    mark_parallel(schedule, n, kbo, band)
-    mark_cases(schedule, kbo, wo)
-    if tile_h > 1:
-        mark_cases(schedule, ho)
-    tile = (hi, wi, kbi)
-    if multiply_of(workload, machine).is_packed:
-        schedule_rows(schedule, workload)
-        first = reduction[0]
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the function of :class:`tvmconv.algorithms.direct.direct_first.DirectFirst`."""
+        oc, tile_h, tile_w, bands = _values(config)
+        block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+        n, kb, h, w, lane, *reduction = schedule.get_loops(block)
+        kbo, kbi = schedule.split(kb, [None, oc])
+        ho, hi = schedule.split(h, [None, tile_h])
+        band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
+        wo, wi = schedule.split(w, [None, tile_w])
+        schedule.reorder(n, kbo, band, ho, wo, *reduction, hi, wi, kbi, lane)
+        mark_parallel(schedule, n, kbo, band)
+        mark_cases(schedule, kbo, wo)
+        if tile_h > 1:
+            mark_cases(schedule, ho)
+        tile = (hi, wi, kbi)
+        if multiply_of(workload, machine).is_packed:
+            schedule_rows(schedule, workload)
+            first = reduction[0]
+            register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
+            return
+        *depth, r, s, ci = reduction
+        # cut into ranges of one or two taps, a short row would be written out by the compiler,
+        # which then runs out of registers as above; there the predicates of the outermost pixels
+        # are cheaper
+        mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
+        for taps in depth:
+            mark_taps(schedule, taps)
+        first = (*depth, r)[0]
         register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
-        return
-    *depth, r, s, ci = reduction
-    # in ranges of one or two taps, the compiler would unroll a short row and run out of registers.
-    # There the predicates of the outermost positions are cheaper
-    mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
-    for taps in depth:
-        mark_taps(schedule, taps)
-    first = (*depth, r)[0]
-    register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
 
-    # unrolled taps of one channel share input: the compiler would keep these broadcasts from tap
-    # to tap and run out of registers. Channels share none
-    if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
-        schedule.unroll(ci)
+        # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
+        # broadcasts alive from tap to tap and run out of registers; channels share none
+        if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
+            schedule.unroll(ci)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """See :func:`tvmconv.costs.cpu.direct_first.call_parts`."""
+        return call_parts(workload, machine, config)
 
 
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """The maximum of FMAs and stores; loads count if one block a tile makes them the bottleneck.
-
-    If loads block FMAs, weights are loaded whole, and each position has a load of its own. With so
-    few FMAs a load, loads are not split.
-    """
-    if multiply_of(workload, machine).is_packed:
-        return WordTiles(workload, machine).call_cycles(config)
-    pieces = workload.out_planes * machine.blocks(workload.out_channels)
-    oc, tile_h, tile_w, bands = _values(config)
-    pixels = tile_h * tile_w
-    step = Microkernel(machine, pixels, oc, halved=False).step_cycles()
-    step += machine.code.blocked(oc, pixels)
-    compute = workload.taps * step / (oc * pixels)
-    store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
-    cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
-    return cycles / min(machine.cores, pieces * bands)
+SCHEDULE = DirectFirstSchedule()
 
 
 def _values(config: Config) -> tuple[int, int, int, int]:
@@ -158,7 +154,7 @@ def _values(config: Config) -> tuple[int, int, int, int]:
 
 
 def _widest(machine: Machine, oc: int) -> int:
-    """Positions whose accumulators leave registers for the weights and one broadcast."""
+    """Pixels whose accumulators leave room for the weights and one broadcast."""
     return (machine.vector_registers - oc - 1) // oc
 
 

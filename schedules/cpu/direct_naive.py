@@ -1,62 +1,71 @@
 """Algorithms 1 and 2 of Zhang et al.: loop orders without tiles, on one thread.
 
 ``naive``: input channels, output channels, columns, rows, taps, all scalar. ``reordered``: rows,
-taps, input channels, columns, output channels, whose lanes are a vector.
+taps, input channels, columns, output channels, the lanes of which are a vector.
 """
 
 from __future__ import annotations
 
 from tvmconv.algorithms.direct.direct import flattened
-from tvmconv.core.config import Config, KnobValue
+from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.tvm_api.types import Schedule
 
 VARIANTS = ("naive", "reordered")
-STEPS: tuple[dict[str, KnobValue], ...] = tuple({"variant": variant} for variant in VARIANTS)
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        OUT_BLOCKS,
-        Knob(
-            "variant",
-            "Algorithm 1 (naive) or 2 (reordered) of the source",
-            lambda w, machine: VARIANTS,
-            closed=True,
-        ),
+
+class DirectNaiveSchedule(ConvSchedule[Machine]):
+    """The two loop orders without tiles."""
+
+    KNOBS = Knobs(
+        (
+            OUT_BLOCKS,
+            Knob(
+                "variant",
+                "Algorithm 1 (naive) or 2 (reordered) of the source",
+                lambda w, machine: VARIANTS,
+                closed=True,
+            ),
+        )
     )
-)
+
+    STEPS = tuple({"variant": variant} for variant in VARIANTS)
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """Algorithm 2, on weights packed as Algorithm 3 has them."""
+        oc, _, _ = TileModel(workload, machine).best_tile()
+        return Config.of(oc=oc, variant="reordered")
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Weights are packed in groups of at least one output block."""
+        if config.int("oc") < 1:
+            raise ConfigError(f"oc={config.int('oc')} of {workload} must be 1 or more")
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule :class:`~tvmconv.algorithms.reproductions.direct_naive.DirectNaive`."""
+        if flattened(workload) != workload:
+            schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+        n, kb, h, x, lane, cb, r, s, c = schedule.get_loops(schedule.get_sblock("conv2d"))
+        if config["variant"] == "naive":
+            schedule.reorder(n, cb, c, kb, lane, x, h, s, r)
+            return
+        schedule.reorder(n, h, r, s, cb, c, x, kb, lane)
+        schedule.vectorize(lane)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """A multiply-add a cycle, of one element or of one vector; nothing is chosen by it."""
+        width = 1 if config["variant"] == "naive" else machine.lanes
+        return {"arithmetic": workload.macs / width}
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Algorithm 2, with weights packed as for Algorithm 3."""
-    oc, _, _ = TileModel(workload, machine).best_tile()
-    return Config.of(oc=oc, variant="reordered")
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Weights are packed in groups of at least one output block."""
-    if config.int("oc") < 1:
-        raise ConfigError(f"oc={config.int('oc')} of {workload} must be 1 or more")
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule :class:`~tvmconv.algorithms.reproductions.direct_naive.DirectNaive`."""
-    if flattened(workload) != workload:
-        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    n, kb, h, x, lane, cb, r, s, c = schedule.get_loops(schedule.get_sblock("conv2d"))
-    if config["variant"] == "naive":
-        schedule.reorder(n, cb, c, kb, lane, x, h, s, r)
-        return
-    schedule.reorder(n, h, r, s, cb, c, x, kb, lane)
-    schedule.vectorize(lane)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """One FMA a cycle, scalar or vector; the figure selects nothing."""
-    width = 1 if config["variant"] == "naive" else machine.lanes
-    return workload.macs / width
+SCHEDULE = DirectNaiveSchedule()

@@ -1,15 +1,15 @@
-"""Direct INT8 convolution by AMX tiles.
+"""Direct convolution by products of tiles of bytes.
 
 Loops, outermost first:
 
-1. image, cache block of groups of tiles, and, if the whole image was copied, group of output
+1. image, cache block of groups of tiles, and, where the whole image was copied, group of output
    blocks: parallel;
-2. row and column of groups, and the group of output blocks of a pointwise layer with copied pieces.
-   This loop is software-pipelined: the epilogue of a group overlaps the next group's products;
+2. group of output blocks of a pixelwise layer whose pieces are copied, row and column of groups:
+   one loop, in which the epilogue of a group stands among the products of the next one;
 3. steps of the copy (kernel row, kernel column, block of channels): the reduction;
 4. rows, tiles and output blocks of a group, unrolled: one instruction each.
 
-The accumulators of a group stay in tile registers. They are stored to the stack for the epilogue.
+The sums of a group stay in tile registers; they are stored to the stack for the epilogue.
 """
 
 from __future__ import annotations
@@ -24,104 +24,119 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct_tiles import TileUnitModel
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
+from tvmconv.schedules.common.threads import cache_block
 from tvmconv.schedules.common.tile_group import tile_group
-from tvmconv.schedules.cpu.direct import cache_block
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_tile_panel
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        Knob("oc", "output blocks of a group of tiles", lambda w, machine: range(1, 4)),
-        Knob(
-            "oh",
-            "rows of a group of tiles",
-            lambda w, machine: range(1, 2 if is_pixelwise(w) else 7),
-        ),
-        Knob("ow", "pixels of a tile", lambda w, machine: range(2, tiles_of(machine).rows + 1)),
-        Knob("side", "tiles of a group side by side", lambda w, machine: range(1, 7)),
-        Knob(
-            "rows",
-            "groups (of other than 1x1 kernels: rows of groups) of a cache block, which copies its "
-            "own pixels of a 1x1 layer; a divisor of their number, or 0: all",
-            lambda w, machine: (0, 1, 2, 4, 7, 8, 14, 16, 28, 49),
-        ),
-        Knob(
-            "fetch",
-            "1 prefetches the weights of the next output blocks",
-            lambda w, machine: (0, 1),
-            neutral=0,
-            closed=True,
-        ),
+
+class DirectTilesSchedule(ConvSchedule[Machine]):
+    """Groups of AMX tiles."""
+
+    KNOBS = Knobs(
+        (
+            Knob("oc", "output blocks of a group of tiles", lambda w, machine: range(1, 4)),
+            Knob(
+                "oh",
+                "rows of a group of tiles",
+                lambda w, machine: range(1, 2 if is_pixelwise(w) else 7),
+            ),
+            Knob("ow", "pixels of a tile", lambda w, machine: range(2, tiles_of(machine).rows + 1)),
+            Knob("side", "tiles of a group side by side", lambda w, machine: range(1, 7)),
+            Knob(
+                "rows",
+                "groups (of other than 1x1 kernels: rows of groups) of a cache block, which copies "
+                "its own pixels of a 1x1 layer; a divisor of their number, or 0: all",
+                lambda w, machine: (0, 1, 2, 4, 7, 8, 14, 16, 28, 49),
+            ),
+            Knob(
+                "fetch",
+                "1 prefetches the weights of the next output blocks",
+                lambda w, machine: (0, 1),
+                neutral=0,
+                closed=True,
+            ),
+        )
     )
-)
 
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The cheapest group of :class:`TileUnitModel`."""
+        return TileUnitModel(workload, machine).best()
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The cheapest group of :class:`TileUnitModel`."""
-    return TileUnitModel(workload, machine).best()
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Sizes are positive, sums and factors fit the tile registers, cache blocks are whole."""
+        unit, model = tiles_of(machine), TileUnitModel(workload, machine)
+        oc, oh, ow, side, rows = (config.int(name) for name in ("oc", "oh", "ow", "side", "rows"))
+        if min(oc, oh, ow - 1, side) < 1 or ow > unit.rows or rows < 0:
+            raise ConfigError(
+                f"tile sizes of {workload} must be 1 or more, ow 2 to {unit.rows}, rows 0 or more: "
+                f"{config}"
+            )
+        if oh > 1 and is_pixelwise(workload):
+            raise ConfigError(
+                f"oh={oh} of {workload}: all its pixels are one row; take side instead"
+            )
+        needed = model.registers(oc, oh * side)
+        if needed > unit.registers:
+            raise ConfigError(
+                f"group oc={oc} oh={oh} side={side} of {workload} needs {needed} tile registers, "
+                f"{machine.name} has {unit.registers}; take a smaller group"
+            )
+        groups = model.group_rows(config)
+        if rows and groups % rows:
+            raise ConfigError(
+                f"rows={rows} of {workload} does not divide its {groups} groups; take one of "
+                f"{', '.join(map(str, divisors(groups)))}, or 0"
+            )
 
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Sizes are positive, sums and factors fit the tile registers, cache blocks are whole."""
-    unit, model = tiles_of(machine), TileUnitModel(workload, machine)
-    oc, oh, ow, side, rows = (config.int(name) for name in ("oc", "oh", "ow", "side", "rows"))
-    if min(oc, oh, ow - 1, side) < 1 or ow > unit.rows or rows < 0:
-        raise ConfigError(
-            f"tile sizes of {workload} must be 1 or more, ow 2 to {unit.rows}, rows 0 or more: "
-            f"{config}"
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.integer.direct_tiles.DirectTiles`."""
+        flat, pieces = is_pixelwise(workload), copies_pieces(workload, config)
+        if flat:
+            schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+        block, sums = schedule.get_sblock("conv2d"), schedule.get_sblock("sums")
+        output = schedule.get_sblock("output")
+        n, kb, h, x, lane, *steps, word, byte = schedule.get_loops(block)
+        kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
+        h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
+        x_outer, x_tile, pixel = schedule.split(x, [None, config.int("side"), config.int("ow")])
+        group = (h_tile, x_tile, kb_tile)
+        if flat:
+            cache, x_outer = cache_block(schedule, x_outer, config)
+        else:
+            cache, h_outer = cache_block(schedule, h_outer, config)
+        inner = (*steps, *group, pixel, lane, word, byte)
+        schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *inner)
+        groups = schedule.fuse(h_outer, x_outer)
+        shared = int(schedule.get(groups).extent)
+        groups = schedule.fuse(kb_outer, groups) if pieces else groups
+        parallel = (n, cache) if pieces else (n, cache, kb_outer)
+        _schedule_copy(schedule, workload, machine, config, cache)
+        if config.int("fetch"):
+            mark_tile_panel(schedule, groups, shared)
+        mark_parallel(schedule, *parallel)
+        mark_cases(schedule, cache, groups)
+        tile_group(
+            schedule, block, sums, output, at=groups, reduction=steps[0], group=group, pixel=pixel
         )
-    if oh > 1 and is_pixelwise(workload):
-        raise ConfigError(f"oh={oh} of {workload}: all its pixels are one row; take side instead")
-    needed = model.registers(oc, oh * side)
-    if needed > unit.registers:
-        raise ConfigError(
-            f"group oc={oc} oh={oh} side={side} of {workload} needs {needed} tile registers, "
-            f"{machine.name} has {unit.registers}; take a smaller group"
-        )
-    groups = model.group_rows(config)
-    if rows and groups % rows:
-        raise ConfigError(
-            f"rows={rows} of {workload} does not divide its {groups} groups; take one of "
-            f"{', '.join(map(str, divisors(groups)))}, or 0"
-        )
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        return TileUnitModel(workload, machine).parts(config)
 
 
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.integer.direct_tiles.DirectTiles`."""
-    flat, pieces = is_pixelwise(workload), copies_pieces(workload, config)
-    if flat:
-        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    block, sums = schedule.get_sblock("conv2d"), schedule.get_sblock("sums")
-    output = schedule.get_sblock("output")
-    n, kb, h, x, lane, *steps, word, byte = schedule.get_loops(block)
-    kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
-    h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
-    x_outer, x_tile, pixel = schedule.split(x, [None, config.int("side"), config.int("ow")])
-    group = (h_tile, x_tile, kb_tile)
-    if flat:
-        cache, x_outer = cache_block(schedule, x_outer, config)
-    else:
-        cache, h_outer = cache_block(schedule, h_outer, config)
-    inner = (*steps, *group, pixel, lane, word, byte)
-    schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *inner)
-    groups = schedule.fuse(h_outer, x_outer)
-    shared = int(schedule.get(groups).extent)
-    groups = schedule.fuse(kb_outer, groups) if pieces else groups
-    parallel = (n, cache) if pieces else (n, cache, kb_outer)
-    _schedule_copy(schedule, workload, machine, config, cache)
-    if config.int("fetch"):
-        mark_tile_panel(schedule, groups, shared)
-    mark_parallel(schedule, *parallel)
-    mark_cases(schedule, cache, groups)
-    tile_group(
-        schedule, block, sums, output, at=groups, reduction=steps[0], group=group, pixel=pixel
-    )
+SCHEDULE = DirectTilesSchedule()
 
 
 def _schedule_copy(
     schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config, cache: LoopRV
 ) -> None:
-    """Contiguous bytes of the image are one vector; threads share rows."""
+    """Bytes that lie together in the image are one vector; rows are shared by threads."""
     copy, form = schedule.get_sblock(WIDEN), tile_copy(workload, machine)
     if copies_pieces(workload, config):
         schedule.compute_at(copy, cache, preserve_unit_loops=True)
@@ -140,13 +155,3 @@ def _schedule_copy(
     if not copies_pieces(workload, config):
         mark_parallel(schedule, *outer)
         mark_cases(schedule, outer[-1], x)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`TileUnitModel`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of :func:`predicted_cycles`."""
-    return TileUnitModel(workload, machine).parts(config)

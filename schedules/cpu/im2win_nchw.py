@@ -1,13 +1,15 @@
-"""The ladder of the im2win thesis: every level adds one step to the level before.
+"""The ladder of the im2win thesis: every level adds one step to the one before.
 
-- ``base``: Algorithm 3, the plain loop nest, serial.
-- ``reorder``: Algorithm 5, output blocks outermost, reduction outside the output columns.
-- ``vector``: lanes are output channels. The thesis vectorizes the reduction, which needs kernels
-  of eight rows and a horizontal sum for each output.
-- ``unroll``: the loops over a window, up to 25 elements.
-- ``register``: Algorithm 6, a tile of columns accumulates in registers over the whole reduction.
-- ``cache``: output blocks outside images and rows, so that their weights stay in cache.
-- ``parallel``: output blocks and images over the threads.
+========  ================================================================================
+base      Algorithm 3: the plain loop nest, serial
+reorder   Algorithm 5: output blocks outermost, reduction outside the output columns
+vector    lanes, here output channels (the source's lanes on the reduction need kernels of
+          eight rows and a horizontal sum per output)
+unroll    the loops over a window, up to 25 elements
+register  Algorithm 6: a tile of columns accumulates in registers over the whole reduction
+cache     output blocks outside images and rows: their weights stay in cache
+parallel  output blocks and images over the threads
+========  ================================================================================
 """
 
 from __future__ import annotations
@@ -18,68 +20,88 @@ from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import balanced
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
-STEPS = tuple({"level": level} for level in LEVELS)
-# FMAs per cycle and lane that each level reached on the twelve layers, docs/im2win.md
+# multiply-adds per cycle and lane that each level reached on the twelve layers, docs/im2win.md
 _RATES = (0.02, 0.18, 0.45, 0.5, 1.1, 1.1, 1.1)
 _MOST_UNROLLED = 25
 
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        Knob(
-            "level",
-            "the last of the source's steps that is taken, from base to parallel",
-            lambda w, machine: LEVELS,
-            closed=True,
-        ),
-        Knob(
-            "ow",
-            "columns of the register tile",
-            lambda w, machine: range(1, min(w.out_width, machine.vector_registers - 2) + 1),
-            neutral=1,
-        ),
-    )
-)
+class Im2winNchwSchedule(ConvSchedule[Machine]):
+    """The levels of the im2win thesis."""
 
-
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The last level, with as many columns as fit the registers and the width."""
-    ow = balanced(workload.out_width, min(machine.vector_registers - 3, 14))
-    return Config.of(level="parallel", ow=ow)
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The register tile fits."""
-    if not 1 <= config.int("ow") <= machine.vector_registers - 2:
-        raise ConfigError(
-            f"ow={config.int('ow')} of {workload} must be between 1 and "
-            f"{machine.vector_registers - 2}, two less than the vector registers of {machine.name}"
+    KNOBS = Knobs(
+        (
+            Knob(
+                "level",
+                "the last of the source's steps that is taken, from base to parallel",
+                lambda w, machine: LEVELS,
+                closed=True,
+            ),
+            Knob(
+                "ow",
+                "columns of the register tile",
+                lambda w, machine: range(1, min(w.out_width, machine.vector_registers - 2) + 1),
+                neutral=1,
+            ),
         )
+    )
+
+    STEPS = tuple({"level": level} for level in LEVELS)
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The last level, with as many columns as fit the registers and the width."""
+        ow = balanced(workload.out_width, min(machine.vector_registers - 3, 14))
+        return Config.of(level="parallel", ow=ow)
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """The register tile fits."""
+        if not 1 <= config.int("ow") <= machine.vector_registers - 2:
+            raise ConfigError(
+                f"ow={config.int('ow')} of {workload} must be between 1 and "
+                f"{machine.vector_registers - 2}, two less than the vector registers of "
+                f"{machine.name}"
+            )
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule :class:`~tvmconv.algorithms.reproductions.im2win_nchw.Im2winNchw`."""
+        level = LEVELS.index(str(config["level"]))
+        block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+        n, kb, m, x, lane, c, v, u = schedule.get_loops(block)
+        if level >= LEVELS.index("register"):
+            _registers(schedule, block, output, config, level)
+            return
+        if level == 0:
+            schedule.reorder(n, kb, lane, m, x, c, v, u)
+            return
+        schedule.reorder(kb, n, m, c, x, v, u, lane)
+        if level >= LEVELS.index("vector"):
+            schedule.vectorize(lane)
+            schedule.vectorize(schedule.get_loops(output)[-1])
+        if (
+            level >= LEVELS.index("unroll")
+            and workload.kernel_h * workload.kernel_w <= _MOST_UNROLLED
+        ):
+            schedule.unroll(v)
+            schedule.unroll(u)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """By the level's measured rate."""
+        level = str(config["level"])
+        steps = workload.macs / workload.out_channels * machine.blocks(workload.out_channels)
+        cores = machine.cores if level == "parallel" else 1
+        return {"arithmetic": steps / _RATES[LEVELS.index(level)] / cores}
 
 
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.reproductions.im2win_nchw.Im2winNchw`."""
-    level = LEVELS.index(str(config["level"]))
-    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, m, x, lane, c, v, u = schedule.get_loops(block)
-    if level >= LEVELS.index("register"):
-        _registers(schedule, block, output, config, level)
-        return
-    if level == 0:
-        schedule.reorder(n, kb, lane, m, x, c, v, u)
-        return
-    schedule.reorder(kb, n, m, c, x, v, u, lane)
-    if level >= LEVELS.index("vector"):
-        schedule.vectorize(lane)
-        schedule.vectorize(schedule.get_loops(output)[-1])
-    if level >= LEVELS.index("unroll") and workload.kernel_h * workload.kernel_w <= _MOST_UNROLLED:
-        schedule.unroll(v)
-        schedule.unroll(u)
+SCHEDULE = Im2winNchwSchedule()
 
 
 def _registers(
@@ -95,11 +117,3 @@ def _registers(
         schedule.parallel(schedule.fuse(image, channel))
     mark_cases(schedule, x_outer)
     register_tile(schedule, block, output, at=x_outer, reduction=c, tile=(x_tile,), lane=lane)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles by the level's measured rate."""
-    level = str(config["level"])
-    steps = workload.macs / workload.out_channels * machine.blocks(workload.out_channels)
-    cores = machine.cores if level == "parallel" else 1
-    return steps / _RATES[LEVELS.index(level)] / cores

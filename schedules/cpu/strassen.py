@@ -1,11 +1,11 @@
-"""Strassen's algorithm, for every CPU family.
+"""Products of halves (Strassen), for every CPU family.
 
-1. Image and region: parallel. The region's input sums are computed first.
-2. Group of ``kr`` output blocks: its seven products by register tiles of ``rt`` positions by ``kr``
-   blocks (see ``microkernel``). Their sums and the epilogue follow while the products are in L1.
+1. Image and region: parallel. Its input sums are made first.
+2. Group of ``kr`` output blocks: its seven products, register tile by register tile (``rt`` pixels
+   by ``kr`` blocks, see ``microkernel``), then their sums and the epilogue, while they lie in L1.
 
-Two levels have 49 products, which are in L2. Input sums are computed for one part of the outer
-level at a time, output sums for one position of the inner level. Both then fit the registers.
+Of two levels there are 49 products, which lie in L2. Sums of the input are made part by part of the
+outer level, those of the output pixel by pixel of the inner one: no more than the registers hold.
 """
 
 from __future__ import annotations
@@ -15,93 +15,88 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import strassen
 from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
-from tvmconv.costs.cpu.strassen import KNOBS, StrassenModel, level_counts
+from tvmconv.costs.cpu.strassen import StrassenModel, level_counts
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
 from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-__all__ = [
-    "KNOBS",
-    "apply",
-    "check",
-    "default_config",
-    "explain_cost",
-    "offers",
-    "predicted_cycles",
-]
 
+class StrassenSchedule(ConvSchedule[Machine]):
+    """Strassen products of the parts of a region."""
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The region and register tile with the fewest predicted cycles."""
-    return StrassenModel(workload, machine).best()
+    KNOBS = strassen.KNOBS
 
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The region and register tile with the fewest predicted cycles."""
+        return StrassenModel(workload, machine).best()
 
-def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best configuration of each number of levels: they differ in error and memory."""
-    return StrassenModel(workload, machine).offers()
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """The best config of each number of levels: they differ in error and memory."""
+        return StrassenModel(workload, machine).offers()
 
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Tiles divide what they tile, and the register tile fits."""
+        half, rt, kr, levels = (config.int(name) for name in ("half", "rt", "kr", "levels"))
+        if min(half, rt, kr) < 1:
+            raise ConfigError(f"half, rt, kr of {workload} must be 1 or more: {config}")
+        if levels not in level_counts(workload, machine):
+            raise ConfigError(
+                f"levels={levels} of {workload} must be 1, or 2 where its blocks of input and "
+                "output channels are multiples of 4"
+            )
+        blocks = Halves.of(workload, machine, config).out_blocks
+        if half % rt or blocks % kr:
+            raise ConfigError(
+                f"rt={rt} must divide the {half} pixels of a part of a region of {workload}, and "
+                f"kr={kr} the {blocks} blocks of a part of its outputs"
+            )
+        needed = Microkernel(machine, rt, kr).block_registers(rt)
+        check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
 
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Tiles divide their dimensions, and the register tile fits."""
-    half, rt, kr, levels = (config.int(name) for name in ("half", "rt", "kr", "levels"))
-    if min(half, rt, kr) < 1:
-        raise ConfigError(f"half, rt, kr of {workload} must be 1 or more: {config}")
-    if levels not in level_counts(workload, machine):
-        raise ConfigError(
-            f"levels={levels} of {workload} must be 1, or 2 where its blocks of input and output "
-            "channels are multiples of 4"
-        )
-    blocks = Halves.of(workload, machine, config).out_blocks
-    if half % rt or blocks % kr:
-        raise ConfigError(
-            f"rt={rt} must divide the {half} pixels of a part of a region of {workload}, and "
-            f"kr={kr} the {blocks} blocks of a part of its outputs"
-        )
-    needed = Microkernel(machine, rt, kr).block_registers(rt)
-    check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.gemm.strassen.Strassen` in place."""
-    half, kr, cut = config.int("half"), config.int("kr"), Halves.of(workload, machine, config)
-    schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, p, lane = schedule.get_loops(output)
-    group, kb, *j = schedule.split(kb, [None, kr, *[2] * cut.levels])
-    region, t, *i = schedule.split(p, [None, half, *[2] * cut.levels])
-    schedule.reorder(n, region, group, kb, t, *i[::-1], *j[::-1], lane)
-    region = schedule.fuse(n, region)
-    schedule.parallel(region)
-    for loop in (*i, *j):
-        schedule.unroll(loop)
-    schedule.vectorize(lane)
-    quarters = schedule.get_sblock("quarters")
-    transform_tile(schedule, quarters, at=t)
-    if cut.levels == 2:
-        row, column = schedule.get_loops(quarters)[-5:-3]
-        for loop in (row, column):
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.gemm.strassen.Strassen` in place."""
+        half, kr, cut = config.int("half"), config.int("kr"), Halves.of(workload, machine, config)
+        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+        block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+        n, kb, p, lane = schedule.get_loops(output)
+        group, kb, *j = schedule.split(kb, [None, kr, *[2] * cut.levels])
+        region, t, *i = schedule.split(p, [None, half, *[2] * cut.levels])
+        schedule.reorder(n, region, group, kb, t, *i[::-1], *j[::-1], lane)
+        region = schedule.fuse(n, region)
+        schedule.parallel(region)
+        for loop in (*i, *j):
             schedule.unroll(loop)
-        transform_tile(schedule, schedule.get_sblock("inner"), at=row)
-    products = _products(schedule, block, group, machine, config)
-    sums = _sums(schedule, region, cut)
-    if cut.pixels % (cut.ways * half):
-        mark_cases(schedule, region, t)
-    span = machine.l1d_way_bytes // itemsize(workload.types.accumulator)
-    for stage, (plane, stride) in zip((sums, products), cut.planes(kr), strict=True):
-        if stride > plane:
-            schedule.storage_align(stage, 0, 0, span, stride % span)
+        schedule.vectorize(lane)
+        quarters = schedule.get_sblock("quarters")
+        transform_tile(schedule, quarters, at=t)
+        if cut.levels == 2:
+            row, column = schedule.get_loops(quarters)[-5:-3]
+            for loop in (row, column):
+                schedule.unroll(loop)
+            transform_tile(schedule, schedule.get_sblock("inner"), at=row)
+        products = _products(schedule, block, group, machine, config)
+        sums = _sums(schedule, region, cut)
+        if cut.pixels % (cut.ways * half):
+            mark_cases(schedule, region, t)
+        span = machine.l1d_way_bytes // itemsize(workload.types.accumulator)
+        for stage, (plane, stride) in zip((sums, products), cut.planes(kr), strict=True):
+            if stride > plane:
+                schedule.storage_align(stage, 0, 0, span, stride % span)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        return StrassenModel(workload, machine).parts(config)
 
 
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`StrassenModel`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of :func:`predicted_cycles`."""
-    return StrassenModel(workload, machine).parts(config)
+SCHEDULE = StrassenSchedule()
 
 
 def _products(

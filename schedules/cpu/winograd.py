@@ -1,9 +1,9 @@
 """Winograd convolution, for every CPU family.
 
-Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles passes all stages while it is in L2;
-regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole batch.
-This suits planes with fewer regions than threads, or weights that should be read only once. The
-GEMM uses register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
+Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles goes through all stages while it lies
+in L2; regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole
+batch, for planes with fewer regions than threads, or weights that should be read once only. The
+products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from tvmconv.algorithms.winograd.tiles import plane_strides, region_tiles, tilin
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import winograd
 from tvmconv.costs.cpu.microkernel import check_registers
-from tvmconv.costs.cpu.winograd import KNOBS, WinogradModel
+from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile
 from tvmconv.schedules.common.phases import product_loops
 from tvmconv.schedules.common.strips import output_loops, schedule_input, schedule_rows
@@ -29,51 +31,64 @@ from tvmconv.tir.annotations import (
 )
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# Prefetch distance in bytes for weights of a single register tile: about memory's latency.
+# Bytes that weights of a single register tile are prefetched ahead: about memory's latency.
 _AHEAD = 4096
-__all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
-STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The tile size with the fewest predicted cycles."""
-    return WinogradModel(workload, machine).best()
+class WinogradSchedule(ConvSchedule[Machine]):
+    """Transforms and products, fused by region or staged."""
+
+    KNOBS = winograd.KNOBS
+
+    STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The tile size with the fewest predicted cycles."""
+        return WinogradModel(workload, machine).best()
+
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """The best config of every tile size: they differ in error and memory."""
+        return WinogradModel(workload, machine).offers()
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Tiles divide what they tile, and the register tile fits."""
+        WinogradModel(workload, machine).check_tile(config)
+        tiles = tiling(workload, config)
+        rh, rw, rt, kr = (config.int(name) for name in ("rh", "rw", "rt", "kr"))
+        if min(rh, rw, rt, kr) < 1:
+            raise ConfigError(f"rh, rw, rt, kr of {workload} must be 1 or more: {config}")
+        if tiles.rows % rh or tiles.columns % rw or (rh > 1 and rw < tiles.columns):
+            raise ConfigError(
+                f"rh={rh} rw={rw} must divide the {tiles.rows}x{tiles.columns} tiles of {workload} "
+                "into whole rows, or parts of one row"
+            )
+        region = region_tiles(tiles, config)
+        if region % rt or kr > machine.blocks(workload.out_channels):
+            raise ConfigError(
+                f"rt={rt} must divide the {region} tiles of a region of {workload}, and kr={kr} "
+                f"may not exceed its {machine.blocks(workload.out_channels)} output blocks"
+            )
+        needed = WinogradModel(workload, machine).registers(rt, kr)
+        check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd`"""
+        apply_with(_products, _strips, schedule, workload, machine, config)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        return WinogradModel(workload, machine).shares(config)
 
 
-def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best configuration of every tile size: they differ in error and memory."""
-    return WinogradModel(workload, machine).offers()
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Tiles divide their dimensions, and the register tile fits."""
-    WinogradModel(workload, machine).check_tile(config)
-    tiles = tiling(workload, config)
-    rh, rw, rt, kr = (config.int(name) for name in ("rh", "rw", "rt", "kr"))
-    if min(rh, rw, rt, kr) < 1:
-        raise ConfigError(f"rh, rw, rt, kr of {workload} must be 1 or more: {config}")
-    if tiles.rows % rh or tiles.columns % rw or (rh > 1 and rw < tiles.columns):
-        raise ConfigError(
-            f"rh={rh} rw={rw} must divide the {tiles.rows}x{tiles.columns} tiles of {workload} "
-            "into whole rows, or parts of one row"
-        )
-    region = region_tiles(tiles, config)
-    if region % rt or kr > machine.blocks(workload.out_channels):
-        raise ConfigError(
-            f"rt={rt} must divide the {region} tiles of a region of {workload}, and kr={kr} may "
-            f"not exceed its {machine.blocks(workload.out_channels)} output blocks"
-        )
-    needed = WinogradModel(workload, machine).registers(rt, kr)
-    check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd` in place."""
-    apply_with(_products, _strips, schedule, workload, machine, config)
+SCHEDULE = WinogradSchedule()
 
 
 def _strips(schedule: Schedule, *loops: LoopRV) -> None:
-    """Make borders separate code in the loops over strips and over their columns."""
+    """Of a strip's loop and that over its columns: borders are separate code."""
     mark_cases(schedule, *loops)
     for column in loops[1:]:
         mark_interior(schedule, column)
@@ -87,7 +102,7 @@ def apply_with(
     machine: Machine,
     config: Config,
 ) -> None:
-    """As :func:`apply`, with a family's register tiles, and its loops over strips and columns."""
+    """Apply the schedule with a family's register tiles and its strips."""
     tiles, fused = tiling(workload, config), bool(config.int("fused"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, h, x, lane = schedule.get_loops(output)
@@ -119,16 +134,6 @@ def apply_with(
         span = machine.l1d_way_bytes // size
         if stride > plane:
             schedule.storage_align(stage, 0, 0, span, stride % span)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`WinogradModel`."""
-    return WinogradModel(workload, machine).call_cycles(config)
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of :func:`predicted_cycles`."""
-    return WinogradModel(workload, machine).shares(config)
 
 
 def _products(

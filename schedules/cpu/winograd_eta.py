@@ -1,10 +1,10 @@
 """The stages of Wang et al. (2020), Algorithm 2, for every CPU family.
 
-Stages follow one another over the whole batch, each parallel over the axes of the paper:
+Stages follow one another over the whole batch, each parallel over the axes of the source:
 
 1. input transform: blocks of positions and of channels;
-2. GEMM: ``eta/S``, then blocks of C_l1 channels, one after the other. Inside, blocks of K_l2
-   channels, of positions and of tiles in parallel, ``K_r`` channels at a time;
+2. product: ``eta/S``, then blocks of C_l1 channels, one after the other; inside, blocks of K_l2
+   channels, blocks of positions and tiles in parallel; ``K_r`` channels at a time;
 3. output transform: output blocks and samples.
 """
 
@@ -13,52 +13,57 @@ from __future__ import annotations
 from tvmconv.algorithms.reproductions.winograd_packing import Packing
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.winograd_eta import KNOBS, EtaModel
+from tvmconv.costs.cpu import winograd_eta
+from tvmconv.costs.cpu.winograd_eta import EtaModel
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile, transform_tile
 from tvmconv.tir.annotations import mark_stream, mark_transpose
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
-# Prefetch distance for panels of G from L2: about its latency at the rate of the GEMM
+# Panels of G come from L2: about its latency at the rate of the products
 _AHEAD = 1024
-__all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
-# both tile sizes of the paper, with eta inside and outside the tiles
-STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """F(4x4, 3x3) with the blocks that equation 12 ranks first."""
-    config: Config = EtaModel(workload, machine).best(4)
-    return config
+class WinogradEtaSchedule(ConvSchedule[Machine]):
+    """The three stages of Algorithm 2."""
+
+    KNOBS = winograd_eta.KNOBS
+
+    # both tiles of the source, with eta behind the tiles and in front of them
+    STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """F(4x4, 3x3) with the blocks that equation 12 ranks first."""
+        config: Config = EtaModel(workload, machine).best(4)
+        return config
+
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """The best config of both tile sizes."""
+        model = EtaModel(workload, machine)
+        return model.best(4), model.best(6)
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Blocks fit the registers, L1 and L2."""
+        EtaModel(workload, machine).check(config)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule :class:`~tvmconv.algorithms.reproductions.winograd_eta.WinogradEta`."""
+        _input(schedule, machine)
+        _product(schedule, Packing(workload, machine, config))
+        _output(schedule, config)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        parts: dict[str, float] = EtaModel(workload, machine).shares(config)
+        return parts
 
 
-def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best configuration of both tile sizes."""
-    model = EtaModel(workload, machine)
-    return model.best(4), model.best(6)
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Blocks fit the registers, L1 and L2."""
-    EtaModel(workload, machine).check(config)
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.reproductions.winograd_eta.WinogradEta`."""
-    _input(schedule, machine)
-    _product(schedule, Packing(workload, machine, config))
-    _output(schedule, config)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`EtaModel`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of :func:`predicted_cycles`."""
-    parts: dict[str, float] = EtaModel(workload, machine).shares(config)
-    return parts
+SCHEDULE = WinogradEtaSchedule()
 
 
 def _input(schedule: Schedule, machine: Machine) -> None:
@@ -73,7 +78,7 @@ def _input(schedule: Schedule, machine: Machine) -> None:
 
 
 def _product(schedule: Schedule, pack: Packing) -> None:
-    """Register blocks sum the C_l1 channels of one part; ``sums`` adds up the parts in U."""
+    """Register blocks sum the C_l1 channels of one part; ``sums`` adds the parts up in U."""
     product, sums = schedule.get_sblock("conv2d"), schedule.get_sblock("sums")
     eta, part, group, q, mu, position, channel, lane, step = schedule.get_loops(product)
     passed, group = schedule.split(group, [None, pack.config.int("kl2") // pack.config.int("kr")])
@@ -105,7 +110,7 @@ def _output(schedule: Schedule, config: Config) -> None:
 
 
 def _move(schedule: Schedule, eta: LoopRV, channel: LoopRV, product: LoopRV) -> None:
-    """Transpose vectors along channels to vectors along eta, or the reverse."""
+    """Vectors along channels become vectors along eta, or the reverse."""
     schedule.unroll(eta)
     schedule.vectorize(product)
     mark_transpose(schedule, channel)

@@ -1,8 +1,7 @@
-"""Direct convolution on GPUs: a thread for each output value, or a block for each.
+"""One thread for each output value, neighbouring threads for neighbouring pixels; or a block.
 
-Neighboring threads compute neighboring positions. With few values, most of the GPU would idle, and
-neighboring threads would read scattered addresses. With ``share`` a block of threads computes each
-value.
+Where there are few values, a thread each would leave most of the GPU without work, and what its
+neighbours read would lie far apart: with ``share`` a block of threads sums each value.
 """
 
 from __future__ import annotations
@@ -15,64 +14,71 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuda.threads import sum_cycles
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.nest import inspect
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads, share_sums
 from tvmconv.tvm_api.types import Schedule
 
-# threads that share an accumulator; 1 for no sharing
+# threads that share a sum; 1: none do
 _SHARED = (1, 32, 64, 128, 256)
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        Knob("threads", "threads of a block", lambda w, machine: (64, 128, 256)),
-        Knob(
-            "share",
-            "threads that share a sum; of more than 1, a block for each value",
-            lambda w, machine: [n for n in _SHARED if n <= w.taps],
-            neutral=1,
-        ),
+
+
+class CudaDirectSchedule(ConvSchedule[CudaMachine]):
+    """One thread, or one block of threads, for each output value."""
+
+    KNOBS = Knobs(
+        (
+            Knob("threads", "threads of a block", lambda w, machine: (64, 128, 256)),
+            Knob(
+                "share",
+                "threads that share a sum; of more than 1, a block for each value",
+                lambda w, machine: [n for n in _SHARED if n <= w.taps],
+                neutral=1,
+            ),
+        )
     )
-)
+
+    def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
+        """The threads of a sum with the fewest predicted cycles; blocks of 128 where none share.
+
+        Others are as good, and small grids spread further than with 256.
+        """
+        offers = [Config.of(threads=128, share=n) for n in _SHARED if n <= max(1, workload.taps)]
+        return min(offers, key=lambda config: self.predicted_cycles(workload, machine, config))
+
+    def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+        """Whole warps, as many as a block may have."""
+        check_threads(workload, machine, config.int("threads"))
+        share = config.int("share")
+        if share != 1:
+            check_threads(workload, machine, share, "share")
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.cuda.direct.Direct` in place."""
+        output, sums = schedule.get_sblock("output"), schedule.get_sblock("conv2d")
+        if config.int("share") > 1:
+            share_sums(schedule, inspect(schedule, sums), output, config.int("share"))
+            return
+        thread = bind_threads(schedule, schedule.get_loops(output), config.int("threads"))
+        schedule.compute_at(sums, thread)
+        schedule.set_scope(sums, 0, "local")
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> dict[str, float]:
+        """See :func:`~tvmconv.costs.cuda.threads.sum_cycles`; then what waits for memory."""
+        window = workload.taps * workload.groups > workload.in_channels
+        products = sum_cycles(
+            prod(workload.result_shape),
+            workload.taps,
+            machine,
+            share=config.int("share"),
+            window=window,
+        )
+        memory = waiting_cycles(memory_cycles(workload, machine), products)
+        return {"call": machine.launch_cycles, "arithmetic": products, "memory": memory}
 
 
-def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-    """The threads of a value with the fewest predicted cycles; blocks of 128 without sharing.
-
-    Other block sizes are as fast, and small grids spread further than with 256.
-    """
-    offers = [Config.of(threads=128, share=n) for n in _SHARED if n <= max(1, workload.taps)]
-    return min(offers, key=lambda config: predicted_cycles(workload, machine, config))
-
-
-def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Whole warps, up to the maximum of a block."""
-    check_threads(workload, machine, config.int("threads"))
-    share = config.int("share")
-    if share != 1:
-        check_threads(workload, machine, share, "share")
-
-
-def apply(
-    schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.cuda.direct.Direct` in place."""
-    output, sums = schedule.get_sblock("output"), schedule.get_sblock("conv2d")
-    if config.int("share") > 1:
-        share_sums(schedule, inspect(schedule, sums), output, config.int("share"))
-        return
-    thread = bind_threads(schedule, schedule.get_loops(output), config.int("threads"))
-    schedule.compute_at(sums, thread)
-    schedule.set_scope(sums, 0, "local")
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """See :func:`~tvmconv.costs.cuda.threads.sum_cycles`; then waits for memory."""
-    window = workload.taps * workload.groups > workload.in_channels
-    products = sum_cycles(
-        prod(workload.result_shape),
-        workload.taps,
-        machine,
-        share=config.int("share"),
-        window=window,
-    )
-    memory = waiting_cycles(memory_cycles(workload, machine), products)
-    return machine.launch_cycles + products + memory
+SCHEDULE = CudaDirectSchedule()

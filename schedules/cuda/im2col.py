@@ -1,8 +1,8 @@
-"""im2col and a GEMM on GPUs: one kernel for each.
+"""im2col and a matrix product on GPUs: one kernel for each.
 
-1. The matrix of windows: a thread for each value, neighboring threads for neighboring positions.
-2. The GEMM of :func:`tvmconv.schedules.cuda.block_tile.tiled_product`, which reads the matrix by
-   vectors.
+1. The matrix of windows: a thread for each value, neighbours for neighbouring pixels.
+2. The product of :func:`tvmconv.schedules.cuda.block_tile.tiled_product`, which reads the matrix
+   by vectors.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda.blocks import register_blocks
 from tvmconv.costs.cuda.tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.block_tile import tiled_product
 from tvmconv.schedules.cuda.product_knobs import product_knobs
 from tvmconv.schedules.cuda.threads import bind_threads
@@ -26,47 +27,46 @@ _EXPRESSION = Im2col()
 # threads of a block that writes the matrix
 _WRITING = 256
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(product_knobs(_EXPRESSION))
+
+class CudaIm2colSchedule(ConvSchedule[CudaMachine]):
+    """One kernel for the matrix of windows, one for the product."""
+
+    KNOBS = Knobs(product_knobs(_EXPRESSION))
+
+    def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
+        """The tile, slices and parts with the fewest predicted cycles."""
+        return best_config(_EXPRESSION, workload, machine)
+
+    def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+        """As implicit GEMM; indices of the matrix, with the zeros around it, fit 32 bits."""
+        check_tile(_EXPRESSION, workload, machine, config)
+        if (values := _EXPRESSION.stored_bytes(workload, config) // 4) > MOST_VALUES:
+            raise ConfigError(
+                f"the matrix of {workload} has {values} values, and kernels index {MOST_VALUES}: "
+                "take smaller tiles or slices, or another algorithm"
+            )
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.cuda.im2col.Im2col` in place."""
+        columns = schedule.get_sblock("columns")
+        bind_threads(schedule, schedule.get_loops(columns), _WRITING)
+        read = schedule.cache_read(schedule.get_sblock("conv2d"), 1, "shared")
+        slices = _EXPRESSION.slices(workload, config).count
+        tiled_product(schedule, workload, config, read, slices, lanes=VECTOR)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> dict[str, float]:
+        """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`."""
+        return tile_cycles(_EXPRESSION, workload, machine, config)
+
+    def blocks_resident(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> int:
+        """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
+        return register_blocks(machine, config)
 
 
-def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-    """The tile, slices and parts with the fewest predicted cycles."""
-    return best_config(_EXPRESSION, workload, machine)
-
-
-def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """As for implicit GEMM; indices of the matrix with its zeros must fit 32 bits."""
-    check_tile(_EXPRESSION, workload, machine, config)
-    if (values := _EXPRESSION.stored_bytes(workload, config) // 4) > MOST_VALUES:
-        raise ConfigError(
-            f"the matrix of {workload} has {values} values, and kernels index {MOST_VALUES}: take "
-            "smaller tiles or slices, or another algorithm"
-        )
-
-
-def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
-    """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
-    return register_blocks(machine, config)
-
-
-def apply(
-    schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.cuda.im2col.Im2col` in place."""
-    columns = schedule.get_sblock("columns")
-    bind_threads(schedule, schedule.get_loops(columns), _WRITING)
-    read = schedule.cache_read(schedule.get_sblock("conv2d"), 1, "shared")
-    slices = _EXPRESSION.slices(workload, config).count
-    tiled_product(schedule, workload, config, read, slices, lanes=VECTOR)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, by :func:`explain_cost`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(
-    workload: Conv2dWorkload, machine: CudaMachine, config: Config
-) -> dict[str, float]:
-    """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`."""
-    return tile_cycles(_EXPRESSION, workload, machine, config)
+SCHEDULE = CudaIm2colSchedule()

@@ -1,7 +1,7 @@
-"""Implicit GEMM on GPUs: each thread block gathers slices and computes a tile of the GEMM.
+"""Implicit GEMM on GPUs: a tile of the product for each block of threads, which gathers slices.
 
 See :func:`tvmconv.schedules.cuda.block_tile.tiled_product`. A warp has 32 or 16 channels by 64
-positions, a thread 8x8 or 4x8 accumulators in registers, in pieces of 4x4.
+pixels, a thread 8x8 or 4x8 sums in registers, in pieces of 4x4.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda.blocks import register_blocks
 from tvmconv.costs.cuda.tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.block_tile import tiled_product
 from tvmconv.schedules.cuda.product_knobs import product_knobs
 from tvmconv.tvm_api.types import Schedule
 
 _EXPRESSION = ImplicitGemm()
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(product_knobs(_EXPRESSION))
+
+class CudaImplicitGemmSchedule(ConvSchedule[CudaMachine]):
+    """One tile of the product for each block of threads."""
+
+    KNOBS = Knobs(product_knobs(_EXPRESSION))
+
+    def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
+        """The tile, slices and parts with the fewest predicted cycles."""
+        return best_config(_EXPRESSION, workload, machine)
+
+    def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+        """Tiles are whole warps, slices fit into shared memory, and parts divide the slices."""
+        check_tile(_EXPRESSION, workload, machine, config)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`."""
+        tiled_product(
+            schedule,
+            workload,
+            config,
+            schedule.get_sblock("columns"),
+            _EXPRESSION.slices(workload, config).count,
+            lanes=VECTOR if reads_vectors(workload) else 1,
+        )
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> dict[str, float]:
+        """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`."""
+        return tile_cycles(_EXPRESSION, workload, machine, config)
+
+    def blocks_resident(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> int:
+        """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
+        return register_blocks(machine, config)
 
 
-def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-    """The tile, slices and parts with the fewest predicted cycles."""
-    return best_config(_EXPRESSION, workload, machine)
-
-
-def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Tiles are whole warps, slices fit shared memory, and parts divide the slices."""
-    check_tile(_EXPRESSION, workload, machine, config)
-
-
-def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
-    """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
-    return register_blocks(machine, config)
-
-
-def apply(
-    schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`."""
-    tiled_product(
-        schedule,
-        workload,
-        config,
-        schedule.get_sblock("columns"),
-        _EXPRESSION.slices(workload, config).count,
-        lanes=VECTOR if reads_vectors(workload) else 1,
-    )
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, by :func:`explain_cost`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(
-    workload: Conv2dWorkload, machine: CudaMachine, config: Config
-) -> dict[str, float]:
-    """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`."""
-    return tile_cycles(_EXPRESSION, workload, machine, config)
+SCHEDULE = CudaImplicitGemmSchedule()

@@ -1,12 +1,11 @@
-"""Implicit GEMM on tensor cores: a tile of the GEMM for each block, pieces of it for warps.
+"""Implicit GEMM on tensor cores: a tile of the product for each block, pieces of it for warps.
 
-1. Thread blocks: parts of a split reduction, groups, tiles of positions, tiles of channels.
-2. Slices of the reduction: weights and rounded input are copied to shared memory. With double
-   buffering, the next slice is loaded to registers while this one is multiplied, and then stored to
-   the other buffer.
-3. Warps next to each other; lanes of a warp are ``threadIdx.x``, warps ``threadIdx.y``.
-4. Steps of 8 dwords: a warp loads fragments, of weights by vectors of four dwords, of columns by
-   vectors of two, and multiplies each by each.
+1. blocks of threads: parts of a split reduction, groups, tiles of pixels, tiles of channels;
+2. slices of the reduction: weights and rounded input come to shared memory, the next slice to
+   registers while this one is multiplied, and from there to the other of two buffers;
+3. warps, side by side; lanes of a warp are ``threadIdx.x``, warps ``threadIdx.y``;
+4. steps of 8 words: a warp loads fragments, of weights by vectors of four words, of columns of
+   two, and multiplies each by each.
 """
 
 from __future__ import annotations
@@ -27,102 +26,107 @@ from tvmconv.costs.cuda.mma import (
     tile_of,
 )
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.block_tile import add_parts
 from tvmconv.schedules.cuda.mma_tile import copy_slices, load_fragments, multiply, store_sums
 from tvmconv.tvm_api.types import Schedule
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        Knob(
-            "precision",
-            "what operands of products are rounded to; sums are float32",
-            lambda w, machine: tuple(PRECISIONS),
-            closed=True,
-        ),
-        Knob("m", "output channels of a block's tile", lambda w, machine: (32, 64, 128)),
-        Knob("p", "pixels of a block's tile", lambda w, machine: (64, 128)),
-        Knob("wm", "output channels of a warp's share of the tile", lambda w, machine: (32, 64)),
-        Knob("wp", "pixels of a warp's share of the tile", lambda w, machine: (16, 32, 64)),
-        Knob("k", "values of a slice of the reduction", slice_sizes),
-        Knob(
-            "slice",
-            "what a slice holds: channels of one tap, or all channels of a row or of the window",
-            lambda w, machine: ImplicitGemmMma().slice_kinds(w),
-            closed=True,
-        ),
-        Knob("split", "parts of the reduction, a divisor of the slices", part_counts),
-        Knob(
-            "pipeline",
-            "buffers of a slice: two, filled through registers; one, likewise; one, filled at once",
-            lambda w, machine: ("double", "single", "none"),
-            closed=True,
-        ),
+
+class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
+    """One tile of the product for each block, on tensor cores."""
+
+    KNOBS = Knobs(
+        (
+            Knob(
+                "precision",
+                "what operands of products are rounded to; sums are float32",
+                lambda w, machine: tuple(PRECISIONS),
+                closed=True,
+            ),
+            Knob("m", "output channels of a block's tile", lambda w, machine: (32, 64, 128)),
+            Knob("p", "pixels of a block's tile", lambda w, machine: (64, 128)),
+            Knob(
+                "wm", "output channels of a warp's share of the tile", lambda w, machine: (32, 64)
+            ),
+            Knob("wp", "pixels of a warp's share of the tile", lambda w, machine: (16, 32, 64)),
+            Knob("k", "values of a slice of the reduction", slice_sizes),
+            Knob(
+                "slice",
+                "what a slice holds: channels of one tap, or all channels of a row or of the "
+                "window",
+                lambda w, machine: ImplicitGemmMma().slice_kinds(w),
+                closed=True,
+            ),
+            Knob("split", "parts of the reduction, a divisor of the slices", part_counts),
+            Knob(
+                "pipeline",
+                "buffers of a slice: two, filled through registers; one, likewise; one, filled at "
+                "once",
+                lambda w, machine: ("double", "single", "none"),
+                closed=True,
+            ),
+        )
     )
-)
+
+    def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
+        """The tile, slices and parts with the fewest predicted cycles in TF32."""
+        return best_config(workload, machine, "tf32")
+
+    def offers(self, workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]:
+        """The best of each precision."""
+        return tuple(best_config(workload, machine, precision) for precision in PRECISIONS)
+
+    def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+        """Warps share tiles, slices are whole steps and fit, and parts divide the slices."""
+        check_tile(workload, machine, config)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> None:
+        """Schedule the blocks of
+        :class:`tvmconv.algorithms.cuda.implicit_gemm_mma.ImplicitGemmMma`."""
+        from tvmconv.tvm_api.tirx import IndexMap
+
+        tile = tile_of(config)
+        area = workload.out_height * workload.out_width
+        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+        output = schedule.get_sblock("output")
+        if config.int("split") > 1:
+            add_parts(schedule, output, area)
+            stored = schedule.cache_write(schedule.get_sblock("conv2d"), 0, "warp")
+        else:
+            pixels = IndexMap.from_func(
+                lambda n, g, m, q: (g, m, n * area + q), index_dtype="int32"
+            )
+            schedule.transform_block_layout(output, pixels)
+            stored = output
+        block, columns = schedule.get_sblock("conv2d"), schedule.get_sblock("columns")
+        z, g, m, p, part, step, word = schedule.get_loops(block)
+        bm, warp_m, tile_m, row = schedule.split(m, [None, *tile.splits_m])
+        bp, warp_p, tile_p, column = schedule.split(p, [None, *tile.splits_p])
+        order = (z, g, bp, bm, warp_m, warp_p, part, step, tile_m, tile_p, row, column, word)
+        schedule.reorder(*order)
+        schedule.bind(schedule.fuse(z, g, bp, bm), "blockIdx.x")
+        warp = schedule.fuse(warp_m, warp_p)
+        schedule.bind(warp, "threadIdx.y")
+        store_sums(schedule, block, stored, warp)
+        more = slices_of(workload, config).count > config.int("split")
+        pipeline = str(config["pipeline"]) if more else "none"
+        loads = copy_slices(schedule, block, columns, tile, part, step, pipeline=pipeline)
+        load_fragments(schedule, *loads)
+        multiply(schedule, block, part, precision_of(config))
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> dict[str, float]:
+        """See :func:`tvmconv.costs.cuda.mma.tile_cycles`."""
+        return tile_cycles(workload, machine, config)
+
+    def blocks_resident(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> int:
+        """Blocks that a multiprocessor shall hold: nvcc gives threads registers for no more."""
+        return resident_blocks(workload, machine, config)
 
 
-def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-    """The tile, slices and parts with the fewest predicted cycles in TF32."""
-    return best_config(workload, machine, "tf32")
-
-
-def offers(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]:
-    """The best of each precision."""
-    return tuple(best_config(workload, machine, precision) for precision in PRECISIONS)
-
-
-def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Warps share tiles, slices are whole steps and fit, and parts divide the slices."""
-    check_tile(workload, machine, config)
-
-
-def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
-    """Resident blocks of a multiprocessor: nvcc limits the registers of threads to it."""
-    return resident_blocks(workload, machine, config)
-
-
-def apply(
-    schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-) -> None:
-    """Schedule the blocks of
-    :class:`tvmconv.algorithms.cuda.implicit_gemm_mma.ImplicitGemmMma`."""
-    from tvmconv.tvm_api.tirx import IndexMap
-
-    tile = tile_of(config)
-    area = workload.out_height * workload.out_width
-    schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    output = schedule.get_sblock("output")
-    if config.int("split") > 1:
-        add_parts(schedule, output, area)
-        stored = schedule.cache_write(schedule.get_sblock("conv2d"), 0, "warp")
-    else:
-        pixels = IndexMap.from_func(lambda n, g, m, q: (g, m, n * area + q), index_dtype="int32")
-        schedule.transform_block_layout(output, pixels)
-        stored = output
-    block, columns = schedule.get_sblock("conv2d"), schedule.get_sblock("columns")
-    z, g, m, p, part, step, word = schedule.get_loops(block)
-    bm, warp_m, tile_m, row = schedule.split(m, [None, *tile.splits_m])
-    bp, warp_p, tile_p, column = schedule.split(p, [None, *tile.splits_p])
-    order = (z, g, bp, bm, warp_m, warp_p, part, step, tile_m, tile_p, row, column, word)
-    schedule.reorder(*order)
-    schedule.bind(schedule.fuse(z, g, bp, bm), "blockIdx.x")
-    warp = schedule.fuse(warp_m, warp_p)
-    schedule.bind(warp, "threadIdx.y")
-    store_sums(schedule, block, stored, warp)
-    more = slices_of(workload, config).count > config.int("split")
-    pipeline = str(config["pipeline"]) if more else "none"
-    loads = copy_slices(schedule, block, columns, tile, part, step, pipeline=pipeline)
-    load_fragments(schedule, *loads)
-    multiply(schedule, block, part, precision_of(config))
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Cycles of one call, by :func:`explain_cost`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(
-    workload: Conv2dWorkload, machine: CudaMachine, config: Config
-) -> dict[str, float]:
-    """See :func:`tvmconv.costs.cuda.mma.tile_cycles`."""
-    return tile_cycles(workload, machine, config)
+SCHEDULE = CudaImplicitGemmMmaSchedule()

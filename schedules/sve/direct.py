@@ -1,13 +1,13 @@
-"""Direct convolution by scalable vectors: NEON's schedule, for several positions at once.
+"""Direct convolution by scalable vectors: NEON's schedule, on several pixels at once.
 
 Loops, outermost first:
 
-1. image, band of rows, group of output blocks (and the row, if rows cannot be joined): parallel;
-2. position: the pass ``VectorizePixels`` computes some vectors of them at once;
+1. image, band of rows, group of output blocks (and the row, where rows cannot be joined): parallel;
+2. pixel: the pass ``VectorizePixels`` takes some vectors of them at once;
 3. input block, plane, kernel row, kernel column: the reduction;
 4. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
-Strided input positions are gathered.
+With a stride, pixels of the input are gathered.
 """
 
 from __future__ import annotations
@@ -22,108 +22,112 @@ from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.padding import rows_inside
 from tvmconv.costs.scalable.direct import SegmentModel
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.cpu import direct as neon
+from tvmconv.schedules.cpu.direct import SCHEDULE as NEON
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        *neon.KNOBS,
-        Knob(
-            "vectors",
-            "scalable vectors of pixels of the register tile; 0: NEON code of oh by ow pixels",
-            lambda w, machine: range(SegmentModel(w, machine).most_vectors + 1 if _takes(w) else 1),
-            neutral=0,
+
+class SveDirectSchedule(ConvSchedule[Machine]):
+    """Scalable vectors of pixels, or NEON code."""
+
+    KNOBS = Knobs(
+        (
+            *NEON.KNOBS,
+            Knob(
+                "vectors",
+                "scalable vectors of pixels of the register tile; 0: NEON code of oh by ow pixels",
+                lambda w, machine: range(
+                    SegmentModel(w, machine).most_vectors + 1 if _takes(w) else 1
+                ),
+                neutral=0,
+            ),
         ),
-    ),
-    retired=neon.KNOBS.retired,
-)
+        retired=NEON.KNOBS.retired,
+    )
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The cheaper of the best tiles of :class:`SegmentModel` and of NEON code."""
+        found = self.offers(workload, machine)
+        return min(found, key=lambda config: self.predicted_cycles(workload, machine, config))
+
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """The best of scalable code, where a layer has it, and of NEON code."""
+        fixed = self.KNOBS.complete(NEON.default_config(workload, machine))
+        if not _takes(workload):
+            return (fixed,)
+        oc, vectors, rows = SegmentModel(workload, machine).best()
+        scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
+        return self.KNOBS.complete(scalable), fixed
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """The tile fits the register file, and bands divide the image."""
+        if not config.int("vectors"):
+            NEON.check(workload, machine, config)
+            return
+        oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
+        tile = f"tile oc={oc} vectors={vectors} of {workload}"
+        if not _takes(workload):
+            raise ConfigError(f"{tile}: scalable vectors support only float32 layers")
+        model = SegmentModel(workload, machine)
+        if oc < 1 or not 0 < vectors <= model.most_vectors or rows < 0:
+            raise ConfigError(
+                f"{tile}: oc must be 1 or more, vectors up to {model.most_vectors}: {config}"
+            )
+        if (config.int("oh"), config.int("ow")) != (1, 1):
+            raise ConfigError(f"{tile}: oh and ow are NEON's and must be 1: {config}")
+        if rows and (workload.out_height % rows or model.rows > 1):
+            raise ConfigError(
+                f"{tile}: rows={rows} must divide {workload.out_height} rows that can be joined"
+            )
+        check_registers(machine, model.registers(oc, vectors), tile)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.direct.direct.Direct` in place."""
+        if not config.int("vectors"):
+            NEON.apply(schedule, workload, machine, config)
+            return
+        flat = flattened(workload) != workload
+        one_row = flat or joined(workload, config)
+        if one_row:
+            schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+        block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+        n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
+        kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
+        rows = config.int("rows") or workload.out_height
+        parallel: tuple[LoopRV, ...] = (n, kb_outer, h)
+        if one_row:
+            band, x = schedule.split(x, [None, rows * workload.out_width])
+            parallel = (n, band, kb_outer, h)
+        schedule.reorder(*parallel, x, cb, *depth, r, s, c, kb_tile, lane)
+        mark_parallel(schedule, *parallel)
+        mark_cases(schedule, kb_outer)
+        for taps in (*depth, *(() if one_row else (r,))):
+            mark_taps(schedule, taps)
+        if one_row and not flat:
+            # so that which pixels a tap reads is known before the reduction starts
+            schedule.unroll(s)
+        register_tile(schedule, block, output, at=x, reduction=cb, tile=(c, kb_tile), lane=lane)
+        mark_segments(schedule, x, config.int("vectors"))
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        if not config.int("vectors"):
+            parts: dict[str, float] = dict(NEON.explain_cost(workload, machine, config))
+            # rows of joined pixels compute them
+            parts["arithmetic"] *= rows_inside(workload)
+            return parts
+        return SegmentModel(workload, machine).parts(config)
+
+
+SCHEDULE = SveDirectSchedule()
 
 
 def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether scalable vectors support the layer's types."""
+    """Whether values are those of scalable vectors here."""
     return bool(workload.types == FLOAT32)
-
-
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The cheaper of the best tiles of :class:`SegmentModel` and of NEON code."""
-    found = offers(workload, machine)
-    return min(found, key=lambda config: predicted_cycles(workload, machine, config))
-
-
-def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best configuration of scalable code, if the layer has it, and of NEON code."""
-    fixed = KNOBS.complete(neon.default_config(workload, machine))
-    if not _takes(workload):
-        return (fixed,)
-    oc, vectors, rows = SegmentModel(workload, machine).best()
-    scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
-    return KNOBS.complete(scalable), fixed
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The tile fits the register file, and bands divide the image."""
-    if not config.int("vectors"):
-        neon.check(workload, machine, config)
-        return
-    oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
-    tile = f"tile oc={oc} vectors={vectors} of {workload}"
-    if not _takes(workload):
-        raise ConfigError(f"{tile}: scalable vectors support only float32 layers")
-    model = SegmentModel(workload, machine)
-    if oc < 1 or not 0 < vectors <= model.most_vectors or rows < 0:
-        raise ConfigError(
-            f"{tile}: oc must be 1 or more, vectors up to {model.most_vectors}: {config}"
-        )
-    if (config.int("oh"), config.int("ow")) != (1, 1):
-        raise ConfigError(f"{tile}: oh and ow are NEON's and must be 1: {config}")
-    if rows and (workload.out_height % rows or model.rows > 1):
-        raise ConfigError(
-            f"{tile}: rows={rows} must divide {workload.out_height} rows that can be joined"
-        )
-    check_registers(machine, model.registers(oc, vectors), tile)
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.direct.direct.Direct` in place."""
-    if not config.int("vectors"):
-        neon.apply(schedule, workload, machine, config)
-        return
-    flat = flattened(workload) != workload
-    one_row = flat or joined(workload, config)
-    if one_row:
-        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
-    kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
-    rows = config.int("rows") or workload.out_height
-    parallel: tuple[LoopRV, ...] = (n, kb_outer, h)
-    if one_row:
-        band, x = schedule.split(x, [None, rows * workload.out_width])
-        parallel = (n, band, kb_outer, h)
-    schedule.reorder(*parallel, x, cb, *depth, r, s, c, kb_tile, lane)
-    mark_parallel(schedule, *parallel)
-    mark_cases(schedule, kb_outer)
-    for taps in (*depth, *(() if one_row else (r,))):
-        mark_taps(schedule, taps)
-    if one_row and not flat:
-        # the positions that a tap reads are then known before the reduction starts
-        schedule.unroll(s)
-    register_tile(schedule, block, output, at=x, reduction=cb, tile=(c, kb_tile), lane=lane)
-    mark_segments(schedule, x, config.int("vectors"))
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call, by the model of scalable or NEON code."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of :func:`predicted_cycles`."""
-    if not config.int("vectors"):
-        parts: dict[str, float] = dict(neon.explain_cost(workload, machine, config))
-        # rows of joined positions include padding
-        parts["arithmetic"] *= rows_inside(workload)
-        return parts
-    return SegmentModel(workload, machine).parts(config)

@@ -1,16 +1,16 @@
-"""im2col whose panels are packed, and multiplied, by scalable vectors of positions.
+"""im2col whose panels are packed, and multiplied, by scalable vectors of pixels.
 
 Loops, outermost first:
 
-1. image and block of ``mc`` panels of ``mr`` positions, packed on arrival: parallel;
+1. image and block of ``mc`` panels of ``mr`` pixels, packed when it is reached: parallel;
 2. group of ``oc`` output blocks, panel;
-3. position: the pass ``VectorizePixels`` computes some vectors of them at once;
+3. pixel: the pass ``VectorizePixels`` takes some vectors of them at once;
 4. channel block and taps, one loop: the reduction;
 5. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
-A panel's positions are contiguous. Packing copies or gathers whole vectors under predicates, and
-leaves zeros in the padding. Tiles of two vectors by eight or ten blocks are FTEngine's 2VL x 8 and
-2VL x 10 (Tan 2023, section 4.2.4).
+A panel's pixels lie side by side, wherever they come from: packing copies whole vectors, or
+gathers them, under predicates, and leaves zeros in the padding. Tiles of two vectors by eight or
+ten blocks are FTEngine's of 2VL x 8 and 2VL x 10 (Tan 2023, section 4.2.4).
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from tvmconv.costs.cpu.tile_knobs import PANEL_HEIGHT
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.im2col import SegmentPanelModel, panel_heights
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.cpu import im2col as neon
+from tvmconv.schedules.cpu.im2col import SCHEDULE as NEON
 from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tir.general.whole_reads import read_whole
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -34,87 +35,108 @@ from tvmconv.tvm_api.types import LoopRV, Schedule
 # vectors that are copied to a panel at once
 _PACKED = 4
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        *(knob for knob in neon.KNOBS if knob.name != PANEL_HEIGHT.name),
-        Knob(
-            PANEL_HEIGHT.name,
-            PANEL_HEIGHT.doc,
-            lambda w, machine: {*PANEL_HEIGHT.values(w, machine), *panel_heights(w)},
+
+class SveIm2colSchedule(ConvSchedule[Machine]):
+    """Panels of scalable vectors of pixels, or NEON code."""
+
+    KNOBS = Knobs(
+        (
+            *(knob for knob in NEON.KNOBS if knob.name != PANEL_HEIGHT.name),
+            Knob(
+                PANEL_HEIGHT.name,
+                PANEL_HEIGHT.doc,
+                lambda w, machine: {*PANEL_HEIGHT.values(w, machine), *panel_heights(w)},
+            ),
+            Knob(
+                "vectors",
+                "scalable vectors of pixels of the register tile; 0: NEON code of panels of mr "
+                "pixels",
+                lambda w, machine: range(MOST_VECTORS + 1 if _takes(w) else 1),
+                neutral=0,
+            ),
         ),
-        Knob(
-            "vectors",
-            "scalable vectors of pixels of the register tile; 0: NEON code of panels of mr pixels",
-            lambda w, machine: range(MOST_VECTORS + 1 if _takes(w) else 1),
-            neutral=0,
-        ),
-    ),
-    retired=neon.KNOBS.retired,
-)
-STEPS = neon.STEPS
+        retired=NEON.KNOBS.retired,
+    )
+
+    STEPS = NEON.STEPS
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The cheaper of panels of scalable vectors and of NEON code."""
+        fixed = self.KNOBS.complete(NEON.default_config(workload, machine))
+        if not _takes(workload):
+            return fixed
+        scalable = SegmentPanelModel(workload, machine).best()
+        return min((scalable, fixed), key=lambda c: self.predicted_cycles(workload, machine, c))
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """The register tile fits, and blocks divide what they block."""
+        vectors = config.int("vectors")
+        if not vectors:
+            NEON.check(workload, machine, config)
+            return
+        mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
+        tile = f"tile oc={oc} vectors={vectors} of {workload}"
+        if not _takes(workload):
+            raise ConfigError(
+                f"{tile}: scalable vectors support only float32 layers with blocked input"
+            )
+        if min(mr, oc) < 1 or mc < 0 or kc or not 0 < vectors <= MOST_VECTORS:
+            raise ConfigError(
+                f"{tile}: mr and oc must be 1 or more, mc 0 or more, kc is NEON's and 0, vectors "
+                f"may be up to {MOST_VECTORS}: {config}"
+            )
+        panels = -(-workload.out_height * workload.out_width // mr)
+        if mc and panels % mc:
+            raise ConfigError(f"mc={mc} must divide the {panels} panels of {workload}")
+        check_registers(machine, segment_registers(oc, vectors), tile)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.gemm.im2col.Im2col` in place."""
+        if not config.int("vectors"):
+            NEON.apply(schedule, workload, machine, config)
+            return
+        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+        block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+        n, kb, p, lane, cb, r, s, c = schedule.get_loops(block)
+        panel, pixel = schedule.split(p, [None, config.int("mr")])
+        row, panel = schedule.split(
+            panel, [None, config.int("mc") or int(schedule.get(panel).extent)]
+        )
+        group, kb_tile = schedule.split(kb, [None, config.int("oc")])
+        schedule.reorder(n, row, group, panel, pixel, cb, r, s, c, kb_tile, lane)
+        outer = schedule.fuse(n, row)
+        steps = schedule.fuse(cb, r, s)
+        schedule.parallel(outer)
+        read_whole(schedule, block, schedule.get_sblock("pack"))
+        _pack(schedule, outer if config.int("mc") else None)
+        mark_cases(schedule, group)
+        register_tile(
+            schedule, block, output, at=pixel, reduction=steps, tile=(c, kb_tile), lane=lane
+        )
+        mark_segments(schedule, pixel, config.int("vectors"))
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        if not config.int("vectors"):
+            parts: dict[str, float] = NEON.explain_cost(workload, machine, config)
+            return parts
+        return SegmentPanelModel(workload, machine).parts(config)
+
+
+SCHEDULE = SveIm2colSchedule()
 
 
 def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether a position's values fill a segment."""
+    """Whether a pixel's values fill a segment."""
     return workload.data_layout == "NCHWc" and workload.types == FLOAT32
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The cheaper of panels of scalable vectors and of NEON code."""
-    fixed = KNOBS.complete(neon.default_config(workload, machine))
-    if not _takes(workload):
-        return fixed
-    scalable = SegmentPanelModel(workload, machine).best()
-    return min((scalable, fixed), key=lambda c: predicted_cycles(workload, machine, c))
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The register tile fits, and block sizes divide their dimensions."""
-    vectors = config.int("vectors")
-    if not vectors:
-        neon.check(workload, machine, config)
-        return
-    mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
-    tile = f"tile oc={oc} vectors={vectors} of {workload}"
-    if not _takes(workload):
-        raise ConfigError(
-            f"{tile}: scalable vectors support only float32 layers with blocked input"
-        )
-    if min(mr, oc) < 1 or mc < 0 or kc or not 0 < vectors <= MOST_VECTORS:
-        raise ConfigError(
-            f"{tile}: mr and oc must be 1 or more, mc 0 or more, kc is NEON's and 0, vectors may "
-            f"be up to {MOST_VECTORS}: {config}"
-        )
-    panels = -(-workload.out_height * workload.out_width // mr)
-    if mc and panels % mc:
-        raise ConfigError(f"mc={mc} must divide the {panels} panels of {workload}")
-    check_registers(machine, segment_registers(oc, vectors), tile)
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.gemm.im2col.Im2col` in place."""
-    if not config.int("vectors"):
-        neon.apply(schedule, workload, machine, config)
-        return
-    schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, p, lane, cb, r, s, c = schedule.get_loops(block)
-    panel, pixel = schedule.split(p, [None, config.int("mr")])
-    row, panel = schedule.split(panel, [None, config.int("mc") or int(schedule.get(panel).extent)])
-    group, kb_tile = schedule.split(kb, [None, config.int("oc")])
-    schedule.reorder(n, row, group, panel, pixel, cb, r, s, c, kb_tile, lane)
-    outer = schedule.fuse(n, row)
-    steps = schedule.fuse(cb, r, s)
-    schedule.parallel(outer)
-    read_whole(schedule, block, schedule.get_sblock("pack"))
-    _pack(schedule, outer if config.int("mc") else None)
-    mark_cases(schedule, group)
-    register_tile(schedule, block, output, at=pixel, reduction=steps, tile=(c, kb_tile), lane=lane)
-    mark_segments(schedule, pixel, config.int("vectors"))
-
-
 def _pack(schedule: Schedule, at: LoopRV | None) -> None:
-    """Copy the positions of a block's panels, or of all panels without a loop over blocks."""
+    """Copy the pixels of a block's panels, or of all where it has no loop to stand in."""
     block = schedule.get_sblock("pack")
     if at is not None:
         schedule.compute_at(block, at, preserve_unit_loops=True)
@@ -122,20 +144,7 @@ def _pack(schedule: Schedule, at: LoopRV | None) -> None:
         image, first, *_ = schedule.get_loops(block)
         schedule.parallel(schedule.fuse(image, first))
     *_, cb, r, s, pixel, lane = schedule.get_loops(block)
-    # the positions that a tap reads are the same for all channels
+    # which pixels a tap reads is the same for all channels
     schedule.reorder(pixel, r, s, cb, lane)
     schedule.vectorize(lane)
     mark_segments(schedule, pixel, _PACKED)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call, by :func:`explain_cost`."""
-    return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of :func:`predicted_cycles`."""
-    if not config.int("vectors"):
-        parts: dict[str, float] = neon.explain_cost(workload, machine, config)
-        return parts
-    return SegmentPanelModel(workload, machine).parts(config)

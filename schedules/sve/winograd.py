@@ -1,9 +1,8 @@
-"""Winograd convolution whose GEMM uses scalable vectors of tiles.
+"""Winograd convolution whose products take scalable vectors of tiles.
 
-Tiles of a region are contiguous, as positions are, so that the GEMM is scheduled as direct
-convolution. The columns of a strip are also contiguous, and are transformed by vectors. The
-transform along a strip's tiles would gather every column. It and the output transform use NEON
-code.
+Tiles of a region lie side by side as pixels do, so that the products are those of direct
+convolution. So do the columns of a strip, whose part of the input transform takes vectors of them;
+the part of its tiles, which would gather every column, and the output transform are NEON code.
 """
 
 from __future__ import annotations
@@ -16,66 +15,71 @@ from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.winograd import SegmentWinogradModel
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.phases import product_loops
-from tvmconv.schedules.cpu import winograd as neon
+from tvmconv.schedules.cpu.winograd import SCHEDULE as NEON
+from tvmconv.schedules.cpu.winograd import apply_with
 from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        *neon.KNOBS,
-        Knob(
-            "vectors",
-            "scalable vectors of tiles of the register tile; 0: NEON code of rt tiles",
-            lambda w, machine: range(MOST_VECTORS + 1),
-            neutral=0,
+
+class SveWinogradSchedule(ConvSchedule[Machine]):
+    """Products of scalable vectors of tiles, or NEON code."""
+
+    KNOBS = Knobs(
+        (
+            *NEON.KNOBS,
+            Knob(
+                "vectors",
+                "scalable vectors of tiles of the register tile; 0: NEON code of rt tiles",
+                lambda w, machine: range(MOST_VECTORS + 1),
+                neutral=0,
+            ),
         ),
-    ),
-    retired=neon.KNOBS.retired,
-)
+        retired=NEON.KNOBS.retired,
+    )
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The tile size with the fewest predicted cycles."""
+        return SegmentWinogradModel(workload, machine).best()
+
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """The best config of every tile size: they differ in error and memory."""
+        return SegmentWinogradModel(workload, machine).offers()
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """As of NEON code, and the register tile of scalable vectors fits."""
+        NEON.check(workload, machine, config)
+        vectors = config.int("vectors")
+        if not vectors:
+            return
+        tile = f"tile kr={config['kr']} vectors={vectors} of {workload}"
+        if not 0 < vectors <= MOST_VECTORS or config.int("rt") != 1:
+            raise ConfigError(
+                f"{tile}: vectors may be up to {MOST_VECTORS}, and rt is NEON's, 1 here"
+            )
+        if (blocks := machine.blocks(workload.out_channels)) % config.int("kr"):
+            raise ConfigError(f"{tile}: with vectors, kr must divide the {blocks} output blocks")
+        check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd`"""
+        if config.int("vectors"):
+            apply_with(_products, _strips, schedule, workload, machine, config)
+        else:
+            NEON.apply(schedule, workload, machine, config)
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Predicted cycles by part of the model."""
+        return SegmentWinogradModel(workload, machine).shares(config)
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The tile size with the fewest predicted cycles."""
-    return SegmentWinogradModel(workload, machine).best()
-
-
-def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The best configuration of every tile size: they differ in error and memory."""
-    return SegmentWinogradModel(workload, machine).offers()
-
-
-def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """As for NEON code, and the register tile of scalable vectors fits."""
-    neon.check(workload, machine, config)
-    vectors = config.int("vectors")
-    if not vectors:
-        return
-    tile = f"tile kr={config['kr']} vectors={vectors} of {workload}"
-    if not 0 < vectors <= MOST_VECTORS or config.int("rt") != 1:
-        raise ConfigError(f"{tile}: vectors may be up to {MOST_VECTORS}, and rt is NEON's, 1 here")
-    if (blocks := machine.blocks(workload.out_channels)) % config.int("kr"):
-        raise ConfigError(f"{tile}: with vectors, kr must divide the {blocks} output blocks")
-    check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
-
-
-def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd` in place."""
-    if config.int("vectors"):
-        neon.apply_with(_products, _strips, schedule, workload, machine, config)
-    else:
-        neon.apply(schedule, workload, machine, config)
-
-
-def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`SegmentWinogradModel`."""
-    return SegmentWinogradModel(workload, machine).call_cycles(config)
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of :func:`predicted_cycles`."""
-    return SegmentWinogradModel(workload, machine).shares(config)
+SCHEDULE = SveWinogradSchedule()
 
 
 def _products(
@@ -94,9 +98,9 @@ def _products(
 
 
 def _strips(schedule: Schedule, *loops: LoopRV) -> None:
-    """Vectorize the loop over a strip's columns, and over its tiles.
+    """Of a strip's loop and that over its columns: a vector of columns at once.
 
-    Predicates mask the padding.
+    Predicates keep out the padding.
     """
     mark_cases(schedule, *loops[:1])
     for column in loops[1:]:

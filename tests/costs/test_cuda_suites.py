@@ -11,7 +11,7 @@ from tests.cuda import SM_90
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import tiles as cuda_tiles
 from tvmconv.costs.cuda import winograd as cuda_winograd
-from tvmconv.costs.cuda.blocks import WAIT
+from tvmconv.costs.cuda.constants import FULL, WAIT
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.measuring.suites import Layer, load_problems, names, with_batch
 from tvmconv.selection.select import select
@@ -82,7 +82,7 @@ def test_main_loops_are_full_of_multiply_adds_but_of_the_layers_that_are_named(b
                 chosen = select(workload, SM_90).chosen
                 kernel = Kernel(workload, SM_90, chosen.algorithm, chosen.config)
                 known[workload] = share_of(kernel)
-            if (share := known[workload]) is not None and share < cuda_tiles.FULL:
+            if (share := known[workload]) is not None and share < FULL:
                 found[f"{suite} {layer.name}"] = round(share, 3)
     assert len(known) > 150
     assert found == EXCEPTIONS[batch]

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels import V3
-from tvmconv.algorithms.winograd.integers import usual_sum
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.multiply import multiply_of_bytes, steps_a_cycle
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
@@ -57,7 +57,7 @@ def test_choices_are_those_that_were_measured_fastest(machine: Machine):
     for layer in suites.load("quantised_winograd"):
         w = layer.workload
         if w.data_layout == "NCHWc":
-            config = select(w, machine, largest_sum=usual_sum(w)).chosen.config
+            config = select(w, machine, facts=WeightFacts.usual_weights(w)).chosen.config
             tiles[layer.name] = (config.get("mh", 1), config.get("mw", 1))
     last = tiles.pop("conv4 7x7x512")
     assert (last == (1, 1)) == (machine is ZEN4)

@@ -15,7 +15,8 @@ from tests.emulated_gpu import needs_nvcc, needs_nvdisasm
 from tvmconv.compile.nvcc import compile_cubin
 from tvmconv.compile.resources import Resources
 from tvmconv.compile.sass import main_loops
-from tvmconv.costs.cuda.blocks import WAIT, register_blocks, shared_bytes, tile_of
+from tvmconv.costs.cuda.blocks import register_blocks, shared_bytes, tile_of
+from tvmconv.costs.cuda.constants import WAIT
 from tvmconv.costs.cuda.tiles import loop_instructions
 from tvmconv.kernels.kernel import Kernel
 

@@ -191,14 +191,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_an_algorithm_of_the_family_goes_before(folder: Path) -> None:
     (folder / "direct.py").write_text(
-        "from tvmconv.schedules.cpu import direct as shared\n"
-        "from tvmconv.schedules.cpu.direct import KNOBS, apply, check, predicted_cycles\n"
-        "def default_config(workload, machine):\n"
-        "    return shared.default_config(workload, machine).replace(oc=1)\n"
+        "from tvmconv.schedules.cpu.direct import DirectSchedule\n"
+        "class GuestSchedule(DirectSchedule):\n"
+        "    def default_config(self, workload, machine):\n"
+        "        return super().default_config(workload, machine).replace(oc=1)\n"
+        "SCHEDULE = GuestSchedule()\n"
     )
     workload = Conv2dWorkload.parse(PROBLEMS[0])
-    assert registry.schedule("direct", TOY) is direct
-    assert registry.schedule("direct", GUEST) is not direct
+    assert registry.schedule("direct", TOY) is direct.SCHEDULE
+    assert registry.schedule("direct", GUEST) is not direct.SCHEDULE
     assert registry.schedule("im2col", GUEST) is registry.schedule("im2col", TOY)
     configs = [registry.default_config("direct", workload, machine) for machine in (TOY, GUEST)]
     assert [config.int("oc") == 1 for config in configs] == [False, True]

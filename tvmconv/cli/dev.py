@@ -21,6 +21,9 @@ def check_model(
     threads: options.Threads = None,
     rounds: bench_options.Rounds = 5,
     seconds: bench_options.Seconds = 0.2,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Also fit the constants of the models (CPU only).")
+    ] = False,
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
@@ -30,6 +33,7 @@ def check_model(
     Examples:
       tvmconv dev check-model --suite resnet18 --rounds 3 --seconds 0.05
       tvmconv dev check-model --layer ic64ih56oc64kh3ph1 --threads 1
+      tvmconv dev check-model --fit --suite resnet18 --suite vgg16 --threads 1
     """
     from tvmconv.core.errors import InputError
     from tvmconv.lab.bench.check_model import check_model_report
@@ -39,13 +43,20 @@ def check_model(
 
     if not (suite or layer):
         raise InputError("nothing to measure. Name --suite NAME or --layer PROBLEM.")
-    layers = [found for name in suite or [] for found in layer_suites.load(name)]
-    layers += [layer_suites.parse_layer(problem) for problem in layer or []]
+    named = {name: tuple(layer_suites.load(name)) for name in suite or []}
+    if layer:
+        named["layers"] = tuple(map(layer_suites.parse_layer, layer))
     machine = resolve_machine(target, threads)
     shipped = shipped_machine(target, threads)
     prepare(machine.cores)
+    if fit:
+        from tvmconv.lab.bench import cpu_fit
+
+        rows = cpu_fit.measure(named, machine, rounds, seconds, tell)
+        emit(cpu_fit.fit_report(rows, machine, tell), as_json, report)
+        return
     found = check_model_report(
-        layers,
+        [each for layers in named.values() for each in layers],
         machine,
         rounds=rounds,
         seconds=seconds,

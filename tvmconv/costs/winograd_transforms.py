@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from tvmconv.algorithms.winograd.tiles import Tiling
-
-# of a sum of so many terms, those that are left where rows of opposite points share their parts
-_SHARED = 0.4
+from tvmconv.costs.cpu import constants
 
 
 def input_arithmetic(tiles: Tiling) -> float:
     """Those of ``B^T d B``."""
     tall, wide = tiles.vertical.n, tiles.horizontal.n
-    return tall * wide * (tall + wide) * _SHARED
+    return tall * wide * (tall + wide) * constants.SHARED_TERMS
 
 
 def output_arithmetic(tiles: Tiling) -> float:
     """Those of ``A^T M A``."""
     tall, wide = tiles.vertical.n, tiles.horizontal.n
-    return wide * tall * tiles.mh * _SHARED + tiles.mh * wide * tiles.mw * _SHARED
+    return (
+        wide * tall * tiles.mh * constants.SHARED_TERMS
+        + tiles.mh * wide * tiles.mw * constants.SHARED_TERMS
+    )

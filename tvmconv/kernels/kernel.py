@@ -49,9 +49,8 @@ class Kernel:
     @property
     def predicted_cycles(self) -> float:
         """Cycles of one call, by the schedule's cost model."""
-        module = registry.schedule(self.algorithm, self.machine)
-        assert module is not None
-        return float(module.predicted_cycles(self.workload, self.machine, self.config))
+        found = registry.required(self.algorithm, self.workload, self.machine)
+        return found.predicted_cycles(self.workload, self.machine, self.config)
 
     @compiler_lock()
     def prim_func(self, symbol: str = "main") -> PrimFunc:
@@ -63,17 +62,13 @@ class Kernel:
         from tvmconv.kernels.rules import SCHEDULED
         from tvmconv.tvm_api.s_tir import Schedule
 
-        module = registry.schedule(self.algorithm, self.machine)
-        if module is None:
-            raise ConfigError(
-                f"{self.algorithm} has no schedule for {self.machine.family} ({self.workload})"
-            )
+        found = registry.required(self.algorithm, self.workload, self.machine)
         registry.check(self.algorithm, self.workload, self.machine, self.config)
         schedule = Schedule(self.unscheduled())
-        module.apply(schedule, self.workload, self.machine, self.config)
+        found.apply(schedule, self.workload, self.machine, self.config)
         func = schedule.mod["main"].with_attr("global_symbol", symbol)
-        if hasattr(module, "blocks_resident"):
-            blocks = module.blocks_resident(self.workload, self.machine, self.config)
+        blocks = found.blocks_resident(self.workload, self.machine, self.config)
+        if blocks is not None:
             func = func.with_attr(RESIDENT, blocks)
         return func.with_attr(SCHEDULED, True)
 

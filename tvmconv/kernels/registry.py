@@ -1,8 +1,9 @@
 """The algorithms, and their schedules for each target family.
 
-Adding an algorithm takes one file under ``tvmconv/algorithms/`` and one line in :data:`ALGORITHMS`
-or :data:`REPRODUCTIONS`. Its schedule is one file with the functions of :class:`ScheduleModule`:
-``schedules/cpu/<algorithm>.py`` for all families, or ``schedules/<family>/<algorithm>.py`` for one.
+Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
+:data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; its schedule is one file,
+``schedules/cpu/<algorithm>.py`` for all families or ``schedules/<family>/<algorithm>.py`` for one,
+that defines ``SCHEDULE``, a :class:`~tvmconv.schedules.common.conv_schedule.ConvSchedule`.
 
 GPUs have their own algorithms, in :data:`OF_KIND` under their kind of device and in
 ``schedules/<kind>``. The same name is the same algorithm there, with another expression.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from tvmconv.algorithms.base import DeviceAlgorithm
 from tvmconv.core.arguments import nearest
@@ -22,7 +23,7 @@ from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.device import Device
-from tvmconv.tvm_api.types import Schedule
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 
 # name -> class, imported on first use, because a tensor expression needs TVM's compiler
 ALGORITHMS: dict[str, str] = {
@@ -63,60 +64,6 @@ OF_KIND: dict[str, Mapping[str, str]] = {
 FIRST_STEPS = {"direct": "direct_naive"}
 
 
-class ScheduleModule(Protocol):
-    """The interface of an algorithm's file under ``schedules/``.
-
-    ``KNOBS`` declares its parameters. Configurations passed to the functions have all of them, with
-    values of their types. Returned configurations may omit backward-compatible defaults.
-    """
-
-    KNOBS: Knobs[Conv2dWorkload]
-
-    def default_config(self, workload: Conv2dWorkload, machine: Any) -> Config:
-        """The analytic choice of parameters."""
-
-    def check(self, workload: Conv2dWorkload, machine: Any, config: Config) -> None:
-        """Raise :class:`~tvmconv.core.errors.ConfigError` if a limit of the machine is broken."""
-
-    def apply(
-        self, schedule: Schedule, workload: Conv2dWorkload, machine: Any, config: Config
-    ) -> None:
-        """Transform the ``s_tir.Schedule`` of the algorithm's function in place."""
-
-    def predicted_cycles(self, workload: Conv2dWorkload, machine: Any, config: Config) -> float:
-        """Cycles of one call by the analytic model, on the machine's cores."""
-
-
-class SteppedModule(ScheduleModule, Protocol):
-    """A schedule with additional variants for ablations."""
-
-    STEPS: tuple[dict[str, KnobValue], ...]
-
-
-class OfferingModule(ScheduleModule, Protocol):
-    """A schedule whose configurations differ in more than speed, for example in error or memory."""
-
-    def offers(self, workload: Conv2dWorkload, machine: Any) -> tuple[Config, ...]:
-        """One good configuration for each alternative, for example each tile size."""
-
-
-class ExplainingModule(ScheduleModule, Protocol):
-    """A schedule whose cost model can report cycles by part."""
-
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: Any, config: Config
-    ) -> dict[str, float]:
-        """Cycles by part; their sum is ``predicted_cycles``.
-
-        Parts that several algorithms share have common names:
-
-        - ``arithmetic``: FMAs and other instructions of the core,
-        - ``transforms``, ``packing``, ``call``,
-        - ``weights``, ``activations``, ``workspace``: waits for these bytes,
-        - ``memory``: waits for all bytes together.
-        """
-
-
 def algorithm(name: str, kind: str = "cpu") -> DeviceAlgorithm[Any]:
     """The algorithm or reproduction registered under a name for a kind of device."""
     module, _, attribute = (OF_KIND[kind].get(name) or REPRODUCTIONS[name]).partition(":")
@@ -146,9 +93,24 @@ def choices() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for listed in OF_KIND.values() for name in listed))
 
 
-def schedule(name: str, machine: Device) -> ScheduleModule | None:
-    """The family's schedule of an algorithm, or None without one."""
-    return cast("ScheduleModule | None", schedules_of(machine, name))
+def schedule(name: str, machine: Device) -> ConvSchedule[Any] | None:
+    """The family's schedule of an algorithm, or None where there is none."""
+    module = schedules_of(machine, name)
+    return cast("ConvSchedule[Any]", module.SCHEDULE) if module else None
+
+
+def required(name: str, workload: Conv2dWorkload, machine: Device) -> ConvSchedule[Any]:
+    """The family's schedule of an algorithm.
+
+    Raises
+    ------
+    ConfigError
+        If the family has no schedule of this name.
+    """
+    found = schedule(name, machine)
+    if found is None:
+        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
+    return found
 
 
 def names(kind: str = "cpu") -> tuple[str, ...]:
@@ -177,9 +139,9 @@ def unavailable(name: str, workload: Conv2dWorkload, machine: Device) -> str | N
 
 
 def knobs(name: str, machine: Device) -> Knobs[Conv2dWorkload]:
-    """The parameters of an algorithm's schedule; none if the family has no schedule."""
-    module = schedule(name, machine)
-    return module.KNOBS if module else Knobs(())
+    """The knobs of an algorithm's schedule; none where the family has no schedule."""
+    found = schedule(name, machine)
+    return found.KNOBS if found else Knobs(())
 
 
 def check(name: str, workload: Conv2dWorkload, machine: Device, config: Config) -> None:
@@ -191,40 +153,30 @@ def check(name: str, workload: Conv2dWorkload, machine: Device, config: Config) 
         If the family has no schedule, or a parameter is unknown, missing or of another type, or
         exceeds a limit of the machine.
     """
-    module = schedule(name, machine)
-    if module is None:
-        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
-    module.KNOBS.check(workload, machine, config)
-    module.check(workload, machine, config)
+    found = required(name, workload, machine)
+    found.KNOBS.check(workload, machine, config)
+    found.check(workload, machine, config)
 
 
 def default_config(name: str, workload: Conv2dWorkload, machine: Device) -> Config:
-    """The analytic choice of all parameters of an algorithm that has a schedule."""
-    module = schedule(name, machine)
-    if module is None:
-        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
-    return module.KNOBS.complete(module.default_config(workload, machine))
+    """The analytic choice of all knobs of an algorithm that has a schedule."""
+    found = required(name, workload, machine)
+    return found.KNOBS.complete(found.default_config(workload, machine))
 
 
 def offers(name: str, workload: Conv2dWorkload, machine: Device) -> tuple[Config, ...]:
-    """The configurations of an algorithm that selection compares: often its default alone."""
-    module = schedule(name, machine)
-    if module is None:
+    """The configs of an algorithm that selection decides between: often its default alone."""
+    found = schedule(name, machine)
+    if found is None:
         return ()
-    if hasattr(module, "offers"):
-        found = cast(OfferingModule, module).offers(workload, machine)
-        return tuple(module.KNOBS.complete(config) for config in found)
-    return (default_config(name, workload, machine),)
+    return tuple(found.KNOBS.complete(config) for config in found.offers(workload, machine))
 
 
 def explain_cost(
     name: str, workload: Conv2dWorkload, machine: Device, config: Config
 ) -> dict[str, float]:
-    """Predicted cycles by part of the model; empty if the schedule cannot report them."""
-    module = schedule(name, machine)
-    if not hasattr(module, "explain_cost"):
-        return {}
-    return cast(ExplainingModule, module).explain_cost(workload, machine, config)
+    """Predicted cycles of one call by part of the cost model."""
+    return required(name, workload, machine).explain_cost(workload, machine, config)
 
 
 def knob_values(
@@ -242,11 +194,11 @@ def knob_values(
 def steps(
     name: str, machine: Device, own: bool = False
 ) -> tuple[tuple[str, dict[str, KnobValue]], ...]:
-    """The variants that an algorithm's paper compares, each a registered name with parameters.
+    """The forms that an algorithm's paper compares, each a registered name with knobs.
 
     See a schedule's ``STEPS``, and :data:`FIRST_STEPS`, which ``own`` omits.
     """
-    module = schedule(name, machine)
-    listed = cast(SteppedModule, module).STEPS if hasattr(module, "STEPS") else ({},)
+    found = schedule(name, machine)
+    listed: tuple[dict[str, KnobValue], ...] = found.STEPS if found else ({},)
     first = () if own or name not in FIRST_STEPS else steps(FIRST_STEPS[name], machine)
     return (*first, *((name, step) for step in listed))

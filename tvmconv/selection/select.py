@@ -53,15 +53,14 @@ def make_candidate(
     ConfigError
         If the configuration exceeds a limit of the machine.
     """
-    algorithm, module = registry.algorithm(name, machine.kind), registry.schedule(name, machine)
-    if module is None:
-        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
+    algorithm = registry.algorithm(name, machine.kind)
+    schedule = registry.required(name, workload, machine)
     config = registry.knobs(name, machine).complete(config)
     registry.check(name, workload, machine, config)
     return Candidate(
         algorithm=name,
         config=config,
-        cycles=module.predicted_cycles(workload, machine, config),
+        cycles=schedule.predicted_cycles(workload, machine, config),
         workspace_bytes=algorithm.workspace_bytes(workload, machine, config),
         packed_weight_bytes=algorithm.packed_weight_bytes(workload, machine, config),
         error=algorithm.error_estimate(workload, machine, config),

@@ -7,8 +7,9 @@ import pytest
 from tests.cuda import SM_80, SM_90
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda.constants import FULL
 from tvmconv.costs.cuda.memory import memory_cycles
-from tvmconv.costs.cuda.tiles import FULL, loop_share
+from tvmconv.costs.cuda.tiles import loop_share
 from tvmconv.kernels import registry
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import candidates, select

@@ -1,9 +1,11 @@
-"""Register tiles of depthwise convolution: how many rows and columns the registers hold."""
+"""The cost model of depthwise convolution, and the tiles that the registers hold."""
 
 from __future__ import annotations
 
 from tvmconv.algorithms.multiply import multiply_of
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
@@ -64,3 +66,24 @@ def holds_row(workload: Conv2dWorkload, machine: Machine) -> bool:
 def _row(w: Conv2dWorkload, columns: int) -> int:
     """Pixels of a row that so many columns of outputs read; of none, those beside their strides."""
     return (columns - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
+
+
+def arithmetic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
+    """Cycles of the multiply-adds."""
+    vectors = workload.out_planes * machine.blocks(workload.in_channels)
+    fma = workload.out_height * workload.out_width * workload.taps / machine.rates.multiply_adds
+    return vectors * fma / min(machine.cores, vectors)
+
+
+def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
+    """Cycles in which input and output come from L2 and go there."""
+    vectors = workload.out_planes * machine.blocks(workload.in_channels)
+    # a volume's planes are read again for every tap along the depth, mostly from L2
+    pixels_in = workload.in_height * workload.in_width * workload.kernel_d
+    pixels_out = workload.out_height * workload.out_width
+    types = workload.types
+    elements = pixels_in * itemsize(types.data) + 2 * pixels_out * itemsize(types.output)
+    moved = elements * machine.channel_block
+    return (
+        vectors * moved / (constants.DEPTHWISE_L2 * machine.rates.l2) / min(machine.cores, vectors)
+    )

@@ -18,6 +18,7 @@ from tvmconv.algorithms.operands import WORD_BYTES
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.cpu.panel_blocks import weights_again
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
@@ -29,15 +30,9 @@ _WRITTEN_TAPS = 15
 _MOST_STATEMENTS = 2500
 
 
-# Written-out border rows cost instruction fetches that cycles() does not count: less of words, with
-# whose tiles of several rows planes of 7x7 took 0.95 of the time of one row.
-_ROWS_FETCHED, _ROWS_OF_WORDS_FETCHED = 1.04, 1.02
-# Where one instruction multiplies words, pixelwise tiles of one block read every word anew for each
-# block, and full register files leave no word ahead: two blocks of 12 pixels took 0.95 to 0.98 of
-# the time of one of 28 or 30, and 0.95 to 0.99 of that of two of 14 (ResNet-50, Zen 4). Of float32
-# one block of 28 or 30 pixels took 1.0 to 1.08 of the time of two of 14 there, and of 3x3 kernels
-# with weights beyond L2 1.14.
-_ONE_BLOCK, _WORDS_AHEAD = 1.1, 2
+# registers for dwords that are loaded ahead: two blocks of 12 pixels took 0.95 to 0.98 of the time
+# of one of 28 or 30, and 0.95 to 0.99 of the time of two of 14 (ResNet-50, Zen 4)
+_WORDS_AHEAD = 2
 
 
 @dataclass(frozen=True)
@@ -217,9 +212,9 @@ class TileModel:
         pixelwise = words and shared and self.taps == 1
         # of one block each multiply-add reads its pixel from memory
         rereads = shared and not (self._multiply.is_packed or by_lane)
-        alone = _ONE_BLOCK if pixelwise or rereads else 1.0
+        alone = constants.ONE_BLOCK if pixelwise or rereads else 1.0
 
-        rows = _ROWS_OF_WORDS_FETCHED if words else _ROWS_FETCHED
+        rows: float = constants.DWORD_ROWS_FETCHED if words else constants.ROWS_FETCHED
         if not words and not by_lane:
             # instructions come half as fast where a vector takes the units two cycles
             rows = 1 + (rows - 1) * self.machine.rates.multiply_adds / 2

@@ -13,6 +13,7 @@ from tvmconv.algorithms.integer.packed_pixels import is_packable, packed_dwords,
 from tvmconv.algorithms.integer.saturation import MASKS, WORD
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
 from tvmconv.machines.multiply import multiplications_a_cycle
@@ -22,35 +23,21 @@ _BESIDE_SUMS = 4
 # what else speed takes: another product, and one without which LLVM makes the factor anew in each
 # step (1x1 layers by 10 pixels took 0.92 to 1.0 of the time of 11)
 _MORE_BESIDE_SUMS = 2
-# of a step for one pixel, alone and as one of two, and what a step's loop costs
-_MULTIPLICATIONS, _OF_TWO, _STEP_CYCLES = 2, 1.5, 0.25
-# cycles by which other instructions of steps in twos hold up the multiplications of a pixel: loops
-# of 9 to 11 pixels took 0.88 of the time of steps alone (Zen 4), with 3/4 of the multiplications
-_HELD_UP = 0.125
-# cycles of a step of few pixels, by its instructions: rows of 14 as 12 and 2 took 1.065 times as
-# long as twice 7, and as 8 and 6 1.015 times (3x3, 256 channels of 14x14)
-_LEAST_STEP = 4.25
-# by how much steps alone are longer that may complement their data: 1.19 times on Zen 4 by
-# themselves, and 512 to 128 channels of 28x28 took 1.06 times the packed
-_COMPLEMENT = 0.3
-# Steps without a partner: of a share of excess, so many times that or its square, whichever is
-# less, and more often with each order of a word's bytes, of which heavy words take the others; and
-# in steps of complements, where these are taken in the loop. Counted with normal weights of two
-# scales and 64 to 1024 channels; those of orders are 3 to 20.
-_ALONE, _ALONE_SQUARED, _ALONE_BY_ORDERS, _ALONE_BY_COMPLEMENTS = 2, 20, 4, 1.7
-# cycles of one store while a tile is packed: a second order gained nothing with 64 outputs (256
-# channels of 56x56), 2 to 4 % with 128, and lost 2 to 3 % with 1024 or 2048 channels
-_STORED = 1.75
+# products of a step for one pixel, where the step has no partner
+_MULTIPLICATIONS = 2
+# Steps without a partner: so many times the share of excess or its square, the smaller one; more
+# for each byte order. Counted with normal weights of two scales and 64 to 1024 channels.
+_ALONE, _ALONE_SQUARED, _ALONE_BY_ORDERS = 2, 20, 4
 # vectors of sums that make one of results
 _NARROWED = 4
-# Shares of a kernel's steps that its excess may take. Normally distributed weights whose largest
-# are 2.7 to 4.5 times their deviation need 1 to 30 %; pairs of 16 bits are as fast as a fourth.
-_SHARES = (0, 1 / 32, 1 / 16, 3 / 32, 1 / 8, 3 / 16)
+# Shares, in 32nds, of a kernel's steps that its excess may take. Normal weights whose largest are
+# 2.7 to 4.5 times their deviation need 1 to 30 %; pairs of 16 bits are as fast as a fourth.
+_SHARES, _WHOLE = (0, 1, 2, 3, 4, 6), 32
 
 
 def excess_sizes(steps: int) -> tuple[int, ...]:
     """Steps for excess that kernels are made with; few, so that layers share them."""
-    return tuple(dict.fromkeys(int(-(-steps * share // 1)) for share in _SHARES))
+    return tuple(dict.fromkeys(-(-steps * share // _WHOLE) for share in _SHARES))
 
 
 @dataclass(frozen=True)
@@ -93,18 +80,20 @@ class ByteTileModel(TileModel):
         if self.workload.types.is_requantised:
             # four vectors are narrowed at once, whether all are there or not
             around += -(-pixels // _NARROWED) * _NARROWED * ROUNDING / rate
-        alone = max(_MULTIPLICATIONS * pixels / rate, _LEAST_STEP)
-        of_two = max((_OF_TWO / rate + _HELD_UP) * pixels, _LEAST_STEP)
+        alone = max(_MULTIPLICATIONS * pixels / rate, constants.SHORTEST_STEP)
+        of_two = max(
+            (constants.PAIRED_PRODUCTS / rate + constants.HELD_UP) * pixels, constants.SHORTEST_STEP
+        )
         if not self.packed:
-            alone *= 1 + _COMPLEMENT
+            alone *= 1 + constants.COMPLEMENT
         steps = self._alone * alone + (self.steps - self._alone) * of_two
-        cycles: float = steps + self.steps * _STEP_CYCLES + around
+        cycles: float = steps + self.steps * constants.STEP_CYCLES + around
         return cycles
 
     @property
     def _alone(self) -> float:
         """Steps that have no partner, where weights are distributed normally."""
-        found = _ALONE_BY_COMPLEMENTS * self._complements
+        found = constants.ALONE_BY_COMPLEMENTS * self._complements
         if self.packed > 1:
             found = self.excess * (_ALONE + _ALONE_BY_ORDERS * (self.packed - 1))
         elif self.packed:
@@ -161,7 +150,7 @@ class ByteTileModel(TileModel):
             row = copied_dwords(self.workload, self.machine) * WORD * self.workload.batch
             machine = self.machine
             stores = row / machine.channel_block + row * len(MASKS) / machine.vector_bytes
-            found["arithmetic"] += stores * _STORED / machine.cores
+            found["arithmetic"] += stores * constants.PACK_STORE / machine.cores
             if row * len(MASKS) > machine.l2_bytes:
                 # every output block reads it anew: 128 channels of 56x56, stride 2, took 1.1 times
                 # as long as with a loop of complements
@@ -177,7 +166,7 @@ class ByteTileModel(TileModel):
                 / min(stored, machine.vector_bytes)
             )
             tasks = self._tiles(pixels) * config.int("shares")
-            found["arithmetic"] += tasks * stores * _STORED / machine.cores
+            found["arithmetic"] += tasks * stores * constants.PACK_STORE / machine.cores
         return found
 
     def _tiles(self, pixels: int) -> int:

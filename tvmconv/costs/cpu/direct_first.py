@@ -1,4 +1,4 @@
-"""The cost model of first layers of integers: register tiles of words of pixels."""
+"""The cost models of first layers: FP32, and INT8 by register tiles of dwords of pixels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel
+from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 
 # output blocks of a tile
@@ -70,3 +72,23 @@ class WordTiles:
         moved = stored * w.out_height * w.out_width / machine.rates.behind_l2
         copied = 2 * rows_bytes(w, machine) / machine.rates.l2
         return (w.out_planes * max(cycles, moved) + copied) / machine.cores
+
+
+def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The slower of multiply-adds and stores; loads limit tiles of one output block.
+
+    Where loads keep multiply-adds from starting, weights are loaded whole, and each pixel has a
+    load of its own: so few multiply-adds follow each load that halves do not pay.
+    """
+    if multiply_of(workload, machine).is_packed:
+        return {"arithmetic": WordTiles(workload, machine).call_cycles(config)}
+    pieces = workload.out_planes * machine.blocks(workload.out_channels)
+    oc, tile_h, tile_w, bands = (config.int(k) for k in ("oc", "tile_h", "tile_w", "bands"))
+    pixels = tile_h * tile_w
+    step = Microkernel(machine, pixels, oc, halved=False).step_cycles()
+    step += machine.code.blocked(oc, pixels)
+    compute = workload.taps * step / (oc * pixels)
+    store = 4 * machine.channel_block / (constants.STORE_SHARE * machine.rates.behind_l2)
+    pixels = pieces * workload.out_height * workload.out_width
+    cores = min(machine.cores, pieces * bands)
+    return slowest(arithmetic=pixels * compute / cores, memory=pixels * store / cores)

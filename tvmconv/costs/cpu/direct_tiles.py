@@ -24,20 +24,12 @@ from tvmconv.algorithms.integer.tile_copies import (
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
 
 # tiles of pixels and output blocks of a group: two by two share most loads
 _PIXEL_TILES, _BLOCKS = (1, 2, 3, 4), (1, 2)
-# Measured on a Xeon with AMX in loops of four tiles of sums: cycles of a group beside its steps, of
-# a step over those of the unit alone, and the share of an epilogue that products do not hide.
-_GROUP, _STEP_SHOWN, _EPILOGUE_SHOWN = 140.0, 1.2, 0.3
-# Cycles of a vector's epilogue, storing and reading it included: of the requantisation, and of each
-# step. While tiles are multiplied, one port is left for instructions on floats (alone, two are:
-# 2.5 and 6.9 cycles of a requantisation without and with a residual, here 4.6 and 11).
-_REQUANTISE, _STEP = 4.6, {"quantise": 4.0, "add": 2.4}
-# cycles of one piece that is copied
-_COPIED = 1.5
 # groups of one panel of weights beyond which its share of prefetches is none
 _MOST_GROUPS = 16
 
@@ -123,18 +115,21 @@ class TileUnitModel:
             # neighbouring taps read a row of pixels from L1 again
             from_l2 += count * ow * unit.row_bytes // self.workload.kernel_w
         step = max(
-            _STEP_SHOWN * oc * count * ow / unit.rows_a_cycle,
+            constants.TILE_STEP * oc * count * ow / unit.rows_a_cycle,
             (oc * unit.rows + count * ow) / machine.load_ports,
             from_l2 / machine.rates.l2,
         )
         epilogue = self._epilogue * oc * count * ow
-        return max(steps * step + _GROUP + _EPILOGUE_SHOWN * epilogue, epilogue)
+        return max(
+            steps * step + constants.GROUP_CYCLES + constants.EPILOGUE_SHOWN * epilogue, epilogue
+        )
 
     @property
     def _epilogue(self) -> float:
         """Cycles of one vector's epilogue."""
+        each = {"quantise": constants.QUANTIZE_STEP, "add": constants.ADD_STEP}
         kinds = [step.kind for step in self.workload.epilogue if step.kind != "bias"]
-        return _REQUANTISE + sum(_STEP.get(kind, 1.0) for kind in kinds)
+        return constants.REQUANTIZE + sum(each.get(kind, 1.0) for kind in kinds)
 
     def parts(self, config: Config) -> dict[str, float]:
         """Cycles of products and epilogues, of the copy, and of waiting for bytes."""
@@ -148,7 +143,7 @@ class TileUnitModel:
         groups = w.batch * (height * width // each) * panels
         arithmetic = groups * self.group_cycles(config) * share
         piece = machine.channel_block if isinstance(self.copy, ChannelsTogether) else 4
-        copied = _COPIED * self.copy.bytes(config) / piece
+        copied = constants.COPIED * self.copy.bytes(config) / piece
         read, written = (
             itemsize(dtype) * machine.channel_block * machine.blocks(channels) * w.batch * area
             for dtype, channels, area in (

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tvmconv.core.config import Config
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel, most_rows
 from tvmconv.costs.cpu.panel_blocks import PanelBlocks
 from tvmconv.costs.cpu.products import best_tile
@@ -15,8 +16,6 @@ from tvmconv.machines.record import Machine
 
 # most inner steps of a part of the reduction
 _STEPS = 1024
-# share of L2 for a block of A and two slivers of B: larger blocks were slower, docs/gemm.md
-_L2_SHARE = 0.5
 
 
 def half_cache(machine: Machine, mr: int, nr: int) -> dict[str, int]:
@@ -84,7 +83,7 @@ def _block(machine: Machine, slivers: int, columns: int, kc: int, tile: Microker
     sliver_a, sliver_b = 4 * kc * tile.rows, 4 * kc * tile.vectors * machine.lanes
     most = -(-slivers // machine.cores)
     blocks = [
-        PanelBlocks(machine, slivers, sliver_a, columns, 0, size, 2 * sliver_b, _L2_SHARE)
+        PanelBlocks(machine, slivers, sliver_a, columns, 0, size, 2 * sliver_b, constants.GEMM_L2)
         for size in {balanced(slivers, limit) for limit in range(1, most + 1)}
     ]
     return min(blocks, key=lambda block: (block.panel_cycles, block.block)).block

@@ -10,26 +10,18 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import most_pixels
-from tvmconv.costs.cpu.panel_blocks import STAYS, PanelBlocks
+from tvmconv.costs.cpu.panel_blocks import PanelBlocks
 from tvmconv.costs.cpu.products import heights
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
 
-# Traffic of activations over that of direct convolution: panels are written, then read again.
-_SLOWER_STREAM = 1.25
-# What products of integers from panels take over direct convolution's, by what both are predicted
-# to take, at most. Where words are broadcast: of twelve layers on Zen 4, with pairs 0.97 to 1.29,
-# with VNNI 0.9 to 1.04. Where multiply-adds take lanes, by estimates for Cortex-A72 and Neoverse
-# N1: 0.99 to 1.06, but with dot products 0.92 to 1.0 and once 1.07 where panels gather pixels.
-_BROADCAST_WORDS, _LANES = 1.3, 1.06
 # registers for words that LLVM broadcasts ahead, where one serves several blocks: 2x14 spilled
 _WORDS_AHEAD = 2
 # heights of a tile by which pixels are cut
 _HEIGHTS = 2
-# Cycles of a tile's beginning and end, and of a vector of sums that is read, added to and written
-_PART_CYCLES, _PART_SUM = 40.0, 3.0
 
 
 def panel_registers(workload: Conv2dWorkload, machine: Machine, oc: int, mr: int) -> int:
@@ -64,7 +56,7 @@ def parts_of_depth(workload: Conv2dWorkload, machine: Machine, mr: int) -> list[
     depth, taps = depth_blocks(workload, machine), workload.kernel_h * workload.kernel_w
     block = 1 if workload.data_layout == "NCHW" else machine.channel_block
     size = itemsize(panel_type(workload, machine)) * mr * depth * block * taps
-    fits = size <= STAYS * machine.l2_bytes
+    fits = size <= constants.BLOCK_STAYS * machine.l2_bytes
     return [0] if fits or workload.types.is_integer else [0, *divisors(depth)[:-1]]
 
 
@@ -85,7 +77,13 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     blocks = PanelBlocks(machine, panels, size // parts, groups, model.weight_bytes, block)
     products = w.batch * panels * groups * model.tile_cycles(oc, mr)
     # each further part begins its tiles anew and adds its sums to those in memory
-    products += w.batch * panels * groups * (parts - 1) * (_PART_CYCLES + _PART_SUM * oc * mr)
+    products += (
+        w.batch
+        * panels
+        * groups
+        * (parts - 1)
+        * (constants.TILE_CYCLES + constants.PART_SUM * oc * mr)
+    )
     if multiply_of(w, machine).is_packed:
         products *= _slower_than_direct(w, machine)
     gathered = w.batch * panels * mr * taps * each
@@ -93,7 +91,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     idle = -(-tasks // machine.cores) * machine.cores / tasks
     cycle = idle / machine.cores
     computing = (products + gathered) * cycle
-    passed = max(0.0, model.activation_cycles * _SLOWER_STREAM - computing)
+    passed = max(0.0, model.activation_cycles * constants.SLOWER_STREAM - computing)
     return {
         "arithmetic": products * cycle,
         "transforms": gathered * cycle,
@@ -105,6 +103,6 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
 def _slower_than_direct(workload: Conv2dWorkload, machine: Machine) -> float:
     """The factor of a layer's products of integers."""
     if not machine.code.by_lane:
-        return _BROADCAST_WORDS
+        return constants.BROADCAST_DWORDS
     gathers = flattened(workload) == workload and not multiply_of(workload, machine).spread
-    return 1.0 if gathers else _LANES
+    return 1.0 if gathers else constants.BY_LANE

@@ -10,20 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvmconv.core.errors import ConfigError
+from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
 
-# Cycles that loop control adds to a step, a tile's beginning and end, and the zero and the store of
-# one accumulator. Fitted to direct convolution.
-_STEP_CYCLES, _TILE_CYCLES, _STORE_CYCLES = 0.25, 40.0, 2.0
 # instructions that make 8 bits of a vector of sums
 ROUNDING = 8
 # registers for vectors of the other operand where sums are ordered: one in use, two ahead
 ORDERED = 3
-# multiply-adds of a load below which multiply-adds wait for some, and how much longer those take:
-# Winograd's products by 7 sums took 15 % longer than by 14, where the loads alone are 6 % more
-_SERVED, _CROWDED = 3, 1.5
-# share of the way of weights from L2 that multiply-adds do not hide
-L2_SHOWN = 0.25
+# FMAs of a load below which FMAs wait for some loads
+_SERVED = 3
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,9 @@ class Microkernel:
             multiply_adds += machine.code.loads_block * self.words * self._loaded
         elif machine.code.orders_sums and self.halved:
             few = self.rows * self.vectors < _SERVED * self._loaded
-            multiply_adds += (_CROWDED if few else 1) * machine.code.loads_block / 2 * self._loaded
+            multiply_adds += (
+                (constants.CROWDED if few else 1) * machine.code.loads_block / 2 * self._loaded
+            )
         return max(multiply_adds, machine.fma_latency, loads)
 
     @property
@@ -116,12 +113,12 @@ class Microkernel:
         step, loaded = self.step_cycles(), self.words * self.machine.vector_bytes * self.vectors
         written_out = self.machine.channel_block if self.machine.code.by_lane else 1
         if loaded * steps > self.machine.l1d_bytes // 2:
-            step += L2_SHOWN * loaded / self.machine.rates.l2
+            step += constants.L2_SHOWN * loaded / self.machine.rates.l2
         accumulators = self.rows * self.vectors
         return (
-            steps * (step + _STEP_CYCLES / written_out)
-            + _TILE_CYCLES
-            + _STORE_CYCLES * accumulators
+            steps * (step + constants.STEP_CYCLES / written_out)
+            + constants.TILE_CYCLES
+            + constants.STORE_CYCLES * accumulators
         )
 
 

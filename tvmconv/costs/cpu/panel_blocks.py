@@ -9,21 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
 
-# Fits to 119 sets of blocks that differ in nothing else (docs/im2col.md), and to direct against
-# im2col on 58 layers: the share of all traffic that computing does not hide
-_SHOWN = 0.25
-# share of memory's rate at which weights are read again: some of them come from L3
-_WEIGHT_SHARE = 0.96154
-# reads that writing a panel behind L2 amounts to
-_WRITE_COST = 3.0
-# share of L2 that an im2col block may take and stay there, weights that pass by not counted
-STAYS = 0.7
-# times the size of L2 from where on weights of a group are read anew for each tile
-_FAR_BEYOND = 2
-# cycles of beginning with a block's next group: pages and panels that were not used for long
-_VISIT_CYCLES = 200.0
+# times the size of L2 from where on each tile reads the weights of a group again
+FAR_BEYOND = 2
 
 
 def weights_again(machine: Machine, weight_bytes: int, groups: int, tiles: int) -> float:
@@ -40,9 +30,9 @@ def weights_again(machine: Machine, weight_bytes: int, groups: int, tiles: int) 
     tiles
         Tiles of pixels that read each group.
     """
-    if weight_bytes // groups <= _FAR_BEYOND * machine.l2_bytes:
+    if weight_bytes // groups <= FAR_BEYOND * machine.l2_bytes:
         return 0.0
-    return _SHOWN * (tiles - 1) * weight_bytes / machine.rates.memory
+    return constants.TRAFFIC_SHOWN * (tiles - 1) * weight_bytes / machine.rates.memory
 
 
 @dataclass(frozen=True)
@@ -73,7 +63,7 @@ class PanelBlocks:
     weight_bytes: int
     block: int
     beside: int = 0
-    share: float = STAYS
+    share: float = constants.BLOCK_STAYS
 
     @property
     def count(self) -> int:
@@ -83,16 +73,16 @@ class PanelBlocks:
     @property
     def panel_cycles(self) -> float:
         """Cycles of writing and reading panels behind L2, and of going from group to group."""
-        visits = _VISIT_CYCLES * self.count * self.groups
+        visits = constants.VISIT_CYCLES * self.count * self.groups
         if self.block * self.panel_bytes + self.beside <= self.share * self.machine.l2_bytes:
-            return _SHOWN * visits
-        moved = self.panels * self.panel_bytes * (self.groups + _WRITE_COST)
-        return _SHOWN * (visits + moved / self.machine.rates.behind_l2)
+            return constants.TRAFFIC_SHOWN * visits
+        moved = self.panels * self.panel_bytes * (self.groups + constants.PANEL_WRITE)
+        return constants.TRAFFIC_SHOWN * (visits + moved / self.machine.rates.behind_l2)
 
     @property
     def weight_cycles(self) -> float:
         """Cycles of reading the weights again, once for each further block."""
         if self.weight_bytes <= self.machine.l2_bytes:
             return 0.0
-        rate = _WEIGHT_SHARE * self.machine.rates.memory
-        return _SHOWN * (self.count - 1) * self.weight_bytes / rate
+        rate = constants.WEIGHT_SHARE * self.machine.rates.memory
+        return constants.TRAFFIC_SHOWN * (self.count - 1) * self.weight_bytes / rate

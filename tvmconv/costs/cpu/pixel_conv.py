@@ -7,16 +7,11 @@ from math import inf
 
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel
 from tvmconv.machines.record import Machine
 from tvmconv.operators.pixel_conv import PixelTile, flattened, is_padded
 
-# Loads of a vector that begins inside a line: most taps of a kernel's row read such.
-_MISALIGNED = 2.0
-# vectors that a copy of strided pixels takes for each that it writes
-_STRIDED_COPY = 8.0
-# cycles of an output that is stored beside others of its pixel
-_INTERLEAVED = 0.5
 # accumulators of a tile that hide the latency of multiply-adds are enough: wider ones gain nothing
 _MOST_VECTORS = 16
 
@@ -84,11 +79,11 @@ def pixel_cycles(
     results = w.batch * w.out_channels * w.out_height * w.out_width
     stored = itemsize(w.types.output) * results / machine.rates.behind_l2
     if phases != (1, 1):
-        stored += _INTERLEAVED * results
+        stored += constants.INTERLEAVED * results
     copied = 0.0
     if is_padded(w, machine.lanes):
         vectors = w.batch * w.in_channels * w.in_height * -(-w.in_width // machine.lanes)
-        copied = 2 * vectors * (_STRIDED_COPY if w.stride_w > 1 else 1.0)
+        copied = 2 * vectors * (constants.STRIDED_COPY if w.stride_w > 1 else 1.0)
     cores = min(machine.cores, w.batch * w.groups)
     return (_sums(w, machine, tile) + copied + stored) / cores
 
@@ -98,7 +93,7 @@ def _sums(w: Conv2dWorkload, machine: Machine, tile: PixelTile) -> float:
     steps = w.in_channels // w.groups * taps
     kernel = Microkernel(machine, tile.outputs, tile.vectors)
     # kernels of several columns read vectors that begin anywhere
-    extra = (_MISALIGNED - 1) * tile.vectors * (w.kernel_w > 1)
+    extra = (constants.MISALIGNED - 1) * tile.vectors * (w.kernel_w > 1)
     loads = machine.load_cycles(tile.vectors + extra, tile.outputs)
     waiting = max(0.0, loads - kernel.step_cycles())
     tiles = w.batch * w.groups * -(-(w.out_channels // w.groups) // tile.outputs)

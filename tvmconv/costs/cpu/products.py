@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel, most_pixels, most_rows
 from tvmconv.costs.cuts import balanced
 from tvmconv.machines.record import Machine
@@ -21,9 +22,6 @@ from tvmconv.operators.dense import DenseTile
 _WIDE, _WIDEST = 2, 4
 # fewest and most rows of a tile of scalable vectors, where a layer has them: of six some spilled
 _SCALABLE_ROWS = 3, 5
-# Cycles of a step that multiply-adds do not hide, beside those of direct convolution: measured on
-# gemm, with AVX2 and AVX-512. Taller tiles have fewer steps.
-_STEP_SHOWN = 2.0
 # multiply-adds of a layer below which waking a thread costs more than its share of the work
 _HEAVY = 1 << 16
 
@@ -76,7 +74,7 @@ def best_tile(
 
     def cycles(tile: Microkernel) -> float:
         count = -(-rows // tile.rows) * -(-columns // (tile.vectors * lanes))
-        return count * (tile.cycles(steps) + _STEP_SHOWN * steps)
+        return count * (tile.cycles(steps) + constants.PRODUCT_STEP * steps)
 
     return min(tiles, key=lambda tile: (cycles(tile), tile.vectors, -tile.rows))
 

@@ -10,6 +10,7 @@ from tvmconv.algorithms.gemm.strassen import Halves
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import Microkernel, most_pixels
 from tvmconv.costs.cpu.panel_blocks import PanelBlocks
@@ -19,9 +20,8 @@ from tvmconv.machines.record import Machine
 # most output blocks of a register tile
 _MOST_BLOCKS = 6
 # vectors that are read, added and written for one place in all parts of the input (four, or 16 of
-# two levels), and of the output beside what direct convolution does; cycles of each over the
-# multiply-adds of a cycle. Estimated on Neoverse N1 and Cortex-A72 (docs/strassen.md)
-_WORK, _WORK_COST = {1: (15, 21), 2: (109, 100)}, 0.75
+# two levels), and of the output beyond what direct convolution does
+_WORK = {1: (15, 21), 2: (109, 100)}
 # regions that halves are tried for
 _MOST_REGIONS = 24
 
@@ -71,7 +71,7 @@ class StrassenModel:
         products = cut.products * (cut.out_blocks // kr) * (places // rt) * tile
         for_input, for_output = _WORK[cut.levels]
         work = places * (cut.depth * for_input + cut.out_blocks * for_output)
-        sums = work * _WORK_COST * 2 / rates.multiply_adds
+        sums = work * constants.STRASSEN_WORK * 2 / rates.multiply_adds
         weights = 4 * cut.products * cut.depth * cut.out_blocks * lanes**2
         blocks = PanelBlocks(
             machine,

@@ -6,21 +6,13 @@ from dataclasses import dataclass
 from math import ceil
 
 from tvmconv.core.config import Config
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 
-# cycles by which a step is longer for each sum of a tile of one block, which broadcasts a word for
-# each: loops of two blocks by 6 pixels took 0.96 to 1.01 of the time of one by 14 (Zen 4)
-_ONE_BLOCK = 0.012
-# cycles of a vector that is widened and stored, before the tiles that use it and by the first one
-_WIDENED, _BY_FIRST = 1.25, 0.5
 # tiles from which on widening pays, and up to which the first one does it, as code of its own
 _LEAST_TILES, _FEW_TILES = 4, 48
-# Output blocks and most sums of such tiles: of fuller ones LLVM spilled sums beside the stores.
-# Tiles of two blocks took 0.9 to 0.99 of the time of others on planes of 7x7 and 14x14 (ResNet-50,
-# Zen 4), and 1.02 on one of eleven, 1x1 with a stride; 0.95 of what is counted for so few sums.
-_BLOCKS, _FEW_SUMS, _MEASURED = 2, 10, 0.95
-# by how much tasks may be uneven
-_UNEVEN = 1.05
+# output blocks and most sums of such tiles: of fuller ones LLVM spilled sums beside the stores
+_BLOCKS, _FEW_SUMS = 2, 10
 
 
 @dataclass(frozen=True)
@@ -59,8 +51,8 @@ class WideTileModel(TileModel):
         """Cycles of one register tile over the whole reduction."""
         found = super().tile_cycles(oc, pixels, columns)
         if self.wide > 1:
-            return found * _MEASURED
-        return found + (self.steps * pixels * _ONE_BLOCK if oc == 1 else 0.0)
+            return found * constants.FEW_ACCUMULATORS
+        return found + (self.steps * pixels * constants.ONE_BLOCK_STEP if oc == 1 else 0.0)
 
     def pays(self, config: Config) -> bool:
         """Whether enough tiles use each widened vector, and tasks suffice for the cores."""
@@ -72,13 +64,13 @@ class WideTileModel(TileModel):
         uneven = ceil(tasks / cores) * cores / tasks
         tiles = self._places(oh, ow) / blocks
         few = self.wide == 1 or tiles <= _FEW_TILES
-        return few and tiles >= _LEAST_TILES and uneven <= _UNEVEN
+        return few and tiles >= _LEAST_TILES and uneven <= constants.UNEVEN_TASKS
 
     def parts(self, config: Config) -> dict[str, float]:
         """As of :class:`TileModel`, and cycles of widening."""
         found = super().parts(config)
         vectors = self.shape.out_planes * self._passes(config) * self.steps * self.out_blocks
-        each = _BY_FIRST if self.wide > 1 else _WIDENED
+        each = constants.WIDENED_BY_FIRST if self.wide > 1 else constants.WIDENED
         found["arithmetic"] += vectors * each / self.machine.cores
         return found
 

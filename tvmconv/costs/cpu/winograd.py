@@ -31,34 +31,20 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.microkernel import L2_SHOWN, ROUNDING, Microkernel
+from tvmconv.costs.cpu import constants
+from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.cpu.tile_knobs import flag
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
-# Fits to measured calls, docs/winograd.md. Shares of the machine's rates that the traffic of the
-# stages reaches, read; a write costs more, because the line is read first.
-_L3_SHARE, _MEMORY_SHARE, _WRITE_COST = 0.912, 0.84923, 1.5
-# share of the traffic's time that computing does not hide: weights from memory, weights that later
-# regions read again while prefetches run, and transformed values
-_STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
-# cycles of the products over those of their multiplications, and of storing one; where the weights
-# of a panel come from L2 they take this share more, over the tiles that use them, of a core that
-# reads a byte of L2 in a cycle and has wide vectors. For those a region has so many tiles at least.
-_PRODUCT_COST, _STORE_CYCLES, _PANEL_SHOWN, _FEWEST_TILES = 1.05208, 12.5, 48.0, 8
-# cycles of one arithmetic instruction of a transform, loads and stores included; more for each
-# axis with so many values that the sums of a whole row no longer stay in registers. By strips they
-# do: estimated cycles of F(2x4) to F(6x6) on three cores (docs/arm-estimated.md) follow the
-# arithmetic alone and fall with the units, 0.8 to 1.1 times this cost over the multiply-adds of a
-# cycle
-_TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
-_CALL_CYCLES = 4167
+# fewest tiles of a region where the weights of a panel come from L2
+_FEWEST_TILES = 8
+# values of an axis at which the sums of a whole row no longer stay in registers; by strips they do
+_LONG = 7
 # most output blocks of a register tile, and those that are compared where they do not divide
 _MOST_BLOCKS, _UNEVEN = 4, 3
-# share of what a folded broadcast costs elsewhere: transformed values are read in order
-_FOLDED_SHARE = 0.97391
 
 
 @dataclass(frozen=True)
@@ -91,7 +77,7 @@ class WinogradModel:
         machine, multiply = self.machine, self._multiply
         channels = block_channels(self.workload, machine)
         if not multiply.is_packed:
-            return channels, Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
+            return channels, Microkernel(machine, rt, kr).step_cycles(constants.FOLDED_SHARE)
         # of products that are added apart, only the addition waits for the one before
         latency = machine.fma_latency if multiply.steps == 1 else 1
         blocked = machine.code.loads_block / 2 * (kr + rt / machine.lanes)
@@ -175,46 +161,47 @@ class WinogradModel:
         summed = summed_products(tiles, machine)
         steps = summed * panels * each
         (_, short), (_, size) = workspace_planes(w, machine)
-        cost = _PRODUCT_COST
+        cost: float = constants.PRODUCT_COST
         if not (self._counts_bytes or self._keeps_panel(kr)):
-            cost *= 1 + _PANEL_SHOWN / (machine.rates.l2 * rt)
-        product = steps * step * cost + tiles.products * panels * _STORE_CYCLES
+            cost *= 1 + constants.PANEL_SHOWN / (machine.rates.l2 * rt)
+        product = steps * step * cost + tiles.products * panels * constants.PRODUCT_STORE
         product += self.passed_again(config, rt)
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = input_arithmetic(tiles) + 2 * tiles.products
         if by_strips(w, machine):
             # neighbouring tiles share columns, which are stored and read once more
-            work_in += tall * (tiles.mw - wide) * tall * 0.4 + 2 * tall * tiles.mw
+            shared = tall * (tiles.mw - wide) * tall * constants.SHARED_TERMS
+            work_in += shared + 2 * tall * tiles.mw
         work_out = output_arithmetic(tiles) + tiles.products
         if w.types.is_requantised:
             work_out += ROUNDING * tiles.mh * tiles.mw
         long = (tall >= _LONG) + (wide >= _LONG)
         transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)
         if by_strips(w, machine):
-            transforms *= _TRANSFORM_COST / machine.rates.multiply_adds
+            transforms *= constants.TRANSFORM_COST / machine.rates.multiply_adds
         else:
-            transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
+            transforms *= constants.TRANSFORM_COST + constants.LONG_TRANSFORM_COST * long
         weights = short * summed * out_blocks * lanes**2
         scratch = tiles.products * lanes * (short * in_blocks + size * out_blocks) * alive
         # each phase reads a part of the pixels
         pixels = w.in_height * w.in_width // phase_count(w)
         image = itemsize(w.types.data) * lanes * in_blocks * pixels
         image += itemsize(w.types.output) * lanes * out_blocks * w.out_height * w.out_width * 2
-        stream, again = weights / (_MEMORY_SHARE * machine.rates.memory), 0.0
-        if weights + scratch > 0.9 * machine.l2_bytes:
+        stream, again = weights / (constants.MEMORY_SHARE * machine.rates.memory), 0.0
+        if weights + scratch > constants.REGION_L2 * machine.l2_bytes:
             again = (regions - 1) * weights / self._rate(weights + scratch)
-        spilled = max(0.0, scratch - 0.6 * machine.l2_bytes)
-        spill = regions * spilled * (1 + _WRITE_COST) / self._rate(weights + scratch)
+        spilled = max(0.0, scratch - constants.SCRATCH_L2 * machine.l2_bytes)
+        spill = regions * spilled * (1 + constants.WRITE_COST) / self._rate(weights + scratch)
         passed = w.out_planes * image / self._behind_l2 if image > machine.l2_bytes // 2 else 0.0
-        shown = _SCRATCH_SHOWN * (spill + passed) + transforms
-        waited = _STREAM_SHOWN * stream + _AGAIN_SHOWN * again
+        shown = constants.SCRATCH_SHOWN * (spill + passed) + transforms
+        waited = constants.STREAM_SHOWN * stream + constants.AGAIN_SHOWN * again
         return {
             "arithmetic": product,
             "transforms": transforms,
             "weights": max(waited, stream + again - product - shown),
-            "activations": _SCRATCH_SHOWN * passed,
-            "workspace": _SCRATCH_SHOWN * spill,
-            "call": _CALL_CYCLES * (1 if config.int("fused") else 3),
+            "activations": constants.SCRATCH_SHOWN * passed,
+            "workspace": constants.SCRATCH_SHOWN * spill,
+            "call": constants.WINOGRAD_CALL * (1 if config.int("fused") else 3),
         }
 
     @property
@@ -251,11 +238,11 @@ class WinogradModel:
             passes *= -(-alive // together)
         vectors = summed_products(tiles, machine) * machine.blocks(w.out_channels)
         weights = vectors * machine.channel_block * machine.vector_bytes
-        return L2_SHOWN * (passes - 1) * weights / machine.rates.l2
+        return constants.L2_SHOWN * (passes - 1) * weights / machine.rates.l2
 
     def _rate(self, working_set: float) -> float:
         """Bytes per cycle of a stream from behind L2."""
-        near, far = self._behind_l2, _MEMORY_SHARE * self.machine.rates.memory
+        near, far = self._behind_l2, constants.MEMORY_SHARE * self.machine.rates.memory
         if not self.machine.l3_bytes:
             return far
         share = self.machine.l3_bytes / 4
@@ -266,7 +253,7 @@ class WinogradModel:
     def _behind_l2(self) -> float:
         """Bytes per cycle from the next level after L2."""
         rates = self.machine.rates
-        return _L3_SHARE * rates.l3 if rates.l3 else _MEMORY_SHARE * rates.memory
+        return constants.L3_SHARE * rates.l3 if rates.l3 else constants.MEMORY_SHARE * rates.memory
 
     def shares(self, config: Config) -> dict[str, float]:
         """Cycles of each part of a call on the machine's cores, idle ones counted."""

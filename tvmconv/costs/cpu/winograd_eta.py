@@ -11,16 +11,12 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import flag
 from tvmconv.machines.record import Machine
 
 _LANES = (4, 8, 16)
-# Fits to the twelve calls of docs/winograd.md: predictions are 0.86 to 1.54 times theirs, 1.05 in
-# the geometric mean. Shares of the machine's rates to and from L3 and memory, written bytes counted
-# twice.
-_L3_SHARE, _MEMORY_SHARE = 1.6, 1.058
-_CALL_CYCLES = 6000
 
 
 def compute_to_memory(br: int, kr: int, cl1: int) -> float:
@@ -131,9 +127,9 @@ class EtaModel:
         size_in, size_out = (_bytes(shape) for shape in (pack.input_shape(), pack.output_shape()))
         passes = -(-pack.groups * kr // config.int("kl2"))
         moved = size_in * (2 + passes) + size_out * (1 + 3 * pack.channels)
-        memory = _MEMORY_SHARE * machine.rates.memory
+        memory = constants.ETA_MEMORY * machine.rates.memory
         near = size_in + size_out < machine.l3_bytes / 4
-        rate = _L3_SHARE * machine.rates.l3 if near and machine.rates.l3 else memory
+        rate = constants.ETA_L3 * machine.rates.l3 if near and machine.rates.l3 else memory
         spilled = moved if size_in + size_out > machine.l2_bytes / 2 else 0
         cores = machine.cores
         return {
@@ -141,7 +137,7 @@ class EtaModel:
             "transforms": each * matrix / cores,
             "weights": _bytes(pack.weight_shape()) / memory,
             "workspace": spilled / rate,
-            "call": _CALL_CYCLES * pack.eta * pack.channels / (1 if cores > 1 else 10),
+            "call": constants.ETA_CALL * pack.eta * pack.channels / (1 if cores > 1 else 10),
         }
 
 

@@ -12,26 +12,17 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.block_tile import BlockTile
 from tvmconv.machines.cuda import CudaMachine
 
 TILES = ((128, 128), (64, 128), (96, 64), (64, 64), (32, 64))
 # of threads with one sum each
 _ONE_SUM = ((32, 32),)
-# instructions of a thread for each slice beside products and copies, and for each copied vector
-LOOP, COPY_VECTOR = 14.0, 2.0
-# of the former what slices save that go two by two, in blocks of fewer threads
-_SAVED_BY_PAIRS = 8.0
 # buffers of a slice by the knob ``pipeline``; most parts of a reduction that are worth trying
 BUFFERS, MOST_PARTS = {"double": 2, "single": 1, "none": 1}, 32
-# what a second barrier costs that keeps a slice from being stored before the last one is read
-_BARRIER = 40.0
-# issue slots that a slice loses at its barrier: assumed
-WAIT = 20.0
-# values' worth of time before the first product and behind the last
-ENDS = 24.0
-# share of issue slots that warps fill when there are enough of them, and that many of an SM
-_FILLED, _ENOUGH_WARPS = 0.95, 8
+# warps of a multiprocessor that fill its issue slots
+_ENOUGH_WARPS = 8
 # registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
 # sums it needs fewer
 _REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
@@ -40,10 +31,6 @@ _QUARTERS, _WARP = 4, 32
 # of windows a value's place and tests are its own: with 168 registers some spilled. 12x8 sums and
 # their operands have 116
 _REGISTERS_LARGE, _SMALL_BLOCK, _USUAL = 255, 64, 64
-# issue slots that go by while the 32 banks of shared memory give a warp a value each
-_BANKS = 4.0
-# share of its speed that is left where a slice waits for its bytes
-WAITS_FOR_BYTES = 0.8
 
 ROWS_KNOB: Knob[Conv2dWorkload] = Knob(
     "m", "output channels of a block's tile", lambda w, machine: (32, 64, 96, 128)
@@ -139,7 +126,7 @@ def paired_saving(config: Config, slices: int) -> float:
     tile = tile_of(config)
     products = config.int("k") // tile.share * tile.sums
     small = products <= PAIRED_PRODUCTS and tile.threads < LARGE_BLOCK
-    return _SAVED_BY_PAIRS if small and slices > PAIRED_ITERATIONS else 0.0
+    return constants.SAVED_BY_PAIRS if small and slices > PAIRED_ITERATIONS else 0.0
 
 
 def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[float, float]:
@@ -157,9 +144,9 @@ def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[
     products = own * tile.sums
     reads = own * (tile.thread_rows + tile.thread_columns) / tile.side
     vectors = -(-size * tile.m // (tile.vector * tile.threads))
-    barriers = WAIT + (_BARRIER if config["pipeline"] == "single" else 0.0)
-    issued = products + reads + vectors * COPY_VECTOR + others + barriers
-    return products, max(issued, reads * _BANKS if tile.side == 1 else 0.0)
+    barriers = constants.WAIT + (constants.BARRIER if config["pipeline"] == "single" else 0.0)
+    issued = products + reads + vectors * constants.COPY_VECTOR + others + barriers
+    return products, max(issued, reads * constants.BANKS if tile.side == 1 else 0.0)
 
 
 def busy_cycles(
@@ -180,7 +167,7 @@ def busy_cycles(
     resident = resident_blocks(machine, config)
     busy = busy_blocks(blocks, resident, warps, machine)
     if config["pipeline"] == "none" and slices > 1:
-        busy /= WAITS_FOR_BYTES
+        busy /= constants.WAITS_FOR_BYTES
     cycles = instructions * warps * machine.warp / machine.lanes
     return busy * cycles * _passed(config, slices)
 
@@ -205,9 +192,9 @@ def busy_blocks(blocks: int, resident: int, warps: float, machine: CudaMachine) 
 
 def _passed(config: Config, slices: int) -> float:
     """So many slices, and the time before the first product and behind the last in slices."""
-    return slices + ENDS / config.int("k")
+    return slices + constants.ENDS / config.int("k")
 
 
 def _stretch(warps: float) -> float:
     """By which factor so many warps of a multiprocessor take longer than their instructions."""
-    return 1.0 / (_FILLED * min(1.0, warps / _ENOUGH_WARPS)) if warps else 0.0
+    return 1.0 / (constants.FILLED * min(1.0, warps / _ENOUGH_WARPS)) if warps else 0.0

@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda import constants
 from tvmconv.machines.cuda import CudaMachine
-
-_HIDDEN = 0.9
 
 
 def memory_cycles(workload: Conv2dWorkload, machine: CudaMachine, workspace: int = 0) -> float:
@@ -50,4 +49,4 @@ def waiting_cycles(memory: float, busy: float) -> float:
         Cycles that each would take alone. Of the shorter one a tenth is not hidden: blocks begin
         with loads and end with stores. Assumed, to be fitted on a GPU.
     """
-    return memory - _HIDDEN * min(memory, busy)
+    return memory - constants.HIDDEN * min(memory, busy)

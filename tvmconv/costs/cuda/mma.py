@@ -14,11 +14,12 @@ from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.implicit_gemm import padded_rows, slices_of
 from tvmconv.algorithms.cuda.implicit_gemm_mma import ImplicitGemmMma, precision_of
 from tvmconv.algorithms.cuda.precision import PRECISIONS, Precision
-from tvmconv.algorithms.cuda.slices import CHANNELS, ROW, WINDOW, Slices
+from tvmconv.algorithms.cuda.slices import CHANNELS, WINDOW, Slices
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda.blocks import BUFFERS, ENDS, MOST_PARTS, WAITS_FOR_BYTES, busy_blocks
+from tvmconv.costs.cuda import constants
+from tvmconv.costs.cuda.blocks import BUFFERS, MOST_PARTS, busy_blocks
 from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuda.mma_tile import MmaTile
 from tvmconv.costs.cuts import divisors
@@ -34,15 +35,8 @@ _WORDS = (8, 16, 32)
 _LONGEST = 64
 # banks of shared memory, words of a warp's request; and how far apart rows of columns are
 _BANKS, _APART = 32, 8
-# registers of a thread beside sums, fragments and what is on its way: addresses and loops, and what
-# a gathered value takes that has an address of its own
-_ADDRESSES, _PLACE = 56, 2.5
-# instructions of a thread for a slice beside products, fragments and copies; for each gathered
-# value, with its address and test; and its share of rounding a word
-_LOOP, _GATHER, _ROUND = 36.0, 4.3, {"tf32": 3.0, "fp16": 1.0}
-_DIVIDED = {CHANNELS: 0.0, ROW: 30.0, WINDOW: 60.0}
-# by how much the units that have less to do delay the one that has most: assumed
-_SHARED_TIME = 0.2
+# registers of a thread for addresses and loops, beyond sums, fragments and what is on its way
+_ADDRESSES = 56
 
 
 def tile_of(config: Config) -> MmaTile:
@@ -138,7 +132,7 @@ def registers(workload: Conv2dWorkload, config: Config) -> int:
     copied = 0 if config["pipeline"] == "none" else (tile.m + tile.p) * words // tile.threads
     # of rows and windows each gathered value has an address and a test of its own
     own = slices.kind != CHANNELS and slices.count > config.int("split")
-    places = _PLACE * slices.size * tile.p / tile.threads if own else 0
+    places = constants.MMA_PLACE * slices.size * tile.p / tile.threads if own else 0
     return tile.sums + operands + copied + int(places) + _ADDRESSES
 
 
@@ -164,11 +158,14 @@ def slice_cycles(
     read = tile.warps * steps * (tile.wm + tile.wp) * fragments.WORDS
     written = (tile.m + tile.p) * words
     gathered = slices.size * tile.p / tile.threads
-    each = _GATHER + _ROUND[precision.name] / precision.values
-    each += _DIVIDED[slices.kind] if slices.run_slices > 1 else 0.0
+    rounding = {"tf32": constants.ROUND_TF32, "fp16": constants.ROUND_FP16}
+    each = constants.MMA_GATHER + rounding[precision.name] / precision.values
+    if slices.run_slices > 1 and slices.kind != CHANNELS:
+        whole = slices.kind == WINDOW
+        each += constants.DIVIDED_WINDOW if whole else constants.DIVIDED_LINE
     vectors = tile.m * words / (4 * tile.threads) * 3
     instructions = (
-        _LOOP
+        constants.MMA_LOOP
         + steps * (tile.products + tile.wm / fragments.ROWS + tile.wp / fragments.COLUMNS)
         + gathered * each
         + vectors
@@ -188,13 +185,13 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
     tile, slices = tile_of(config), slices_of(w, config)
     pixels = -(-w.out_planes * w.out_height * w.out_width // tile.p)
     blocks = split * w.groups * (padded_rows(w, config) // tile.m) * pixels
-    each = slices.count // split + ENDS / slices.size
+    each = slices.count // split + constants.ENDS / slices.size
     units = slice_cycles(w, machine, config)
     most = max(units.values())
-    time = most + _SHARED_TIME * (sum(units.values()) - most)
+    time = most + constants.SHARED_TIME * (sum(units.values()) - most)
     busy = busy_blocks(blocks, resident_blocks(w, machine, config), tile.warps, machine)
     if config["pipeline"] != "double" and slices.count > split:
-        busy /= WAITS_FOR_BYTES
+        busy /= constants.WAITS_FOR_BYTES
     arithmetic = busy * time * each
     # weights as words, input as float32
     bytes_of_slice = 4 * (tile.m * slices.size / precision_of(config).values)

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
+from tvmconv.costs.cuda import constants
 from tvmconv.machines.cuda import CudaMachine
-
-# Of one product: instructions (two loads, their addresses and bounds, the multiply-add), and the
-# cycles until a thread goes on to the next, most of them a load's from L1. Where threads share a
-# sum: more of them that find a tap's place in its window, and the cycles of adding up. All are
-# assumed.
-_INSTRUCTIONS, _LATENCY = 10.0, 25.0
-_PLACE, _ADDING = 10.0, 200.0
 
 
 def sum_cycles(
@@ -36,7 +30,7 @@ def sum_cycles(
     if share > 1:
         resident = min(resident, machine.blocks_resident * share // machine.warp)
     rounds = -(-of_one // resident)
-    each = _INSTRUCTIONS + (_PLACE if share > 1 and window else 0.0)
+    each = constants.SUM_INSTRUCTIONS + (constants.SUM_PLACE if share > 1 and window else 0.0)
     issued = of_one * each / (machine.lanes / machine.warp)
-    cycles = -(-terms // share) * max(rounds * _LATENCY, issued)
-    return cycles + (rounds * _ADDING if share > 1 else 0.0)
+    cycles = -(-terms // share) * max(rounds * constants.SUM_LATENCY, issued)
+    return cycles + (rounds * constants.SUM_ADDING if share > 1 else 0.0)

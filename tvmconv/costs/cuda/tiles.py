@@ -17,12 +17,10 @@ from tvmconv.algorithms.cuda.slices import CHANNELS, COLUMN, ROW, WINDOW, Slices
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.blocks import (
-    COPY_VECTOR,
-    LOOP,
     MOST_PARTS,
     TILES,
-    WAIT,
     busy_cycles,
     check_block,
     paired_saving,
@@ -36,27 +34,10 @@ from tvmconv.costs.cuts import divisors
 from tvmconv.machines.cuda import CudaMachine
 
 _SIZES = (8, 16, 32)
-# least share of multiply-adds; rows of all tiles but the smallest; values of the largest tile
-FULL, _WHOLE_ROWS, _LARGEST = 0.88, 64, 128 * 128
-# how much longer a full tile may take by count: of small grids smaller blocks use the GPU better
-_LONGER = 1.1
+# rows of all tiles but the smallest; values of the largest tile
+_WHOLE_ROWS, _LARGEST = 64, 128 * 128
 # a slice longer than this is unrolled into more code than instruction caches hold
 _LONGEST = 48
-# instructions of a thread for each slice beside products and copies, where the input is padded and
-# a table tells the tap, or none does; and those for each gathered value: load and store, or a
-# quarter of one; half a zero where the input is padded and no table tells
-_LOOP_TABLE, _LOOP_PADDED, _GATHER, _GATHER_FOURS, _ZERO = 19.0, 30.0, 2.0, 1.25, 0.5
-# instructions that find channel, row and column of a gathered value: of slices of a window or row
-# that follow each other, and of whole ones where a thread's columns of pixels are not its own
-_DIVIDED = {WINDOW: 60.0, ROW: 30.0, COLUMN: 30.0}
-_DIVIDED_WHOLE = 10.0
-# the same of stored windows, where row and column of a window are one number
-_DIVIDED_STORED = 10.0
-# tests of one row or column of the window, where a slice has several; and what each value of one
-# with several of both takes more
-_TESTS, _TESTED_BOTH = 2.4, 1.0
-# instructions of the kernel that writes a stored value: most of them find its place
-_WRITTEN = 30.0
 
 
 def slice_sizes(
@@ -115,29 +96,33 @@ def loop_instructions(
     gathered = -(-slices.size * tile.p // tile.threads)
     saved = paired_saving(config, slices.count // config.int("split"))
     if source is Source.VECTORS:
-        copies = -(-gathered // VECTOR) * COPY_VECTOR
-        return slice_instructions(tile, config, copies + LOOP - saved)
+        copies = -(-gathered // VECTOR) * constants.COPY_VECTOR
+        return slice_instructions(tile, config, copies + constants.LOOP - saved)
     padded = workload.has_padding and source is Source.IMAGE
     tested = padded and not slices.by_table
-    each = (_GATHER_FOURS if tile.fours else _GATHER) + (_ZERO if tested else 0.0)
-    loop = (_LOOP_PADDED if tested else _LOOP_TABLE if padded else LOOP) - saved
+    each = (constants.GATHER_FOURS if tile.fours else constants.GATHER) + (
+        constants.ZERO if tested else 0.0
+    )
+    loop = (
+        constants.LOOP_PADDED if tested else constants.LOOP_TABLE if padded else constants.LOOP
+    ) - saved
     if slices.kind != CHANNELS:
         if padded:
-            loop += _TESTS * (workload.kernel_w if slices.kind != COLUMN else 0)
-            loop += _TESTS * (workload.kernel_h if slices.kind != ROW else 0)
-            each += _TESTED_BOTH if slices.kind == WINDOW else 0.0
+            loop += constants.TESTS * (workload.kernel_w if slices.kind != COLUMN else 0)
+            loop += constants.TESTS * (workload.kernel_h if slices.kind != ROW else 0)
+            each += constants.TESTED_BOTH if slices.kind == WINDOW else 0.0
         # the place of a value is a constant where a thread keeps to its column of pixels
         if slices.run_slices > 1 and not slices.whole_windows:
-            each += _DIVIDED_STORED if source is Source.WINDOWS else _DIVIDED[slices.kind]
+            each += _dividing(source, slices.kind)
         elif tile.threads != tile.p:
-            each += _DIVIDED_WHOLE
+            each += constants.DIVIDED_WHOLE
     return slice_instructions(tile, config, gathered * each + loop)
 
 
 def loop_share(expression: ImplicitGemm, workload: Conv2dWorkload, config: Config) -> float:
     """Multiply-adds over all instructions of a slice."""
     products, issued = loop_instructions(expression, workload, config)
-    return products / (issued - WAIT)
+    return products / (issued - constants.WAIT)
 
 
 def _production(
@@ -160,7 +145,7 @@ def _production(
             kept.append(config)
     shares = [loop_share(expression, workload, config) for config in kept]
     whole = [s for s, c in zip(shares, kept, strict=True) if c.int("m") <= _WHOLE_ROWS]
-    least = min(FULL, max(whole))
+    least = min(constants.FULL, max(whole))
     full = [
         config
         for share, config in zip(shares, kept, strict=True)
@@ -210,7 +195,7 @@ def _writing(stored: int, machine: CudaMachine) -> float:
     That the image is read then, and not in the product, makes no difference.
     """
     rate = machine.l2_rate if stored <= machine.l2_bytes / 2 else machine.memory_rate
-    issued = stored / 4 * _WRITTEN / (machine.multiprocessors * machine.lanes)
+    issued = stored / 4 * constants.WRITTEN / (machine.multiprocessors * machine.lanes)
     return max(2 * stored / rate, issued + stored / rate)
 
 
@@ -269,4 +254,11 @@ def best_config(
         return sum(tile_cycles(expression, workload, machine, config).values())
 
     full, every = (min(f, key=cycles) for f in _production(expression, workload, list(offers())))
-    return every if cycles(full) > _LONGER * cycles(every) else full
+    return every if cycles(full) > constants.LONGER * cycles(every) else full
+
+
+def _dividing(source: Source, kind: str) -> float:
+    """Instructions that find a gathered value of slices that follow each other in a run."""
+    if source is Source.WINDOWS:
+        return constants.DIVIDED_STORED
+    return constants.DIVIDED_WINDOW if kind == WINDOW else constants.DIVIDED_LINE

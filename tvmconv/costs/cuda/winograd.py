@@ -24,9 +24,8 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.blocks import (
-    COPY_VECTOR,
-    LOOP,
     PIPELINE_KNOB,
     ROWS_KNOB,
     TILES,
@@ -48,15 +47,6 @@ _SIZES = (8, 16, 32)
 _THREADS = (64, 128)
 # the output transform reads all parts
 _MOST_PARTS = 8
-# instructions of a thread of a transform that find its place, and of each row that is tested
-_PLACE, _ROW = 70.0, 6.0
-# bytes that a multiprocessor moves to or from its L1 in a cycle
-_L1_RATE = 128.0
-# cycles of a transform from its first load to its last store where nothing else is to be done:
-# assumed
-_LATENCY = 1200.0
-# share of L2 that one kernel's results may take and still be found there by the next one; assumed
-_KEPT = 0.5
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
@@ -169,7 +159,9 @@ def loop_instructions(
     _, _, slices, size, _ = Winograd().packed_weight_shape(workload, machine, config)
     vectors = -(-size * tile.p // (4 * tile.threads))
     saved = paired_saving(config, slices // config.int("split"))
-    return slice_instructions(tile, config, LOOP - saved + vectors * COPY_VECTOR)
+    return slice_instructions(
+        tile, config, constants.LOOP - saved + vectors * constants.COPY_VECTOR
+    )
 
 
 def _products(w: Conv2dWorkload, machine: CudaMachine, config: Config) -> tuple[float, float]:
@@ -195,14 +187,26 @@ def _transforms(tiles: Tiling, machine: CudaMachine, config: Config) -> tuple[fl
     _, groups, slices, size, _ = Winograd().packed_weight_shape(w, machine, config)
     channels = groups * slices * size
     moved = tiles.products * (1 + tiles.mw)
-    given = _PLACE + _ROW * tiles.vertical.n + 2 * tiles.products + input_arithmetic(tiles)
+    given = (
+        constants.TRANSFORM_PLACE
+        + constants.TRANSFORM_ROW * tiles.vertical.n
+        + 2 * tiles.products
+        + input_arithmetic(tiles)
+    )
     reading = _spread(channels * padded_tiles(tiles, config), given, moved, machine, config)
     rows = tiles.mh if writes_vectors(tiles) else pixels
     read = tiles.products * config.int("split")
     moved = read + (2 if w.has("add") else 1) * rows * tiles.mw
-    taken = _PLACE + 2 * read - tiles.products + output_arithmetic(tiles) + steps * pixels + rows
+    taken = (
+        constants.TRANSFORM_PLACE
+        + 2 * read
+        - tiles.products
+        + output_arithmetic(tiles)
+        + steps * pixels
+        + rows
+    )
     if not writes_vectors(tiles):
-        taken += _ROW * rows
+        taken += constants.TRANSFORM_ROW * rows
     writing = _spread(w.out_channels * tiles.count, taken, moved, machine, config)
     return reading, writing
 
@@ -214,12 +218,14 @@ def _spread(
     size = config.int("threads")
     blocks = -(-threads // size)
     most = -(-blocks // machine.multiprocessors) * size
-    return _LATENCY + most * max(instructions / machine.lanes, 4 * moved / _L1_RATE)
+    return constants.TRANSFORM_LATENCY + most * max(
+        instructions / machine.lanes, 4 * moved / constants.L1_RATE
+    )
 
 
 def _rate(size: int, machine: CudaMachine) -> float:
     """Bytes a cycle of a tensor that one kernel writes and the next one reads."""
-    kept = min(1.0, _KEPT * machine.l2_bytes / size)
+    kept = min(1.0, constants.KEPT * machine.l2_bytes / size)
     return 1.0 / (kept / machine.l2_rate + (1.0 - kept) / machine.memory_rate)
 
 

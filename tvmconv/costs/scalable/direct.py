@@ -12,8 +12,10 @@ from functools import cached_property
 from tvmconv.algorithms.direct.direct import flattened, joined, strided
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants as cpu_constants
 from tvmconv.costs.cpu.direct import TileModel, pieces
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.scalable import constants
 from tvmconv.machines.record import Machine
 
 # Instructions take their lane from one of the first eight registers only. Of several taps in a row
@@ -32,12 +34,6 @@ _DEFAULTS = {
 _AHEAD = (4, 4, 2)
 # registers beside sums and pixels: two of weights, the second arriving while the first is used
 _WEIGHTS = 2
-# cycles that loop control and predicates add to a step, and a tile's beginning and end
-_STEP_CYCLES, _TILE_CYCLES, _STORE_CYCLES = 0.25, 40.0, 2.0
-# of a segment of a gather, by llvm-mca 0.33 (Neoverse V1) to 1.0 (N2, V2)
-_GATHER_CYCLES = 0.5
-# share of the way of weights from L2 that multiply-adds do not hide
-_L2_SHOWN = 0.25
 
 
 def segment_registers(blocks: int, vectors: int) -> int:
@@ -47,7 +43,7 @@ def segment_registers(blocks: int, vectors: int) -> int:
 
 def gather_cycles(machine: Machine) -> float:
     """Cycles of a load of one vector of pixels that lie apart, two elements of each."""
-    return max(1.0, _GATHER_CYCLES * machine.segments)
+    return max(1.0, constants.GATHER_CYCLES * machine.segments)
 
 
 def segment_step(machine: Machine, blocks: int, vectors: int, gathers: bool = False) -> float:
@@ -59,7 +55,7 @@ def segment_step(machine: Machine, blocks: int, vectors: int, gathers: bool = Fa
         multiply_adds += vectors * each / machine.channel_block
     loads = blocks / machine.load_ports + each * vectors / machine.channel_block
     step = max(multiply_adds, machine.fma_latency, loads)
-    return step + _STEP_CYCLES / machine.channel_block
+    return step + cpu_constants.STEP_CYCLES / machine.channel_block
 
 
 @dataclass(frozen=True)
@@ -134,9 +130,9 @@ class SegmentModel:
         step = segment_step(machine, oc, vectors, self.gathers)
         loaded = machine.vector_bytes * oc
         if loaded * steps > machine.l1d_bytes // 2:
-            step += _L2_SHOWN * loaded / machine.rates.l2
+            step += cpu_constants.L2_SHOWN * loaded / machine.rates.l2
         spent = steps * step
-        return spent + _TILE_CYCLES + _STORE_CYCLES * oc * vectors
+        return spent + cpu_constants.TILE_CYCLES + cpu_constants.STORE_CYCLES * oc * vectors
 
     def tiles(self) -> list[tuple[int, int]]:
         """Every tile that the register file holds, as a default may use it."""

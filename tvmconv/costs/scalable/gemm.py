@@ -8,6 +8,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.cpu import gemm as gemm_blocks
 from tvmconv.costs.cpu.microkernel import Microkernel
+from tvmconv.costs.scalable import constants
 from tvmconv.machines.record import Machine
 
 # vectors of columns of a tile
@@ -16,8 +17,6 @@ MOST_VECTORS = 4
 _TILES = ((8, 2), (10, 2), (12, 2))
 # steps written out: so that rows are whole vectors of A
 _UNROLLED = 2
-# cycles of a tile's beginning and end, and of a sum that is added to C
-_TILE_CYCLES, _STORE_CYCLES = 30.0, 1.0
 
 
 def tile_registers(rows: int, vectors: int, machine: Machine) -> int:
@@ -48,5 +47,5 @@ def _cycles(workload: GemmWorkload, machine: Machine, rows: int, vectors: int) -
     w = workload
     sums = rows * vectors
     step = sums / (machine.rates.multiply_adds * machine.vector.rate)
-    tile = w.k * step + _TILE_CYCLES + _STORE_CYCLES * sums
+    tile = w.k * step + constants.GEMM_TILE + constants.GEMM_STORE * sums
     return ceil(w.m / rows) * ceil(w.n / (machine.lanes * machine.segments * vectors)) * tile

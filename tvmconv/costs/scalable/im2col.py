@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from tvmconv.algorithms.direct.direct import strided
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants as cpu_constants
 from tvmconv.costs.cpu.direct import TileModel, pieces
 from tvmconv.costs.cpu.panel_blocks import PanelBlocks
 from tvmconv.costs.cuts import balanced
+from tvmconv.costs.scalable import constants
 from tvmconv.costs.scalable.direct import gather_cycles, segment_registers, segment_step
 from tvmconv.machines.record import Machine
 
@@ -17,10 +19,6 @@ from tvmconv.machines.record import Machine
 _HEIGHTS = (24, 48, 96)
 # output blocks and vectors of default tiles: of these LLVM spilled none
 _BLOCKS, _VECTORS = range(4, 9), range(1, 6)
-# cycles of a packed vector beside its load, of a tile, and of the store of one accumulator
-_PACKED, _TILE_CYCLES, _STORE_CYCLES = 1.0, 40.0, 2.0
-# activations are written to panels and read again
-_SLOWER_STREAM = 1.25
 
 
 def panel_heights(workload: Conv2dWorkload) -> list[int]:
@@ -70,19 +68,23 @@ class SegmentPanelModel:
         products = 0.0
         for count, blocks in pieces(model.out_blocks, oc):
             step = segment_step(machine, blocks, vectors)
-            spent = model.steps * step + _TILE_CYCLES + _STORE_CYCLES * blocks * vectors
+            spent = (
+                model.steps * step
+                + cpu_constants.TILE_CYCLES
+                + cpu_constants.STORE_CYCLES * blocks * vectors
+            )
             products += count * spent
         products *= -(-mr // (vectors * machine.segments))
         read = gather_cycles(machine) if self._gathers else 1 / machine.load_ports
         packed = -(-mr // machine.segments) * model.taps * machine.blocks(w.in_channels)
-        packing = packed * (read + _PACKED)
+        packing = packed * (read + constants.PACKED_VECTOR)
         groups = -(-model.out_blocks // oc)
         size, block = 4 * mr * model.steps, config.int("mc") or panels
         memory = PanelBlocks(machine, panels, size, groups, model.weight_bytes, block)
         tasks = w.batch * memory.count
         cycle = -(-tasks // machine.cores) / tasks
         computing = w.batch * panels * (products + packing) * cycle
-        passed = max(0.0, model.activation_cycles * _SLOWER_STREAM - computing)
+        passed = max(0.0, model.activation_cycles * cpu_constants.SLOWER_STREAM - computing)
         return {
             "arithmetic": w.batch * panels * products * cycle,
             "transforms": w.batch * panels * packing * cycle,

@@ -11,15 +11,16 @@ from tvmconv.algorithms.winograd.tiles import (
     tiling,
 )
 from tvmconv.core.config import Config
+from tvmconv.costs.cpu import constants as cpu_constants
 from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.scalable import constants
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers, segment_step
 
 # Output blocks of a tile, fewest where a layer has them, and most: beyond, few vectors are left.
 # Of fewer LLVM moves vectors between registers: estimates of 2 by 5 to 7 and 3 by 3 vectors are
 # 1.16 to 1.38 of what the multiply-adds take, those of 4 and more exactly that.
 _FEWEST_BLOCKS, _MOST_BLOCKS = 4, 8
-_FEW_BLOCKS_COST = 1.3
 
 
 class SegmentWinogradModel(WinogradModel):
@@ -62,8 +63,8 @@ class SegmentWinogradModel(WinogradModel):
             runs = -(-alive // (vectors * machine.segments)) * (tiles.count // alive)
             steps = summed_products(tiles, machine) * block_channels(self.workload, machine)
             step = segment_step(machine, kr, vectors)
-            step *= _FEW_BLOCKS_COST if kr < _FEWEST_BLOCKS else 1.0
-            stored = 2.0 * kr * vectors
+            step *= constants.FEW_BLOCKS if kr < _FEWEST_BLOCKS else 1.0
+            stored = cpu_constants.STORE_CYCLES * kr * vectors
             found["arithmetic"] = groups * runs * (steps * step + tiles.products * stored)
             found["arithmetic"] += self.passed_again(config, vectors * machine.segments)
         return found

@@ -83,6 +83,13 @@ def label(offer: Candidate) -> str:
     return f"{offer.algorithm} ({offer.config})"
 
 
+def measured_workload(layer: Layer, machine: Machine) -> Conv2dWorkload:
+    """A layer's workload; with fewer input channels than a block it reads NCHW."""
+    if layer.workload.in_channels < machine.channel_block:
+        return replace(layer.workload, data_layout="NCHW")
+    return layer.workload
+
+
 def check_layer(
     layer: Layer,
     machine: Machine,
@@ -117,9 +124,7 @@ def check_layer(
     AssertionError
         If two candidates compute different things.
     """
-    workload = layer.workload
-    if workload.in_channels < machine.channel_block:
-        workload = replace(workload, data_layout="NCHW")
+    workload = measured_workload(layer, machine)
     ours = _offers(workload, machine, layer.name, policy)
     theirs = ours if other is None else _offers(workload, other, layer.name, policy)
     known = set(map(_identity, ours))

@@ -103,15 +103,14 @@ class Variant:
             that the layer or the machine does not allow; the message names legal ones.
         """
         workload = self.workload(workload, machine)
-        module = registry.schedule(self.algorithm, machine)
-        assert module is not None
+        schedule = registry.required(self.algorithm, workload, machine)
         if not self.knobs:
             config = registry.default_config(self.algorithm, workload, machine)
             return Kernel(workload, machine, self.algorithm, config)
         knobs = dict(self.knobs)
 
         def distance(config: Config) -> tuple[int, float]:
-            cycles = module.predicted_cycles(workload, machine, config)
+            cycles = schedule.predicted_cycles(workload, machine, config)
             return sum(config.get(knob) != value for knob, value in knobs.items()), cycles
 
         reasons = []

@@ -17,6 +17,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
+from tvmconv.lab.bench.descent import descend, huber
 from tvmconv.lab.bench.gpu.predictions import RIGHT_WITHIN, share_right
 from tvmconv.lab.bench.result import BenchResult
 from tvmconv.machines.cuda import MACHINES, CudaMachine
@@ -25,7 +26,6 @@ from tvmconv.report.table import Column, Table
 
 # the record's fields; of the first the units that do multiply-adds, all of whose slots are filled
 FACTORS = ("lanes", "l2_rate", "memory_rate", "launch_seconds")
-_STEPS = (2.0, 1.4, 1.15, 1.05, 1.02)
 _RANGE = 8.0
 # errors beyond this count no more than in proportion: a kernel that is wrong by tens is a finding
 _FAR = log(1.0 + RIGHT_WITHIN)
@@ -94,21 +94,11 @@ def fit(rows: Sequence[Measured]) -> dict[str, float]:
     """
     if len(rows) < _FEWEST:
         raise InputError(f"{len(rows)} measured kernels are too few to fit; {_FEWEST} are needed")
-    factors = dict.fromkeys(FACTORS, 1.0)
-    least = _loss(rows, factors)
-    for step in _STEPS:
-        moved = True
-        while moved:
-            moved = False
-            for name in FACTORS:
-                for factor in (step, 1.0 / step):
-                    tried = {**factors, name: factors[name] * factor}
-                    if not 1.0 / _RANGE <= tried[name] <= _RANGE:
-                        continue
-                    loss = _loss(rows, tried)
-                    if loss < least - 1e-9:
-                        factors, least, moved = tried, loss, True
-    return factors
+    return descend(
+        dict.fromkeys(FACTORS, 1.0),
+        lambda factors: _loss(rows, factors),
+        lambda _, factor: 1.0 / _RANGE <= factor <= _RANGE,
+    )
 
 
 def ratios(rows: Sequence[Measured], factors: Mapping[str, float]) -> list[float]:
@@ -124,13 +114,7 @@ def ratios(rows: Sequence[Measured], factors: Mapping[str, float]) -> list[float
 
 
 def _loss(rows: Sequence[Measured], factors: Mapping[str, float]) -> float:
-    return fmean(_error(log(ratio)) for ratio in ratios(rows, factors))
-
-
-def _error(x: float) -> float:
-    """Quadratic near zero, linear beyond."""
-    near = min(abs(x), _FAR)
-    return near * near / 2 + _FAR * (abs(x) - near)
+    return fmean(huber(log(ratio), _FAR) for ratio in ratios(rows, factors))
 
 
 def fit_report(
