@@ -187,6 +187,8 @@ def multiply_of_types(types: DataTypes, machine: Machine, matrices: bool = False
     matrices
         Whether matrix instructions on vector registers suit the layer.
     """
+    if types.data == FMA.data:
+        return FMA
     if not types.is_integer:
         kinds = types.data, types.accumulator
         able = (m for m in multiplies(machine) if (m.element, m.accumulator) == kinds)
