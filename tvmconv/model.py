@@ -13,6 +13,7 @@ from tvmconv.core.arguments import MOST_THREADS, file_path, shown, whole
 from tvmconv.core.errors import ArtifactError, ConfigError
 from tvmconv.core.interrupts import uninterrupted
 from tvmconv.core.results import filled_folder
+from tvmconv.runtime.arguments import describe
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.gpu_options import GpuOptions
 from tvmconv.runtime.library import Library
@@ -192,8 +193,19 @@ class CompiledModel(ModelFacts, Executable):
 
     def _start(self) -> Runner:
         check_features(self.manifest, f"model {self.name!r}")
+        code = self._library.code()
+        for kind, recorded, own in (
+            ("inputs", self.inputs, code.inputs),
+            ("outputs", self.outputs, code.outputs),
+        ):
+            # the code reads and writes its own sizes, whatever arrays it gets
+            if [(i.shape, i.dtype) for i in recorded] != [(i.shape, i.dtype) for i in own]:
+                raise ArtifactError(
+                    f"model {self.name!r}: the manifest has {kind} {describe(recorded)}, the code "
+                    f"{describe(own)}; save the model again"
+                )
         return Runner(
-            self._library.code(),
+            code,
             self.inputs,
             self.outputs,
             self.threads,

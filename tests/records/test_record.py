@@ -108,7 +108,7 @@ def _changed(**fields):
         (record().to_line().replace('"samples":[', '"samples":[NaN,', 1), "NaN"),
         (record().to_line().replace('"samples":[', '"samples":[Infinity,', 1), "Infinity"),
         (record().to_line()[:-1] + ',"note":1e999}', "finite"),
-        (record().to_line()[:-1] + ',"date":"twice"}', "twice"),
+        (record().to_line()[:-1] + ',"date":"twice"}', "duplicated"),
         (_changed(note="x" * 70000), "bytes"),
     ],
 )

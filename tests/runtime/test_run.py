@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import programs
 import pytest
 
-from tvmconv.core.errors import InputError
+from tvmconv.core.errors import ArtifactError, InputError
 from tvmconv.model import CompiledModel
 from tvmconv.runtime.runner import in_memory
 
@@ -31,6 +32,18 @@ def test_argument_forms_agree(dense: CompiledModel) -> None:
         dense.run((x, y)),
     ):
         assert_matches(outputs, inputs)
+
+
+@pytest.mark.parametrize("field", ["inputs", "outputs"])
+def test_a_manifest_of_other_tensors_is_refused(dense: CompiledModel, field: str) -> None:
+    """The code writes its own sizes, beyond the arrays that the manifest would allocate."""
+    tensors = getattr(dense.manifest, field)
+    for others in ((replace(tensors[0], shape=(1,)), *tensors[1:]), tensors[:1]):
+        model = CompiledModel(replace(dense.manifest, **{field: others}), dense._library)
+        with pytest.raises(
+            ArtifactError, match=f"the manifest has {field} .*; save the model again"
+        ):
+            model.prepare()
 
 
 def test_nested_lists_are_an_array() -> None:
@@ -215,7 +228,7 @@ def test_bound_call(dense: CompiledModel) -> None:
         (lambda x, y: (), r"2 input\(s\), got 0"),
         (lambda x, y: (x.astype("float64"), y), r"'x' has type float64.*astype\('float32'\)"),
         (lambda x, y: (x, y.T), r"'y' has shape \(40, 24\).*built for \(24, 40\); put its axes in"),
-        (lambda x, y: (x, y[None]), r"'y' has shape \(1, 24, 40\).*; reshape it, or"),
+        (lambda x, y: (x, y[None]), r"'y' has shape \(1, 24, 40\).*; reshape it$"),
         (lambda x, y: (x[:1], y), r"'x' has shape \(1, 40\).*; pass one of that shape, or"),
         (lambda x, y: ("x", y), "'x' must be a numeric array, got str"),
     ],

@@ -116,7 +116,7 @@ def test_variants_survive_the_way_to_a_worker():
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("nope", InputError, "unknown algorithm 'nope'.*there are depthwise, direct"),
+        ("nope", InputError, "unknown algorithm 'nope'.*algorithms are depthwise, direct"),
         ("-nope", InputError, "unknown algorithm 'nope'"),
         ("direct:oc", InputError, "cannot read 'oc' of direct"),
         ("im2col:layout=nhwc", InputError, "layout=nhwc must be one of nchw, nchwc"),

@@ -27,7 +27,8 @@ def cut_axes(func: Any) -> Any:
     Returns
     -------
     tirx.PrimFunc
-        ``func`` itself where there is no such condition, or where the pieces are too many.
+        ``func`` itself where there is no such condition, where the pieces are too many, or where
+        extents are known only at run time.
     """
     from tvm import tirx
 
@@ -86,7 +87,9 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
         return None
     axes = realize.block.iter_vars
     plain = len(axes) == len(loops) and all(
-        value.same_as(loop.loop_var) and int(axis.iter_type) == 0
+        value.same_as(loop.loop_var)
+        and int(axis.iter_type) == 0
+        and isinstance(axis.dom.extent, tirx.IntImm)
         for value, loop, axis in zip(realize.iter_values, loops, axes, strict=True)
     )
     if not plain or not isinstance(realize.block.body, tirx.BufferStore):

@@ -83,7 +83,9 @@ def _copy(func: Any) -> _Copy | None:
 
 
 def _last(indices: Any, axes: list[_Axis]) -> _Axis | None:
-    """The axis that is the last index and in no other one."""
+    """The axis that is the last index and in no other one; None of a scalar, which has none."""
+    if not indices:
+        return None
     *outer, last = indices
     found = [axis for axis in axes if last.same_as(axis.var)]
     if not found or any(uses(index, found[0].var) for index in outer):
