@@ -111,7 +111,7 @@ def test_a_damaged_file_is_told_and_not_used(
     (message,) = [record.getMessage() for record in caplog.records]
     assert str(path) in message
     assert reason in message
-    assert "tvmconv machine --forget" in message
+    assert "tvmconv cpu --forget" in message
 
 
 @pytest.mark.parametrize("name", ["l1", "l2", "l3", "memory", "broadcasts", "multiply_adds"])

@@ -126,7 +126,8 @@ def native_machine(mcpu: str | None = None) -> Machine:
     if have >= set(TILE_FEATURES):
         record = with_tiles(record)
     l1d_bytes = caches.get(1, record.l1d_bytes)
-    ways = _l1d_ways()
+    # the machine models of Arm's cores know theirs
+    ways = _l1d_ways() if record.architecture == "x86_64" else 0
     return replace(
         record,
         name="native",
