@@ -113,7 +113,7 @@ class Pipeline:
             If no pass has this name.
         """
         for number, step in enumerate(self.steps, 1):
-            if name in (step.info.name, step.info.name.removeprefix("tvmconv.")):
+            if f".{step.info.name}".endswith(f".{name}"):
                 return Pipeline(self.steps[:number])
         raise ValueError(f"unknown pass {name!r}; passes: {', '.join(dict.fromkeys(self.names))}")
 
