@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.device import Device
+from tvmconv.machines.record import Machine
 from tvmconv.tir.general.infinite_extrema import InfiniteExtrema
 from tvmconv.tir.general.nan_extrema import ConstantsFirst
 from tvmconv.tir.general.relax_intrinsics import VectorizableMath
@@ -41,7 +42,10 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
             continue
         if schedule is None:
             continue
-        scheduled = transformed(schedule.mod["main"], InfiniteExtrema())
+        scheduled = schedule.mod["main"]
+        if isinstance(machine, Machine):
+            # TVM's reductions across a GPU's threads know maxima by their finite initial value
+            scheduled = transformed(scheduled, InfiniteExtrema())
         if func.attrs and "global_symbol" in func.attrs:
             scheduled = scheduled.with_attr("global_symbol", func.attrs["global_symbol"])
         return scheduled.with_attr(SCHEDULED, True)
