@@ -58,9 +58,8 @@ def test_a_width_that_is_no_multiple_of_a_vector_leaves_vector_code():
     )
     (y,) = built()
     np.testing.assert_array_equal(y, built.inputs[0].numpy() * 2)
-    scalar = [line for line in built.assembly.splitlines() if "\tvmulss\t" in line]
-    assert not scalar
-    assert built.vector_instructions(HOST) > 0
+    assert not built.code.has(r"\tvmulss\t")
+    assert built.vector_instructions() > 0
 
 
 def test_operands_of_a_concatenation_are_copied_by_vectors():
@@ -68,7 +67,7 @@ def test_operands_of_a_concatenation_are_copied_by_vectors():
     built = Built(lambda a, b: topi.concatenate([a, b], 1), arrays, HOST)
     (y,) = built()
     np.testing.assert_array_equal(y, np.concatenate(arrays, 1))
-    assert built.vector_instructions(HOST) > 0
+    assert built.vector_instructions() > 0
 
 
 def test_padding_of_several_axes():
