@@ -112,7 +112,7 @@ def test_seven_tiles_of_accumulators_leave_no_registers():
         T.evaluate(updates("tile_begin", 14, T.address_of(sums[1280]), 64))
         T.evaluate(updates("tile_begin", 14, T.address_of(sums[1536]), 64))
 
-    with pytest.raises(Exception, match="7 tiles of sums leave no registers for factors"):
+    with pytest.raises(Exception, match="7 hold accumulators"):
         transformed(seven, AllocateTiles())
 
 

@@ -86,7 +86,7 @@ def test_each_nest_is_one_call_with_the_distance_of_its_rows():
 
 
 def test_values_that_lie_otherwise_are_refused():
-    with pytest.raises(Exception, match=r"values of a tile of weight are \[0, 8, 64, 1\] apart"):
+    with pytest.raises(Exception, match=r"a tile of weight: its strides are \[0, 8, 64, 1\]"):
         transformed(group(lane_words=2), TileCalls())
 
 

@@ -11,7 +11,7 @@ from tvm.script import tirx as T
 
 from tests.cuda import SM_90, default_kernel, run_kernel, source_of
 from tests.tir.rewrites import barrier, check, check_same, pointer
-from tvmconv.tir.cuda.double_buffers import Turns
+from tvmconv.tir.cuda.double_buffers import DoubleBuffers
 from tvmconv.tir.general.rewrite import local_buffer
 
 # slices of fewer products go two by two, and do not ask
@@ -82,8 +82,8 @@ def test_a_place_that_alternates_is_a_variable():
                 view[0] = x[v * 64 + t]
                 places[0] = places[0] ^ 256
 
-    check(Turns(), _slices(64), expected)
+    check(DoubleBuffers(), _slices(64), expected)
 
 
 def test_a_half_that_is_not_a_power_of_two_stays():
-    check_same(Turns(), _slices(96))
+    check_same(DoubleBuffers(), _slices(96))

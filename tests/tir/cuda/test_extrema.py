@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same
-from tvmconv.tir.cuda.extrema import CudaExtrema
+from tvmconv.tir.cuda.extrema import Extrema
 
 
 def test_extrema_of_two_variables_are_calls():
@@ -21,7 +21,7 @@ def test_extrema_of_two_variables_are_calls():
             "float32x4", "tvmconv_minimum", x[T.Ramp(0, 1, 4)], x[T.Ramp(4, 1, 4)]
         )
 
-    check(CudaExtrema(), before, expected)
+    check(Extrema(), before, expected)
 
 
 def test_constants_and_integers_stay():
@@ -30,4 +30,4 @@ def test_constants_and_integers_stay():
         x[0] = T.max(x[1], T.float32(0))
         y[0] = T.max(y[1], y[2])
 
-    check_same(CudaExtrema(), others)
+    check_same(Extrema(), others)

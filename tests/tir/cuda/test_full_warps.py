@@ -11,7 +11,7 @@ from tvm.script import tirx as T
 from tests.cuda import SM_90, Source, default_kernel, run_kernel, source_of
 from tests.tir.rewrites import check, check_same
 from tvmconv.core.errors import ArtifactError
-from tvmconv.tir.cuda.full_warps import WholeWarps
+from tvmconv.tir.cuda.full_warps import FullWarps
 
 # lanes part at the last values of the sum: 8 channels by 9 taps are no multiple of 32
 PARTED = "mb2ic8ih9oc40kh3ph1+bias+relu"
@@ -53,8 +53,8 @@ def test_the_mask_of_full_warps_names_all_lanes():
         with T.launch_thread("threadIdx.x", 64) as t:
             x[t] = T.uint32(0xFFFFFFFF)
 
-    check(WholeWarps(), _mask(64), expected)
+    check(FullWarps(), _mask(64), expected)
 
 
 def test_a_block_with_a_partial_warp_stays():
-    check_same(WholeWarps(), _mask(48))
+    check_same(FullWarps(), _mask(48))

@@ -8,7 +8,7 @@ import pytest
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same, mma
-from tvmconv.tir.cuda.predicated_loads import GuardedLoads
+from tvmconv.tir.cuda.predicated_loads import PredicatedLoads
 
 
 def _load(outside: float = 0.0, writes: bool = False, multiplies: bool = True) -> Any:
@@ -38,11 +38,11 @@ def test_a_selection_becomes_a_predicated_load():
             T.evaluate(mma(c, a, b))
             y[t] = c[0]
 
-    check(GuardedLoads(), _load(), expected)
+    check(PredicatedLoads(), _load(), expected)
 
 
 @pytest.mark.parametrize(
     "other", [{"outside": 1.0}, {"writes": True}, {"multiplies": False}], ids=str
 )
 def test_other_selections_stay(other: dict[str, Any]):
-    check_same(GuardedLoads(), _load(**other))
+    check_same(PredicatedLoads(), _load(**other))

@@ -10,7 +10,7 @@ from tvm.script import tirx as T
 
 from tests.cuda import SM_90, default_kernel, run_kernel, source_of
 from tests.tir.rewrites import check, check_same
-from tvmconv.tir.cuda.predicated_stores import GuardedStores
+from tvmconv.tir.cuda.predicated_stores import PredicatedStores
 
 TILE = {"m": 64, "p": 64, "k": 8, "slice": "channels", "split": 1, "pipeline": "none"}
 
@@ -71,8 +71,8 @@ def test_a_branch_around_a_store_becomes_a_predicate():
                 )
             )
 
-    check(GuardedStores(), _branch(32), expected)
+    check(PredicatedStores(), _branch(32), expected)
 
 
 def test_stores_of_few_accumulators_stay():
-    check_same(GuardedStores(), _branch(8))
+    check_same(PredicatedStores(), _branch(8))

@@ -10,7 +10,7 @@ from tvm.script import tirx as T
 
 from tests.cuda import SM_90, check_kernel, default_kernel, source_of
 from tests.tir.rewrites import barrier, check, check_same
-from tvmconv.tir.cuda.unroll_slice_pairs import Pairs
+from tvmconv.tir.cuda.unroll_slice_pairs import UnrollSlicePairs
 
 TILE = {"m": 32, "p": 64, "k": 8, "slice": "channels", "split": 1, "pipeline": "double"}
 BARRIER = "__syncthreads();"
@@ -79,8 +79,8 @@ def test_two_iterations_become_one_and_the_last_is_after_them():
             a[0] = a[0] + x[t] * T.float32(2)
             y[t] = a[0]
 
-    check(Pairs(), _slices(5), expected)
+    check(UnrollSlicePairs(), _slices(5), expected)
 
 
 def test_few_iterations_stay():
-    check_same(Pairs(), _slices(3))
+    check_same(UnrollSlicePairs(), _slices(3))

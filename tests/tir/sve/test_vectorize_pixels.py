@@ -126,6 +126,6 @@ def test_an_unmarked_loop_stays():
 
 
 def test_pixels_inside_a_segment_stay_and_the_function_says_why():
-    reason = "pixels p * 6 apart in x"
+    reason = "positions with a stride of p * 6 in x"
     expected = _pixels(apart=6).with_attr(NO_SCALABLE_FORM, reason)
     check(VectorizePixels(), _pixels(2, 0, apart=6), expected)
