@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.printed import printable
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 NAME = "a\x1b[31m\x9b\u202eb"
 
