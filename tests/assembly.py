@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tvm.runtime import Module
+
 from tvmconv.machines.record import Machine
 from tvmconv.tir.pipeline import compile_function
 
@@ -130,7 +132,8 @@ def assembly(built: Any, machine: Machine | None = None) -> Assembly:
     machine
         The target, for functions that do not name it.
     """
-    if hasattr(built, "prim_func"):
+    # a module takes any attribute for a function to run, which its processor may lack
+    if not isinstance(built, Module) and hasattr(built, "prim_func"):
         built = compile_function(built.prim_func(), built.machine)
     return Assembly(str(built.inspect_source("s")), machine or built.machine)
 
