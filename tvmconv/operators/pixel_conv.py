@@ -7,7 +7,7 @@ one channel, so that no product is of a zero but those of the padding and of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +27,6 @@ class PixelTile:
     outputs: int
     vectors: int
     lanes: int
-
-
-def flattened(workload: Conv2dWorkload) -> Conv2dWorkload:
-    """The layer as one row of pixels where each output pixel reads the input's one alone."""
-    w = workload
-    unit = (w.kernel_h, w.kernel_w, w.stride_h, w.stride_w) == (1, 1, 1, 1)
-    if not unit or w.has_padding:
-        return w
-    return replace(w, in_height=1, in_width=w.in_height * w.in_width)
 
 
 def is_padded(workload: Conv2dWorkload, lanes: int) -> bool:
@@ -76,7 +67,8 @@ def pixel_conv(
         The bias ``(G, J)`` if the epilogue has ``bias``, then the residual, as the output, if it
         has ``add``.
     workload
-        The layer, :func:`flattened` where outputs are not interleaved.
+        The layer, as :func:`tvmconv.algorithms.direct.direct.flattened` makes it where outputs are
+        not interleaved.
     tile
         How it is cut up.
     phases

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from math import inf
 
+from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel
 from tvmconv.machines.record import Machine
-from tvmconv.operators.pixel_conv import PixelTile, flattened, is_padded
+from tvmconv.operators.pixel_conv import PixelTile, is_padded
 
 # accumulators of a tile that hide the latency of multiply-adds are enough: wider ones gain nothing
 _MOST_VECTORS = 16

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.costs.cpu.pixel_conv import pixel_tile
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node
 from tvmconv.graph.pixels import PixelLayer, phase_order
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.machines.record import processor
-from tvmconv.operators.pixel_conv import flattened, pack_pixel_weight, pixel_conv
+from tvmconv.operators.pixel_conv import pack_pixel_weight, pixel_conv
 from tvmconv.tvm_api.types import Tensor
 
 # what reports call these calls
