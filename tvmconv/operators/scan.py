@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.operators.vector_loops import ramp, spread, vector_type
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Expr, Tensor
@@ -86,11 +87,11 @@ class _Scan:
 
     def _vector(self, total: Any, row: Any, start: Any) -> None:
         lanes = self._lanes
-        place = [row, _ramp(start, lanes)]
+        place = [row, ramp(start, lanes)]
         sums = self._kept(lanes)
-        whole = [_ramp(0, lanes)]
-        zeros = tirx.Broadcast(tirx.const(0, self._dtype), lanes)
-        T.buffer_store(sums, self._value(place), whole)
+        whole = [ramp(0, lanes)]
+        zeros = spread(tirx.const(0, self._dtype), lanes)
+        T.buffer_store(sums, self._value(place, lanes), whole)
         shift = 1
         while shift < lanes:
             moved = self._moved(tirx.BufferLoad(sums, whole), zeros, shift)
@@ -109,9 +110,9 @@ class _Scan:
 
     def _advance(self, sums: Any, outer: list[Any], start: Any, width: int) -> None:
         """Add the next values to their sums, and store these."""
-        kept, place = [_ramp(0, width)], [*outer, _ramp(start, width)]
+        kept, place = [ramp(0, width)], [*outer, ramp(start, width)]
         before = tirx.BufferLoad(sums, kept)
-        after = before + self._value(place)
+        after = before + self._value(place, width)
         if self._exclusive:
             T.buffer_store(self._target, before, place)
             T.buffer_store(sums, after, kept)
@@ -121,20 +122,9 @@ class _Scan:
 
     def _kept(self, width: int) -> Any:
         sums = T.decl_buffer([width], self._dtype, scope="local")
-        zero = tirx.const(0, self._dtype)
-        T.buffer_store(sums, tirx.Broadcast(zero, width) if width > 1 else zero, [_ramp(0, width)])
+        T.buffer_store(sums, spread(tirx.const(0, self._dtype), width), [ramp(0, width)])
         return sums
 
-    def _value(self, place: list[Any]) -> Expr:
-        value = tirx.BufferLoad(self._source, place)
-        kind = str(value.ty.dtype)
-        lanes = kind.partition("x")[1:]
-        wanted = self._dtype + "".join(lanes)
-        return value if kind == wanted else tirx.Cast(wanted, value)
-
-
-def _ramp(start: Any, lanes: int) -> Any:
-    if lanes == 1:
-        return start if not isinstance(start, int) else tirx.IntImm("int32", start)
-    first = tirx.IntImm("int32", start) if isinstance(start, int) else start
-    return tirx.Ramp(first, tirx.IntImm("int32", 1), lanes)
+    def _value(self, place: list[Any], width: int) -> Expr:
+        value, wanted = tirx.BufferLoad(self._source, place), vector_type(self._dtype, width)
+        return value if str(value.ty.dtype) == wanted else tirx.Cast(wanted, value)
