@@ -18,8 +18,6 @@ FEW_TAPS = 8
 _BUFFER_ELEMENTS = 4096
 # Columns of a block, where columns are independent of each other.
 _COLUMNS = 1024
-# Elements that a thread takes at once.
-TASK_ELEMENTS = 1 << 14
 # Beyond this stride, elements are read one by one.
 SHUFFLED_STRIDE = 4
 

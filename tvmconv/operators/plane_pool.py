@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tvmconv.operators.plane_loops import SHUFFLED_STRIDE, TASK_ELEMENTS, Parts
+from tvmconv.operators.plane_loops import SHUFFLED_STRIDE, Parts
 from tvmconv.operators.plane_rows import RowLoops
 from tvmconv.operators.pool import Window, tree
-from tvmconv.operators.vector_loops import pieces, ramp, spread, vector_type
+from tvmconv.operators.vector_loops import pieces, ramp, spread, tasks, vector_type
 from tvmconv.tvm_api import te, tirx
-from tvmconv.tvm_api.ir_builder import IRBuilder, T
+from tvmconv.tvm_api.ir_builder import T
 from tvmconv.tvm_api.types import Tensor
 
 TYPES = ("float32", "float16", "float64")
@@ -69,14 +69,7 @@ class _Writer(RowLoops):
         """All loops; a task is a number of blocks of rows, of one plane or several."""
         units = self.planes * self.blocks * self.cuts
         work = self.block * max(self.out_cut, self.cut)
-        chunk = max(1, min(TASK_ELEMENTS // work, units))
-        tasks = -(-units // chunk)
-        with IRBuilder() as builder:
-            with (T.parallel if tasks > 1 else T.serial)(0, tasks) as task:
-                self.allocate()
-                with T.serial(0, tirx.min(chunk, units - task * chunk)) as number:
-                    self._unit(task * chunk + number)
-            return builder.get()
+        return tasks(units, work, self.allocate, self._unit)
 
     def _unit(self, unit: Any) -> None:
         cut, block, plane = (

@@ -15,16 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvmconv.operators.pool import tree
-from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread
+from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread, tasks
 from tvmconv.tvm_api import te, tirx
-from tvmconv.tvm_api.ir_builder import IRBuilder, T
+from tvmconv.tvm_api.ir_builder import T
 from tvmconv.tvm_api.types import Tensor
 
 _Array = NDArray[Any]
 # Resized rows of a block: with the output, the second cache holds them.
 _STAGE_ELEMENTS = 1 << 14
-# Elements that a thread takes at once.
-_TASK_ELEMENTS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -179,17 +177,13 @@ class _Writer:
         self.row_weights = 0 if self.columns.weights is None else self.columns.weights.size
 
     def write(self, planes: int) -> Any:
+        units, work = planes * self.tables.blocks, self.tables.block * self.width
+        return tasks(units, work, self._allocate, self._unit)
+
+    def _allocate(self) -> None:
         tables = self.tables
-        units = planes * tables.blocks
-        chunk = max(1, min(_TASK_ELEMENTS // (tables.block * self.width), units))
-        tasks = -(-units // chunk)
-        with IRBuilder() as builder:
-            with (T.parallel if tasks > 1 else T.serial)(0, tasks) as task:
-                size = self.columns.size if tables.rows_first else tables.lines * self.width
-                self.lines = scratch(size, "float32")
-                with T.serial(0, tirx.min(chunk, units - task * chunk)) as number:
-                    self._unit(task * chunk + number)
-            return builder.get()
+        size = self.columns.size if tables.rows_first else tables.lines * self.width
+        self.lines = scratch(size, "float32")
 
     def _unit(self, unit: Any) -> None:
         tables = self.tables

@@ -1,4 +1,4 @@
-"""Vectors over contiguous elements, for functions written as loops."""
+"""Tasks, and vectors over contiguous elements, for functions written as loops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmconv.tvm_api import tirx
-from tvmconv.tvm_api.ir_builder import T
+from tvmconv.tvm_api.ir_builder import IRBuilder, T
+
+# Elements that a thread takes at once.
+_TASK_ELEMENTS = 1 << 14
+
+
+def tasks(units: int, work: int, allocate: Callable[[], None], write: Callable[[Any], None]) -> Any:
+    """A function's loops over units of ``work`` elements, several of which a thread may take.
+
+    ``allocate`` makes a thread's buffers, and ``write`` the loops of one unit.
+    """
+    chunk = max(1, min(_TASK_ELEMENTS // work, units))
+    count = -(-units // chunk)
+    with IRBuilder() as builder:
+        with (T.parallel if count > 1 else T.serial)(0, count) as task:
+            allocate()
+            with T.serial(0, tirx.min(chunk, units - task * chunk)) as number:
+                write(task * chunk + number)
+        return builder.get()
 
 
 def pieces(
