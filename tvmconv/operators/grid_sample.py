@@ -5,6 +5,7 @@ Places and weights of a block of points are computed once for all channels.
 
 from __future__ import annotations
 
+from operator import add
 from typing import Any
 
 from tvmconv.operators.pool import tree
@@ -87,7 +88,7 @@ def bilinear_samples(
                                 value = source[image, start + channel, tirx.max(spot, 0)]
                                 value = tirx.Select(spot >= 0, value, tirx.const(0.0, "float32"))
                                 values.append(value * weights[tap * block + point])
-                            total = tree(values, lambda a, b: a + b)
+                            total = tree(values, add)
                             result[image, start + channel, first + point] = total
 
                 whole, rest = divmod(channels, _CHANNELS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import add
 from typing import Any
 
 from tvmconv.operators.pool import Window
@@ -47,6 +48,15 @@ class Parts:
                 offset += size
         return cls(passes, tuple(taps))
 
+    @property
+    def largest(self) -> int:
+        """The size of the last parts, which no pass doubles."""
+        return self.taps[-1][0]
+
+    def offsets(self, size: int) -> list[int]:
+        """Where the parts of a size begin."""
+        return [offset for part, offset in self.taps if part == size]
+
 
 class PlaneLoops:
     """One pool: sizes, buffers, and loads."""
@@ -70,7 +80,7 @@ class PlaneLoops:
         self.inner = "float64" if self.dtype == "float64" else "float32"
         self.lanes = lanes
         self.identity = float("-inf") if is_max else 0.0
-        self.combine: Callable[[Expr, Expr], Expr] = tirx.max if is_max else _add
+        self.combine: Callable[[Expr, Expr], Expr] = tirx.max if is_max else add
         self.long_rows, self.long_columns = rows.kernel > FEW_TAPS, columns.kernel > FEW_TAPS
         trivial = columns == Window(1)
         # columns that no window joins need no copy, and are cut where they are many
@@ -147,7 +157,3 @@ class PlaneLoops:
             place = vector * self.lanes
             left, right = (source[ramp(place + shift, self.lanes)] for shift in (0, distance))
             target[ramp(place, self.lanes)] = self.combine(left, right)
-
-
-def _add(left: Expr, right: Expr) -> Expr:
-    return left + right

@@ -129,15 +129,14 @@ class _Writer(RowLoops):
         started = False
         for part in parts.passes:
             source = self.lines if part == 1 else self.doubled
-            taps = [offset for length, offset in parts.taps if length == part]
-            if taps:
+            if taps := parts.offsets(part):
                 self._add_columns(count, source, taps, started)
                 started = True
             distance = part * columns.dilation
             size = size - distance
             self.double(source, self.doubled, size, distance)
         self.started = started
-        self.last_taps = [offset for length, offset in parts.taps if length == 2 * part]
+        self.last_taps = parts.offsets(parts.largest)
 
     def _add_columns(self, count: Any, source: Any, offsets: list[int], started: bool) -> None:
         with T.serial(0, count) as row:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -241,7 +242,7 @@ class _Writer:
             if self.columns.weights is not None:
                 value = value * self.weights[tap * self.width + column]
             values.append(value)
-        return tree(values, _add)
+        return tree(values, add)
 
     def _combined(self, plane: Any, row: Any, column: Any, width: int) -> None:
         """Elements of the input between rows."""
@@ -272,8 +273,4 @@ class _Writer:
                 weight = self.weights[self.row_weights + self._tap(tap, row)]
                 value = value * spread(weight, width)
             values.append(value)
-        return tree(values, _add)
-
-
-def _add(left: Any, right: Any) -> Any:
-    return left + right
+        return tree(values, add)

@@ -76,9 +76,8 @@ class RowLoops(PlaneLoops):
         parts = Parts.of(rows.kernel, self.is_max)
         reached = (count - 1) * rows.stride + rows.span
         started = False
-        for size in (*parts.passes, 2 * parts.passes[-1]):
-            taps = [offset for part, offset in parts.taps if part == size]
-            if taps:
+        for size in (*parts.passes, parts.largest):
+            if taps := parts.offsets(size):
                 self._add_rows(count, taps, started)
                 started = True
             if size in parts.passes:
