@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.algorithms.cuda.precision import largest_finite
-from tvmconv.algorithms.integer.saturation import ORDERS, excess_steps
+from tvmconv.algorithms.integer.saturation import ORDERS, excess_by_orders
 from tvmconv.algorithms.winograd.integers import largest_sums, usual_sum, worst_sum
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
@@ -42,11 +42,9 @@ class WeightFacts:
         if not workload.types.is_integer:
             return cls(largest_weight=largest_finite(weight))
         largest = int(largest_sums(weight, workload.types.data).max())
-        excess = cls.any_weights(workload).excess
         if workload.types.weight == "int8":
-            orders = range(1, len(ORDERS) + 1)
-            excess = tuple(excess_steps(weight, machine.channel_block, n) for n in orders)
-        return cls(largest, excess)
+            return cls(largest, excess_by_orders(weight, machine.channel_block))
+        return cls(largest, cls.any_weights(workload).excess)
 
     @classmethod
     def any_weights(cls, workload: Conv2dWorkload) -> WeightFacts:

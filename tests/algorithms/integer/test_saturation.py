@@ -13,6 +13,7 @@ from tvmconv.algorithms.integer.saturation import (
     complemented,
     complements,
     dwords,
+    excess_by_orders,
     excess_steps,
     in_order,
     split,
@@ -114,11 +115,10 @@ def test_dwords_are_read_in_any_order_that_is_safe():
     bits = np.array([[mask >> 8 * i & 255 for i in range(4)] for mask in MASKS])
     sums = (changed.reshape(-1, 8, 4) * (taken ^ bits[masks])[:, None]).sum(axis=-1) + missing
     assert np.array_equal(sums, (weight.reshape(-1, 8, 4) * data[:, None]).sum(axis=-1))
-    steps = [
-        excess_steps(weight.reshape(-1, 8, 4)[:512].transpose(1, 0, 2).reshape(8, -1, 1, 1), 8, n)
-        for n in (1, 2, 3)
-    ]
+    block = weight.reshape(-1, 8, 4)[:512].transpose(1, 0, 2).reshape(8, -1, 1, 1)
+    steps = [excess_steps(block, 8, n) for n in (1, 2, 3)]
     assert steps == [int((variants(weight[:512], n) < 0).sum()) for n in (1, 2, 3)]
+    assert steps == [*excess_by_orders(block, 8)]
     assert steps[0] > steps[1] > steps[2]
 
 

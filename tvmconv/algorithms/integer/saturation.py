@@ -176,8 +176,14 @@ def excess_steps(weight: Array, lanes: int, orders: int = 1) -> int:
     orders
         Number of byte permutations in which a dword may be read.
     """
+    return excess_by_orders(weight, lanes, orders)[-1]
+
+
+def excess_by_orders(weight: Array, lanes: int, orders: int = len(ORDERS)) -> tuple[int, ...]:
+    """:func:`excess_steps` with one byte permutation, with two, up to ``orders`` of them."""
     channels = -(-weight.shape[1] // WORD) * WORD
     steps = dwords(weight, lanes, channels)
-    pairs = steps.reshape(*steps.shape[:-1], WORD // 2, 2)
-    unsafe = variants(pairs, orders) < 0
-    return int(-(-unsafe.sum() // steps.shape[0]))
+    found = variants(steps.reshape(*steps.shape[:-1], WORD // 2, 2), orders)
+    # the first permutation that is safe is among the first ones, or it is unsafe with those
+    unsafe = [(found < 0) | (found >= count * len(MASKS)) for count in range(1, orders + 1)]
+    return tuple(int(-(-each.sum() // steps.shape[0])) for each in unsafe)
