@@ -14,33 +14,27 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda.blocks import register_blocks
-from tvmconv.costs.cuda.tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.block_tile import tiled_product
+from tvmconv.schedules.cuda.implicit_gemm import CudaImplicitGemmSchedule
 from tvmconv.schedules.cuda.product_knobs import product_knobs
 from tvmconv.schedules.cuda.threads import bind_threads
 from tvmconv.tvm_api.types import Schedule
 
-_EXPRESSION = Im2col()
 # threads of a block that writes the matrix
 _WRITING = 256
 
 
-class CudaIm2colSchedule(ConvSchedule[CudaMachine]):
+class CudaIm2colSchedule(CudaImplicitGemmSchedule):
     """One kernel for the matrix of windows, one for the product."""
 
-    KNOBS = Knobs(product_knobs(_EXPRESSION))
-
-    def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-        """The tile, slices and parts with the fewest predicted cycles."""
-        return best_config(_EXPRESSION, workload, machine)
+    EXPRESSION = Im2col()
+    KNOBS = Knobs(product_knobs(EXPRESSION))
 
     def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
         """As implicit GEMM; indices of the matrix, with the zeros around it, fit 32 bits."""
-        check_tile(_EXPRESSION, workload, machine, config)
-        if (values := _EXPRESSION.stored_bytes(workload, config) // 4) > MOST_VALUES:
+        super().check(workload, machine, config)
+        if (values := self.EXPRESSION.stored_bytes(workload, config) // 4) > MOST_VALUES:
             raise ConfigError(
                 f"the matrix of {workload} has {values} values, and kernels index {MOST_VALUES}: "
                 "take smaller tiles or slices, or another algorithm"
@@ -53,20 +47,8 @@ class CudaIm2colSchedule(ConvSchedule[CudaMachine]):
         columns = schedule.get_sblock("columns")
         bind_threads(schedule, schedule.get_loops(columns), _WRITING)
         read = schedule.cache_read(schedule.get_sblock("conv2d"), 1, "shared")
-        slices = _EXPRESSION.slices(workload, config).count
+        slices = self.EXPRESSION.slices(workload, config).count
         tiled_product(schedule, workload, config, read, slices, lanes=VECTOR)
-
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> dict[str, float]:
-        """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`."""
-        return tile_cycles(_EXPRESSION, workload, machine, config)
-
-    def blocks_resident(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> int:
-        """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
-        return register_blocks(machine, config)
 
 
 SCHEDULE = CudaIm2colSchedule()

@@ -22,17 +22,15 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda.blocks import register_blocks
 from tvmconv.costs.cuda.threads import sum_cycles
-from tvmconv.costs.cuda.tiles import best_config, check_tile, tile_cycles
+from tvmconv.costs.cuda.tiles import best_config
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.block_tile import stored_sums, tiled_product
+from tvmconv.schedules.cuda.implicit_gemm import CudaImplicitGemmSchedule
 from tvmconv.schedules.cuda.product_knobs import product_knobs
 from tvmconv.schedules.cuda.threads import bind_threads
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
-_EXPRESSION = Im2win()
 # threads of a block that writes windows
 _WRITING = 256
 # side of the tile whose threads have one sum each
@@ -43,9 +41,10 @@ _FULL = {"kernel": TILED, "vector": VECTOR, "micro": 1}
 _ONE_SUM = {"m": _SIDE, "p": _SIDE, "split": 1}
 
 
-class CudaIm2winSchedule(ConvSchedule[CudaMachine]):
+class CudaIm2winSchedule(CudaImplicitGemmSchedule):
     """One kernel for the window tensor, one for the product."""
 
+    EXPRESSION = Im2win()
     KNOBS = Knobs(
         (
             Knob(
@@ -72,7 +71,7 @@ class CudaIm2winSchedule(ConvSchedule[CudaMachine]):
                 lambda w, machine: (0, 1),
                 closed=True,
             ),
-            *product_knobs(_EXPRESSION),
+            *product_knobs(EXPRESSION),
         )
     )
 
@@ -99,18 +98,19 @@ class CudaIm2winSchedule(ConvSchedule[CudaMachine]):
 
         Of the first, slices are runs of windows: by channels of a tap it would be implicit GEMM.
         """
-        kinds = _EXPRESSION.slice_kinds(workload)
+        kinds = self.EXPRESSION.slice_kinds(workload)
         forms = {FUSED: kinds[1:], STORED: ()}
         if prod(window_shape(workload)) > MOST_VALUES:
             del forms[STORED]
         fixed = {form: tuple({**_FULL, "windows": form}.items()) for form in forms}
         return tuple(
-            best_config(_EXPRESSION, workload, machine, fixed[form], forms[form]) for form in forms
+            best_config(self.EXPRESSION, workload, machine, fixed[form], forms[form])
+            for form in forms
         )
 
     def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
         """As implicit GEMM; threads of one sum have a tile of 32x32, windows 32-bit indices."""
-        check_tile(_EXPRESSION, workload, machine, config)
+        super().check(workload, machine, config)
         values = prod(window_shape(workload))
         if config["windows"] == STORED and values > MOST_VALUES:
             raise ConfigError(
@@ -129,24 +129,18 @@ class CudaIm2winSchedule(ConvSchedule[CudaMachine]):
             _one_sum_each(schedule, workload, config, columns)
             return
         lanes = VECTOR if config["windows"] == FUSED and reads_vectors(workload) else 1
-        slices = _EXPRESSION.slices(workload, config).count
+        slices = self.EXPRESSION.slices(workload, config).count
         tiled_product(schedule, workload, config, columns, slices, lanes=lanes)
 
     def explain_cost(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> dict[str, float]:
-        """By :func:`~tvmconv.costs.cuda.tiles.tile_cycles`, or the base kernel's threads."""
-        found = tile_cycles(_EXPRESSION, workload, machine, config)
+        """As implicit GEMM, except for the arithmetic of the base kernel."""
+        found = super().explain_cost(workload, machine, config)
         if config["kernel"] == BASE:
             sums = prod(workload.result_shape)
             found = {**found, "arithmetic": sum_cycles(sums, workload.taps, machine)}
         return found
-
-    def blocks_resident(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> int:
-        """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
-        return register_blocks(machine, config)
 
 
 SCHEDULE = CudaIm2winSchedule()

@@ -6,6 +6,8 @@ pixels, a thread 8x8 or 4x8 sums in registers, in pieces of 4x4.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, reads_vectors
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knobs
@@ -18,21 +20,26 @@ from tvmconv.schedules.cuda.block_tile import tiled_product
 from tvmconv.schedules.cuda.product_knobs import product_knobs
 from tvmconv.tvm_api.types import Schedule
 
-_EXPRESSION = ImplicitGemm()
-
 
 class CudaImplicitGemmSchedule(ConvSchedule[CudaMachine]):
-    """One tile of the product for each block of threads."""
+    """One tile of the product for each block of threads.
 
-    KNOBS = Knobs(product_knobs(_EXPRESSION))
+    Attributes
+    ----------
+    EXPRESSION
+        The algorithm, whose slices the tiles are made of.
+    """
+
+    EXPRESSION: ClassVar[ImplicitGemm] = ImplicitGemm()
+    KNOBS = Knobs(product_knobs(EXPRESSION))
 
     def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
         """The tile, slices and parts with the fewest predicted cycles."""
-        return best_config(_EXPRESSION, workload, machine)
+        return best_config(self.EXPRESSION, workload, machine)
 
     def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
         """Tiles are whole warps, slices fit into shared memory, and parts divide the slices."""
-        check_tile(_EXPRESSION, workload, machine, config)
+        check_tile(self.EXPRESSION, workload, machine, config)
 
     def apply(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
@@ -43,7 +50,7 @@ class CudaImplicitGemmSchedule(ConvSchedule[CudaMachine]):
             workload,
             config,
             schedule.get_sblock("columns"),
-            _EXPRESSION.slices(workload, config).count,
+            self.EXPRESSION.slices(workload, config).count,
             lanes=VECTOR if reads_vectors(workload) else 1,
         )
 
@@ -51,7 +58,7 @@ class CudaImplicitGemmSchedule(ConvSchedule[CudaMachine]):
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> dict[str, float]:
         """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`."""
-        return tile_cycles(_EXPRESSION, workload, machine, config)
+        return tile_cycles(self.EXPRESSION, workload, machine, config)
 
     def blocks_resident(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
