@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -48,7 +48,7 @@ def run(
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
     tuning_log: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             metavar="FILE",
             help="Compare builds with this tuning log and without any.",
@@ -100,7 +100,7 @@ def run(
     device: options.GpuIndex = 0,
     precision: options.Precision = "float32",
     kernels: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         destinations.result_folder(
             "--kernels",
             help="CUDA only: folder of compiled kernels, read and filled.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -32,7 +32,7 @@ def command(
     ] = False,
     weights: options.Weights = "embedded",
     emit_sources: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         destinations.result_folder(
             "--emit-sources", help="Also write the C and objects that are linked."
         ),

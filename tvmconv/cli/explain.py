@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,7 +56,7 @@ def command(
         ),
     ] = "",
     html: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         destinations.result_file("--html", help="Write an HTML page with charts."),
     ] = None,
     as_json: options.Json = False,

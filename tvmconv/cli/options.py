@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -21,7 +21,6 @@ OUTPUT = destinations.HEADING
 
 ALL_CPUS = "all available CPUs"
 
-# typer evaluates these at run time; Python 3.10's typer needs Optional in aliases
 ModelOutput = Annotated[Path, destinations.model_file("-o", "--output", help="The .so to write.")]
 Model = Annotated[
     Path,
@@ -88,7 +87,7 @@ RpcKey = Annotated[
     ),
 ]
 Threads = Annotated[
-    Optional[int],  # noqa: UP045
+    int | None,
     typer.Option(
         parser=at_least(1),
         metavar="N",
@@ -98,7 +97,7 @@ Threads = Annotated[
     ),
 ]
 Shape = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(
         metavar="NAME:1x3x224x224",
         help="Shape of an input; repeatable.",
@@ -106,7 +105,7 @@ Shape = Annotated[
     ),
 ]
 Inputs = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(
         "--input",
         metavar="NAME=FILE.npy|FILE.npz",
@@ -118,11 +117,11 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=OUTPUT)
 ]
 Report = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     destinations.result_file("--report", help="Also write the JSON to a file."),
 ]
 Algorithms = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         metavar="NAME,...",
         help="Convolution algorithms to consider; -NAME excludes one.",
@@ -137,7 +136,7 @@ NoWinograd = Annotated[
     ),
 ]
 MemoryBudget = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         metavar="64MiB",
         help="Maximum workspace of a call; 0 allows none.",
@@ -146,7 +145,7 @@ MemoryBudget = Annotated[
     ),
 ]
 FoldBudget = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         metavar="1GiB",
         help="Maximum bytes of constants computed while reading.",
@@ -155,7 +154,7 @@ FoldBudget = Annotated[
     ),
 ]
 ErrorBudget = Annotated[
-    Optional[float],  # noqa: UP045
+    float | None,
     typer.Option(
         metavar="ERROR",
         help="Maximum estimated error of a layer, relative to its largest output.",
@@ -198,7 +197,7 @@ GpuIndex = Annotated[
     ),
 ]
 CudaGraph = Annotated[
-    Optional[bool],  # noqa: UP045
+    bool | None,
     typer.Option(
         "--cuda-graph/--no-cuda-graph",
         help="CUDA only: replay launches as a CUDA graph.",
@@ -207,7 +206,7 @@ CudaGraph = Annotated[
     ),
 ]
 OverrideFile = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
         "--override",
         metavar="FILE",
@@ -217,7 +216,7 @@ OverrideFile = Annotated[
     ),
 ]
 TuningLog = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         "--tuning-log",
         metavar="FILE",
@@ -227,11 +226,11 @@ TuningLog = Annotated[
     ),
 ]
 Models = Annotated[
-    Optional[list[Path]],  # noqa: UP045
+    list[Path] | None,
     typer.Argument(metavar="MODEL...", help="ONNX models.", show_default=False),
 ]
 Suites = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(
         "--suite",
         metavar="NAME|FILE",
@@ -239,11 +238,11 @@ Suites = Annotated[
     ),
 ]
 Layers = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option("--layer", metavar="PROBLEM", help="Layer as a problem string; repeatable."),
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the random inputs.")]
 Csv = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     destinations.result_file("--csv", help="Write the first table as CSV."),
 ]

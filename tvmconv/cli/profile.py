@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -23,7 +23,7 @@ def command(
     ] = 20,
     seed: options.Seed = 0,
     chrome_trace: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         destinations.result_file(
             "--chrome-trace", help="Write a trace for Perfetto or chrome://tracing."
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +22,7 @@ Logs = Annotated[
 ]
 OneLog = Annotated[Path, typer.Argument(metavar="LOG", help="Tuning log.", show_default=False)]
 Out = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     destinations.log_file("-o", "--output", help="Log to write instead of the given log."),
 ]
 Match = Annotated[
@@ -71,7 +71,7 @@ def export(
     logs: Logs,
     match: Match = "",
     output: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         destinations.log_file("-o", "--output", help="Log to write; standard output otherwise."),
     ] = None,
 ) -> None:
@@ -93,12 +93,12 @@ def verify(
     log: OneLog,
     match: Match = "",
     output: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         destinations.log_file("-o", "--output", help="Log to append the confirmed records to."),
     ] = None,
     target: options.Target = "native",
     threads: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             parser=at_least(1),
             metavar="N",

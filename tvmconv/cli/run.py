@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -25,7 +25,7 @@ def command(
     ] = 1,
     seed: options.Seed = 0,
     output: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         destinations.result_file(
             "-o", "--output", suffix=".npz", help="Write the outputs to a file."
         ),
@@ -35,7 +35,7 @@ def command(
         typer.Option("--compare-onnxruntime", help="Compare values and latency with onnxruntime."),
     ] = False,
     onnx: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(metavar="FILE", help="ONNX model of a .so (requires --compare-onnxruntime)."),
     ] = None,
     emulate: Annotated[

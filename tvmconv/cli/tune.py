@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -82,7 +82,7 @@ def command(
         ),
     ] = "knobs",
     tuning_log: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         destinations.log_file("--tuning-log", help="Log to append to, by default your own."),
     ] = None,
     baselines: Annotated[
@@ -103,7 +103,7 @@ def command(
         ),
     ] = "",
     rpc_key: Annotated[
-        Optional[list[str]],  # noqa: UP045
+        list[str] | None,
         typer.Option(
             metavar="KEY",
             help="Key of the devices at the tracker; repeatable.",
