@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tvmconv.cli import bench_options, options
 from tvmconv.cli.bench_run import run
 from tvmconv.cli.command import FLAGS, Group, add, group
-from tvmconv.cli.output import emit, write_text
-
-if TYPE_CHECKING:
-    from tvmconv.report.document import Report
+from tvmconv.cli.output import emit
 
 # options of earlier releases that are commands now
 _MOVED = {
@@ -61,7 +58,7 @@ def show(
     from tvmconv.lab.bench.result import joined, read_saved
 
     result = joined([read_saved(path) for path in files])
-    _emit(bench_report(result, against=relative_to), csv, as_json, report)
+    emit(bench_report(result, against=relative_to), as_json, report, csv)
 
 
 def compare(
@@ -88,7 +85,7 @@ def compare(
     from tvmconv.lab.bench.result import joined, read_saved
 
     result = joined([read_saved(path) for path in later])
-    _emit(bench_report(result, read_saved(earlier), relative_to), csv, as_json, report)
+    emit(bench_report(result, read_saved(earlier), relative_to), as_json, report, csv)
 
 
 def list_(
@@ -106,12 +103,6 @@ def list_(
     from tvmconv.lab.bench.listing import list_report
 
     emit(list_report(baseline_python or []), as_json, report)
-
-
-def _emit(found: Report, csv: Path | None, as_json: bool, report: Path | None) -> None:
-    if csv is not None:
-        write_text(csv, found.tables[0].to_csv())
-    emit(found, as_json, report)
 
 
 for _name, _function in (("run", run), ("show", show), ("compare", compare), ("list", list_)):

@@ -198,9 +198,7 @@ def run(
         found = _estimated(plan)
     else:
         found = bench_report(run_plan(plan, tell, checkpoint), against=relative_to)
-    if csv is not None:
-        write_text(csv, found.tables[0].to_csv())
-    emit(found, as_json, report)
+    emit(found, as_json, report, csv)
 
 
 def _estimated(plan: Plan) -> Report:

@@ -62,14 +62,16 @@ def shows_notes() -> bool:
     return _shown.notes
 
 
-def emit(report: Report, as_json: bool, save: Path | None = None) -> None:
-    """Print a report as tables or JSON, and write the JSON to a file where asked.
+def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | None = None) -> None:
+    """Print a report as tables or JSON; write the JSON and the first table to files where asked.
 
     Raises
     ------
     TvmconvError
-        If the file cannot be written.
+        If a file cannot be written.
     """
+    if csv is not None:
+        write_text(csv, report.tables[0].to_csv())
     text = json_text(report.to_json(), indent=1)
     if save is not None:
         write_text(save, text + "\n")

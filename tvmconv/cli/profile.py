@@ -62,6 +62,4 @@ def command(
         found = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
         write_text(chrome_trace, json_text({"traceEvents": chrome_trace_events(found)}))
-    if csv is not None:
-        write_text(csv, found.tables[0].to_csv())
-    emit(found, as_json, report)
+    emit(found, as_json, report, csv)
