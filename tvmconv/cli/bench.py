@@ -9,7 +9,7 @@ import typer
 
 from tvmconv.cli import bench_options, options
 from tvmconv.cli.bench_run import run
-from tvmconv.cli.command import FLAGS, Group, add, group
+from tvmconv.cli.command import Group, add, group, names_of
 from tvmconv.cli.output import emit
 
 # options of earlier releases that are commands now
@@ -28,7 +28,8 @@ class Bench(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put ``run`` before arguments that begin with no command."""
-        first = next((arg for arg in args if arg not in FLAGS), "--help")
+        general = names_of(self.params)
+        first = next((arg for arg in args if arg not in general), "--help")
         if first not in (*self.commands, "-h", "--help"):
             for arg in args:
                 if (name := arg.partition("=")[0]) in _MOVED:

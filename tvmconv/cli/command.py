@@ -58,9 +58,14 @@ class Group(TyperGroup):
         _write_options(self, ctx, formatter)
 
 
+def names_of(params: list[Any]) -> set[str]:
+    """All names of some options."""
+    return {name for each in params for name in each.opts}
+
+
 def _renamed(args: list[str], params: list[Any]) -> list[str]:
     """Arguments with the names of options that a subcommand has today."""
-    known = {name for each in params for name in each.opts}
+    known = names_of(params)
     found: list[str] = []
     for index, arg in enumerate(args):
         if arg == "--":
@@ -116,7 +121,6 @@ Quiet = Annotated[
 Debug = Annotated[
     bool, _switch("--debug", help="Show tracebacks of errors.", set_to=output.show_tracebacks)
 ]
-FLAGS = ("-v", "--verbose", "-q", "--quiet", "--debug")
 
 
 def general(verbose: Verbose = False, quiet: Quiet = False, debug: Debug = False) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tvmconv.cli import options
 from tvmconv.cli.output import tell
 from tvmconv.core.errors import InputError
 
@@ -20,7 +21,7 @@ Option = Annotated[
     typer.Option(
         "--estimate",
         help="Estimate cycles: QEMU and llvm-mca for CPUs, a model for GPUs.",
-        rich_help_panel="Measurement",
+        rich_help_panel=options.MEASURING,
     ),
 ]
 
