@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.cli import options
+from tvmconv.cli.command import set_parameters
 from tvmconv.cli.sizes import byte_count, fold_bytes
 
 _PARAMETER = "choices"
@@ -90,7 +91,5 @@ def with_choices(subcommand: Callable[..., None]) -> Callable[..., None]:
         choices = parse_choices(**{name: given.pop(name) for name in shared})
         subcommand(**given, **{_PARAMETER: choices})
 
-    # typer reads both
-    command.__dict__["__signature__"] = own.replace(parameters=parameters)
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    set_parameters(command, own, parameters)
     return command

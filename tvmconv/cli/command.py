@@ -127,6 +127,14 @@ def general(verbose: Verbose = False, quiet: Quiet = False, debug: Debug = False
     """Options that are accepted before and after the name of a subcommand."""
 
 
+def set_parameters(
+    command: Callable[..., None], own: inspect.Signature, parameters: list[inspect.Parameter]
+) -> None:
+    """Show other parameters to typer, which reads them in two places."""
+    command.__dict__["__signature__"] = own.replace(parameters=parameters)
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+
+
 def add(group: typer.Typer, name: str, function: Callable[..., None], **more: Any) -> None:
     """Add a function to a group as a subcommand, with the options that all accept."""
     own = inspect.signature(function, eval_str=True)
@@ -137,9 +145,7 @@ def add(group: typer.Typer, name: str, function: Callable[..., None], **more: An
     def command(**given: Any) -> None:
         function(**{key: value for key, value in given.items() if key not in shared})
 
-    # typer reads both
-    command.__dict__["__signature__"] = own.replace(parameters=parameters)
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    set_parameters(command, own, parameters)
     summary = (function.__doc__ or "").partition("\n")[0]
     group.command(name, cls=Command, short_help=summary, **more)(command)
 
