@@ -138,14 +138,24 @@ def _allowed(name: str, value: float) -> bool:
 _known = partial(constants_of, constants)
 
 
-def _errors(rows: Sequence[Timed], values: Values) -> list[float]:
-    """Logarithms of predicted over measured time, less the mean of each layer's."""
-    layers: dict[tuple[str, str], list[float]] = {}
+def _times(rows: Sequence[Timed], values: Values) -> list[list[tuple[float, float]]]:
+    """For each layer, predicted cycles and measured seconds of its candidates."""
+    layers: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with replaced(constants, values):
         for row in rows:
-            error = log(row.kernel.predicted_cycles / row.seconds)
-            layers.setdefault((row.suite, row.layer), []).append(error)
-    return [error - fmean(layer) for layer in layers.values() for error in layer]
+            times = layers.setdefault((row.suite, row.layer), [])
+            times.append((row.kernel.predicted_cycles, row.seconds))
+    return list(layers.values())
+
+
+def _errors(rows: Sequence[Timed], values: Values) -> list[float]:
+    """Logarithms of predicted over measured time, less the mean of each layer's."""
+    found: list[float] = []
+    for times in _times(rows, values):
+        errors = [log(cycles / seconds) for cycles, seconds in times]
+        mean = fmean(errors)
+        found += [error - mean for error in errors]
+    return found
 
 
 def mean_error(rows: Sequence[Timed], values: Values) -> float:
@@ -155,12 +165,7 @@ def mean_error(rows: Sequence[Timed], values: Values) -> float:
 
 def mean_loss(rows: Sequence[Timed], values: Values) -> float:
     """Time of the picked candidate over the fastest one, less one; the mean over layers."""
-    layers: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    with replaced(constants, values):
-        for row in rows:
-            times = layers.setdefault((row.suite, row.layer), [])
-            times.append((row.kernel.predicted_cycles, row.seconds))
-    return fmean(min(t)[1] / min(s for _, s in t) - 1 for t in layers.values())
+    return fmean(min(t)[1] / min(s for _, s in t) - 1 for t in _times(rows, values))
 
 
 def fit_report(
