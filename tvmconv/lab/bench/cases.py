@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
 from tvmconv.measuring.layer_model import layer_model
 from tvmconv.measuring.quantized import is_quantised
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
-
-if TYPE_CHECKING:
-    pass
 
 FloatArray = npt.NDArray[Any]
 _DRAWN = 4_194_301
