@@ -31,6 +31,7 @@ model = tvmconv.load(sys.argv[1])
 data = np.load(sys.argv[2])
 outputs = model.run(data["x"], data["y"])
 np.savez(sys.argv[3], **dict(outputs))
+str(model.explain())
 mapped = open("/proc/self/maps").read()
 print(json.dumps({
     "modules": [m for m in sys.modules if m.split(".")[0] in ("tvm", "tvm_ffi", "onnx")],
@@ -46,7 +47,7 @@ def edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(data))
 
 
-def test_fresh_process_runs_it_without_tvm(saved: Path, tmp_path: Path) -> None:
+def test_fresh_process_runs_and_explains_it_without_tvm(saved: Path, tmp_path: Path) -> None:
     inputs = programs.dense_inputs(8)
     np.savez(tmp_path / "in.npz", **inputs)
     command = [sys.executable, "-c", FRESH, str(saved), "in.npz", "out.npz"]

@@ -12,6 +12,8 @@ from .workload import Conv2dWorkload
 
 # at which the predictions of older manifests turned cycles into seconds
 _FIRST_FORM_HERTZ = 2.5e9
+# operator of convolutions by vectors of pixels, which have calls but no decision
+PIXEL_CONV = "pixel_conv2d"
 # why a candidate was not taken; "" is the chosen one
 CAUSES = (
     *("", "unsupported", "disallowed", "memory", "error", "finite", "overflow"),

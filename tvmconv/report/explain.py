@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.core.decision import Decision, Unscheduled
-from tvmconv.graph.emit.pixels import PIXEL_CONV
+from tvmconv.core.decision import PIXEL_CONV, Decision, Unscheduled
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.report.candidates import candidate_row, candidates_table

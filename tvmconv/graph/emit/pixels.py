@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvmconv.algorithms.direct.direct import flattened
+from tvmconv.core.decision import PIXEL_CONV
 from tvmconv.costs.cpu.pixel_conv import pixel_tile
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node
@@ -13,9 +14,6 @@ from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.machines.record import processor
 from tvmconv.operators.pixel_conv import pack_pixel_weight, pixel_conv
 from tvmconv.tvm_api.types import Tensor
-
-# what reports call these calls
-PIXEL_CONV = "pixel_conv2d"
 
 
 def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
