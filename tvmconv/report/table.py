@@ -56,7 +56,7 @@ class Table:
     columns
         What the terminal shows of a row.
     rows
-        All rows; those of JSON and CSV.
+        All rows, as JSON and CSV have them.
     brief
         Rows of the terminal where they are others.
     """

@@ -13,7 +13,7 @@ from typing import Any
 from . import torch_jit
 from .case import Array, Case, Session
 
-# as tvmconv.measuring.gpu.timing has it, which peers' environments may lack
+# as tvmconv.measuring.gpu.timing has it, which baselines' environments may lack
 _SAMPLE_SECONDS, _MOST_TOGETHER = 200e-6, 50
 _FLUSH_TIMES, _LEAST_FLUSH = 2, 32 << 20
 _WARM_UP = 3

@@ -15,8 +15,7 @@ _KERNEL = re.compile(
 _POINTER = re.compile(r"((?:const\s+)?\w+(?: \w+)*?)\s*\*\s*(?:__restrict__\s*)?(\w+)")
 _SHARED = re.compile(r"__shared__ (alignas\(\d+\) )?([\w ]+?) (\w+)\[(\d+)\];")
 _OF_LAUNCH = re.compile(r"extern __shared__ (?:alignas\(\d+\) )?([\w ]+?) (\w+)\[\];")
-# where a buffer begins that takes turns (tvmconv/tir/cuda/double_buffers.py), or a tap
-# (tap_tables.py there)
+# where a double buffer begins (tvmconv/tir/cuda/double_buffers.py), or a tap (tap_tables.py there)
 _BEGINS = re.compile(
     r"\w+\* (\w+) = \(\(\w+\*\)\(\(void\*\)(tvmconv_(?:turned|tap<[^>]+>)\(.+\))\)\);"
 )

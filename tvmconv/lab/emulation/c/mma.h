@@ -1,4 +1,4 @@
-// Tensor cores of the emulator: what tvmconv/tir/cuda/mma.py calls, in place of PTX.
+// Tensor cores of the emulator: the calls of tvmconv/tir/cuda/mma.py, in place of PTX.
 //
 // Which lane holds which value follows PTX ISA 9.0, "Matrix Fragments for mma.m16n8k8" (.tf32) and
 // "... mma.m16n8k16" (.f16). Operands are read as the hardware reads them: of TF32 the low 13 bits
