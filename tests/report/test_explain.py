@@ -8,6 +8,7 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 
@@ -25,6 +26,7 @@ from tvmconv.report.explain import explain_report
 from tvmconv.report.explain_frontier import memory_frontier
 from tvmconv.report.explain_page import explain_page
 from tvmconv.report.summary import compile_report
+from tvmconv.report.table import Column, Table
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +155,26 @@ def test_page_is_complete_and_needs_no_network(model, errors):
     for decision in model.decisions:
         assert decision.layer in page
     assert "measured on this machine" in page
+
+
+def test_charts_have_layers_whose_names_hold_control_characters(network):
+    pytest.importorskip("pygal")
+    named = onnx.ModelProto.FromString(network.SerializeToString())
+    for number, node in enumerate(named.graph.node):
+        node.name = f"layer\x1b[31m{number}"
+    model = tvmconv.build(named, threads=1)
+    page = explain_page(explain_report(model), model.machine, 5e-6)
+    assert "\x1b" not in page
+    roofline = re.findall(r"Table: roofline.*?</details>", page, flags=re.DOTALL)
+    assert [table.count("layer\\x1b[31m") for table in roofline] == [len(model.decisions)]
+
+
+def test_page_finds_its_tables_beside_estimates(model):
+    pytest.importorskip("pygal")
+    estimates = Table("estimates", "Estimates", (Column("layer", "layer"),), [{"layer": "any"}])
+    report = explain_report(model, estimates=(estimates, {}))
+    page = explain_page(report, model.machine, 5e-6)
+    assert page.count("<table>") == 4 + len(report.tables)
 
 
 def test_missing_chart_package_says_what_to_install(model, monkeypatch):

@@ -90,7 +90,7 @@ def _placed(points: Points, log_x: bool, log_y: bool) -> list[dict[str, Any]]:
     return [
         {
             "value": (math.log10(x) if log_x else x, math.log10(y) if log_y else y),
-            "label": label,
+            "label": printable(label),
         }
         for x, y, label in points
         if (x > 0 or not log_x) and (y > 0 or not log_y)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -47,7 +46,8 @@ def explain_page(report: Report, machine: Device, error_budget: float) -> str:
     TvmconvError
         If the drawing package is not installed; says what to install.
     """
-    layers, candidates = _printable(report.tables[0]), _printable(report.tables[1])
+    named = {table.name: table for table in report.tables}
+    layers, candidates = named["layers"], named["candidates"]
     figures = [
         _times(layers, candidates),
         _roofline(layers, report, machine),
@@ -280,13 +280,6 @@ def _tile(row: Mapping[str, Any]) -> str:
     if "mh" in knobs and "mw" in knobs:
         return f"{row['algorithm']} {knobs['mh']}x{knobs['mw']}"
     return str(row["algorithm"])
-
-
-def _printable(table: Table) -> Table:
-    rows = [
-        {k: printable(v) if isinstance(v, str) else v for k, v in r.items()} for r in table.rows
-    ]
-    return replace(table, rows=rows)
 
 
 def escape(text: str) -> str:
