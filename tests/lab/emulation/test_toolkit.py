@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tvmconv
 from tests.cuda import SM_90, convolution_operands, default_kernel, source_of
 from tests.emulated_gpu import EmulatedGpu, needs_emulator
 from tests.lab.emulation.test_emulated_module import REVERSE
@@ -81,6 +84,12 @@ def test_modules_have_kernels_of_their_own_and_graphs_replay_them(gpu, tmp_path)
     assert "no kernel image is available" in old.stderr
     before = gpu.python("-c", RUN, tmp_path / "one.cu", TVMCONV_EMULATED_CUDA="11070")
     assert "unsupported toolchain.; the driver knows CUDA up to 11.7" in before.stderr
+
+
+@needs_emulator
+def test_its_programs_import_this_package_first(gpu):
+    first, *_ = gpu.environment["PYTHONPATH"].split(os.pathsep)
+    assert Path(first, "tvmconv").samefile(Path(tvmconv.__file__).parent)
 
 
 @needs_emulator

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import tvmconv
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, ptx_version
 from tvmconv.lab.emulation.driver import compile_driver
@@ -52,7 +53,7 @@ def write_toolkit(folder: Path) -> dict[str, str]:
     program = folder / "nvcc"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tvmconv.lab.emulation.nvcc "$@"\n')
     program.chmod(0o755)
-    root = str(Path(__file__).parents[2])
+    root = str(Path(tvmconv.__file__).parents[1])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "NVCC": str(program),
