@@ -13,9 +13,6 @@ from tvmconv.core.datatypes import DataTypes, itemsize
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 
-# bytes of an accumulator, and of the packed operand of one accumulator
-DWORD_BYTES = 4
-
 
 @dataclass(frozen=True)
 class Multiply:
@@ -194,10 +191,9 @@ def multiply_of_types(types: DataTypes, machine: Machine, matrices: bool = False
         able = (m for m in multiplies(machine) if (m.element, m.accumulator) == kinds)
         plain = replace(FMA, data=types.data, element=types.data, accumulator=types.data)
         return next(able, plain)
-    found = multiply_of_bytes if types.weight == "int8" else multiply_of_shorts
-    if matrices and found is multiply_of_bytes:
-        return matrix_multiply_of_bytes(machine)
-    return found(machine)
+    if types.weight != "int8":
+        return multiply_of_shorts(machine)
+    return matrix_multiply_of_bytes(machine) if matrices else multiply_of_bytes(machine)
 
 
 def multiply_of_bytes(machine: Machine) -> Multiply:
