@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmconv.tir.general.fixed_point import scaled
-from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.general.rewrite import function_pass, repeated
 
 # int32 vectors that are packed into one vector of 8 bits
 MOST = 4
@@ -30,7 +30,7 @@ class Forms:
     whole
         FP32 -> the nearest integer, as FP32.
     packed
-        (up to four int32 vectors, (low, high, zero point), 8-bit type, lanes) -> one vector.
+        (four int32 vectors, zero point, 8-bit type, lanes) -> one vector, bounded later.
     lanes
         Lane counts of int32 vectors that can be packed.
     rounds_late
@@ -40,7 +40,7 @@ class Forms:
     nearest: Callable[..., Any]
     scaled: Callable[..., Any]
     whole: Callable[..., Any]
-    packed: Callable[[Sequence[Any], Sequence[Any], str, int], Any]
+    packed: Callable[[Sequence[Any], Any, str, int], Any]
     lanes: tuple[int, ...]
     rounds_late: bool = False
 
@@ -160,9 +160,7 @@ def _stored(group: Sequence[Any], forms: Forms) -> Iterator[Any]:
     first = group[0]
     (ramp,) = first.indices
     lanes, base = int(ramp.lanes), ramp.base
-    values = [store.value.args[0] for store in group]
-    dtype = str(first.value.ty.dtype).partition("x")[0]
-    packed = forms.packed(values, first.value.args[1:], dtype, lanes)
+    packed = _packed([store.value.args[0] for store in group], first.value, lanes, forms)
     left, done = len(group), 0
     one = tirx.IntImm(str(base.ty.dtype), 1)
     while left:
@@ -174,6 +172,20 @@ def _stored(group: Sequence[Any], forms: Forms) -> Iterator[Any]:
         place = tirx.Ramp(base + begin, one, length)
         yield tirx.BufferStore(first.buffer, piece, [place])
         left, done = left - size, done + size
+
+
+def _packed(values: Sequence[Any], call: Any, lanes: int, forms: Forms) -> Any:
+    """One vector of a group's values within the bounds; the last value replaces missing ones."""
+    from tvm import tirx
+
+    low, high, zero_point = (repeated(number) for number in call.args[1:])
+    dtype = str(call.ty.dtype).partition("x")[0]
+    values = [*values, *[values[-1]] * (MOST - len(values))]
+    result = forms.packed(values, zero_point, dtype, lanes)
+    least, most = (
+        tirx.Broadcast((end + zero_point).astype(dtype), MOST * lanes) for end in (low, high)
+    )
+    return tirx.min(tirx.max(result, least), most)
 
 
 def nearest(value: Any) -> Any:

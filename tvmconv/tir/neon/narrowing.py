@@ -19,13 +19,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmconv.operators.math import COUNTS_IN_ONES
-from tvmconv.tir.general.narrowing import Forms, narrowing_pass, whole
-from tvmconv.tir.general.rewrite import repeated
+from tvmconv.tir.general.narrowing import MOST, Forms, narrowing_pass, whole
 from tvmconv.tir.neon.fixed_point import scaled
 
 # the bits of COUNTS_IN_ONES
 _ONES_BITS = 0x4B400000
-_MOST = 4
 _LANES = 4
 _ROUND = "llvm.aarch64.neon.fcvtns"
 _FENCE = "llvm.arithmetic.fence"
@@ -53,12 +51,10 @@ def Narrowing(rounds_by_adding: bool) -> Any:
     return narrowing_pass("neon.Narrowing", forms)
 
 
-def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int) -> Any:
-    """Up to four vectors of int32 as one of 16 bytes; the last vector replaces missing ones."""
+def _packed(values: Sequence[Any], zero_point: Any, dtype: str, lanes: int) -> Any:
+    """Four vectors of int32 as one of 16 bytes."""
     from tvm import tirx
 
-    low, high, zero_point = (repeated(number) for number in limits)
-    values = [*values, *[values[-1]] * (_MOST - len(values))]
     zeros = tirx.Broadcast(zero_point.astype("int16"), 2 * lanes)
     added = all(_is_nearest(value) for value in values)
     if added:
@@ -70,10 +66,8 @@ def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int
         if not added:
             half = tirx.call_llvm_pure_intrin("int16x8", "llvm.sadd.sat", half, zeros)
         bytes_.append(tirx.call_llvm_pure_intrin("int8x8", _TO_8[dtype], half))
-    both = tirx.Shuffle(bytes_, list(range(_MOST * lanes)))
-    result = tirx.reinterpret(f"{dtype}x{_MOST * lanes}", both)
-    ends = (tirx.Broadcast((end + zero_point).astype(dtype), _MOST * lanes) for end in (low, high))
-    return tirx.min(tirx.max(result, next(ends)), next(ends))
+    both = tirx.Shuffle(bytes_, list(range(MOST * lanes)))
+    return tirx.reinterpret(f"{dtype}x{MOST * lanes}", both)
 
 
 def _is_nearest(value: Any) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 from tvmconv.tir.general.fixed_point import scaled
 from tvmconv.tir.general.narrowing import MOST, Forms, narrowing_pass, nearest, whole
-from tvmconv.tir.general.rewrite import repeated
 
 # bytes of a register lane; pack instructions work within lanes
 _LANE = 16
@@ -39,14 +38,12 @@ def Narrowing() -> Any:
     return narrowing_pass("x86.Narrowing", forms)
 
 
-def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int) -> Any:
-    """Four vectors of int32 as one of 8 bits; the last vector replaces missing ones."""
+def _packed(values: Sequence[Any], zero_point: Any, dtype: str, lanes: int) -> Any:
+    """Four vectors of int32 as one of 8 bits."""
     from tvm import tirx
 
-    low, high, zero_point = (repeated(number) for number in limits)
     to_16, to_8 = _PACK[lanes]
     to_8 = to_8.format(_SIGNS[dtype])
-    values = [*values, *[values[-1]] * (MOST - len(values))]
     packed_16 = []
     zeros = tirx.Broadcast(zero_point.astype("int16"), 2 * lanes)
     for pair in (values[:2], values[2:]):
@@ -60,9 +57,7 @@ def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int
     dwords = tirx.reinterpret(f"int32x{lanes}", bytes_)
     order = [part * MOST + vector for vector in range(MOST) for part in range(count)]
     ordered = tirx.Shuffle([dwords], order) if count > 1 else dwords
-    result = tirx.reinterpret(f"{dtype}x{MOST * lanes}", ordered)
-    ends = (tirx.Broadcast((end + zero_point).astype(dtype), MOST * lanes) for end in (low, high))
-    return tirx.min(tirx.max(result, next(ends)), next(ends))
+    return tirx.reinterpret(f"{dtype}x{MOST * lanes}", ordered)
 
 
 def _nearest(value: Any) -> Any:
