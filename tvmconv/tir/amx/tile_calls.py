@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmconv.tir.annotations import TILE
-from tvmconv.tir.general.rewrite import function_pass, replace_marked, substitute
+from tvmconv.tir.general.rewrite import function_pass, nest_of, replace_marked, substitute
 
 BEGIN, PRODUCT, STORE = "tvmconv.tile_begin", "tvmconv.tile_product", "tvmconv.tile_store"
 # bytes of a dword, and of the dwords of 16 outputs
@@ -42,10 +42,7 @@ def _call(loop: Any, _value: Any) -> Any:
 
     from tvmconv.operators.products import registered
 
-    loops, store = [loop], loop.body
-    while isinstance(store, tirx.For):
-        loops.append(store)
-        store = store.body
+    loops, store = nest_of(loop)
     loads: list[Any] = []
     tvm_ffi.structural_walk(store.value, (ir.TensorLoad, loads.append))
     own = tirx.BufferLoad(store.buffer, store.indices)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.tir.general.rewrite import rebuilt_block
+
 
 def with_workspace(func: Any) -> Any:
     """Append a function's intermediate buffers in global memory to its parameters.
@@ -26,16 +28,5 @@ def with_workspace(func: Any) -> Any:
     if not shared:
         return func
     kept = [buffer for buffer in root.alloc_buffers if buffer not in shared]
-    block = s_tir.SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        root.body,
-        root.init,
-        kept,
-        root.match_buffers,
-        root.annotations,
-    )
-    body = s_tir.SBlockRealize(func.body.iter_values, func.body.predicate, block)
+    body = rebuilt_block(func.body, alloc_buffers=kept)
     return type(func)([*func.params, *shared], body, func.ret_type, func.attrs)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from tvmconv.tir.general.rewrite import substitute, uses
+from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
 
 _REDUCTION = 2
 
@@ -64,30 +64,28 @@ def collapse_axes(func: Any) -> Any:
     from tvm import tirx
 
     root = func.body.block
-    parts = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
+    parts = tirx.stmt_list(root.body)
     nests = [nest for nest in map(_nest, parts) if nest is not None]
     if len(nests) < len(parts):
         return func
     merges = _merges(nests, set(root.alloc_buffers))
     views = _Views(list(root.alloc_buffers))
     bodies = [_rebuilt(nest, merged, views) for nest, merged in zip(nests, merges, strict=True)]
-    return func.with_body(_root(root, [*views.declared, *bodies], views.allocated))
+    body = tirx.stmt_seq(*views.declared, *bodies)
+    return func.with_body(rebuilt_block(func.body, body=body, alloc_buffers=views.allocated))
 
 
 def _nest(statement: Any) -> _Nest | None:
     from tvm import s_tir, tirx
 
-    loops = []
-    while isinstance(statement, tirx.For):
-        loops.append(statement.loop_var)
-        statement = statement.body
+    loops, statement = nest_of(statement)
     if not isinstance(statement, s_tir.SBlockRealize):
         return None
     block = statement.block
     fixed = all(isinstance(axis.dom.extent, tirx.IntImm) for axis in block.iter_vars)
     plain = fixed and all(
         # of a single iteration the value is a loop or zero
-        int(axis.dom.extent) == 1 or any(_same(value, loop) for loop in loops)
+        int(axis.dom.extent) == 1 or any(_same(value, loop.loop_var) for loop in loops)
         for axis, value in zip(block.iter_vars, statement.iter_values, strict=True)
     )
     if not plain or block.match_buffers or block.alloc_buffers:
@@ -240,7 +238,7 @@ class _Views:
 def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
     """The loops of a nest over its joined axes."""
     import tvm_ffi
-    from tvm import ir, s_tir, tirx
+    from tvm import ir, tirx
 
     groups = [[nest.axes[0]]] if nest.axes else []
     for (_, axis), one in zip(nest.pairs(), merged, strict=True):
@@ -291,17 +289,7 @@ def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
     axes = [_joined_axis(group) for group in groups]
     old = nest.block
     init, body = rewritten(old.init), rewritten(old.body)
-    draft = s_tir.SBlock(axes, [], [], old.name_hint, body, init)
-    buffers = {access.buffer: access.buffer for access in _accesses(draft)[0]}
-    reads, writes = s_tir.analysis.get_sblock_access_region(draft, buffers)[:2]
-    block = s_tir.SBlock(
-        axes, reads, writes, old.name_hint, body, init, annotations=old.annotations
-    )
-    loops = [ir.Var(f"i{number}", axis.var.ty) for number, axis in enumerate(axes)]
-    statement = s_tir.SBlockRealize(loops, True, block)
-    for loop, axis in reversed(list(zip(loops, axes, strict=True))):
-        statement = tirx.For(loop, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, statement)
-    return statement
+    return block_nest(old, axes, [f"i{number}" for number in range(len(axes))], body, init)
 
 
 def _joined_axis(group: Sequence[Any]) -> Any:
@@ -311,13 +299,3 @@ def _joined_axis(group: Sequence[Any]) -> Any:
     extent = prod(int(axis.dom.extent) for axis in group)
     zero, end = (tirx.IntImm(str(var.ty.dtype), value) for value in (0, extent))
     return tirx.IterVar(ir.Range(zero, end), var, kind)
-
-
-def _root(root: Any, statements: Sequence[Any], allocated: Sequence[Any]) -> Any:
-    from tvm import s_tir, tirx
-
-    body = tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
-    block = s_tir.SBlock(
-        [], [], [], root.name_hint, body, alloc_buffers=allocated, annotations=root.annotations
-    )
-    return s_tir.SBlockRealize([], True, block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.tir.annotations import FIRST_USE
-from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, uses
+from tvmconv.tir.general.rewrite import function_pass, nest_of, rebuilt, substitute, uses
 
 
 def CopyOnFirstUse() -> Any:
@@ -67,11 +67,8 @@ def _nest(stmt: Any) -> tuple[list[Any], Any]:
     """The loops of a perfect nest around one store, and the store; None for other statements."""
     from tvm import tirx
 
-    loops = []
-    while isinstance(stmt, tirx.For):
-        loops.append(stmt)
-        stmt = stmt.body
-    return loops, stmt if isinstance(stmt, tirx.BufferStore) else None
+    loops, inner = nest_of(stmt)
+    return loops, inner if isinstance(inner, tirx.BufferStore) else None
 
 
 def _filled(parts: list[Any], loops: list[Any], store: Any) -> list[Any] | None:

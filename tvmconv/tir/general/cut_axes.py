@@ -6,7 +6,7 @@ from typing import Any
 
 from tvmconv.tir.general.axes import loads
 from tvmconv.tir.general.conditions import is_select
-from tvmconv.tir.general.rewrite import substitute, uses
+from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
 
 # blocks beyond which code size costs more than conditions
 _MOST_PIECES = 32
@@ -32,30 +32,11 @@ def cut_axes(func: Any) -> Any:
     """
     from tvm import tirx
 
-    root = func.body.block
-    parts = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
+    parts = tirx.stmt_list(func.body.block.body)
     pieces = [piece for part in parts for piece in _pieces(part)]
     if not len(parts) < len(pieces) <= _MOST_PIECES:
         return func
-    return func.with_body(_with_body(func.body, tirx.SeqStmt(pieces)))
-
-
-def _with_body(realize: Any, body: Any) -> Any:
-    from tvm import s_tir
-
-    old = realize.block
-    block = s_tir.SBlock(
-        old.iter_vars,
-        old.reads,
-        old.writes,
-        old.name_hint,
-        body,
-        old.init,
-        old.alloc_buffers,
-        old.match_buffers,
-        old.annotations,
-    )
-    return s_tir.SBlockRealize(realize.iter_values, realize.predicate, block)
+    return func.with_body(rebuilt_block(func.body, body=tirx.SeqStmt(pieces)))
 
 
 def _pieces(statement: Any) -> list[Any]:
@@ -67,22 +48,12 @@ def _pieces(statement: Any) -> list[Any]:
     return [piece for half in _halves(statement, number, cut) for piece in _pieces(half)]
 
 
-def _nest(statement: Any) -> tuple[list[Any], Any]:
-    from tvm import tirx
-
-    loops = []
-    while isinstance(statement, tirx.For):
-        loops.append(statement)
-        statement = statement.body
-    return loops, statement
-
-
 def _first_cut(statement: Any) -> tuple[int, int] | None:
     """The outermost axis on which a condition depends, and where its outcome changes."""
     import tvm_ffi
     from tvm import ir, s_tir, tirx
 
-    loops, realize = _nest(statement)
+    loops, realize = nest_of(statement)
     if not isinstance(realize, s_tir.SBlockRealize):
         return None
     axes = realize.block.iter_vars
@@ -161,9 +132,9 @@ def _halves(statement: Any, number: int, cut: int) -> list[Any]:
 
 
 def _part(statement: Any, number: int, first: int, last: int | None) -> Any:
-    from tvm import ir, s_tir, sym, tirx
+    from tvm import ir, sym, tirx
 
-    loops, realize = _nest(statement)
+    loops, realize = nest_of(statement)
     block = realize.block
     old = block.iter_vars[number]
     kind = str(old.var.ty.dtype)
@@ -171,25 +142,14 @@ def _part(statement: Any, number: int, first: int, last: int | None) -> Any:
         tirx.IntImm(kind, value) for value in (0, (last or int(old.dom.extent)) - first)
     )
     fresh = {axis.var: ir.Var(axis.var.name, axis.var.ty) for axis in block.iter_vars}
-    axes, variables, analyzer = [], [], sym.Analyzer()
+    axes, analyzer = [], sym.Analyzer()
     for position, axis in enumerate(block.iter_vars):
         domain = ir.Range(zero, extent) if position == number else axis.dom
         axes.append(tirx.IterVar(domain, fresh[axis.var], 0))
-        variables.append(ir.Var(loops[position].loop_var.name, axis.var.ty))
         analyzer.bind(fresh[axis.var], domain)
     moved = {**fresh, old.var: fresh[old.var] + first}
     store = substitute(block.body, moved)
     value = analyzer.simplify(store.value)
     indices = [analyzer.simplify(index) for index in store.indices]
-    draft = s_tir.SBlock(
-        axes, [], [], block.name_hint, tirx.BufferStore(store.buffer, value, indices)
-    )
-    buffers = {load.source: load.source for load in loads(value)} | {store.buffer: store.buffer}
-    reads, writes = s_tir.analysis.get_sblock_access_region(draft, buffers)[:2]
-    piece = s_tir.SBlock(
-        axes, reads, writes, block.name_hint, draft.body, annotations=block.annotations
-    )
-    nest = s_tir.SBlockRealize(variables, True, piece)
-    for variable, axis in reversed(list(zip(variables, axes, strict=True))):
-        nest = tirx.For(variable, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, nest)
-    return nest
+    body = tirx.BufferStore(store.buffer, value, indices)
+    return block_nest(block, axes, [loop.loop_var.name for loop in loops], body)

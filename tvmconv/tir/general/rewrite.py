@@ -71,6 +71,74 @@ def rebuilt(loop: Any, **parts: Any) -> Any:
     return tirx.For(loop.loop_var, loop.min, **given)
 
 
+def nest_of(statement: Any) -> tuple[list[Any], Any]:
+    """The loops of a perfect nest, outermost first, and the statement inside of them."""
+    from tvm import tirx
+
+    loops = []
+    while isinstance(statement, tirx.For):
+        loops.append(statement)
+        statement = statement.body
+    return loops, statement
+
+
+def rebuilt_block(realize: Any, **parts: Any) -> Any:
+    """A block in its place, with some of its parts (``body``, ``alloc_buffers``) replaced."""
+    from tvm import s_tir
+
+    names = (
+        "iter_vars",
+        "reads",
+        "writes",
+        "name_hint",
+        "body",
+        "init",
+        "alloc_buffers",
+        "match_buffers",
+        "annotations",
+    )
+    given = {name: parts.get(name, getattr(realize.block, name)) for name in names}
+    return s_tir.SBlockRealize(realize.iter_values, realize.predicate, s_tir.SBlock(**given))
+
+
+def block_nest(
+    old: Any, axes: Sequence[Any], names: Sequence[str], body: Any, init: Any = None
+) -> Any:
+    """A nest of one loop for each axis, around a block that replaces another one.
+
+    Parameters
+    ----------
+    old
+        The block whose name and annotations are kept.
+    axes, names
+        The axes, and the names of their loops.
+    body, init
+        The statements of the new block.
+    """
+    import tvm_ffi
+    from tvm import ir, s_tir, tirx
+
+    buffers: dict[Any, Any] = {}
+
+    def keep(access: Any) -> None:
+        buffer = access.buffer if isinstance(access, tirx.BufferStore) else access.source
+        buffers[buffer] = buffer
+
+    for part in (init, body):
+        if part is not None:
+            tvm_ffi.structural_walk(part, ((tirx.BufferStore, ir.TensorLoad), keep))
+    draft = s_tir.SBlock(axes, [], [], old.name_hint, body, init)
+    reads, writes = s_tir.analysis.get_sblock_access_region(draft, buffers)[:2]
+    block = s_tir.SBlock(
+        axes, reads, writes, old.name_hint, body, init, annotations=old.annotations
+    )
+    variables = [ir.Var(name, axis.var.ty) for name, axis in zip(names, axes, strict=True)]
+    nest = s_tir.SBlockRealize(variables, True, block)
+    for variable, axis in reversed(list(zip(variables, axes, strict=True))):
+        nest = tirx.For(variable, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, nest)
+    return nest
+
+
 def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
     """A statement or expression with variables replaced, by expressions or by constants."""
     import tvm_ffi

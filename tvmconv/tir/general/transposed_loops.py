@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.tir.annotations import TRANSPOSE
-from tvmconv.tir.general.rewrite import item_bytes, substitute, uses
+from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
 
 # the shortest square is a part of a register; the longest one fits into the registers
 _PART, _MOST = 4, 16
@@ -52,24 +52,22 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     tirx.PrimFunc
         None where the block is not a copy whose source and result are contiguous along two axes.
     """
+    from tvm import tirx
+
     copy = _copy(func)
     if copy is None or str(copy.load.source.dtype) == "bool":
         # LLVM's vectors of truth values are not those in memory
         return None
     lanes = vector_bytes // item_bytes(str(copy.load.source.dtype))
     body = _squares(copy, lanes, parallel)
-    return None if body is None else func.with_body(_sequence([*copy.declared, body]))
+    return None if body is None else func.with_body(tirx.stmt_seq(*copy.declared, body))
 
 
 def _copy(func: Any) -> _Copy | None:
     from tvm import ir, tirx
 
-    root = func.body.block
-    parts = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    statement = parts[-1]
-    while isinstance(statement, tirx.For):
-        statement = statement.body
-    block = statement.block
+    *declared, last = tirx.stmt_list(func.body.block.body)
+    block = nest_of(last)[1].block
     store = block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
         return None
@@ -79,7 +77,7 @@ def _copy(func: Any) -> _Copy | None:
     if read is None or written is None or read is written:
         return None
     others = [axis for axis in axes if axis is not read and axis is not written]
-    return _Copy(parts[:-1], store, load, others, read, written)
+    return _Copy(declared, store, load, others, read, written)
 
 
 def _last(indices: Any, axes: list[_Axis]) -> _Axis | None:
@@ -154,9 +152,3 @@ def _outermost(row: Any, extent: int, body: Any, parallel: bool) -> Any:
 
     kind = tirx.ForKind.PARALLEL if parallel and extent > 1 else tirx.ForKind.SERIAL
     return _loop(row, extent, body, kind)
-
-
-def _sequence(statements: list[Any]) -> Any:
-    from tvm import tirx
-
-    return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
