@@ -267,7 +267,7 @@ def _configured(body: Any, registers: _Registers) -> Any:
         if part is not None and _has_tiles(part):
             part = rebuilt(part, body=tirx.SeqStmt(_run_configured([part.body], registers)))
         done += [] if part is None else [part]
-    return tirx.SeqStmt(done) if len(done) > 1 else done[0]
+    return tirx.stmt_seq(*done)
 
 
 def _is_parallel(statement: Any) -> bool:

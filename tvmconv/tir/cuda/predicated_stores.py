@@ -66,7 +66,7 @@ def _rewrite(func: Any) -> Any:
             return branch
         test = branch.condition
         found = [part if isinstance(part, tirx.Bind) else _stored(part, test) for part in parts]
-        return tirx.SeqStmt(found) if len(found) > 1 else found[0]
+        return tirx.stmt_seq(*found)
 
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.IfThenElse, guarded)))
 

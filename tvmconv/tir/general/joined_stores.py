@@ -34,7 +34,7 @@ def _joined_stores(func: Any) -> Any:
                 parts.append(statement)
         if len(parts) == len(sequence.seq):
             return sequence
-        return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
+        return tirx.stmt_seq(*parts)
 
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look)))
 

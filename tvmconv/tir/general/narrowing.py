@@ -91,7 +91,7 @@ def _narrowing(func: Any, forms: Forms) -> Any:
 
     def sequence(node: Any) -> Any:
         parts = list(_grouped(list(node.seq), forms))
-        return parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
+        return tirx.stmt_seq(*parts)
 
     def single(call: Any) -> Any:
         if not str(getattr(call.op, "name", "")).startswith(NARROWED):

@@ -83,7 +83,7 @@ def _without_blocks(func: Any, names: Collection[str]) -> Any:
             return stmt
         if not parts:
             return tirx.Evaluate(0)
-        return parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
+        return tirx.stmt_seq(*parts)
 
     tvm_ffi.structural_walk(func.body, (s_tir.SBlock, look))
     rules = [(s_tir.SBlockRealize, leave_out), (tirx.For, loop), (tirx.SeqStmt, sequence)]

@@ -49,7 +49,7 @@ def _prefetch_results(func: Any) -> Any:
         if serial:
             hints = [_hints(part) for part in parts[serial[0] + 1 :]]
             parts[serial[0] : serial[0]] = [hint for hint in hints if hint is not None]
-        return rebuilt(loop, body=tirx.SeqStmt(parts) if len(parts) > 1 else parts[0])
+        return rebuilt(loop, body=tirx.stmt_seq(*parts))
 
     return replace_marked(func, {RESULT: ask})
 

@@ -102,6 +102,6 @@ def _guarded(select: Any, before: list[Any]) -> Any:
         before += [stmt for stmt in inner if isinstance(stmt, tirx.AllocBuffer)]
         stores = [stmt for stmt in inner if not isinstance(stmt, tirx.AllocBuffer)]
         if stores:
-            body = tirx.SeqStmt(stores) if len(stores) > 1 else stores[0]
+            body = tirx.stmt_seq(*stores)
             before.append(tirx.IfThenElse(test, body, None))
     return tirx.if_then_else(condition, *values)

@@ -60,7 +60,7 @@ def _begun(sequence: Any) -> Any:
     kept = [part for part in parts if part is not None]
     if len(kept) == len(parts):
         return sequence
-    return tirx.SeqStmt(kept) if len(kept) > 1 else kept[0]
+    return tirx.stmt_seq(*kept)
 
 
 def _place(buffer: Any, indices: Any) -> Place | None:

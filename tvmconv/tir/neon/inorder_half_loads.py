@@ -65,7 +65,7 @@ def _halved(func: Any, ordered: bool) -> Any:
             found = found or chain is not None
             made = chain.ordered(sums, texts) if chain is not None and ordered else None
             statements += sums if chain is None else made or chain.statements(sums)
-        return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
+        return tirx.stmt_seq(*statements)
 
     body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look))
     if not found:

@@ -64,7 +64,7 @@ def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> 
             *allocations,
             on_stack(kept),
             *(before for before, _, _ in sums),
-            tiles(_sequence([step for _, step, _ in sums])),
+            tiles(tirx.stmt_seq(*[step for _, step, _ in sums])),
             tirx.Evaluate(
                 tirx.call_llvm_intrin("void", "llvm.aarch64.sve.st1", total, whole, address)
             ),
@@ -104,9 +104,3 @@ def _parts(loop: Any) -> tuple[Any, Any] | None:
     if not same or not tvm_ffi.structural_equal(old.indices, store.indices):
         return None
     return type(value), value.b
-
-
-def _sequence(statements: Sequence[Any]) -> Any:
-    from tvm import tirx
-
-    return tirx.SeqStmt(list(statements)) if len(statements) > 1 else statements[0]

@@ -190,7 +190,7 @@ def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
     if isinstance(stmt, tirx.SeqStmt):
         kept = [part for part in stmt.seq if not isinstance(part, tirx.AllocBuffer)]
         parts = [inside(part) for part in forwarded(kept)]
-        return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
+        return tirx.stmt_seq(*parts)
     if isinstance(stmt, tirx.For):
         return tirx.For(
             stmt.loop_var,
@@ -209,7 +209,7 @@ def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
             return inside(stmt.then_case, stmt.condition)
     if isinstance(stmt, tirx.BufferStore):
         stores = [_store(stmt, group, tests) for group in groups]
-        return tirx.SeqStmt(stores) if len(stores) > 1 else stores[0]
+        return tirx.stmt_seq(*stores)
     raise NoScalableForm(f"{type(stmt).__name__} in a loop over positions")
 
 
