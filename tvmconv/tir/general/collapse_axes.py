@@ -8,9 +8,8 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+from tvmconv.tir.general.conditions import is_zero
 from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
-
-_REDUCTION = 2
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,9 @@ def _nest(statement: Any) -> _Nest | None:
     if not plain or block.match_buffers or block.alloc_buffers:
         return None
     accesses, outside = _accesses(block)
-    if any(a.buffer.strides or not _is_zero(a.buffer.elem_offset) for a in accesses):
+    if any(a.buffer.strides or not is_zero(a.buffer.elem_offset) for a in accesses):
         return None
-    reductions = [axis for axis in block.iter_vars if int(axis.iter_type) == _REDUCTION]
+    reductions = [axis for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
     # a reduction of one iteration stays one
     kept = [] if any(int(axis.dom.extent) > 1 for axis in reductions) else reductions[:1]
     axes = [axis for axis in block.iter_vars if int(axis.dom.extent) > 1 or axis in kept]
@@ -102,12 +101,6 @@ def _nest(statement: Any) -> _Nest | None:
 
 def _same(a: Any, b: Any) -> bool:
     return bool(a.same_as(b))
-
-
-def _is_zero(offset: Any) -> bool:
-    from tvm import tirx
-
-    return isinstance(offset, tirx.IntImm) and int(offset) == 0
 
 
 def _access(buffer: Any, indices: Any) -> _Access:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import function_pass
 
 _FLOATS = ("float16", "float32", "float64")
@@ -51,7 +52,7 @@ def _padded(call: Any) -> Any:
     """Data or padding by an infinity; other calls are unchanged."""
     from tvm import tirx
 
-    if not str(getattr(call.op, "name", "")).endswith("if_then_else"):
+    if not is_select(call):
         return call
     inside, data, other = call.args
     other = _infinity(other)
