@@ -128,24 +128,23 @@ def _check_values(graph: onnx.GraphProto) -> None:
                     "each must have a name of its own: export the model again"
                 )
         defined.update(names)
-    producers: dict[str, onnx.NodeProto] = {}
     for node in graph.node:
         for name in filter(None, node.output):
-            if name in producers or name in defined:
+            if name in defined:
                 raise ModelError(
                     f"{describe(node)}: value {name!r} is already made elsewhere; "
                     "each must be made once: export the model again"
                 )
-            producers[name] = node
+            defined.add(name)
     for node in graph.node:
         for name in filter(None, node.input):
-            if name not in producers and name not in defined:
+            if name not in defined:
                 raise ModelError(
                     f"{describe(node)}: input {name!r} is made by no node, input or initializer; "
                     "export the model again"
                 )
     for output in graph.output:
-        if not output.name or (output.name not in producers and output.name not in defined):
+        if output.name not in defined:
             raise ModelError(
                 f"output {output.name!r} is made by no node, input or initializer; "
                 "export the model again"
