@@ -25,9 +25,9 @@ from tvmconv.frontend.resized import RESIZING
 _BY_PARAMETER = (
     "BatchNormalization", "Clip", "Expand", "OneHot", "PRelu", "Pad", "Resize", "Upsample",
 )  # fmt: skip
-# their results' sizes are known only from their operands' values
 # operators whose second input is a weight
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+# their results' sizes are known only from their operands' values
 _DYNAMIC = ("Compress", "NonZero", "Range")
 
 
