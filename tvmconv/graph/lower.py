@@ -90,17 +90,11 @@ def lower(
     emitter = Emitter(builder, machine, plan, shares=True)
     parameters = [relax.Var(var.name, var.ty) for var in mod["main"].params]
     single = isinstance(mod["main"].body.body.ty, relax.TensorType)
-    try:
-        with builder.function("main", parameters):
-            with builder.dataflow():
-                results = emit_graph(
-                    emitter, graph, parameters, _stage("schedule kernels", progress)
-                )
-                result = builder.emit_output(results[0] if single else relax.Tuple(results))
-            builder.emit_func_output(result)
-    except BaseException:
-        relax.end_block(builder)  # TVM complains on stderr of a block that is left open
-        raise
+    with builder.function("main", parameters):
+        with relax.dataflow(builder):
+            results = emit_graph(emitter, graph, parameters, _stage("schedule kernels", progress))
+            result = builder.emit_output(results[0] if single else relax.Tuple(results))
+        builder.emit_func_output(result)
     finished, merged = fuse_operators(builder.finalize(), emitter.records)
     records = dict(emitter.records)
     # the output may be an input or a constant

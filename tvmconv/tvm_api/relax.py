@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvm.relax import (
@@ -99,6 +101,21 @@ def end_block(builder: Any) -> types.BindingBlock:
     return builder._end_block()
 
 
+@contextmanager
+def dataflow(builder: Any) -> Iterator[None]:
+    """``BlockBuilder.dataflow()`` inside a function, for a body that may raise.
+
+    Its scope opens the block that ``emit_func_output`` closes. TVM complains on stderr of a block
+    that is left open.
+    """
+    try:
+        with builder.dataflow():
+            yield
+    except BaseException:
+        end_block(builder)
+        raise
+
+
 __all__ = [
     "EXTERNAL_MODULES",
     "BindingBlock",
@@ -125,6 +142,7 @@ __all__ = [
     "call_dps_packed",
     "call_tir",
     "const",
+    "dataflow",
     "end_block",
     "mutator",
     "op",

@@ -48,22 +48,15 @@ def convert_graph(graph: Graph, budget: int) -> IRModule:
         param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
         emitter.define(info.name, param)
         params.append(param)
-    failure: BaseException | None = None
     with builder.function("main", params):
-        with builder.dataflow():
-            try:
-                for node, converter in zip(graph.nodes, converters, strict=True):
-                    checkpoint()
-                    _convert_node(emitter, node, converter)
-                results = [emitter.value(info.name) for info in graph.outputs]
-            except (ModelError, MemoryError, KeyboardInterrupt) as error:
-                # leave the builder's scopes in order: it complains on stderr otherwise
-                failure, results = error, params
+        with relax.dataflow(builder):
+            for node, converter in zip(graph.nodes, converters, strict=True):
+                checkpoint()
+                _convert_node(emitter, node, converter)
+            results = [emitter.value(info.name) for info in graph.outputs]
             result = results[0] if len(results) == 1 else relax.Tuple(results)
             bound = builder.emit_output(result)
         builder.emit_func_output(bound)
-    if failure is not None:
-        raise failure
     module = builder.get()
     module["main"] = module["main"].with_attr("num_input", len(params))
     return module
