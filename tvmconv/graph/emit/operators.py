@@ -71,16 +71,26 @@ def _binary(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, emitter.bind(call, record_of(node)))
 
 
-def _windows(node: Node) -> tuple[Window, Window]:
+def windows_of(node: Node) -> list[Window]:
+    """The window of a pool along each spatial axis."""
     attrs = node.attrs
-    top, left, bottom, right = attrs["padding"]
-    rows = (attrs["pool_size"][0], attrs["strides"][0], top, bottom, attrs["dilation"][0])
-    columns = (attrs["pool_size"][1], attrs["strides"][1], left, right, attrs["dilation"][1])
-    return Window(*rows), Window(*columns)
+    sizes, padding = attrs["pool_size"], attrs["padding"]
+    count = len(sizes)
+    return [
+        Window(
+            int(sizes[axis]),
+            int(attrs["strides"][axis]),
+            int(padding[axis]),
+            int(padding[axis + count]),
+            int(attrs["dilation"][axis]),
+            bool(attrs["ceil_mode"]),
+        )
+        for axis in range(count)
+    ]
 
 
 def _pool(emitter: Emitter, node: Node) -> None:
-    rows, columns = _windows(node)
+    rows, columns = windows_of(node)
     flops = rows.kernel * columns.kernel * int(np.prod(node.output.dims))
     if node.op == "nn.max_pool2d":
         emit_single(emitter, node, lambda x: max_pool(x, rows, columns), flops=flops)
@@ -184,7 +194,8 @@ def average(emitter: Emitter, node: Node, data: RelaxExpr, channels: int) -> Rel
         if node.attrs["kind"] == "mean":
             mean = global_pool(numbers, channels, "avg", blocked=True)
         else:
-            mean = avg_pool(numbers, *_windows(node), bool(node.attrs["count_include_pad"]))
+            rows, columns = windows_of(node)
+            mean = avg_pool(numbers, rows, columns, bool(node.attrs["count_include_pad"]))
         return quantised_by(mean, node.attrs["result"])
 
     flops = int(np.prod(node.args[0].dims))

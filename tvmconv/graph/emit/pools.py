@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
+from tvmconv.graph.emit.operators import windows_of
 from tvmconv.graph.ir import Node
 from tvmconv.operators.plane_pool import TYPES, plane_pool
 from tvmconv.operators.pool import Window
@@ -42,30 +43,13 @@ def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
         data = _pool(emitter, node, record, data, shape, windows, node.attrs["kind"])
     else:
         kind, _ = _POOLS[node.op]
-        *depth, rows, columns = _windows(node)
+        *depth, rows, columns = windows_of(node)
         planes = (prod(source.dims[:-2]), *source.dims[-2:])
         data = _pool(emitter, node, record, data, planes, (rows, columns), kind)
         if depth and depth[0] != Window(1):
             shape = (prod(source.dims[:2]), source.dims[2], prod(dims[3:]))
             data = _pool(emitter, node, record, data, shape, (depth[0], Window(1)), kind)
     emitter.plain[node.output] = emitter.reshape(data, dims)
-
-
-def _windows(node: Node) -> list[Window]:
-    attrs = node.attrs
-    sizes, padding = attrs["pool_size"], attrs["padding"]
-    count = len(sizes)
-    return [
-        Window(
-            int(sizes[axis]),
-            int(attrs["strides"][axis]),
-            int(padding[axis]),
-            int(padding[axis + count]),
-            int(attrs["dilation"][axis]),
-            bool(attrs["ceil_mode"]),
-        )
-        for axis in range(count)
-    ]
 
 
 def _pool(
