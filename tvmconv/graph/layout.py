@@ -21,7 +21,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
-from tvmconv.graph.pixels import REORDER_SHARE, Around, PixelLayer, by_pixels, interleaving
+from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving, reorder_cycles
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
@@ -238,11 +238,8 @@ def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None
         except ConfigError as error:
             problem = problem or error
             continue
-        converted = option is workload and not is_blocked
-        # reads the plain tensor, writes it padded to whole blocks
-        read = _bytes(node.args[0])
-        moved = read * (1 + machine.channel_block / workload.in_channels)
-        extra = moved / (REORDER_SHARE * machine.rates.behind_l2) if converted else 0.0
+        source, converted = node.args[0], option is workload and not is_blocked
+        extra = reorder_cycles(source.dims, machine, source.dtype) if converted else 0.0
         offers.append((decision.chosen.cycles + extra, decision))
     if not offers:
         assert problem is not None

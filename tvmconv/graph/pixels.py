@@ -24,7 +24,7 @@ from tvmconv.selection.reasons import millions
 _MOSTLY_ZEROS = 2.0
 # share of the rate behind L2 at which a layout change is assumed to run when weighed against a
 # kernel: it writes as much as it reads, and no arithmetic hides it
-REORDER_SHARE = 0.2
+_REORDER_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,14 @@ def by_pixels(
     if interleave is not None:
         phases, shape = interleave.attrs["block"], interleave.output.dims
         taken = replace(w, out_channels=shape[1] * prod(phases))
-        blocks += _moved(shape, machine)
+        blocks += reorder_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
-        blocks += _moved(w.data_shape, machine)
+        blocks += reorder_cycles(w.data_shape, machine)
     pixels = pixel_cycles(taken, machine, phases)
     if around.is_blocked:
-        pixels += _moved(w.data_shape, machine)
-    blocks += _moved(shape, machine) if around.wants_plain else 0.0
-    pixels += _moved(shape, machine) if around.wants_blocks else 0.0
+        pixels += reorder_cycles(w.data_shape, machine)
+    blocks += reorder_cycles(shape, machine) if around.wants_plain else 0.0
+    pixels += reorder_cycles(shape, machine) if around.wants_blocks else 0.0
     if pixels >= blocks:
         return None
     cause = "channel blocks would be mostly zeros" if zeros else "its neighbors are plain tensors"
@@ -179,9 +179,9 @@ def _is_free(layer: str, policy: Policy | None) -> bool:
     return everything and not named and policy.choose is None and policy.memory_budget is None
 
 
-def _moved(shape: tuple[int, ...], machine: Machine) -> float:
+def reorder_cycles(shape: tuple[int, ...], machine: Machine, dtype: str = "float32") -> float:
     """Cycles of a layout change: the plain tensor, and the same padded to whole blocks."""
     channels = shape[1]
-    size = itemsize("float32") * prod(shape)
+    size = itemsize(dtype) * prod(shape)
     moved = size * (1 + machine.blocks(channels) * machine.channel_block / channels)
-    return moved / (REORDER_SHARE * machine.rates.behind_l2)
+    return moved / (_REORDER_SHARE * machine.rates.behind_l2)
