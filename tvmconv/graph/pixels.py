@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-
 from tvmconv.core.datatypes import FLOAT32, itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.pixel_conv import pixel_cycles
 from tvmconv.graph.blockable import can_block, is_exact
-from tvmconv.graph.ir import Array, Graph, Node, Value
+from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV, DENSE
 from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
@@ -85,21 +83,6 @@ def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
     w = node.attrs["workload"]
     groups = reader.output.dims[1] // reader.attrs["inner"]
     return reader if w.groups in (1, groups) and not w.has("add") else None
-
-
-def phase_order(node: Node) -> Array:
-    """The old channel of each output of a layer, pixels of a square beside each other.
-
-    Parameters
-    ----------
-    node
-        The depth-to-space behind it.
-    """
-    (rows, steps), inner, stride = (node.attrs[k] for k in ("block", "inner", "stride"))
-    k = np.arange(node.output.dims[1])[:, None]
-    phase = np.arange(rows * steps)[None, :]
-    order: Array = (k // inner * (rows * steps) + phase) * stride + k % inner
-    return order.reshape(-1)
 
 
 def by_pixels(

@@ -9,8 +9,9 @@ from tvmconv.core.decision import PIXEL_CONV
 from tvmconv.costs.cpu.pixel_conv import pixel_tile
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node
-from tvmconv.graph.pixels import PixelLayer, phase_order
+from tvmconv.graph.pixels import PixelLayer
 from tvmconv.graph.rewrite.fold import as_float32
+from tvmconv.graph.rewrite.interleaved import phase_channels
 from tvmconv.machines.record import processor
 from tvmconv.operators.pixel_conv import pack_pixel_weight, pixel_conv
 from tvmconv.tvm_api.types import Tensor
@@ -23,7 +24,8 @@ def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
     kernel, phases, result = as_float32(weight.data), (1, 1), node.output
     bias = as_float32(rest.pop(0).data).reshape(-1) if given.has("bias") else None
     if interleave is not None:
-        order, result = phase_order(interleave), interleave.output
+        # pixels of a square beside each other
+        order, result = phase_channels(interleave).reshape(-1), interleave.output
         phases, kernel = interleave.attrs["block"], kernel[order]
         bias = None if bias is None else bias[order]
         given = replace(given, out_channels=len(order))

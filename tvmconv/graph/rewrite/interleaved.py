@@ -36,8 +36,7 @@ def order_phases(graph: Graph, lanes: int) -> None:
         done = attrs["inner"] == channels and attrs["stride"] % lanes == 0
         if made is None or done or counts[source] != 1 or stride % lanes or not _free(made):
             continue
-        phases = attrs["block"][0] * attrs["block"][1]
-        order = _order(channels, phases, attrs["inner"], attrs["stride"], stride)
+        order = _order(node, stride)
         made.args[1:] = [constant(_ordered(v.data, order), v.name, v.dtype) for v in made.args[1:]]
         made.attrs["workload"] = replace(made.attrs["workload"], out_channels=len(order))
         batch, _, height, width = source.dims
@@ -59,13 +58,21 @@ def _free(node: Node) -> bool:
     )
 
 
-def _order(channels: int, phases: int, inner: int, old: int, stride: int) -> Array:
+def _order(node: Node, stride: int) -> Array:
     """The old channel of each new one, -1 of those that fill blocks up."""
-    order = np.full((phases, stride), -1)
-    k = np.arange(channels)
-    for phase in range(phases):
-        order[phase, :channels] = (k // inner * phases + phase) * old + k % inner
+    channels = phase_channels(node)
+    order = np.full((channels.shape[1], stride), -1)
+    order[:, : len(channels)] = channels.T
     return order.reshape(-1)
+
+
+def phase_channels(node: Node) -> Array:
+    """The channel that a depth-to-space reads, by output channel and pixel of a square."""
+    (rows, steps), inner, stride = (node.attrs[k] for k in ("block", "inner", "stride"))
+    k = np.arange(node.output.dims[1])[:, None]
+    phase = np.arange(rows * steps)[None, :]
+    order: Array = (k // inner * (rows * steps) + phase) * stride + k % inner
+    return order
 
 
 def _ordered(data: Array, order: Array) -> Array:
