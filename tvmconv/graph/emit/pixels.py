@@ -6,15 +6,16 @@ from dataclasses import replace
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.decision import PIXEL_CONV
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.pixel_conv import pixel_tile
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
-from tvmconv.graph.ir import Node
+from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.pixels import PixelLayer
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.graph.rewrite.interleaved import phase_channels
 from tvmconv.machines.record import processor
 from tvmconv.operators.pixel_conv import pack_pixel_weight, pixel_conv
-from tvmconv.tvm_api.types import Tensor
+from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
 
 def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
@@ -35,10 +36,7 @@ def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
     tile = pixel_tile(w, machine, phases)
     assert tile is not None, f"{given} has no tile"
     groups, each = w.groups, w.out_channels // w.groups
-    image = emitter.as_plain(data)
-    if w.data_shape != data.dims:
-        image = emitter.reshape(image, w.data_shape)
-    args = [image, constant_of(pack_pixel_weight(kernel, w, tile), "float32")]
+    args = [_image(emitter, data, w), constant_of(pack_pixel_weight(kernel, w, tile), "float32")]
     if bias is not None:
         args.append(constant_of(bias.reshape(groups, each), "float32"))
     if w.has("add"):
@@ -59,14 +57,18 @@ def emit_run_time_conv(emitter: Emitter, node: Node) -> None:
     w = flattened(given)
     tile = pixel_tile(w, processor(emitter.machine), divides=True)
     assert tile is not None, f"{given} has no tile"
-    image = emitter.as_plain(data)
-    if w.data_shape != data.dims:
-        image = emitter.reshape(image, w.data_shape)
+    args = [_image(emitter, data, w), emitter.as_plain(weight)]
 
     def expression(*tensors: Tensor) -> Tensor:
         return pixel_conv(*tensors, workload=w, tile=tile)
 
     reason = "vectors of positions: the weights are computed at run time"
     record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops, reason)
-    made = emitter.call(expression, [image, emitter.as_plain(weight)], record, opaque=True)
+    made = emitter.call(expression, args, record, opaque=True)
     emitter.plain[node.output] = emitter.reshape(made, node.output.dims)
+
+
+def _image(emitter: Emitter, data: Value, w: Conv2dWorkload) -> RelaxExpr:
+    """The input in the shape of the workload, which may be flattened."""
+    image = emitter.as_plain(data)
+    return image if w.data_shape == data.dims else emitter.reshape(image, w.data_shape)
