@@ -12,6 +12,7 @@ from tvmconv.algorithms.cuda.precision import largest_finite
 from tvmconv.algorithms.integer.saturation import ORDERS, excess_by_orders
 from tvmconv.algorithms.winograd.integers import largest_sums, usual_sum, worst_sum
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.machines.device import Device
 
 
@@ -29,7 +30,8 @@ class WeightFacts:
         INT8: additional steps for weights that saturate, for each number of byte permutations; see
         :func:`tvmconv.algorithms.integer.saturation.excess_steps`.
     largest_weight
-        Floating-point types: the largest finite weight, which a precision must represent.
+        Floating-point types: the largest finite weight, which a precision must represent. 0 where
+        a device has only float32.
     """
 
     largest_sum: int = 0
@@ -40,7 +42,9 @@ class WeightFacts:
     def of(cls, weight: npt.NDArray[Any], workload: Conv2dWorkload, machine: Device) -> WeightFacts:
         """The properties of known weights, in ONNX's layout or flattened."""
         if not workload.types.is_integer:
-            return cls(largest_weight=largest_finite(weight))
+            # a pass over all weights, for which only algorithms that round operands ask
+            rounds = bool(registry.precisions(machine))
+            return cls(largest_weight=largest_finite(weight) if rounds else 0.0)
         largest = int(largest_sums(weight, workload.types.data).max())
         if workload.types.weight == "int8":
             return cls(largest, excess_by_orders(weight, machine.channel_block))
