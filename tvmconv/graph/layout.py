@@ -50,7 +50,8 @@ class Plan:
 
     def is_interleaved(self, node: Node) -> bool:
         """Whether the kernel of a layer by vectors of pixels computes this depth-to-space, too."""
-        return any(layer.interleave is node for layer in self.pixels.values())
+        kind = node.op == "depth_to_space"
+        return kind and any(layer.interleave is node for layer in self.pixels.values())
 
 
 def plan_layouts(
