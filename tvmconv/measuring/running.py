@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,16 +140,8 @@ def run_report(
         "call_seconds_p99": timing.percentile(99),
         "calls_per_second": timing.rate,
     }
-    table = outputs_table(values, expected)
-    if expected:
-        facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
-    return Report(
-        kind="run",
-        title=f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})",
-        facts=facts,
-        tables=(table,),
-        data={"samples": ours},
-    )
+    title = f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})"
+    return replace(_described(title, facts, values, expected), data={"samples": ours})
 
 
 def emulated_report(
@@ -184,15 +177,18 @@ def emulated_report(
     if onnx is not None:
         session = _onnxruntime(onnx, model.threads, exact=is_quantised(onnx))
         expected = _computed(session, list(values), dict(inputs), onnx)
+    title = f"{model.name}: emulated {model.machine.name}"
+    return _described(title, facts, values, expected)
+
+
+def _described(
+    title: str, facts: dict[str, Any], values: Mapping[str, Array], expected: Mapping[str, Array]
+) -> Report:
+    """A report on outputs, and on what onnxruntime says of them."""
     table = outputs_table(values, expected)
     if expected:
         facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
-    return Report(
-        kind="run",
-        title=f"{model.name}: emulated {model.machine.name}",
-        facts=facts,
-        tables=(table,),
-    )
+    return Report(kind="run", title=title, facts=facts, tables=(table,))
 
 
 def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]:
