@@ -25,7 +25,7 @@ def conv(e: Emitter, node: Node) -> RelaxExpr:
     rank = len(window.kernel)
     x = e.value(data)
     if rank == 1:
-        x, w, window = as_row(e, x, _kernel(e, node, weight), window)
+        x, w, window = as_row(e, x, _kernel(e, weight), window)
     else:
         w = e.value(weight)
     call = relax.op.nn.conv3d if rank == 3 else relax.op.nn.conv2d
@@ -66,7 +66,7 @@ def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
         spread[(slice(None), slice(None), *steps)] = kernel
         weight = e.graph.add_constant(f"{weight}.dilated", spread)
     if rank == 1:
-        x, w, window = as_row(e, x, _kernel(e, node, weight), window)
+        x, w, window = as_row(e, x, _kernel(e, weight), window)
     else:
         w = e.value(weight)
     end, added, fill = zip(
@@ -99,7 +99,7 @@ def _operands(e: Emitter, node: Node) -> tuple[str, str, tuple[int, ...] | None]
     return node.inputs[0], node.inputs[1], e.shape(bias) if bias else None
 
 
-def _kernel(e: Emitter, node: Node, weight: str) -> Kernel:
+def _kernel(e: Emitter, weight: str) -> Kernel:
     """A weight in the most that is known of it."""
     kernel = e.array(weight)
     return kernel if kernel is not None else e.quantised.get(weight) or e.value(weight)

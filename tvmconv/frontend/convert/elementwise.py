@@ -73,10 +73,10 @@ def binary(e: Emitter, node: Node) -> RelaxExpr:
     a, b = _operands(e, node)
     if node.op == "Equal" and e.dtype(node.inputs[0]) == "bool":
         # TVM compares vectors of booleans as floating-point numbers
-        return negated(e, e.emit(op.logical_xor(a, b), "differs"))
+        return negated(e.emit(op.logical_xor(a, b), "differs"))
     if node.op in _EQUAL and a is b and e.dtype(node.inputs[0]).startswith("float"):
         # TVM takes a value for equal to itself, which a NaN is not
-        return negated(e, e.emit(op.isnan(a), "nan"))
+        return negated(e.emit(op.isnan(a), "nan"))
     return _BINARY[node.op](a, b)
 
 
@@ -187,10 +187,10 @@ def unary(e: Emitter, node: Node) -> RelaxExpr:
 @converts("Not")
 def logical_not(e: Emitter, node: Node) -> RelaxExpr:
     """True where the operand is false."""
-    return negated(e, e.value(node.inputs[0]))
+    return negated(e.value(node.inputs[0]))
 
 
-def negated(e: Emitter, condition: RelaxExpr) -> RelaxExpr:
+def negated(condition: RelaxExpr) -> RelaxExpr:
     """The opposite of booleans.
 
     By an operator that TVM's simplifier leaves alone: of ``not (a < b)`` it makes ``b <= a``, which
@@ -266,7 +266,7 @@ def cast(e: Emitter, node: Node) -> RelaxExpr:
     target = e.dtype(node.outputs[0])
     if target == "bool" and source != "bool":
         # a NaN is not zero either, but in TVM it does not differ from any number
-        return negated(e, e.emit(op.equal(x, constant(np.zeros((), source))), "is_zero"))
+        return negated(e.emit(op.equal(x, constant(np.zeros((), source))), "is_zero"))
     if source.startswith("float") and target in _SIGNED_FIRST:
         # ONNX leaves negative numbers open; onnxruntime wraps them
         x = e.emit(op.astype(x, _SIGNED_FIRST[target]), "signed")

@@ -34,7 +34,7 @@ def conv_integer(e: Emitter, node: Node) -> RelaxExpr:
     x = _centred(e, node, 0, _zero_point(e, node, 2, (), ()), row)
     call = op.nn.conv3d if rank == 3 else op.nn.conv2d
     y = call(
-        _bound(e, x), _bound(e, w), strides=window.strides, padding=window.padding,
+        _bound(x), _bound(w), strides=window.strides, padding=window.padding,
         dilation=window.dilations, groups=window.groups, out_dtype="int32",
     )  # fmt: skip
     y = e.emit(y)
@@ -49,7 +49,7 @@ def matmul_integer(e: Emitter, node: Node) -> RelaxExpr:
     b = _centred(e, node, 1, _zero_point(e, node, 3, columns, (-1,)))
     if isinstance(b, np.ndarray) and b.ndim > 1:
         check_sums(node, np.swapaxes(b, -1, -2).reshape(-1, b.shape[-2]))
-    return op.matmul(_bound(e, a), _bound(e, b), out_dtype="int32")
+    return op.matmul(_bound(a), _bound(b), out_dtype="int32")
 
 
 def _zero_point(
@@ -103,8 +103,8 @@ def _centred(
         wide = values.astype(np.int32)
         return wide if zero_point is None else np.asarray(wide - zero_point)
     x = e.emit(op.astype(e.value(name) if view is None else view, "int32"), "wide")
-    return x if zero_point is None else e.emit(op.subtract(x, _bound(e, zero_point)), "centred")
+    return x if zero_point is None else e.emit(op.subtract(x, _bound(zero_point)), "centred")
 
 
-def _bound(e: Emitter, value: Array | RelaxExpr) -> RelaxExpr:
+def _bound(value: Array | RelaxExpr) -> RelaxExpr:
     return constant(value) if isinstance(value, np.ndarray) else value
