@@ -61,29 +61,23 @@ def dequantise(e: Emitter, node: Node) -> RelaxExpr:
 
     A constant stays integers, for kernels that compute with them.
     """
-    name, dtype = node.inputs[0], e.dtype(node.outputs[0])
+    name = node.inputs[0]
     if _is_blocked(e, node):
         centred = op.astype(e.value(name), "float32")
         if node.input(2):
             centred = op.subtract(centred, _spread(e, node, node.inputs[2], "float32"))
         scale = _spread(e, node, node.inputs[1], "float32")
-        result = op.multiply(e.emit(centred, "centred"), scale)
-    else:
-        values, zero_point = (_array(e, node, i) for i in (1, 2))
-        axis, data = _axis(e, node), e.array(name)
-        if data is not None and values is not None and zero_point is not None:
-            known = Quantised(data, values.astype(np.float32), zero_point, axis)
-            e.quantised[node.outputs[0]] = known
-            result = known.dequantised()
-        else:
-            result = op.dequantize(
-                e.value(name), _parameter(e, node, 1, "float32"),
-                _parameter(e, node, 2, e.dtype(name)), axis,
-            )  # fmt: skip
-    if dtype == "float32":
-        return result
-    # eight bits and those of a float16 scale fit into a float32 product, which is rounded once
-    return op.astype(e.emit(result, "wide"), dtype)
+        return op.multiply(e.emit(centred, "centred"), scale)
+    values, zero_point = (_array(e, node, i) for i in (1, 2))
+    axis, data = _axis(e, node), e.array(name)
+    if data is not None and values is not None and zero_point is not None:
+        known = Quantised(data, values, zero_point, axis)
+        e.quantised[node.outputs[0]] = known
+        return known.dequantised()
+    return op.dequantize(
+        e.value(name), _parameter(e, node, 1, "float32"),
+        _parameter(e, node, 2, e.dtype(name)), axis,
+    )  # fmt: skip
 
 
 def _is_blocked(e: Emitter, node: Node) -> bool:
