@@ -25,7 +25,7 @@ def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
     kernel, phases, result = as_float32(weight.data), (1, 1), node.output
     bias = as_float32(rest.pop(0).data).reshape(-1) if given.has("bias") else None
     if interleave is not None:
-        # pixels of a square beside each other
+        # the pixels of a square in succession
         order, result = phase_channels(interleave).reshape(-1), interleave.output
         phases, kernel = interleave.attrs["block"], kernel[order]
         bias = None if bias is None else bias[order]
