@@ -38,6 +38,31 @@ def test_floats_are_in_the_tables_alone():
     assert all(_floats(Path(table.__file__)) for table in TABLES)
 
 
+def _read_by_import(node: ast.AST) -> list[int]:
+    """Lines whose ``constants.NAME`` an import of the module reads, in defaults for example."""
+    found = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Attribute) and ast.unparse(child.value) == "constants":
+            found.append(child.lineno)
+        if isinstance(child, ast.Lambda):
+            found += _read_by_import(child.args)
+        elif isinstance(child, ast.FunctionDef):
+            found += [
+                line
+                for part in (child.args, *child.decorator_list)
+                for line in _read_by_import(part)
+            ]
+        else:
+            found += _read_by_import(child)
+    return found
+
+
+def test_no_import_reads_a_constant_that_a_fit_may_replace():
+    models = [path for path in FOLDER.rglob("*.py") if path.name != "constants.py"]
+    read = {path.name: _read_by_import(ast.parse(path.read_text())) for path in models}
+    assert {name: lines for name, lines in read.items() if lines} == {}
+
+
 @pytest.mark.parametrize("table", TABLES, ids=["cpu", "scalable", "cuda"])
 def test_each_constant_has_a_unit_and_an_origin(table):
     rows = constants_of(table)

@@ -7,7 +7,7 @@ has to find room in L2, and in whether the columns' arrival shows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
@@ -63,7 +63,8 @@ class PanelBlocks:
     weight_bytes: int
     block: int
     beside: int = 0
-    share: float = constants.BLOCK_STAYS
+    # read when a block is made: a fit replaces constants
+    share: float = field(default_factory=lambda: constants.BLOCK_STAYS)
 
     @property
     def count(self) -> int:
