@@ -62,7 +62,7 @@ def small_network(batch: int | str = 1, height: int = 21, width: int = 20) -> on
 
 
 def mixed_network() -> onnx.ModelProto:
-    """At least one operator for every rule."""
+    """Operators of all kinds: with those of :func:`pixel_network`, one for every rule."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
     mixed (float[1,10,12,11] x, float[10,10,3,3] w, float[15,7] g, float[7] b) => (float[1,10] y)
     <int64[5] apart = {1, 5, 3, 6, 5}, int64[4] together = {1, 15, 6, 5}, int64[2] flat = {1, 10},
@@ -91,6 +91,17 @@ def mixed_network() -> onnx.ModelProto:
       y = Softmax <axis = 1> (z)
     }"""
     return _with_weights(text, {"w": (10, 10, 3, 3), "g": (15, 7), "b": (7,)})
+
+
+def pixel_network() -> onnx.ModelProto:
+    """A convolution whose groups would not fill channel blocks, and a copy that transposes."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    pixels (float[1,10,12,11] x, float[20,1,3,3] w) => (float[1,12,11,20] y)
+    {
+      c = Conv <group = 10, pads = [1, 1, 1, 1]> (x, w)
+      y = Transpose <perm = [0, 2, 3, 1]> (c)
+    }"""
+    return _with_weights(text, {"w": (20, 1, 3, 3)})
 
 
 def two_convolutions() -> onnx.ModelProto:

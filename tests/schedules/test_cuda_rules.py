@@ -70,7 +70,13 @@ def normalised():
     return [x, te.compute((4, 200), lambda i, j: x[i, j] / power[i], name="normalised")]
 
 
-FUNCTIONS = (transposed, mean, windows, whole, dense, normalised)
+def largest():
+    """A maximum that a block of threads shares."""
+    x, k = placeholder("x", 4, 300), te.reduce_axis((0, 300), name="k")
+    return [x, te.compute((4,), lambda i: te.max(x[i, k], k), name="largest")]
+
+
+FUNCTIONS = (transposed, mean, windows, whole, dense, normalised, largest)
 
 
 def result_of(name: str, x, *rest) -> np.ndarray:
@@ -86,6 +92,8 @@ def result_of(name: str, x, *rest) -> np.ndarray:
     if name == "dense":
         weight, bias, residual = rest
         return np.maximum(x @ weight.T + bias + residual, 0)
+    if name == "largest":
+        return x.max(1)
     top = x.max(1, keepdims=True)
     return x / ((x - top) * x).sum(1, keepdims=True)
 
@@ -134,6 +142,14 @@ def test_maxima_keep_nan():
     (x,) = operands("windows")
     x[1, 4] = np.nan
     assert np.array_equal(np.isnan(run("windows", x)), np.isnan(result_of("windows", x)))
+
+
+@needs_emulator
+@pytest.mark.parametrize("name", ["windows", "largest"])
+def test_maxima_of_minus_infinity_are_it(name):
+    (x,) = operands(name)
+    x[1] = -np.inf
+    assert np.array_equal(run(name, x), result_of(name, x))
 
 
 @needs_emulator

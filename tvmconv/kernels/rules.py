@@ -44,7 +44,7 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
             continue
         scheduled = schedule.mod["main"]
         if isinstance(machine, Machine):
-            # TVM's reductions across a GPU's threads know maxima by their finite initial value
+            # a pass for GPUs does it, once TVM has lowered reductions across threads
             scheduled = transformed(scheduled, InfiniteExtrema())
         if func.attrs and "global_symbol" in func.attrs:
             scheduled = scheduled.with_attr("global_symbol", func.attrs["global_symbol"])

@@ -27,6 +27,7 @@ from tvmconv.tir.cuda.mma import Fragments, MmaCalls, calls_mma, has_fragments
 from tvmconv.tir.cuda.scalar_registers import ScalarRegisters
 from tvmconv.tir.cuda.unroll_slice_pairs import UnrollSlicePairs
 from tvmconv.tir.cuda.workspace_parameters import with_workspace
+from tvmconv.tir.general.infinite_extrema import InfiniteExtrema
 from tvmconv.tir.general.rewrite import function_pass, transformed
 
 # launch parameter: bytes of shared memory whose size the kernel does not know
@@ -77,6 +78,7 @@ def passes() -> list[Any]:
     return [
         low.CanonicalizeLoop(),
         low.LowerCrossThreadReduction(),
+        InfiniteExtrema(),
         low.LowerInitBlock(),
         low.PlanAndUpdateBufferAllocationLocation(),
         low.ConvertBlocksToOpaque(),
