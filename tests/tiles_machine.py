@@ -9,7 +9,6 @@ import pytest
 from tests.kernels import executed_on
 from tvmconv.machines.targets import resolve_machine
 
-SAPPHIRERAPIDS = resolve_machine("llvm -mcpu=sapphirerapids", 1)
 # the features of tiles alone beside those of AVX-512 with dot products, which more hosts have
 TILES = resolve_machine("llvm -mcpu=icelake-server -mattr=+amx-tile,+amx-int8", 1)
 

@@ -21,9 +21,6 @@ from tvmconv.cli.main import app
 from tvmconv.core.errors import ConfigError
 from tvmconv.machines import targets
 
-LAYER = ("bench", "run", "--layer", "ic4ih9oc4kh3")
-VERBS = ("compile", "bundle", "run", "profile", "explain", "bench")
-
 
 @pytest.fixture(scope="module")
 def compiled(folder: Path) -> dict:

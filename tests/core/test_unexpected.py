@@ -12,8 +12,8 @@ from tvmconv.core.errors import ConfigError, ModelError, UnexpectedError
 from tvmconv.frontend import infer
 from tvmconv.graph import layout
 from tvmconv.graph.emit import graph as emit
-from tvmconv.kernels import rules as schedule
-from tvmconv.tir.general import c_functions as bare
+from tvmconv.kernels import rules
+from tvmconv.tir.general import c_functions
 
 
 def _model():
@@ -51,20 +51,20 @@ def test_names_the_node(monkeypatch, module, function, node) -> None:
 
 
 def test_names_the_kernel_that_cannot_be_scheduled(monkeypatch) -> None:
-    monkeypatch.setattr(schedule, "VectorizableMath", _failing(ValueError("no such loop")))
+    monkeypatch.setattr(rules, "VectorizableMath", _failing(ValueError("no such loop")))
     with pytest.raises(UnexpectedError, match=r"'last softmax' \(softmax\).*no such loop"):
         tvmconv.build(_model(), threads=1)
 
 
 def test_names_only_the_kernel_that_cannot_be_compiled(monkeypatch) -> None:
-    bare_form = bare._bare
+    bare_form = c_functions._bare
 
     def fail_on_functions_of_numbers(func):
         if "exp" in str(func.body):
             raise ValueError("no such instruction")
         return bare_form(func)
 
-    monkeypatch.setattr(bare, "_bare", fail_on_functions_of_numbers)
+    monkeypatch.setattr(c_functions, "_bare", fail_on_functions_of_numbers)
     with pytest.raises(UnexpectedError, match=r"code for 'last softmax' \(softmax\): .*no such in"):
         tvmconv.build(_model(), threads=1)
 
@@ -79,7 +79,7 @@ def test_passes_through(monkeypatch, error, function) -> None:
 
 @pytest.mark.parametrize("error", [MemoryError("full"), KeyboardInterrupt()], ids=repr)
 def test_passes_through_tvm(monkeypatch, error) -> None:
-    monkeypatch.setattr(schedule, "VectorizableMath", _failing(error))
+    monkeypatch.setattr(rules, "VectorizableMath", _failing(error))
     with pytest.raises(type(error)):
         tvmconv.build(_model(), threads=1)
 

@@ -11,7 +11,7 @@ import pytest
 import tvmconv
 from tests.graph.network import AVX512, other_ops, prepared
 from tests.graph.quantised_net import QuantisedNet, small_input, unoptimised
-from tvmconv.graph.rewrite import normalize as normalise
+from tvmconv.graph.rewrite import normalize
 
 
 def activations(dtype: Any = np.uint8) -> onnx.ModelProto:
@@ -41,7 +41,7 @@ def test_tables_hold_the_values_of_the_float_chain(dtype: Any, monkeypatch: pyte
     operators = [call.operator for call in built.calls]
     assert sorted(operators) == sorted(["quantize", *["lookup", "dequantize"] * 6])
     actual = built.run(feeds)
-    monkeypatch.setattr(normalise, "tabulate", lambda _graph, _machine: None)
+    monkeypatch.setattr(normalize, "tabulate", lambda _graph, _machine: None)
     chains = tvmconv.build(model, threads=1)
     assert "lookup" not in [call.operator for call in chains.calls]
     expected = chains.run(feeds)

@@ -30,7 +30,7 @@ def test_a_sum_begins_with_its_first_term():
         y[0] = sums[0]
         y[1] = sums[1]
 
-    check(FirstTerms(), (two_sums), (expected))
+    check(FirstTerms(), two_sums, expected)
 
 
 def test_zeros_that_something_else_reads_stay():
@@ -59,7 +59,7 @@ def test_zeros_that_something_else_reads_stay():
             sums[2] = sums[2] + x[i]
         y[1] = sums[2] + sums[1]
 
-    check(FirstTerms(), (read), (expected))
+    check(FirstTerms(), read, expected)
 
 
 def test_any_element_may_be_one_of_those():
@@ -75,7 +75,7 @@ def test_any_element_may_be_one_of_those():
         sums[1] = sums[1] + x[2]
         y[2] = sums[1]
 
-    check_same(FirstTerms(), (indexed))
+    check_same(FirstTerms(), indexed)
 
 
 def test_results_in_memory_and_integers_stay():
@@ -87,4 +87,4 @@ def test_results_in_memory_and_integers_stay():
         y[0] = T.float32(0)
         y[0] = y[0] + T.Cast("float32", count[0])
 
-    check_same(FirstTerms(), (others))
+    check_same(FirstTerms(), others)

@@ -53,7 +53,7 @@ def test_neighbors_are_lanes():
     check(NeighborLanes(), before, expected)
 
 
-def _pair(last: int = 8) -> Any:
+def _pair(last: int) -> Any:
     @T.prim_func(private=True, s_tir=True)
     def pair(x: T.Buffer((64,), "int8"), w: T.Buffer((16,), "int8"), y: T.Buffer((4,), "int32x4")):
         y[0] = y[0] + product(spread(x, 0), w)
