@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class Built:
         self.library["main"](*self.inputs, *self.outputs)
         return [t.numpy() for t in self.outputs]
 
-    @property
+    @cached_property
     def code(self) -> Assembly:
         return assembly(self.library)
 

@@ -104,7 +104,7 @@ def test_other_products_multiply_by_lanes_without_spills(algorithm):
     assert len(matching(NEON_LANE, code.lines)) >= 4 * CORES[1].minimum_accumulators
     if algorithm != "winograd":
         # of its loops, that of a transform has more multiply-adds than the products
-        body = assembly(make_kernel(workload, CORES[1], algorithm)).hot_loop()
+        body = code.hot_loop()
         assert matching(NEON_LANE, body) == matching(NEON_SUM, body)
         assert not spills(body)
 
