@@ -99,6 +99,16 @@ class Assembly:
         """x86-64 only: the loops without branches inside."""
         return [body for body in self.loops() if _jumps(body) == 1]
 
+    def tile_loops(self, tile: int, without: str = "vmulps|vaddps") -> list[Body]:
+        """x86-64 only: straight loops whose FMA are whole register tiles, without other sums."""
+        return [
+            body
+            for body in self.straight_loops()
+            if (count := self.multiply_adds(body))
+            and count % tile == 0
+            and not matching(without, body)
+        ]
+
     def hot_loop(self, sums: str = NEON_SUM) -> Body:
         """The loop with the most FMA; on AArch64 with the most instructions like ``sums``."""
         if self.machine.architecture != "aarch64":

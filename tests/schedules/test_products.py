@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tvm import topi
 
-from tests.assembly import assembly, matching
+from tests.assembly import assembly
 from tests.kernels import V3, V4, default_config, each_target
 from tests.operators.harness import Built, normal
 from tvmconv.core.gemm_workload import GemmWorkload
@@ -71,13 +71,7 @@ def product_code(name, machine):
 def test_sums_stay_in_registers(name, machine):
     """The loop over the reduction multiplies and loads; it stores nothing and spills nothing."""
     code, tile = product_code(name, machine)
-    found = [
-        body
-        for body in code.straight_loops()
-        if (count := code.multiply_adds(body))
-        and count % tile == 0
-        and not matching("vmulps|vaddps", body)
-    ]
+    found = code.tile_loops(tile)
     assert found
     for body in found:
         assert not code.spills(body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.assembly import assembly, matching
+from tests.assembly import assembly
 from tests.kernels import V3, V4, allocated, default_config, each_target, factors, reduction_nests
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
@@ -19,14 +19,12 @@ each_problem = pytest.mark.parametrize("problem", PROBLEMS)
 
 
 def product_loops(code, tile):
-    """The loops without branches that hold whole register tiles and nothing else."""
-    found = []
-    for body in code.straight_loops():
-        count = code.multiply_adds(body)
-        broadcasts = [text for text in body if "vbroadcastss" in text or "{1to" in text]
-        if broadcasts and count and count % tile == 0 and not matching("vmulps|vaddps", body):
-            found.append(body)
-    return found
+    """The loops that multiply register tiles by scalars, and do nothing else."""
+    return [
+        body
+        for body in code.tile_loops(tile)
+        if any("vbroadcastss" in text or "{1to" in text for text in body)
+    ]
 
 
 @each_target

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, For, ForKind, Ramp
 
-from tests.assembly import assembly, matching
+from tests.assembly import assembly
 from tests.kernels import (
     V3,
     V4,
@@ -48,11 +48,7 @@ def test_the_register_block_stays_in_registers(machine, prefetch):
     built = kernel(machine, prefetch=prefetch)
     code, config = assembly(built), built.config
     tile = config.int("br") * config.int("kr")
-    bodies = []
-    for body in code.straight_loops():
-        count, others = code.multiply_adds(body), matching("vmulps|vaddps|vsubps", body)
-        if count and count % tile == 0 and not others:
-            bodies.append(body)
+    bodies = code.tile_loops(tile, without="vmulps|vaddps|vsubps")
     assert bodies
     for body in bodies:
         assert not code.spills(body)
