@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.cuda import SM_80
 from tests.kernels import V3
 from tvmconv.compile.inspection import kernel_text
 from tvmconv.core.errors import InputError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.machines.cuda import MACHINES
 
 WORKLOAD = Conv2dWorkload.parse("ic16ih6oc16kh3ph1+bias+relu")
 
@@ -28,14 +30,8 @@ def test_a_kernel_is_shown_at_any_point(form, text):
 
 
 def test_a_kernel_for_gpus_is_shown_as_source():
-    assert "__global__" in kernel_text(
-        make_kernel(
-            Conv2dWorkload.parse(f"{WORKLOAD}".replace("+", ":nchw+", 1)),
-            next(iter(MACHINES.values())),
-            "direct",
-        ),
-        "asm",
-    )
+    plain = replace(WORKLOAD, data_layout="NCHW")
+    assert "__global__" in kernel_text(make_kernel(plain, SM_80, "direct"), "asm")
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import tvmconv
+from tests.frontend.onnx_runner import run_reference
 from tests.small_network import small_network
 from tvmconv.frontend import read_model
 
@@ -35,8 +35,7 @@ def make(
 def agree(model: ModelProto, x: Any = X) -> list[Any]:
     """Build and run; the results, which are onnxruntime's to one rounding to float16."""
     results = list(tvmconv.build(model, threads=1, log="none").run({"x": x}))
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    for result, expected in zip(results, session.run(None, {"x": x}), strict=True):
+    for result, expected in zip(results, run_reference(model, {"x": x}), strict=True):
         assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
         rtol = 2**-10 if expected.dtype == np.float16 else 1e-5
         np.testing.assert_allclose(result, expected, rtol, 6e-8)
@@ -138,8 +137,7 @@ def test_the_written_graph_is_a_model_of_the_same_types() -> None:
     """What reports and comparisons of other libraries take."""
     model = make([node("Mul", "x x", "a"), node("Sqrt", "a", "y")], {"y": HALF})
     written = read_model(model).proto
-    session = ort.InferenceSession(written.SerializeToString(), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(session.run(None, {"x": X})[0], np.abs(X), 2**-10)
+    np.testing.assert_allclose(run_reference(written, {"x": X})[0], np.abs(X), 2**-10)
 
 
 def in_float16(model: ModelProto) -> ModelProto:

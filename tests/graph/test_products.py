@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 import tvmconv
+from tests.frontend.onnx_runner import make_model
 
 _CASES = [
     # shapes of the operands before their transposes, the transposes
@@ -36,13 +37,7 @@ def built(left, right, *orders) -> onnx.ModelProto:
             names[index] = f"t{index}"
     nodes.append(helper.make_node("MatMul", names, ["p"]))
     nodes.append(helper.make_node("Sigmoid", ["p"], ["y"]))
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("a", left), ("b", right))
-    ]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    graph = helper.make_graph(nodes, "product", inputs, outputs)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return make_model(nodes, {"a": left, "b": right}, ["y"])
 
 
 @pytest.mark.parametrize("case", _CASES, ids=str)

@@ -31,6 +31,12 @@ def check(folder: Path) -> Path:
     return toolchain.checker(toolchain.compiler(), folder / "check")
 
 
+@pytest.fixture(scope="session")
+def limited(folder: Path) -> Path:
+    """A model whose threads the environment limits."""
+    return toolchain.toy(toolchain.compiler(), folder / "limited.so")
+
+
 def created(check: Path, model: Path, *weights: Path) -> tuple[int, str]:
     """Status and message of a state's creation, in a process of its own."""
     done = toolchain.run(check, model, "create", *weights)
@@ -227,19 +233,15 @@ def test_weights_in_memory(separate: Path) -> None:
 
 
 @pytest.mark.parametrize(("variable", "threads"), [("1", 1), ("2", 2), ("999", 2), ("", 2)])
-def test_environment_limits_threads(folder: Path, check: Path, variable: str, threads: int) -> None:
-    model = folder / "limited.so"
-    if not model.exists():
-        toolchain.toy(toolchain.compiler(), model)
-    done = toolchain.run(check, model, "print_threads", TVMCONV_NUM_THREADS=variable)
+def test_environment_limits_threads(
+    limited: Path, check: Path, variable: str, threads: int
+) -> None:
+    done = toolchain.run(check, limited, "print_threads", TVMCONV_NUM_THREADS=variable)
     assert done.stdout.split() == [str(min(threads, available_cpus()))] * 2
 
 
 @pytest.mark.parametrize("variable", ["some", "0", "-3", "2x"])
-def test_environment_without_a_number_of_threads(folder: Path, check: Path, variable: str) -> None:
-    model = folder / "limited.so"
-    if not model.exists():
-        toolchain.toy(toolchain.compiler(), model)
-    done = toolchain.run(check, model, "print_threads", TVMCONV_NUM_THREADS=variable)
+def test_environment_without_a_number_of_threads(limited: Path, check: Path, variable: str) -> None:
+    done = toolchain.run(check, limited, "print_threads", TVMCONV_NUM_THREADS=variable)
     assert done.returncode != 0
     assert "TVMCONV_NUM_THREADS" in done.stdout + done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from tvm.script import tirx as T
 
@@ -116,23 +114,19 @@ def test_seven_tiles_of_accumulators_leave_no_registers():
         transformed(seven, AllocateTiles())
 
 
-def _released(*, ask: bool) -> Any:
+def test_functions_with_tiles_ask_for_permission_first():
     @T.prim_func(private=True, s_tir=True)
-    def plain(out: T.Buffer((256,), "int32")):
+    def before(out: T.Buffer((256,), "int32")):
         T.evaluate(instruction("tilestored64", T.uint8(0), T.address_of(out[0]), T.int64(64)))
         T.evaluate(instruction("tilerelease"))
 
     @T.prim_func(private=True, s_tir=True)
-    def asking(out: T.Buffer((256,), "int32")):
+    def expected(out: T.Buffer((256,), "int32")):
         T.evaluate(T.call_extern("int64", "syscall", T.int64(158), T.int64(0x1023), T.int64(18)))
         T.evaluate(instruction("tilestored64", T.uint8(0), T.address_of(out[0]), T.int64(64)))
         T.evaluate(instruction("tilerelease"))
 
-    return asking if ask else plain
-
-
-def test_functions_with_tiles_ask_for_permission_first():
-    check(TilePermission(), _released(ask=False), _released(ask=True))
+    check(TilePermission(), before, expected)
 
 
 def test_functions_without_tiles_stay():
