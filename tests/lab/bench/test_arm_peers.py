@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import tvmconv.lab.baselines
-from tests.estimating import needs_estimation
+from tests.estimating import PEER_PYTHON, answers, needs_estimation, needs_peers
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines import PEERS, acl, nnpack
 from tvmconv.lab.baselines.case import (
@@ -28,14 +23,6 @@ from tvmconv.lab.bench.emulated_peers import EmulatedPeer, PeerCount, _counted
 from tvmconv.lab.bench.emulated_python import EmulatedPython
 from tvmconv.lab.estimation.counting import Section
 from tvmconv.machines.targets import resolve_machine
-
-COUNTED = Path(tvmconv.lab.baselines.__file__).with_name("counted.py")
-# an interpreter of unpacked packages, see docs/arm-estimated.md
-PEER_PYTHON = os.environ.get("TVMCONV_BASELINE_PYTHON", "")
-needs_peers = pytest.mark.skipif(
-    not PEER_PYTHON,
-    reason="TVMCONV_BASELINE_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
-)
 
 
 def prepared(folder: Path, text: str) -> Session:
@@ -104,10 +91,8 @@ def test_torch_without_nnpack_is_absent(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_absent_arm_nn_says_so(tmp_path: Path) -> None:
-    result = tmp_path / "result"
-    words = [sys.executable, str(COUNTED), "acl", str(result), str(tmp_path)]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, timeout=300)
-    assert json.loads(result.read_text())["absent"] == "No module named 'pyarmnn'"
+    (head,) = answers("acl", [tmp_path], tmp_path / "result")
+    assert head["absent"] == "No module named 'pyarmnn'"
 
 
 def test_kernels_are_those_of_the_library_in_a_profile() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -13,9 +10,8 @@ from typing import Any
 
 import pytest
 
-import tvmconv.lab.baselines
 from tests.emulating import needs_arm
-from tests.estimating import needs_estimation
+from tests.estimating import PEER_PYTHON, answers, needs_estimation, needs_peers
 from tests.lab.bench.test_worker_process import ADAPTER
 from tvmconv.core.errors import InputError
 from tvmconv.core.workload import Conv2dWorkload
@@ -33,11 +29,8 @@ from tvmconv.lab.bench.plan import make_plan
 from tvmconv.lab.estimation.counting import Section
 from tvmconv.machines.targets import resolve_machine
 
-COUNTED = Path(tvmconv.lab.baselines.__file__).with_name("counted.py")
 # the start of an ELF file for 64-bit Arm
 ARM_PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00"
-# an interpreter of unpacked packages, see docs/arm-estimated.md
-PEER_PYTHON = os.environ.get("TVMCONV_BASELINE_PYTHON", "")
 
 
 @pytest.fixture
@@ -116,19 +109,13 @@ def test_named_peers_need_an_interpreter_of_the_target(system: Path) -> None:
         emulated_peers(replace(plan, pythons={"": sys.executable}), machine)
 
 
-def _answers(adapter: Path, folders: list[Path], result: Path) -> list[dict[str, Any]]:
-    words = [sys.executable, str(COUNTED), str(adapter), str(result), *map(str, folders)]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, timeout=300)
-    return [json.loads(line) for line in result.read_text().splitlines()]
-
-
 def test_cases_are_checked_before_they_are_counted(tmp_path: Path) -> None:
     adapter, case = tmp_path / "fake.py", tmp_path / "case"
     case.mkdir()
     write_layer_case(case, Conv2dWorkload.parse("ic4ih5oc4kh3"))
     mode = 'case.options.get("mode", "wrong")'
     adapter.write_text(ADAPTER.replace('case.options["mode"]', mode))
-    head, first, second = _answers(adapter, [case, tmp_path], tmp_path / "result")
+    head, first, second = answers(adapter, [case, tmp_path], tmp_path / "result")
     assert head["version"] == "4.2"
     # addresses of the interpreter that runs it, or of its library
     assert head["interpreter"]
@@ -157,14 +144,8 @@ def test_absent_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     adapter = tmp_path / "fake.py"
     adapter.write_text(ADAPTER)
     monkeypatch.setenv("FAKE_ABSENT", "1")
-    (head,) = _answers(adapter, [tmp_path], tmp_path / "result")
+    (head,) = answers(adapter, [tmp_path], tmp_path / "result")
     assert head["absent"] == "no module named fake"
-
-
-needs_peers = pytest.mark.skipif(
-    not PEER_PYTHON,
-    reason="TVMCONV_BASELINE_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
-)
 
 
 @pytest.mark.slow
