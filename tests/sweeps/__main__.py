@@ -78,8 +78,8 @@ def _summary(done: dict[str, list[Outcome]], limits: Limits) -> int:
         if not outcomes:
             continue
         over = sum(o.over > limits.over for o in outcomes)
-        late = sum(o.slower > limits.slower and o.seconds > limits.above for o in outcomes)
-        errors = sum(bool(o.error) or o.wrong > 2e-4 for o in outcomes)
+        late = sum(o.is_late(limits) for o in outcomes)
+        errors = sum(o.is_wrong for o in outcomes)
         bad += sum(o.exceeds(limits) for o in outcomes)
         worst = max(o.over for o in outcomes)
         slowest = max((o.slower for o in outcomes if o.seconds > limits.above), default=0.0)

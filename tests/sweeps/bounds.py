@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -14,28 +13,12 @@ from tvmconv.machines.record import Machine
 from tvmconv.report.clock import clock_of
 
 
-@dataclass(frozen=True)
-class Bound:
-    """Seconds that the machine model gives one case.
+def bound_of(case: Case, results: list[tuple[int, ...]], item: int, machine: Machine) -> float:
+    """Seconds that the machine model gives one case with results of ``item`` bytes an element.
 
-    Parameters
-    ----------
-    bytes
-        Read and written once each.
-    cycles
-        The larger of two: the bytes over the rate of the level of cache that holds them, and the
-        operations over those of whole vectors.
-    seconds
-        The cycles at the machine's clock.
+    The longer of two: the bytes over the rate of the level of cache that holds them, and the
+    operations over those of whole vectors. Bytes are read and written once each.
     """
-
-    bytes: int
-    cycles: float
-    seconds: float
-
-
-def bound_of(case: Case, results: list[tuple[int, ...]], item: int, machine: Machine) -> Bound:
-    """The bound of one case with results of these shapes, ``item`` bytes an element."""
     operand_item = np.dtype(case.dtype).itemsize
     read = sum(prod(shape) for shape in case.inputs) * operand_item + case.constant_bytes
     written = sum(prod(shape) for shape in results) * item
@@ -50,7 +33,7 @@ def bound_of(case: Case, results: list[tuple[int, ...]], item: int, machine: Mac
     operations = case.work if case.work is not None else case.operations * prod(results[0])
     vectors = operations * max(item, operand_item) / machine.vector_bytes
     cycles = max(moved / rate, vectors / rates.multiply_adds)
-    return Bound(moved, cycles, clock_of(machine).seconds(cycles))
+    return clock_of(machine).seconds(cycles)
 
 
 def results_of(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], int]]:

@@ -13,7 +13,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplemented_
 
 import tvmconv
-from tests.sweeps.bounds import Bound, bound_of, results_of
+from tests.sweeps.bounds import bound_of, results_of
 from tests.sweeps.draws import Case, model_of
 from tvmconv.core.errors import TvmconvError
 from tvmconv.machines.targets import resolve_machine
@@ -43,8 +43,10 @@ class Outcome:
 
     Parameters
     ----------
-    case, bound
-        The case and its bound.
+    case
+        The case.
+    bound
+        Its bound in seconds.
     kernels
         Seconds inside of its kernels.
     seconds
@@ -58,7 +60,7 @@ class Outcome:
     """
 
     case: Case
-    bound: Bound
+    bound: float
     kernels: float
     seconds: float = 0.0
     baseline: float | None = None
@@ -68,17 +70,25 @@ class Outcome:
     @property
     def over(self) -> float:
         """Times over the bound."""
-        return max(self.kernels - CALL, 0.0) / self.bound.seconds
+        return max(self.kernels - CALL, 0.0) / self.bound
 
     @property
     def slower(self) -> float:
         """Seconds over the baseline's; 0 without one."""
         return self.seconds / self.baseline if self.baseline else 0.0
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the case was not built, or differs from the baseline."""
+        return bool(self.error) or self.wrong > _TOLERANCE
+
+    def is_late(self, limits: Limits) -> bool:
+        """Whether a call takes longer than the baseline's, and long enough to count."""
+        return self.slower > limits.slower and self.seconds > limits.above
+
     def exceeds(self, limits: Limits) -> bool:
         """Whether the case is to be listed."""
-        late = self.slower > limits.slower and self.seconds > limits.above
-        return bool(self.error) or self.wrong > _TOLERANCE or self.over > limits.over or late
+        return self.is_wrong or self.over > limits.over or self.is_late(limits)
 
 
 def batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
@@ -107,7 +117,7 @@ def measure(cases: Sequence[Case], limits: Limits, baseline: bool) -> list[Outco
     return outcomes
 
 
-def _bounds(model: onnx.ModelProto, cases: Sequence[Case]) -> list[Bound]:
+def _bounds(model: onnx.ModelProto, cases: Sequence[Case]) -> list[float]:
     machine = resolve_machine("native", threads=1)
     results = results_of(model)
     bounds = []
