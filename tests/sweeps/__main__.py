@@ -8,24 +8,19 @@ more than ``--slower``; the line has the command that repeats it.
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 import time
 from itertools import count
 
-import tests.sweeps
-from tests.sweeps.draws import DRAWS, LARGEST, case_of
+from tests.sweeps.cases import DRAWS, case_of
+from tests.sweeps.draws import LARGEST
 from tests.sweeps.running import Limits, Outcome, batches, measure
 
-# modules of draws
-_MODULES = ("operators", "windows")
 _ROUND = 24
 
 
 def main() -> int:
     """Sweep; the exit status is 1 if a case exceeds a limit."""
-    for module in _MODULES:
-        importlib.import_module(f"{tests.sweeps.__name__}.{module}")
     options = _options()
     limits = Limits(options.over, options.slower, options.above / 1e6)
     if options.only:

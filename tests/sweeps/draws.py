@@ -1,8 +1,9 @@
-"""Random cases of single operators: shapes, axes and attributes. Adding one is a function below.
+"""Random cases of single operators: shapes, axes and attributes.
 
-A function with ``@drawn("Operator", ...)`` gets a :class:`Draw` and returns ``draw.case(...)``:
-the operands in order, the attributes of the node, and the vector operations of an element of the
-result (or the total as ``work``). The bound follows from them: :mod:`tests.sweeps.bounds`.
+Adding an operator is a function with ``@drawn(DRAWS, "Operator", ...)`` in a module of draws. It
+gets a :class:`Draw` and returns ``draw.case(...)``: the operands in order, the attributes of the
+node, and the vector operations of an element of the result (or the total as ``work``). The bound
+follows from them: :mod:`tests.sweeps.bounds`.
 """
 
 from __future__ import annotations
@@ -57,14 +58,13 @@ class Case:
     work: float | None = None
 
     def __str__(self) -> str:
-        shapes = [tuple(o) for o in self.operands if isinstance(o, tuple)]
         given = {
             f"input {i}": o.tolist()
             for i, o in enumerate(self.operands)
             if isinstance(o, np.ndarray) and o.size < 9
         }
         told = [f"{key}={value}" for key, value in {**given, **self.attributes}.items()]
-        return " ".join([self.operator, *map(str, shapes), *told]).replace(", ", ",")
+        return " ".join([self.operator, *map(str, self.inputs), *told]).replace(", ", ",")
 
     @property
     def inputs(self) -> list[tuple[int, ...]]:
@@ -135,22 +135,20 @@ class Draw:
         return Case(self.operator, self.name, operands, rest, operations=operations, **fields)
 
 
-DRAWS: dict[str, Callable[[Draw], Case]] = {}
+# how each operator is drawn
+Draws = dict[str, Callable[[Draw], Case]]
 
 
-def drawn(*operators: str) -> Callable[[Callable[[Draw], Case]], Callable[[Draw], Case]]:
-    """Register a function that draws cases of these operators."""
+def drawn(
+    draws: Draws, *operators: str
+) -> Callable[[Callable[[Draw], Case]], Callable[[Draw], Case]]:
+    """Add a function that draws cases of these operators."""
 
-    def register(function: Callable[[Draw], Case]) -> Callable[[Draw], Case]:
-        DRAWS.update(dict.fromkeys(operators, function))
+    def add(function: Callable[[Draw], Case]) -> Callable[[Draw], Case]:
+        draws.update(dict.fromkeys(operators, function))
         return function
 
-    return register
-
-
-def case_of(seed: int, operator: str, index: int, largest: int = LARGEST) -> Case:
-    """The case with this number."""
-    return DRAWS[operator](Draw(seed, operator, index, largest))
+    return add
 
 
 def model_of(cases: Sequence[Case]) -> onnx.ModelProto:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.sweeps.draws import Case, Draw, drawn
+from tests.sweeps.draws import Case, Draw, Draws, drawn
+
+DRAWS: Draws = {}
 
 # vector operations of a polynomial with its range reduction
 _EXP, _DIVISION = 14, 4
 
 
-@drawn("Abs", "Neg", "Relu", "LeakyRelu", "Floor", "Ceil", "Sign", "HardSigmoid", "HardSwish")
+@drawn(
+    DRAWS, "Abs", "Neg", "Relu", "LeakyRelu", "Floor", "Ceil", "Sign", "HardSigmoid", "HardSwish"
+)
 def cheap(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2)
 
 
-@drawn("Exp", "Sigmoid", "Tanh", "Elu", "Softplus", "Erf", "Mish", "Log", "Gelu")
+@drawn(DRAWS, "Exp", "Sigmoid", "Tanh", "Elu", "Softplus", "Erf", "Mish", "Log", "Gelu")
 def costly(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2 * _EXP)
 
 
-@drawn("Sqrt", "Reciprocal", "Softsign")
+@drawn(DRAWS, "Sqrt", "Reciprocal", "Softsign")
 def divisions(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2 * _DIVISION)
 
 
-@drawn("Add", "Mul", "Sub", "Div", "Max", "Min")
+@drawn(DRAWS, "Add", "Mul", "Sub", "Div", "Max", "Min")
 def broadcasts(draw: Draw) -> Case:
     shape = draw.shape()
     kind = draw.pick("same", "channel", "scalar", "trailing", "leading", "any")
@@ -48,13 +52,13 @@ def broadcasts(draw: Draw) -> Case:
     return draw.case(*operands, operations=operations)
 
 
-@drawn("PRelu")
+@drawn(DRAWS, "PRelu")
 def prelu(draw: Draw) -> Case:
     shape = draw.shape(2)
     return draw.case(shape, draw.values(shape[1], *[1] * (len(shape) - 2)), operations=3)
 
 
-@drawn("Softmax", "LogSoftmax")
+@drawn(DRAWS, "Softmax", "LogSoftmax")
 def softmax(draw: Draw) -> Case:
     shape = draw.shape()
     if draw.pick(True, False, False, False):
@@ -64,7 +68,7 @@ def softmax(draw: Draw) -> Case:
     return draw.case(shape, axis=draw.axis(shape), operations=2 * _EXP)
 
 
-@drawn("CumSum")
+@drawn(DRAWS, "CumSum")
 def running_sum(draw: Draw) -> Case:
     shape = draw.shape()
     exclusive, reverse = draw.pick(0, 0, 1), draw.pick(0, 0, 1)
@@ -76,7 +80,7 @@ def running_sum(draw: Draw) -> Case:
     )
 
 
-@drawn("Transpose")
+@drawn(DRAWS, "Transpose")
 def transpose(draw: Draw) -> Case:
     shape = draw.shape(2)
     order = list(range(len(shape)))
@@ -87,7 +91,7 @@ def transpose(draw: Draw) -> Case:
     return draw.case(shape, perm=order, operations=2)
 
 
-@drawn("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2",
+@drawn(DRAWS, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2",
        "ReduceSumSquare", "ReduceLogSumExp", "ReduceProd")  # fmt: skip
 def reduction(draw: Draw) -> Case:
     shape = draw.shape()
@@ -98,14 +102,14 @@ def reduction(draw: Draw) -> Case:
     return draw.case(shape, np.array(axes), keepdims=keepdims, work=work)
 
 
-@drawn("ArgMax", "ArgMin")
+@drawn(DRAWS, "ArgMax", "ArgMin")
 def position(draw: Draw) -> Case:
     shape = draw.shape()
     work = 4 * float(np.prod(shape))
     return draw.case(shape, axis=draw.axis(shape), keepdims=draw.pick(0, 1), work=work)
 
 
-@drawn("Concat")
+@drawn(DRAWS, "Concat")
 def concat(draw: Draw) -> Case:
     shape = draw.shape(largest=draw.largest // 2)
     axis = draw.axis(shape)
@@ -114,7 +118,7 @@ def concat(draw: Draw) -> Case:
     return draw.case(shape, tuple(other), axis=axis, operations=1)
 
 
-@drawn("Slice")
+@drawn(DRAWS, "Slice")
 def part(draw: Draw) -> Case:
     shape = draw.shape()
     axis = draw.axis(shape)
@@ -125,28 +129,28 @@ def part(draw: Draw) -> Case:
     return draw.case(shape, begins, ends, axes, steps, operations=1)
 
 
-@drawn("Pad")
+@drawn(DRAWS, "Pad")
 def pad(draw: Draw) -> Case:
     shape = draw.shape(largest=draw.largest // 4)
     sides = [draw.pick(0, 0, 1, 2) for _ in range(2 * len(shape))]
     return draw.case(shape, np.array(sides), operations=2)
 
 
-@drawn("Expand")
+@drawn(DRAWS, "Expand")
 def expand(draw: Draw) -> Case:
     shape = draw.shape()
     source = tuple(draw.pick(1, size) for size in shape)
     return draw.case(source, np.array(shape), operations=1)
 
 
-@drawn("Where")
+@drawn(DRAWS, "Where")
 def where(draw: Draw) -> Case:
     shape = draw.shape()
     choice = draw.numbers.random(shape) < 0.5
     return draw.case(choice, shape, draw.values(1), operations=2)
 
 
-@drawn("DepthToSpace")
+@drawn(DRAWS, "DepthToSpace")
 def depth_to_space(draw: Draw) -> Case:
     n, c, h, w = draw.image(64)
     block = draw.pick(2, 2, 3, 4)
@@ -154,14 +158,14 @@ def depth_to_space(draw: Draw) -> Case:
     return draw.case(shape, blocksize=block, mode=draw.pick("DCR", "CRD"), operations=2)
 
 
-@drawn("InstanceNormalization")
+@drawn(DRAWS, "InstanceNormalization")
 def instance(draw: Draw) -> Case:
     shape = draw.shape(3)
     scale, offset = draw.values(shape[1]), draw.values(shape[1])
     return draw.case(shape, scale, offset, operations=6)
 
 
-@drawn("LayerNormalization")
+@drawn(DRAWS, "LayerNormalization")
 def layer(draw: Draw) -> Case:
     shape = draw.shape(2)
     axis = draw.random.randrange(1, len(shape))
@@ -169,13 +173,13 @@ def layer(draw: Draw) -> Case:
     return draw.case(shape, scale, offset, axis=axis, operations=6)
 
 
-@drawn("GlobalAveragePool", "GlobalMaxPool")
+@drawn(DRAWS, "GlobalAveragePool", "GlobalMaxPool")
 def global_pool(draw: Draw) -> Case:
     shape = draw.shape(3)
     return draw.case(shape, work=2 * float(np.prod(shape)))
 
 
-@drawn("Cast")
+@drawn(DRAWS, "Cast")
 def cast(draw: Draw) -> Case:
     # codes of float16, int32, uint8 and bool
     return draw.case(draw.shape(), to=draw.pick(10, 6, 2, 9), operations=2)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import tests.sweeps.operators  # noqa: F401  registers the draws
-from tests.sweeps.draws import DRAWS, case_of, model_of
+from tests.sweeps.cases import DRAWS, case_of
+from tests.sweeps.draws import model_of
 from tests.sweeps.running import Limits, measure
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.sweeps.draws import Case, Draw, drawn
+from tests.sweeps.draws import Case, Draw, Draws, drawn
+
+DRAWS: Draws = {}
 
 
 def _volume(draw: Draw) -> list[int]:
@@ -23,7 +25,7 @@ def _volume(draw: Draw) -> list[int]:
     return lead + sizes
 
 
-@drawn("MaxPool", "AveragePool", "LpPool")
+@drawn(DRAWS, "MaxPool", "AveragePool", "LpPool")
 def pool(draw: Draw) -> Case:
     shape = _volume(draw)
     image = shape[2:]
@@ -37,7 +39,7 @@ def pool(draw: Draw) -> Case:
     return draw.case(tuple(shape), **attributes, work=float(prod(shape)) * steps)
 
 
-@drawn("TopK")
+@drawn(DRAWS, "TopK")
 def best(draw: Draw) -> Case:
     shape = draw.shape()
     axis = draw.axis(shape)
@@ -50,7 +52,7 @@ def best(draw: Draw) -> Case:
     return draw.case(shape, np.array([k]), axis=axis, largest=largest, outputs=2, work=work)
 
 
-@drawn("Resize")
+@drawn(DRAWS, "Resize")
 def resize(draw: Draw) -> Case:
     shape = _volume(draw)
     scale = draw.pick(0.5, 2, 2, 3, 2 ** draw.random.uniform(-1, 1.5))
@@ -68,7 +70,7 @@ def resize(draw: Draw) -> Case:
     return draw.case(tuple(shape), None, None, np.array(target), work=work, **attributes)
 
 
-@drawn("GridSample")
+@drawn(DRAWS, "GridSample")
 def sample(draw: Draw) -> Case:
     n, c, h, w = draw.image(64)
     rows, columns = (draw.size(2 ** draw.random.uniform(2, 7)) for _ in range(2))
