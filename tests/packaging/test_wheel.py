@@ -81,6 +81,11 @@ def _only(folder: Path, pattern: str) -> Path:
     return path
 
 
+def _names(release: Path, package: str) -> set[str]:
+    """The entries of a package's wheel."""
+    return set(zipfile.ZipFile(_only(release, f"{package}-*.whl")).namelist())
+
+
 def _environment(folder: Path, wheel: Path) -> Path:
     """``bin`` of an empty environment with a wheel and what the wheel requires."""
     venv.create(folder, with_pip=True)
@@ -90,14 +95,9 @@ def _environment(folder: Path, wheel: Path) -> Path:
     return folder / "bin"
 
 
-def _data_files(names: set[str]) -> set[str]:
-    return {name for name in names if not name.endswith("/") and ".dist-info/" not in name}
-
-
 @pytest.mark.parametrize("name", ["tvmconv", "tvmconv_runtime"])
 def test_version_and_top_level_name(release, name):
-    wheel = _only(release, f"{name}-*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
+    names = _names(release, name)
     info = f"{name}-{tvmconv.__version__}.dist-info"
     assert {entry.split("/")[0] for entry in names} == {name, info}
     assert f"{info}/licenses/LICENSE" in names
@@ -106,7 +106,11 @@ def test_version_and_top_level_name(release, name):
 @pytest.mark.parametrize("name", ["tvmconv", "tvmconv_runtime"])
 def test_sdist_makes_the_wheel(release, name):
     """Every file of the wheel is in the sdist, as ``python -m build`` makes one from the other."""
-    wheel = _data_files(set(zipfile.ZipFile(_only(release, f"{name}-*.whl")).namelist()))
+    wheel = {
+        entry
+        for entry in _names(release, name)
+        if not entry.endswith("/") and ".dist-info/" not in entry
+    }
     with tarfile.open(_only(release, f"{name}-*.tar.gz")) as archive:
         files = [member for member in archive.getmembers() if not member.isdir()]
         assert all(member.isfile() or member.islnk() for member in files)
@@ -114,7 +118,6 @@ def test_sdist_makes_the_wheel(release, name):
 
 
 def test_wheel_holds_every_module_and_data_file(release):
-    names = set(zipfile.ZipFile(_only(release, "tvmconv-*.whl")).namelist())
     expected = {"tvmconv/py.typed"}
     for folder, prefix in (
         ("tvmconv", "tvmconv"),
@@ -126,19 +129,17 @@ def test_wheel_holds_every_module_and_data_file(release):
                 f"{prefix}/{path.relative_to(ROOT / folder).as_posix()}"
                 for path in (ROOT / folder).rglob(pattern)
             }
-    assert expected - names == set()
+    assert expected - _names(release, "tvmconv") == set()
 
 
 def test_runtime_wheel_is_small(release):
-    wheel = _only(release, "tvmconv_runtime-*.whl")
-    assert wheel.stat().st_size < 200_000
-    names = set(zipfile.ZipFile(wheel).namelist())
+    assert _only(release, "tvmconv_runtime-*.whl").stat().st_size < 200_000
     expected = {
         f"tvmconv_runtime/{part}/{path.name}"
         for part in ("core", "runtime")
         for path in (ROOT / "tvmconv" / part).glob("*.py")
     }
-    assert expected - names == set()
+    assert expected - _names(release, "tvmconv_runtime") == set()
 
 
 def test_installed_wheels_build_save_load_and_run(release, tmp_path):
