@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.operators.harness import HOST, Built, assert_close, normal, onnx_node, run
+from tests.operators.test_pool import attributes, windows
 from tvmconv.operators.plane_pool import plane_pool
-from tvmconv.operators.pool import Window
 
 # planes, rows, columns; then kernel, strides, pads (top, left, bottom, right), dilations
 CASES = [
@@ -21,17 +21,6 @@ CASES = [
     ((5, 1, 300), (1, 99), (1, 1), (0, 49, 0, 49), (1, 1)),
     ((2, 9, 61), (5, 5), (4, 6), (2, 2, 2, 2), (1, 1)),
 ]
-
-
-def windows(kernel, strides, pads, dilations, ceil=False):
-    return [
-        Window(kernel[i], strides[i], pads[i], pads[i + 2], dilations[i], ceil) for i in range(2)
-    ]
-
-
-def attributes(*window):
-    names = ("kernel_shape", "strides", "pads", "dilations")
-    return dict(zip(names, window, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -57,8 +46,8 @@ def test_agrees_with_onnxruntime(case):
 
 def test_rounds_the_size_up():
     x, window = normal(2, 14, 17), ((3, 9), (2, 4), (0, 1, 1, 0), (1, 1))
-    rows, columns = windows(*window, ceil=True)
-    attrs = {**attributes(*window), "ceil_mode": 1}
+    rows, columns = windows(*window, ceil=1)
+    attrs = attributes(*window, ceil=1)
     for kind, op in (("max", "MaxPool"), ("avg", "AveragePool")):
         y = run(lambda t, k=kind: plane_pool(t, rows, columns, k, HOST.lanes), x, machine=HOST)
         assert_close(y, onnx_node(op, [x[None]], **attrs)[0])

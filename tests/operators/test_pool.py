@@ -30,26 +30,30 @@ CASES = [
 ]
 
 
-def windows(case):
-    kernel, strides, pads, dilations, ceil = case
+def windows(kernel, strides, pads, dilations, ceil=0):
     return tuple(
         Window(kernel[i], strides[i], pads[i], pads[i + 2], dilations[i], bool(ceil))
         for i in range(2)
     )
 
 
-def attributes(case):
-    names = ("kernel_shape", "strides", "pads", "dilations", "ceil_mode")
-    return dict(zip(names, case, strict=True))
+def attributes(kernel, strides, pads, dilations, ceil=0):
+    return {
+        "kernel_shape": kernel,
+        "strides": strides,
+        "pads": pads,
+        "dilations": dilations,
+        "ceil_mode": ceil,
+    }
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @each_machine
 def test_max_pool(case, machine):
     x = normal(1, 35, 14, 15)
-    rows, columns = windows(case)
+    rows, columns = windows(*case)
     y = run(lambda t: max_pool(t, rows, columns), block(x, machine.lanes, 99.0), machine=machine)
-    expected = onnx_node("MaxPool", [x], **attributes(case))
+    expected = onnx_node("MaxPool", [x], **attributes(*case))
     np.testing.assert_array_equal(expected, unblock(y, 35))
 
 
@@ -60,9 +64,9 @@ def test_max_pool_of_bytes(case, machine):
     dtype = np.dtype(np.int8 if machine.lanes == 8 else np.uint8)
     limits = np.iinfo(dtype)
     x = np.random.default_rng(1).integers(limits.min, limits.max + 1, (2, 35, 14, 15), dtype)
-    rows, columns = windows(case)
+    rows, columns = windows(*case)
     y = run(lambda t: max_pool(t, rows, columns), block(x, machine.lanes), machine=machine)
-    expected = onnx_node("MaxPool", [x], result=dtype.name, **attributes(case))
+    expected = onnx_node("MaxPool", [x], result=dtype.name, **attributes(*case))
     np.testing.assert_array_equal(expected, unblock(y, 35))
 
 
@@ -71,13 +75,13 @@ def test_max_pool_of_bytes(case, machine):
 def test_average_pool(case, include):
     machine = HOST
     x = normal(2, 20, 14, 15)
-    rows, columns = windows(case)
+    rows, columns = windows(*case)
     y = run(
         lambda t: avg_pool(t, rows, columns, bool(include)),
         block(x, machine.lanes),
         machine=machine,
     )
-    expected = onnx_node("AveragePool", [x], count_include_pad=include, **attributes(case))
+    expected = onnx_node("AveragePool", [x], count_include_pad=include, **attributes(*case))
     assert_close(unblock(y, 20), expected)
 
 
