@@ -37,6 +37,12 @@ def updates(name: str, *operands: Any) -> Any:
     return tirx.call_intrin("void", registered(f"tvmconv.{name}", updates=True), *operands)
 
 
+def tile_product(sums: Any, pixels: Any, distance: int, weights: Any) -> Any:
+    """The product of a tile of 14 pixels, so many bytes apart. For use in TVMScript."""
+    at = tirx.address_of
+    return updates("tile_product", 14, at(sums), 64, at(pixels), distance, at(weights), 64)
+
+
 def llvm(dtype: str, name: str, *operands: Any) -> Any:
     """A call of one of LLVM's intrinsics, without ``llvm.``. For use in TVMScript."""
     return tirx.call_llvm_pure_intrin(dtype, f"llvm.{name}", *operands)

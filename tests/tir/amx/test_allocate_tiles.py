@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm.script import tirx as T
 
-from tests.tir.rewrites import check, check_same, instruction, updates
+from tests.tir.rewrites import check, check_same, instruction, tile_product, updates
 from tvmconv.tir.amx.allocate_tiles import AllocateTiles, TilePermission
 from tvmconv.tir.general.rewrite import transformed
 
@@ -27,30 +27,8 @@ def test_accumulators_weights_and_pixels_take_registers_in_order():
         sums = T.alloc_buffer((512,), "int32", scope="local")
         T.evaluate(updates("tile_begin", 14, T.address_of(sums[0]), 64))
         T.evaluate(updates("tile_begin", 14, T.address_of(sums[256]), 64))
-        T.evaluate(
-            updates(
-                "tile_product",
-                14,
-                T.address_of(sums[0]),
-                64,
-                T.address_of(data[0]),
-                64,
-                T.address_of(weight[0]),
-                64,
-            )
-        )
-        T.evaluate(
-            updates(
-                "tile_product",
-                14,
-                T.address_of(sums[256]),
-                64,
-                T.address_of(data[1024]),
-                64,
-                T.address_of(weight[0]),
-                64,
-            )
-        )
+        T.evaluate(tile_product(sums[0], data[0], 64, weight[0]))
+        T.evaluate(tile_product(sums[256], data[1024], 64, weight[0]))
         T.evaluate(updates("tile_store", 14, T.address_of(sums[0]), 64, T.address_of(out[0]), 64))
         T.evaluate(
             updates("tile_store", 14, T.address_of(sums[256]), 64, T.address_of(out[256]), 64)

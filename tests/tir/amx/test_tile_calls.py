@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import ir
 from tvm.script import tirx as T
 
-from tests.tir.rewrites import check, check_same, updates
+from tests.tir.rewrites import check, check_same, tile_product, updates
 from tvmconv.tir.amx.allocate_tiles import AllocateTiles
 from tvmconv.tir.amx.tile_calls import BEGIN, PRODUCT, STORE, TileCalls
 from tvmconv.tir.annotations import TILE
@@ -52,18 +52,7 @@ def test_a_nest_becomes_a_call_of_first_values_and_distances():
     ):
         sums = T.alloc_buffer((14 * 16,), "int32", scope="local")
         T.evaluate(updates("tile_begin", 14, T.address_of(sums[0]), 64, T.address_of(bias[0]), 0))
-        T.evaluate(
-            updates(
-                "tile_product",
-                14,
-                T.address_of(sums[0]),
-                64,
-                T.address_of(data[0]),
-                128,
-                T.address_of(weight[0]),
-                64,
-            )
-        )
+        T.evaluate(tile_product(sums[0], data[0], 128, weight[0]))
         T.evaluate(updates("tile_store", 14, T.address_of(sums[0]), 64, T.address_of(out[0]), 64))
 
     check(TileCalls(), group(128), main)
