@@ -62,7 +62,7 @@ def small_network(batch: int | str = 1, height: int = 21, width: int = 20) -> on
 
 
 def mixed_network() -> onnx.ModelProto:
-    """Operators of all kinds: with those of :func:`pixel_network`, one for every rule."""
+    """One operator for every rule, but for the rules of :func:`pixel_network`."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
     mixed (float[1,10,12,11] x, float[10,10,3,3] w, float[15,7] g, float[7] b) => (float[1,10] y)
     <int64[5] apart = {1, 5, 3, 6, 5}, int64[4] together = {1, 15, 6, 5}, int64[2] flat = {1, 10},

@@ -18,7 +18,13 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.annotations import RESIDENT
-from tvmconv.tir.cuda import double_buffers, predicated_loads, predicated_stores, tap_tables
+from tvmconv.tir.cuda import (
+    double_buffers,
+    half,
+    predicated_loads,
+    predicated_stores,
+    tap_tables,
+)
 from tvmconv.tir.cuda.barriers import Barriers
 from tvmconv.tir.cuda.extrema import DEFINITIONS, Extrema
 from tvmconv.tir.cuda.full_warps import FullWarps
@@ -195,6 +201,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     called = "".join(
         definitions
         for definitions, calls in (
+            (half.DEFINITIONS, half.names_half),
             (MMA_DEFINITIONS, calls_mma),
             (predicated_loads.DEFINITIONS, predicated_loads.calls_guarded),
             (predicated_stores.DEFINITIONS, predicated_stores.calls_stores),

@@ -10,13 +10,13 @@ namespace emulation {
 static inline uint32_t bits_of(float x) { uint32_t v; memcpy(&v, &x, 4); return v; }
 static inline float float_of(uint32_t v) { float x; memcpy(&x, &v, 4); return x; }
 
-// To nearest, halves to even; infinity beyond 65504, one NaN.
+// To nearest, ties to even. Infinity beyond 65504, one NaN.
 static inline uint32_t half_of(float x) {
   uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000;
   bits &= 0x7fffffff;
   if (bits > 0x7f800000) return 0x7fff;
   if (bits >= 0x477ff000) return sign | 0x7c00;
-  // below the normal halves: multiples of 2**-24
+  // subnormal: a multiple of 2**-24
   if (bits < 0x38800000) return sign | (uint32_t)nearbyintf(float_of(bits) * 0x1p24f);
   bits += 0xfff + (bits >> 13 & 1);
   return sign | ((bits >> 13) - (112 << 10));
@@ -30,7 +30,7 @@ static inline float value_of_half(uint32_t half) {
   return half & 0x8000 ? -value : value;
 }
 
-// The product of fragments of K values, 8 of TF32 or 16 halves, by all lanes of a warp.
+// The product of fragments of K values, 8 in TF32 or 16 in float16, by all lanes of a warp.
 template <int K> static void mma(float *c, const uint32_t *a, const uint32_t *b, int line) {
   const int each = K / 8;  // values of a register
   Fibre &me = fibres[current];
@@ -59,7 +59,7 @@ template <int K> static void mma(float *c, const uint32_t *a, const uint32_t *b,
 
 }  // namespace emulation
 
-// To nearest, halves away from zero, as cvt.rna.tf32.f32.
+// To nearest, ties away from zero, as cvt.rna.tf32.f32.
 static inline float tvmconv_tf32(float x) {
   if (x != x) return emulation::float_of(0x7fffffff);
   if (isinf(x)) return x;
@@ -75,3 +75,12 @@ static inline uint tvmconv_halves(float low, float high) {
 #define tvmconv_mma_tf32(c, a, b) \
   emulation::mma<8>(c, (const uint32_t *)(a), (const uint32_t *)(b), __LINE__)
 #define tvmconv_mma_fp16(c, a, b) emulation::mma<16>(c, a, b, __LINE__)
+
+// tvmconv/tir/cuda/half.py defines this type for GPUs
+struct half {
+  uint16_t bits;
+  half() = default;
+  half(float value) : bits(emulation::half_of(value)) {}
+  operator float() const { return emulation::value_of_half(bits); }
+};
+static inline half __float2half_rn(float value) { return half(value); }
