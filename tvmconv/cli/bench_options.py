@@ -16,6 +16,7 @@ Batch = Annotated[
 Types = Annotated[
     str,
     typer.Option(
+        "--types",
         metavar="TYPES",
         help="Data types of all layers, such as u8s8s32u8.",
         show_default="each layer's own",
@@ -42,6 +43,7 @@ Rounds = Annotated[
 Seconds = Annotated[
     float,
     typer.Option(
+        "--seconds",
         parser=at_least(0.001),
         metavar="SECONDS",
         help="Duration of one library in one round, in seconds.",

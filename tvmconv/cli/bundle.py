@@ -23,6 +23,7 @@ def command(
     name: Annotated[
         str | None,
         typer.Option(
+            "--name",
             metavar="NAME",
             help="Name of the files: letters, digits, _, - and .",
             show_default="the model's name",

@@ -30,6 +30,7 @@ OnnxModel = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.", 
 Target = Annotated[
     str,
     typer.Option(
+        "--target",
         metavar="TARGET",
         help="CPU, GPU or LLVM string. `tvmconv targets` lists them.",
         rich_help_panel=BUILD,
