@@ -11,6 +11,7 @@ from math import prod
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuda.threads import sum_cycles
 from tvmconv.machines.cuda import CudaMachine
@@ -21,6 +22,8 @@ from tvmconv.tvm_api.types import Schedule
 
 # threads that share a sum; 1: none do
 _SHARED = (1, 32, 64, 128, 256)
+# blocks for results that 128 does not divide
+_SMALLER = (64, 32)
 
 
 class CudaDirectSchedule(ConvSchedule[CudaMachine]):
@@ -28,7 +31,7 @@ class CudaDirectSchedule(ConvSchedule[CudaMachine]):
 
     KNOBS = Knobs(
         (
-            Knob("threads", "threads of a block", lambda w, machine: (64, 128, 256)),
+            Knob("threads", "threads of a block", lambda w, machine: (32, 64, 128, 256)),
             Knob(
                 "share",
                 "threads that share a sum; of more than 1, a block for each value",
@@ -41,9 +44,11 @@ class CudaDirectSchedule(ConvSchedule[CudaMachine]):
     def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
         """The threads of a sum with the fewest predicted cycles; blocks of 128 where none share.
 
-        Others are as good, and small grids spread further than with 256.
+        Small grids spread further than with 256. Smaller blocks are for results that 128 does not
+        divide.
         """
         offers = [Config.of(threads=128, share=n) for n in _SHARED if n <= max(1, workload.taps)]
+        offers += [Config.of(threads=n, share=1) for n in _SMALLER]
         return min(offers, key=lambda config: self.predicted_cycles(workload, machine, config))
 
     def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
@@ -74,11 +79,21 @@ class CudaDirectSchedule(ConvSchedule[CudaMachine]):
             prod(workload.result_shape),
             workload.taps,
             machine,
+            threads=config.int("threads"),
             share=config.int("share"),
             window=window,
+            sectors=_sectors(workload),
         )
         memory = waiting_cycles(memory_cycles(workload, machine), products)
         return {"call": machine.launch_cycles, "arithmetic": products, "memory": memory}
+
+
+def _sectors(workload: Conv2dWorkload) -> int:
+    """Sectors of L2 that hold the input of one output value: window rows of each channel."""
+    w = workload
+    rows = w.taps // w.kernel_w
+    of_channels = -(-4 * rows * w.in_height * w.in_width // int(constants.SECTOR))
+    return min(rows, of_channels)
 
 
 SCHEDULE = CudaDirectSchedule()

@@ -31,8 +31,10 @@ def test_few_values_of_long_sums_are_shared():
         (offer,) = candidates(Conv2dWorkload.parse(problem), SM_90, "direct")
         return offer.config["share"]
 
-    assert share("ic1280ih1oc1000kh1+bias") >= 64
+    assert share("ic1280ih1oc1000kh1+bias") > 1
     assert share("ic512ih7oc4096kh7+bias+relu") >= 64
+    # a block for each sum takes longer to start than many threads take with a sum each
+    assert share("ic192ih28oc32kh1+bias") == 1
     # of few taps or enough values there is nothing to gain
     assert share("ic20ih1oc480kh1+bias") == 1
     assert share("mb32ic64ih56oc64kh3ph1") == 1
@@ -65,3 +67,15 @@ def test_parts_of_warps_are_refused():
     config = registry.default_config("direct", workload, SM_90)
     with pytest.raises(ConfigError, match=r"share=48 .* must be a multiple of 32 up to 1024"):
         registry.check("direct", workload, SM_90, config.replace(share=48))
+
+
+def test_a_block_size_divides_the_results_where_one_does():
+    """A test of the last block inside of the loop took ten times as long on an H200."""
+
+    def threads(problem):
+        (offer,) = candidates(Conv2dWorkload.parse(problem), SM_90, "direct")
+        return offer.config["threads"]
+
+    assert threads("ic16ih7oc960kh1") == 64
+    assert threads("ic16ih7oc32kh1") == 32
+    assert threads("ic16ih14oc96kh1") == 128

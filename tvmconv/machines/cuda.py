@@ -24,6 +24,8 @@ _HOPPER_MMA = (
 )
 _H200 = "NVIDIA H200 Tensor Core GPU, datasheet of 2024, H200 SXM"
 _ASSUMED = "assumed, to be fitted on a GPU"
+_FITTED = "fitted to 380 kernels that an H200 ran, November 2026"
+_MEASURED = {"l2_rate": _FITTED, "launch_seconds": _FITTED}
 
 
 @dataclass(frozen=True)
@@ -315,12 +317,13 @@ MACHINES: dict[str, CudaMachine] = {
             shared_block_bytes=227 * _KIB,
             shared_rate=128.0,
             l2_bytes=50 * _MIB,
-            l2_rate=5120.0,
+            l2_rate=3550.0,
             memory_bytes=80 * _GIB,
             memory_rate=3352e9 / 1.980e9,
-            launch_seconds=2e-6,
+            launch_seconds=1e-6,
             origins=_origins(
                 _HOPPER,
+                **_MEASURED,
                 clock_hertz="nvidia-smi's largest clock of the SXM5 board; the whitepaper has none",
                 tensor_share=_HOPPER_MMA,
             ),
@@ -340,6 +343,7 @@ MACHINES["cuda:h200"] = replace(
     memory_rate=4800e9 / _H100.clock_hertz,
     origins=_origins(
         _H200,
+        **_MEASURED,
         **dict.fromkeys(("multiprocessors", "l2_bytes"), "NVIDIA's driver, of an H200 SXM"),
         clock_hertz="nvidia-smi's largest clock of an H200 SXM; by it the datasheet's 67 TFLOP/s",
         lanes=_HOPPER,

@@ -14,6 +14,7 @@ from tvmconv.core.knobs import Knob
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.block_tile import BlockTile
+from tvmconv.costs.cuda.memory import issued_lanes
 from tvmconv.machines.cuda import CudaMachine
 
 TILES = ((128, 128), (64, 128), (96, 64), (64, 64), (32, 64))
@@ -168,7 +169,7 @@ def busy_cycles(
     busy = busy_blocks(blocks, resident, warps, machine)
     if config["pipeline"] == "none" and slices > 1:
         busy /= constants.WAITS_FOR_BYTES
-    cycles = instructions * warps * machine.warp / machine.lanes
+    cycles = instructions * warps * machine.warp / issued_lanes(machine)
     return busy * cycles * _passed(config, slices)
 
 

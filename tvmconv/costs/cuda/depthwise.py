@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import constants
-from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
+from tvmconv.costs.cuda.memory import issued_lanes, memory_cycles, waiting_cycles
 from tvmconv.machines.cuda import CudaMachine
 
 
@@ -21,7 +21,7 @@ def call_parts(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
     )
     instructions += rows * (w.kernel_h * w.kernel_w + steps) + w.kernel_h * w.kernel_w
     most = -(-blocks // machine.multiprocessors) * threads
-    issued = most * max(instructions / machine.lanes, 4 * loads / constants.L1_RATE)
+    issued = most * max(instructions / issued_lanes(machine), 4 * loads / constants.L1_RATE)
     return {
         "arithmetic": issued,
         "memory": waiting_cycles(memory_cycles(w, machine), issued),

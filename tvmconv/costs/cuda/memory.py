@@ -25,6 +25,11 @@ def memory_cycles(workload: Conv2dWorkload, machine: CudaMachine, workspace: int
     return (4 * values + 2 * workspace) / machine.memory_rate
 
 
+def issued_lanes(machine: CudaMachine) -> float:
+    """Lanes of a multiprocessor for which kernels issue an instruction in a cycle."""
+    return constants.ISSUED * machine.lanes
+
+
 def peak_rate(machine: CudaMachine, precision: str = "") -> float:
     """Multiply-adds of the GPU in a cycle: of float32, or of a precision on tensor cores."""
     rate = machine.tensor_rate(precision) if precision else machine.lanes

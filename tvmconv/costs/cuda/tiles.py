@@ -29,7 +29,7 @@ from tvmconv.costs.cuda.blocks import (
     slice_instructions,
     tile_of,
 )
-from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
+from tvmconv.costs.cuda.memory import issued_lanes, memory_cycles, waiting_cycles
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.cuda import CudaMachine
 
@@ -195,7 +195,7 @@ def _writing(stored: int, machine: CudaMachine) -> float:
     That the image is read then, and not in the product, makes no difference.
     """
     rate = machine.l2_rate if stored <= machine.l2_bytes / 2 else machine.memory_rate
-    issued = stored / 4 * constants.WRITTEN / (machine.multiprocessors * machine.lanes)
+    issued = stored / 4 * constants.WRITTEN / (machine.multiprocessors * issued_lanes(machine))
     return max(2 * stored / rate, issued + stored / rate)
 
 

@@ -38,7 +38,7 @@ from tvmconv.costs.cuda.blocks import (
     slice_instructions,
     tile_of,
 )
-from tvmconv.costs.cuda.memory import waiting_cycles
+from tvmconv.costs.cuda.memory import issued_lanes, waiting_cycles
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
 from tvmconv.machines.cuda import CudaMachine
@@ -219,7 +219,7 @@ def _spread(
     blocks = -(-threads // size)
     most = -(-blocks // machine.multiprocessors) * size
     return constants.TRANSFORM_LATENCY + most * max(
-        instructions / machine.lanes, 4 * moved / constants.L1_RATE
+        instructions / issued_lanes(machine), 4 * moved / constants.L1_RATE
     )
 
 
