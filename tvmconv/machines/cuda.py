@@ -24,8 +24,7 @@ _HOPPER_MMA = (
 )
 _H200 = "NVIDIA H200 Tensor Core GPU, datasheet of 2024, H200 SXM"
 _ASSUMED = "assumed, to be fitted on a GPU"
-_FITTED = "fitted to 380 kernels that an H200 ran, November 2026"
-_MEASURED = {"l2_rate": _FITTED, "launch_seconds": _FITTED}
+_FIT = dict.fromkeys(("l2_rate", "launch_seconds"), "fitted to 380 kernels on an H200")
 
 
 @dataclass(frozen=True)
@@ -209,8 +208,7 @@ def joined(first: CudaMachine, others: Sequence[CudaMachine]) -> CudaMachine:
 
 
 def _capability(isa: str) -> tuple[int, int]:
-    number = int(isa.removeprefix("sm_"))
-    return number // 10, number % 10
+    return divmod(int(isa.removeprefix("sm_")), 10)
 
 
 def _origins(chip: str, **others: str) -> tuple[tuple[str, str], ...]:
@@ -323,7 +321,7 @@ MACHINES: dict[str, CudaMachine] = {
             launch_seconds=1e-6,
             origins=_origins(
                 _HOPPER,
-                **_MEASURED,
+                **_FIT,
                 clock_hertz="nvidia-smi's largest clock of the SXM5 board; the whitepaper has none",
                 tensor_share=_HOPPER_MMA,
             ),
@@ -343,11 +341,10 @@ MACHINES["cuda:h200"] = replace(
     memory_rate=4800e9 / _H100.clock_hertz,
     origins=_origins(
         _H200,
-        **_MEASURED,
+        **_FIT,
         **dict.fromkeys(("multiprocessors", "l2_bytes"), "NVIDIA's driver, of an H200 SXM"),
         clock_hertz="nvidia-smi's largest clock of an H200 SXM; by it the datasheet's 67 TFLOP/s",
-        lanes=_HOPPER,
-        **dict.fromkeys(("tensor_tf32", "tensor_fp16"), _HOPPER),
+        **dict.fromkeys(("lanes", "tensor_tf32", "tensor_fp16"), _HOPPER),
         tensor_share=f"{_HOPPER_MMA} (H100)",
     ),
 )
