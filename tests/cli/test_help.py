@@ -7,10 +7,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import typer
+from typer.models import OptionInfo
 
 from tests.cli.verbs import invoke
 from tvmconv.cli.main import app
@@ -65,6 +66,26 @@ def test_help_texts_are_short(words):
         assert re.fullmatch(r"[A-Z].*\.", each.help), each.name
         assert len(each.help.split()) <= 12, each.name
         assert each.metavar or each.is_flag, each.name
+
+
+def callbacks(group: typer.Typer) -> Iterator[Any]:
+    """The functions of all commands."""
+    yield from (command.callback for command in group.registered_commands)
+    for each in group.registered_groups:
+        yield from callbacks(each.typer_instance)
+
+
+def test_options_whose_metavar_repeats_the_name_state_it():
+    """typer 0.27 takes such a metavar for the name, and would make ``--TARGET`` of it."""
+    names = set()
+    for function in callbacks(app):
+        for name, hint in get_type_hints(function, include_extras=True).items():
+            for option in getattr(hint, "__metadata__", ()):
+                if isinstance(option, OptionInfo) and option.metavar == name.upper():
+                    # typer keeps the first name of an annotated option as its default
+                    assert option.default == f"--{name}", function.__module__
+                    names.add(name)
+    assert names == {"target", "seconds", "types", "name"}
 
 
 def test_help_loads_nothing_heavy():
