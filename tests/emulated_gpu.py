@@ -110,6 +110,18 @@ class Built:
         done = self.python(code, **variables)
         assert done.returncode == 0, done.stderr
 
+    def run(self, inputs: dict[str, np.ndarray], **variables: str) -> list[np.ndarray]:
+        """The results of one call on the emulated GPU."""
+        folder = self.path.parent
+        np.savez(folder / "in.npz", **inputs)
+        self.check_python(
+            "import numpy as np, tvmconv\n"
+            "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))",
+            **variables,
+        )
+        results = np.load(folder / "out.npz")
+        return [results[name] for name in results.files]
+
     def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         generator = np.random.default_rng(seed)
         return {t.name: generator.standard_normal(t.shape, "float32") for t in self.model.inputs}

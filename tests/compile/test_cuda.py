@@ -126,15 +126,7 @@ class TestSmall:
 
     def test_a_driver_that_does_not_know_the_machine_code_translates(self, small):
         given = small.inputs()
-        np.savez(small.path.parent / "in.npz", **given)
-        done = small.python(
-            "import numpy as np, tvmconv\n"
-            "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))",
-            TVMCONV_EMULATED_CUDA="12040",
-        )
-        assert done.returncode == 0, done.stderr
-        results = np.load(small.path.parent / "out.npz")
-        small.check([results[name] for name in results.files], given)
+        small.check(small.run(given, TVMCONV_EMULATED_CUDA="12040"), given)
 
     def test_a_later_gpu_is_taken(self, small):
         done = small.python("import tvmconv\ntvmconv.load(path)", TVMCONV_EMULATED_CAPABILITY="120")
@@ -238,14 +230,7 @@ def test_a_network_of_every_rule_is_right(tmp_path):
     built = Built(tmp_path / "mixed", mixed_network(), overrides=tiled)
     built.path = built.model.save(tmp_path / "mixed/apart.so", weights="external")
     inputs = built.inputs()
-    np.savez(built.path.parent / "in.npz", **inputs)
-    done = built.python(
-        "import numpy as np, tvmconv\n"
-        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
-    )
-    assert done.returncode == 0, done.stderr
-    results = np.load(built.path.parent / "out.npz")
-    built.check([results[name] for name in results.files], inputs)
+    built.check(built.run(inputs), inputs)
 
 
 @needs_nvcc
@@ -259,14 +244,7 @@ def test_running_sums_and_sorting_have_kernels(tmp_path):
     )
     built = Built(tmp_path / "sorted", model)
     inputs = built.inputs()
-    np.savez(built.path.parent / "in.npz", **inputs)
-    done = built.python(
-        "import numpy as np, tvmconv\n"
-        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
-    )
-    assert done.returncode == 0, done.stderr
-    results = np.load(built.path.parent / "out.npz")
-    built.check([results[name] for name in results.files], inputs)
+    built.check(built.run(inputs), inputs)
 
 
 def test_resources_are_read_from_what_ptxas_says():

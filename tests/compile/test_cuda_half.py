@@ -30,18 +30,6 @@ network (float16[1,8,9,9] x, bool[1,8,9,9] c, float16[8,8,3,3] w)
 }"""
 
 
-def _run(built: Built, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    folder = built.path.parent
-    np.savez(folder / "inputs.npz", **inputs)
-    built.check_python(
-        "import numpy as np, tvmconv\n"
-        "results = tvmconv.load(path).run(dict(np.load('inputs.npz')))\n"
-        "np.savez('results.npz', *results)\n"
-    )
-    found = np.load(folder / "results.npz")
-    return [found[name] for name in found.files]
-
-
 @needs_nvcc
 @needs_emulator
 def test_casts_are_those_of_numpy(tmp_path):
@@ -55,7 +43,7 @@ def test_casts_are_those_of_numpy(tmp_path):
     floats[-4:] = np.inf, -np.inf, np.nan, 65519.99
     whole = np.r_[rng.integers(-70000, 70000, 128), np.arange(2048, 2176)]
     inputs = {"h": halves, "f": floats, "d": floats.astype("float64"), "n": whole}
-    widened, narrowed, from_double, integers = _run(built, inputs)
+    widened, narrowed, from_double, integers = built.run(inputs)
     with np.errstate(over="ignore"):
         assert np.array_equal(widened, halves.astype("float32"), equal_nan=True)
         assert np.array_equal(narrowed, floats.astype("float16"), equal_nan=True)
@@ -78,6 +66,6 @@ def test_a_network_is_that_of_onnxruntime(network, tmp_path):
     rng = np.random.default_rng(2)
     x = rng.standard_normal((1, 8, 9, 9)).astype("float16")
     inputs = {"x": x, "c": rng.random((1, 8, 9, 9)) < 0.5}
-    for found, right in zip(_run(built, inputs), built.expected(inputs), strict=True):
+    for found, right in zip(built.run(inputs), built.expected(inputs), strict=True):
         assert found.dtype == right.dtype == np.float16
         np.testing.assert_allclose(found.astype("f4"), right.astype("f4"), rtol=2e-3, atol=2e-3)
