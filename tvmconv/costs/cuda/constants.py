@@ -86,15 +86,15 @@ DEPTHWISE_ROW = Constant(
 
 _H200 = Fit(
     "fitted",
-    "180 kernels of MobileNetV2's layers at batch 1 on an H200: 0.61 ns for each of up to 1.2 "
-    "million blocks of 32 to 128 threads",
+    "180 direct kernels of MobileNetV2's layers at batch 1 on an H200: 0.61 ns for each of up to "
+    "1.2 million blocks that share a sum, 153 ns a product on images of 7x7",
     "tvmconv bench run --suite mobilenetv2 --target cuda --algorithms direct:share=all",
 )
 _ASSUMED = Fit("assumed", "nothing: assumed until a GPU measures it", MEASURE)
 ISSUED = Constant(
     0.765,
     "share of issue slots",
-    "slots that a kernel with enough warps fills",
+    "rate at which kernels issue, of the peak; FILLED is for the warps of a grid",
     Fit("fitted", "380 kernels on an H200, of batch 1 to 128", MEASURE),
 )
 BARRIER = Constant(40.0, "issue slots per slice", "a second barrier for a single buffer", _ASSUMED)
