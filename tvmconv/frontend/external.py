@@ -138,7 +138,7 @@ class ExternalData:
             os.close(file)
             raise ModelError(
                 f"{where}: external data file {location!r} has more than one hard link, so it "
-                "may be a file of another folder; put a copy of it in the model's folder"
+                "may be a file of another folder. Put a copy of it in the model's folder."
             )
         self._files[location] = file
         self._size += os.fstat(file).st_size
