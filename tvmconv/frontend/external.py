@@ -94,7 +94,10 @@ class ExternalData:
         while done < length:
             count = os.preadv(handle, [view[done:]], offset + done)
             if count == 0:
-                raise ModelError(f"{where}: file {location!r} became shorter while it was read")
+                raise ModelError(
+                    f"{where}: file {location!r} became shorter while it was read. Stop the "
+                    "program that writes it"
+                )
             done += count
         self._digest.update(data)
         return data
