@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from tvmconv.cli import bench_options, options
 from tvmconv.cli.bench_run import run
 from tvmconv.cli.command import Group, add, group, names_of
 from tvmconv.cli.output import emit
+from tvmconv.cli.values import argument
 
 # options of earlier releases that are commands now
 _MOVED = {
@@ -63,13 +62,8 @@ def show(
 
 
 def compare(
-    earlier: Annotated[
-        Path, typer.Argument(metavar="EARLIER", help="Report to compare with.", show_default=False)
-    ],
-    later: Annotated[
-        list[Path],
-        typer.Argument(metavar="LATER...", help="Reports to compare.", show_default=False),
-    ],
+    earlier: Annotated[Path, argument("EARLIER", help="Report to compare with.")],
+    later: Annotated[list[Path], argument("LATER...", help="Reports to compare.")],
     relative_to: bench_options.RelativeTo = "",
     csv: options.Csv = None,
     as_json: options.Json = False,

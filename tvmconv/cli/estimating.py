@@ -6,10 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tvmconv.cli import options
 from tvmconv.cli.output import tell
+from tvmconv.cli.values import flag
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
 
 Option = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--estimate",
         help="Estimate cycles: QEMU and llvm-mca for CPUs, a model for GPUs.",
-        rich_help_panel=options.MEASURING,
+        panel=options.MEASURING,
     ),
 ]
 

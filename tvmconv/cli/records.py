@@ -10,25 +10,20 @@ import typer
 from tvmconv.cli import destinations, options
 from tvmconv.cli.command import add, group
 from tvmconv.cli.output import emit, tell
-from tvmconv.cli.values import at_least
+from tvmconv.cli.values import argument, number, value
 
 if TYPE_CHECKING:
     from tvmconv.records.logfile import Log
 
 app = group("Show, merge, prune, verify and export tuning records.")
 
-Logs = Annotated[
-    list[Path], typer.Argument(metavar="LOG...", help="Tuning logs.", show_default=False)
-]
-OneLog = Annotated[Path, typer.Argument(metavar="LOG", help="Tuning log.", show_default=False)]
+Logs = Annotated[list[Path], argument("LOG...", help="Tuning logs.")]
+OneLog = Annotated[Path, argument("LOG", help="Tuning log.")]
 Out = Annotated[
     Path | None,
     destinations.log_file("-o", "--output", help="Log to write instead of the given log."),
 ]
-Match = Annotated[
-    str,
-    typer.Option(metavar="TEXT", help="Select records by a part of workload or algorithm."),
-]
+Match = Annotated[str, value("TEXT", help="Select records by a part of workload or algorithm.")]
 
 
 def show(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
@@ -99,12 +94,7 @@ def verify(
     target: options.Target = "native",
     threads: Annotated[
         int | None,
-        typer.Option(
-            parser=at_least(1),
-            metavar="N",
-            help="Select records for this number of threads.",
-            show_default="all records",
-        ),
+        number(1, help="Select records for this number of threads.", show_default="all records"),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

@@ -1,9 +1,11 @@
-"""Values of options, read from their texts."""
+"""The kinds of options and arguments, and how their texts are read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
+
+import typer
 
 from tvmconv.core.errors import InputError
 
@@ -11,6 +13,26 @@ Number = TypeVar("Number", int, float)
 
 _EXTERNAL = ("external", "separate")
 _EMBEDDED = ("embedded", "inside")
+
+
+def argument(metavar: str, *, help: str) -> Any:
+    """An argument, or several of them."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
+
+
+def flag(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that is given or not."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+def value(metavar: str, *names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option with a value, which the help shows as ``metavar``."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
+
+
+def number(minimum: float, *names: str, metavar: str = "N", **more: Any) -> Any:
+    """An option whose value is a number of the type of the minimum, and not smaller."""
+    return value(metavar, *names, parser=at_least(minimum), **more)
 
 
 def at_least(minimum: Number) -> Callable[[str], Number]:
