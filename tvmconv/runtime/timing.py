@@ -26,7 +26,7 @@ class Timing:
 
     @property
     def min(self) -> float:
-        """Fastest sample: what the code can do when nothing disturbs it."""
+        """Fastest sample."""
         return min(self.samples)
 
     @property
