@@ -1,4 +1,4 @@
-"""Saved models for other processors, called under qemu's user mode: right or wrong, never fast."""
+"""Saved models for other CPUs, called under qemu's user mode to verify results, not speed."""
 
 from __future__ import annotations
 
@@ -34,23 +34,16 @@ def run_emulated(
 
     Parameters
     ----------
-    path
-        The shared object.
-    triple
-        The system that it is for.
+    path, triple
+        The shared object, and the system that it is for.
     inputs, outputs
         The model's tensors.
     values
         All inputs by name.
     options
-        Of qemu, such as ``-cpu cortex-a72``.
+        Options of qemu, such as ``-cpu cortex-a72``.
     caller
         Source of the program, which is started with paths of the model, inputs and outputs.
-
-    Returns
-    -------
-    list of array
-        The outputs in order.
 
     Raises
     ------
@@ -100,10 +93,10 @@ def emulator(triple: str) -> list[str]:
     name = next((name for name in names if shutil.which(name)), None)
     if name is None:
         raise ArtifactError(
-            f"emulating {architecture} needs {names[0]}, which is not installed "
-            "(Debian: apt install qemu-user)"
+            f"emulating {architecture} requires {names[0]}, which is not installed. Install it "
+            "(Debian: apt install qemu-user)."
         )
-    # where Debian's cross compilers have their libc; the variable goes before
+    # the libc of Debian's cross compilers; the variable has priority
     folder = Path("/usr", f"{architecture}-linux-gnu")
     if "QEMU_LD_PREFIX" in os.environ or "musl" in triple or not folder.is_dir():
         return [name]

@@ -18,16 +18,11 @@ _AFTER = "after:"
 
 
 def kernel_text(kernel: Kernel, form: str) -> str:
-    """A kernel as its schedule leaves it, after a pass, or as machine code.
+    """A kernel as text.
 
-    Parameters
-    ----------
-    kernel
-        The kernel.
-    form
-        ``tir``: the scheduled function. ``after:PASS``: after the passes of
-        :func:`tvmconv.tir.pipeline.pipeline` up to that one. ``asm``: assembly; for a GPU, the CUDA
-        source.
+    The form ``tir`` is the scheduled function, ``after:PASS`` the function after the passes of
+    :func:`tvmconv.tir.pipeline.pipeline` up to this pass. ``asm`` is assembly, or for a GPU the
+    CUDA source.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""From the lowered graph to a shared object that needs nothing of TVM."""
+"""From the lowered graph to a shared object without TVM."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tvmconv.tvm_api.types import IRModule
 
 
 class Lowered(Protocol):
-    """What :func:`compile_program` needs of ``tvmconv.graph.lower.LoweredGraph``."""
+    """The part of ``tvmconv.graph.lower.LoweredGraph`` that :func:`compile_program` needs."""
 
     @property
     def mod(self) -> IRModule:
@@ -56,7 +56,7 @@ def compile_program(
     threads: int | None = None,
     cc: str = "",
 ) -> CompiledProgram:
-    """Schedule what is not scheduled yet, plan memory and generate machine code.
+    """Schedule functions that have no schedule yet, plan memory and generate machine code.
 
     Parameters
     ----------
@@ -67,16 +67,16 @@ def compile_program(
     inputs, outputs
         The model's tensors.
     name
-        Of the ONNX model.
+        The ONNX model's name.
     threads
         Threads of one call; ``machine.cores`` by default.
     cc
-        The C compiler, as of :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
+        The C compiler, as for :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
 
     Raises
     ------
     ModelError
-        If an operator needs TVM's virtual machine or runtime; names it.
+        If an operator needs TVM's virtual machine or runtime; names the operator.
     """
     calls, decisions = getattr(lowered, "calls", ()), getattr(lowered, "decisions", ())
     with compiler_lock():
@@ -103,7 +103,7 @@ def _for_gpu(functions: IRModule, machine: CudaMachine, _program: Program) -> Ob
     return Objects({}, {}, gpu=compile_gpu(functions, machine))
 
 
-# what compiles kernels, by kind of device
+# compilers of kernels, by kind of device
 _BACK_ENDS: dict[str, Callable[[IRModule, Any, Program], Objects]] = {
     Machine.kind: compile_objects,
     CudaMachine.kind: _for_gpu,
@@ -111,31 +111,18 @@ _BACK_ENDS: dict[str, Callable[[IRModule, Any, Program], Objects]] = {
 
 
 def _with_code(call: Call, objects: Objects) -> Call:
-    """A call with what is known of its machine code."""
+    """A call with facts about its machine code."""
     kernel = call.record.kernel
     launches = objects.gpu.launches.get(kernel, ()) if objects.gpu else ()
-    words = objects.vectors.get(kernel, "")
-    return replace(call, record=replace(call.record, vectors=words, launches=launches))
+    vectors = objects.vectors.get(kernel, "")
+    return replace(call, record=replace(call.record, vectors=vectors, launches=launches))
 
 
 class CompiledProgram:
-    """A model that was compiled in this process: its parts, and what is linked from them.
+    """A model that was compiled in this process: its parts, and the libraries linked from them.
 
-    Calls in this process use a library without constants, which it finds in memory, as writing
-    and linking half a gigabyte takes as long as compiling. What is saved is linked when asked for.
-
-    Parameters
-    ----------
-    program
-        What it does.
-    objects
-        The kernels.
-    facts
-        What the code says about itself.
-    machine
-        The target.
-    cc
-        The C compiler; found when it is needed.
+    Calls in this process use a library that finds its constants in memory, because linking half a
+    gigabyte takes as long as compiling. Saving links another library.
     """
 
     def __init__(
@@ -153,10 +140,7 @@ class CompiledProgram:
 
     @property
     def weights(self) -> Bytes:
-        """For ``options.weights`` of a state of :meth:`library`; gathered once, on first use.
-
-        The constants of the program are views of it from then on.
-        """
+        """The constants of :meth:`library`, gathered on first use; the program's become views."""
         with self._lock:
             if self._weights is None:
                 self.program, self._weights = gathered(self.program)
@@ -172,7 +156,7 @@ class CompiledProgram:
         Raises
         ------
         ArtifactError
-            If there is no C compiler, or it fails.
+            If no C compiler is installed, or it fails.
         """
         with self._lock:
             if self._library is None:
@@ -187,7 +171,7 @@ class CompiledProgram:
             return self._file
 
     def linked(self, separate: bool | None = None) -> Linked:
-        """What is saved: with the constants inside, or with a file of weights beside it."""
+        """The parts to save: the constants in the library or in a separate file of weights."""
         if not separate:
             return Linked(self.file())
         sha256 = digest(self.program)
@@ -196,7 +180,7 @@ class CompiledProgram:
         return Linked(library, content(self.program, sha256), sha256.hex())
 
     def header(self) -> str:
-        """The header of this model, beside ``tvmconv.h``."""
+        """The model's own header, which includes ``tvmconv.h``."""
         program = self.program
         return model_header(
             self.facts.name,
@@ -208,13 +192,7 @@ class CompiledProgram:
         )
 
     def keep(self, folder: Path) -> None:
-        """Write what the complete shared object is linked from, and how.
-
-        Parameters
-        ----------
-        folder
-            Made if it does not exist.
-        """
+        """Write the parts of the complete shared object and a script that links them."""
         folder.mkdir(parents=True, exist_ok=True)
         own = identifier(self.facts.name)
         for source in SOURCES.iterdir():

@@ -1,4 +1,4 @@
-"""What TVM's fusion may put around a function."""
+"""Limits of TVM's fusion around tvmconv's functions."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from tvmconv.kernels.rules import SCHEDULED
 from tvmconv.tvm_api.op_pattern import OPAQUE, OUT_ELEMENTWISE_FUSABLE
 from tvmconv.tvm_api.types import IRModule, PrimFunc, SBlock
 
-# Cheap work may follow these, nothing may be inlined into their many reads.
+# cheap operators may be fused after these, but not inlined into their many reads
 _READS_OFTEN = ("max_pool", "avg_pool", "to_blocked", "from_blocked", "shuffle")
 _COMPLETE = ("dense", "softmax", "log_softmax", "global_pool", "lrn")
 
 
 def mark_patterns(mod: IRModule) -> IRModule:
-    """Tell FuseOps which functions it must leave alone.
+    """Mark the functions that FuseOps must not change.
 
-    A scheduled function would lose its schedule, and an operator with many reads per result
-    (pooling) or several blocks (softmax) would repeat what is fused into it. Functions that
-    already carry ``op_pattern`` keep it.
+    A scheduled function would lose its schedule. An operator with many reads per result (pooling)
+    or several blocks (softmax) would repeat the operators that are fused into it. Functions with
+    ``op_pattern`` keep it.
     """
     from tvmconv.tvm_api import ir, tirx
 

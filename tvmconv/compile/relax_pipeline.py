@@ -9,19 +9,13 @@ from tvmconv.program.collect import VIEW
 from tvmconv.tvm_api.types import IRModule
 
 
-def legalised(mod: IRModule) -> IRModule:
-    """The lowered graph with every operator a ``call_tir`` or a view.
-
-    Parameters
-    ----------
-    mod
-        ``mod`` of :func:`tvmconv.graph.lower.lower`'s result.
-    """
+def legalized(mod: IRModule) -> IRModule:
+    """The lowered graph with every operator a ``call_tir`` or a view."""
     from tvmconv.tvm_api import ir, relax, tirx
 
     passes = [relax.transform.LegalizeOps(), relax.transform.RewriteDataflowReshape()]
     mod = ir.transform.Sequential(passes)(mod)
-    # a function of the form of a reshape is left where its result is the model's
+    # RewriteDataflowReshape keeps a reshape whose result is an output of the model
     functions = {
         var: func.with_attr(VIEW, True)
         if isinstance(func, tirx.PrimFunc) and relax.analysis.has_reshape_pattern(func)
@@ -33,7 +27,7 @@ def legalised(mod: IRModule) -> IRModule:
 
 def scheduled(mod: IRModule, machine: Device) -> IRModule:
     """The same with every function scheduled."""
-    mod = legalised(mod)
+    mod = legalized(mod)
     checkpoint()
     mod = schedule_module(mod, machine)
     checkpoint()

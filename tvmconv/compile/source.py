@@ -39,22 +39,10 @@ _MACROS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What the C code says about a model beside its program.
+    """Facts about a model in the C code besides its program.
 
-    Parameters
-    ----------
-    name
-        Of the ONNX model.
-    version
-        Of tvmconv.
-    target
-        Name of the machine.
-    features
-        CPU flags that the kernels may use.
-    threads
-        For which the kernels were chosen.
-    vector_bits
-        Exact length of scalable vectors that the kernels need; 0 for any.
+    ``features`` are CPU flags that the kernels may use, ``threads`` the number that the kernels
+    were chosen for. ``vector_bits`` is the exact length of scalable vectors, or 0 for any.
     """
 
     name: str
@@ -75,15 +63,13 @@ def program_source(
 
     Parameters
     ----------
-    program
-        What it does.
-    facts
-        What else it says.
+    program, facts
+        The model.
     weights_sha256
-        Hash in hexadecimal of constants that are a file of their own, or the caller's memory;
-        None where they are linked under the symbol :data:`CONSTANTS`.
+        Hexadecimal hash of constants in a separate file or in the caller's memory. None if they
+        are linked under the symbol :data:`CONSTANTS`.
     gpu
-        The kernels, where they are a GPU's.
+        The kernels of a GPU.
 
     Raises
     ------

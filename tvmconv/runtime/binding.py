@@ -36,7 +36,7 @@ DTYPES = (
 )
 
 
-class _Tensor(Structure):
+class _TensorRecord(Structure):
     _fields_ = (
         ("name", c_char_p),
         ("dtype", c_int32),
@@ -46,7 +46,7 @@ class _Tensor(Structure):
     )
 
 
-class _Layer(Structure):
+class _LayerRecord(Structure):
     _fields_ = (
         *((name, c_char_p) for name in ("name", "operation", "algorithm", "workload", "kernel")),
         ("flops", c_uint64),
@@ -60,9 +60,9 @@ class _Description(Structure):
         ("input_count", c_int32),
         ("output_count", c_int32),
         ("layer_count", c_int32),
-        ("inputs", POINTER(_Tensor)),
-        ("outputs", POINTER(_Tensor)),
-        ("layers", POINTER(_Layer)),
+        ("inputs", POINTER(_TensorRecord)),
+        ("outputs", POINTER(_TensorRecord)),
+        ("layers", POINTER(_LayerRecord)),
         *((name, c_char_p) for name in ("name", "version", "target", "features")),
         ("arena_bytes", c_uint64),
         ("workspace_bytes", c_uint64),
@@ -160,7 +160,7 @@ class Code:
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
         layer = self._model.description.contents.layers[index]
-        values = {field[0]: getattr(layer, field[0]) for field in _Layer._fields_}
+        values = {field[0]: getattr(layer, field[0]) for field in _LayerRecord._fields_}
         return {k: _text(v) if isinstance(v, bytes | None) else int(v) for k, v in values.items()}
 
 

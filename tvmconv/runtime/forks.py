@@ -1,7 +1,8 @@
 """Forks happen between native calls, so that a child inherits no lock that nobody will release.
 
 A forked child has the memory of its parent, but only the thread that forked. A lock that another
-thread holds then (of TVM's allocator, the import system or tvmconv) is never released. So :class:`native` announces every part that takes such locks. A fork waits until the other threads
+thread holds then (of TVM's allocator, the import system or tvmconv) is never released. So
+:class:`native` announces every part that takes such locks. A fork waits until the other threads
 have left these parts, and meanwhile they enter no new part. The wait is short. Where a model is
 being built, or a call takes seconds, tvmconv fails in the child with an error in place of a hang.
 """
