@@ -163,7 +163,7 @@ def test_a_device_of_a_tracker(lab: Device, folder: Path) -> None:
     assert sum(row["time_share"] for row in report["layers"]) == pytest.approx(1)
     wrong = invoke("run", folder / "embedded.so", *tracker, "attic")
     assert wrong.exit_code == 1
-    assert "no device under attic; it has lab" in wrong.stderr
+    assert "no device under key attic. Devices: lab." in wrong.stderr
 
 
 def test_a_model_that_the_device_cannot_run(device: Device, tmp_path: Path) -> None:

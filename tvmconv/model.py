@@ -186,7 +186,7 @@ class CompiledModel(ModelFacts, Executable):
             ("inputs", self.inputs, code.inputs),
             ("outputs", self.outputs, code.outputs),
         ):
-            # the code reads and writes its own sizes, whatever arrays it gets
+            # the code reads and writes its own sizes, not the sizes of the arrays
             if [(i.shape, i.dtype) for i in recorded] != [(i.shape, i.dtype) for i in own]:
                 raise ArtifactError(
                     f"model {self.name!r}: the manifest has {kind} {describe(recorded)}, and the "

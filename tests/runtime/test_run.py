@@ -40,9 +40,7 @@ def test_a_manifest_of_other_tensors_is_refused(dense: CompiledModel, field: str
     tensors = getattr(dense.manifest, field)
     for others in ((replace(tensors[0], shape=(1,)), *tensors[1:]), tensors[:1]):
         model = CompiledModel(replace(dense.manifest, **{field: others}), dense._library)
-        with pytest.raises(
-            ArtifactError, match=f"the manifest has {field} .*Save the model again"
-        ):
+        with pytest.raises(ArtifactError, match=f"the manifest has {field} .*Save the model again"):
             model.prepare()
 
 

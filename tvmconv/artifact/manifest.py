@@ -9,7 +9,6 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.errors import ArtifactError, TvmconvError
 from tvmconv.core.files import read_regular
@@ -35,8 +34,33 @@ _DTYPES = (
 
 
 def manifest_path(library: Path) -> Path:
-    """Where the manifest of ``model.so`` stands: ``model.json`` in the same folder."""
+    """The file of the manifest of ``model.so``: ``model.json`` in the same folder."""
     return library.with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """Bytes that one model holds, and one call needs.
+
+    Parameters
+    ----------
+    arena_bytes
+        Activations of one call, which the model holds once for each call that runs at a time.
+    output_bytes
+        Outputs, which the caller holds.
+    constant_bytes
+        Packed weights and other constants, held once for all calls.
+    workspace_bytes
+        Scratch memory of one call, for all of its threads; as long as its activations.
+    padding_bytes
+        The part of activations and constants that is zeros added to fill channel blocks.
+    """
+
+    arena_bytes: int = 0
+    output_bytes: int = 0
+    constant_bytes: int = 0
+    workspace_bytes: int = 0
+    padding_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,9 +72,9 @@ class Manifest:
     model_name, model_sha256
         The ONNX model's name and the hash of its bytes.
     machine
-        The record the kernels were chosen and scheduled for.
+        The description of the CPU or GPU that the kernels were chosen and scheduled for.
     required_features
-        CPU flags, named as in ``/proc/cpuinfo``, without which the code must not run.
+        CPU flags that the code requires, named as in ``/proc/cpuinfo``.
     threads
         Threads of one call.
     inputs, outputs
@@ -60,19 +84,19 @@ class Manifest:
     calls
         Kernel calls in execution order.
     unscheduled
-        Convolutions that no algorithm took.
+        Convolutions that no algorithm supports.
     memory
         Planned bytes.
     reorders
         Layout changes that remained in the graph.
     policy
-        Budgets, allowed algorithms, overrides and names of tuning logs that the choices kept.
+        Budgets, allowed algorithms, overrides and names of tuning logs.
     versions
-        Of tvmconv, tvm, tvm_ffi and llvm at build time.
+        Versions of tvmconv, tvm, tvm_ffi and llvm at build time.
     library_sha256, library_bytes
         Hash and size of the shared object; empty and 0 until it is linked.
     weights_sha256
-        Hash of the constants in the file of weights; empty where they are part of the library.
+        Hash of the constants in an external file of weights; otherwise empty.
     """
 
     model_name: str
@@ -130,7 +154,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        """Inverse of :meth:`to_json`; raises whatever a malformed record leads to."""
+        """Inverse of :meth:`to_json`; malformed data raise errors of many types."""
         manifest = cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
@@ -155,7 +179,7 @@ class Manifest:
         return manifest
 
     def check_ranges(self) -> None:
-        """Refuse sizes that no machine and no model has, with a ``ValueError``."""
+        """Raise ``ValueError`` for sizes that no machine and no model has."""
         sizes = {
             name: value for name, value in self.machine.to_json().items() if type(value) is int
         }
@@ -179,7 +203,7 @@ def read_manifest(path: Path) -> Manifest:
     Raises
     ------
     ArtifactError
-        If the file is missing, is no manifest, is damaged, or has another format version.
+        If the file is missing or damaged, is not a manifest, or has another format version.
     """
     return parse_manifest(_read(path), path)
 
@@ -188,13 +212,13 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
     """The manifest in a file's content; see :func:`read_manifest`."""
     data = _parse(text, path)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArtifactError(f"{path} is not a tvmconv manifest; save the model again")
+        raise ArtifactError(f"{path} is not a tvmconv manifest. Save the model again.")
     version = data.get("format_version")
     if version not in READABLE:
         raise ArtifactError(
-            f"{path} has format version {version!r}, this tvmconv {__version__} reads "
-            f"{' and '.join(map(str, READABLE))}; build the model again or install the tvmconv "
-            f"that wrote it ({data.get('versions', {}).get('tvmconv', 'unknown')})"
+            f"{path} has format version {version!r}. Expected {' or '.join(map(str, READABLE))} "
+            f"for this tvmconv {__version__}. Build the model again, or install the tvmconv "
+            f"that wrote it ({data.get('versions', {}).get('tvmconv', 'unknown')})."
         )
     try:
         return Manifest.from_json(data)
@@ -207,7 +231,7 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
         TvmconvError,
     ) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise ArtifactError(f"{path} is damaged ({reason}); save the model again") from error
+        raise ArtifactError(f"{path} is damaged ({reason}). Save the model again.") from error
 
 
 def is_manifest(path: Path) -> bool:
@@ -233,7 +257,7 @@ def _read(path: Path) -> bytes:
         return read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise ArtifactError(
-            f"{path} is missing; copy it with the .so of the same name, or save the model again"
+            f"{path} is missing. Copy it with the .so of the same name, or save the model again."
         ) from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
@@ -243,17 +267,16 @@ def _parse(text: bytes, path: Path) -> Any:
     try:
         return parse(text.decode())
     except ValueError as error:
-        raise ArtifactError(f"{path} is not valid JSON ({error}); save the model again") from error
+        raise ArtifactError(f"{path} is not valid JSON ({error}). Save the model again.") from error
 
 
 def check_features(manifest: Manifest, what: str) -> None:
-    """Refuse a processor that lacks an instruction set the code may use.
+    """Check that this CPU has every feature that the code may use.
 
     Raises
     ------
     ArtifactError
         See :func:`tvmconv.machines.gate.ensure_executable`.
     """
-    machine = manifest.machine
-    built = f"{what} was built for {machine.described}"
+    built = f"{what} was built for {manifest.machine.described}"
     ensure_executable(manifest.required_features, built)

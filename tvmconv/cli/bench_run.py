@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
-from tvmconv.cli.sizes import fold_bytes
-from tvmconv.cli.values import flag, integers, number, parse_shapes, value
+from tvmconv.cli.values import flag, fold_bytes, integers, number, parse_shapes, value
 from tvmconv.core.plain_data import json_text
 
 if TYPE_CHECKING:

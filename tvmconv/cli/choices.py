@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmconv.cli import options
 from tvmconv.cli.command import set_parameters
-from tvmconv.cli.sizes import byte_count, fold_bytes
+from tvmconv.cli.values import byte_count, fold_bytes
 
 _PARAMETER = "choices"
 

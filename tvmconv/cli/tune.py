@@ -15,8 +15,7 @@ from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
-from tvmconv.cli.sizes import fold_bytes
-from tvmconv.cli.values import number, parse_shapes, value
+from tvmconv.cli.values import fold_bytes, number, parse_shapes, value
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.baseline_times import PeerTimes

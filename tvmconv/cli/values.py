@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +14,8 @@ Number = TypeVar("Number", int, float)
 
 _EXTERNAL = ("external", "separate")
 _EMBEDDED = ("embedded", "inside")
+_BYTES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+_BYTES |= {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
 
 
 def argument(metavar: str, *, help: str) -> Any:
@@ -93,3 +96,28 @@ def integers(text: str, option: str) -> tuple[int, ...]:
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise InputError(f"cannot read {option} {text!r}; write positive integers such as 1,2")
     return tuple(int(part) for part in parts)
+
+
+def fold_bytes(text: str | None) -> int | None:
+    """``--fold-budget`` in bytes.
+
+    Raises
+    ------
+    InputError
+        If it is not a size.
+    """
+    return None if text is None else byte_count(text, "--fold-budget")
+
+
+def byte_count(text: str, option: str) -> int:
+    """A size such as ``64MiB``, ``1.5 MB`` or ``4096``.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
+    if not match or match[2] not in _BYTES:
+        raise InputError(f"cannot read {option} {text!r}; write bytes, or a size such as 64MiB")
+    return int(float(match[1]) * _BYTES[match[2]])

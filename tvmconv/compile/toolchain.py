@@ -206,7 +206,8 @@ def _cross_driver(named: str, triple: str) -> tuple[str, ...]:
     debian = f"Install {usual} (Debian: apt install {package}). " if package else ""
     raise ArtifactError(
         f"cannot link a model for {triple}: no C compiler for it was found. {debian}Name one by "
-        f"--cc or in the variable CC, such as 'clang --target={triple} --sysroot=DIR'."
+        f"--cc or in the variable CC, such as DIR/{usual} or "
+        f"'clang --target={triple} --sysroot=DIR'."
     )
 
 
