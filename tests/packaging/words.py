@@ -127,7 +127,9 @@ def _texts(path: Path) -> Iterator[str]:
         yield re.sub(r" \| |^\||\|$|^#+ |^ *[-*] |^ *\d+\. ", "\n\n", prose, flags=re.MULTILINE)
     else:
         for comment in re.findall(r"/\*.*?\*/|//[^\n]*", text, flags=re.DOTALL):
-            yield re.sub(r"^[\s/*]+|\*/", "", comment, flags=re.MULTILINE)
+            # indented lines show code
+            prose = re.sub(r"^\s*(?:\*|//) {5,}.*$", "", comment, flags=re.MULTILINE)
+            yield re.sub(r"^[^\S\n]*[/*]+[^\S\n]*|\*/", "", prose, flags=re.MULTILINE)
 
 
 def _paragraphs(text: str) -> Iterator[str]:

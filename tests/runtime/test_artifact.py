@@ -143,7 +143,7 @@ def test_manifest_in_another_spelling(saved: Path) -> None:
 def test_what_older_versions_saved(saved: Path, version: int) -> None:
     edit(saved.with_suffix(".json"), format_version=version)
     saved.write_bytes(saved.read_bytes()[: load_size(saved)])
-    with pytest.raises(ArtifactError, match=f"format version {version}, .*build the model again"):
+    with pytest.raises(ArtifactError, match=f"format version {version}, .*Build the model again"):
         load(saved)
 
 
@@ -191,7 +191,7 @@ def test_truncated_library(saved: Path) -> None:
 def test_truncated_manifest(saved: Path, keep: int) -> None:
     record = saved.with_suffix(".json")
     record.write_bytes(record.read_bytes()[:keep])
-    with pytest.raises(ArtifactError, match=r"dense\.json is not valid JSON.*save the model again"):
+    with pytest.raises(ArtifactError, match=r"dense\.json is not valid JSON.*Save the model again"):
         load(saved)
 
 
