@@ -49,13 +49,7 @@ class Address:
 
 
 def parse_address(text: str, option: str = "--rpc-tracker") -> tuple[str, int]:
-    """Parse ``host:port``.
-
-    Raises
-    ------
-    TvmconvError
-        If the text has another form.
-    """
+    """Parse ``host:port``."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise TvmconvError(f"cannot read {option} {text!r}. Expected host:port.")
@@ -71,13 +65,7 @@ def is_loopback(host: str) -> bool:
 
 
 def devices_of(host: str, port: int) -> dict[str, int]:
-    """Devices that a tracker knows, by key.
-
-    Raises
-    ------
-    TvmconvError
-        If the tracker cannot be reached.
-    """
+    """Devices that a tracker knows, by key."""
     reason = _refusal(host, port)
     try:
         if not reason:

@@ -13,7 +13,7 @@ from tvm import relax
 
 from examples.networks import NETWORKS
 from tests.small_network import small_network
-from tvmconv.compile.relax_pipeline import legalized
+from tvmconv.compile.network import legalized
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.graph.lower import lower
 from tvmconv.machines.x86 import MACHINES

@@ -143,7 +143,7 @@ def test_manifest_in_another_spelling(saved: Path) -> None:
 def test_what_older_versions_saved(saved: Path, version: int) -> None:
     edit(saved.with_suffix(".json"), format_version=version)
     saved.write_bytes(saved.read_bytes()[: load_size(saved)])
-    with pytest.raises(ArtifactError, match=f"format version {version}, .*Build the model again"):
+    with pytest.raises(ArtifactError, match=rf"format version {version}\. .*Build the model again"):
         load(saved)
 
 

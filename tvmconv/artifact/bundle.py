@@ -52,14 +52,7 @@ _WHAT = {
 
 
 def check_bundle(folder: Path, name: str) -> None:
-    """Check a folder and a name before work is spent.
-
-    Raises
-    ------
-    ArtifactError
-        If the folder cannot be made or written, or holds other files than a bundle. Also if the
-        name is not suitable for a file.
-    """
+    """Check a folder and a name before work is spent."""
     plain = name.replace("_", "").replace("-", "").replace(".", "")
     if not (plain.isascii() and plain.isalnum()) or name.startswith((".", "-")):
         raise ArtifactError(

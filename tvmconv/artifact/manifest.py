@@ -198,13 +198,7 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read and check a manifest file.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is missing or damaged, is not a manifest, or has another format version.
-    """
+    """Read and check a manifest file."""
     return parse_manifest(_read(path), path)
 
 
@@ -271,12 +265,6 @@ def _parse(text: bytes, path: Path) -> Any:
 
 
 def check_features(manifest: Manifest, what: str) -> None:
-    """Check that this CPU has every feature that the code may use.
-
-    Raises
-    ------
-    ArtifactError
-        See :func:`tvmconv.machines.gate.ensure_executable`.
-    """
+    """Check that this CPU has every feature that the code may use."""
     built = f"{what} was built for {manifest.machine.described}"
     ensure_executable(manifest.required_features, built)

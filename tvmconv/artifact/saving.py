@@ -61,12 +61,6 @@ def check_destination(path: Path, *, separate: bool = False, header: bool = Fals
     """Check a name to save under, before work is spent.
 
     ``separate`` and ``header`` say whether a file of weights and a header are written too.
-
-    Raises
-    ------
-    ArtifactError
-        If the name is unsuitable, or the folder is missing or not writable. Also if saving would
-        replace a file of another program.
     """
     files.check_destination(path, ".so", replaced=True)
     written = (True, separate, header)

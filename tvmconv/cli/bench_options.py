@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tvmconv.cli import options
 from tvmconv.cli.values import argument, number, value
 
@@ -42,15 +40,15 @@ Seconds = Annotated[
 ]
 BaselinePython = Annotated[
     list[str] | None,
-    typer.Option(
+    value(
+        "[NAME=]PATH",
         "--baseline-python",
-        metavar="[NAME=]PATH",
-        # the second name is of the option's former name
+        # the second is a former name
         envvar=["TVMCONV_BASELINE_PYTHON", "TVMCONV_PEER_PYTHON"],
         show_envvar=False,
         help="Python with the baselines, or one of them. Repeatable.",
         show_default="$TVMCONV_BASELINE_PYTHON",
-        rich_help_panel=options.BASELINES,
+        panel=options.BASELINES,
     ),
 ]
 RelativeTo = Annotated[

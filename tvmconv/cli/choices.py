@@ -53,13 +53,7 @@ def parse_choices(
     tuning_log: options.TuningLog = None,
     cc: options.Compiler = "",
 ) -> Choices:
-    """The options as arguments of ``build``; its parameters are options.
-
-    Raises
-    ------
-    InputError
-        If a budget is not a size in bytes.
-    """
+    """The options as arguments of ``build``; its parameters are options."""
     names = [name.strip() for name in algorithms.split(",")] if algorithms else []
     names += ["-winograd"] if no_winograd else []
     return Choices(

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tvmconv.cli import destinations, output
+from tvmconv.cli.values import flag
 
 GENERAL = "General options"
 # the headings that end the help, which has the others in the order of the options
@@ -103,9 +104,7 @@ def _switch(*names: str, help: str, set_to: Callable[[], None]) -> Any:
             set_to()
         return given
 
-    return typer.Option(
-        *names, help=help, callback=callback, is_eager=True, rich_help_panel=GENERAL
-    )
+    return flag(*names, help=help, panel=GENERAL, callback=callback, is_eager=True)
 
 
 Verbose = Annotated[

@@ -26,26 +26,14 @@ Option = Annotated[
 
 
 def one_thread(threads: int | None) -> int:
-    """The threads of an estimate.
-
-    Raises
-    ------
-    InputError
-        If it is more than one.
-    """
+    """The threads of an estimate; raises :class:`InputError` for more than one."""
     if threads not in (None, 1):
         raise InputError(f"--estimate supports one thread, got {threads}. Leave out --threads.")
     return 1
 
 
 def estimated(model: CompiledModel) -> Estimate:
-    """The estimate of a model that was built or loaded.
-
-    Raises
-    ------
-    ArtifactError
-        If tools are missing.
-    """
+    """The estimate of a model; raises :class:`ArtifactError` if tools are missing."""
     from tvmconv.lab.estimation.estimate import estimate_model
     from tvmconv.lab.estimation.tools import check_tools
 

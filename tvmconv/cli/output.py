@@ -63,13 +63,7 @@ def shows_notes() -> bool:
 
 
 def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | None = None) -> None:
-    """Print a report as tables or JSON; write the JSON and the first table to files where asked.
-
-    Raises
-    ------
-    TvmconvError
-        If a file cannot be written.
-    """
+    """Print a report as tables or JSON, and write JSON and the first table to files if wanted."""
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())
     text = json_text(report.to_json(), indent=1)
@@ -104,13 +98,7 @@ def _standard_output() -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a result file, compressed where its name ends in ``.gz``.
-
-    Raises
-    ------
-    TvmconvError
-        If the operating system refuses.
-    """
+    """Write a result file, compressed if its name ends in ``.gz``."""
     data = text.encode(errors="surrogateescape")
     write_result(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 

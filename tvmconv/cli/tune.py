@@ -133,7 +133,7 @@ def command(
     from tvmconv.tuning.settings import Settings
 
     if not (models or suite or layer):
-        raise InputError("nothing to tune; give a model, --suite NAME or --layer PROBLEM")
+        raise InputError("nothing to tune. Name a model, --suite NAME or --layer PROBLEM.")
     space = {"metaschedule": "auto"}.get(search, search)
     if space not in ("knobs", "auto", "both"):
         raise InputError(f"unknown --search {search!r}. Expected knobs, metaschedule or both.")

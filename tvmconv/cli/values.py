@@ -52,26 +52,14 @@ def at_least(minimum: Number) -> Callable[[str], Number]:
 
 
 def parse_weights(text: str) -> Literal["embedded", "external"]:
-    """The place of the weights; the names of earlier releases are accepted.
-
-    Raises
-    ------
-    InputError
-        If the text names none.
-    """
+    """The place of the weights, also by the names of earlier releases."""
     if text not in (*_EMBEDDED, *_EXTERNAL):
         raise InputError(f"unknown --weights {text!r}. Expected embedded or external.")
     return "external" if text in _EXTERNAL else "embedded"
 
 
 def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
-    """``NAME:1x3x224x224`` options as a mapping.
-
-    Raises
-    ------
-    InputError
-        If an item is not a name, a colon and positive sizes joined by ``x``.
-    """
+    """``NAME:1x3x224x224`` options as a mapping."""
     if not items:
         return None
     shapes = {}
@@ -79,45 +67,27 @@ def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
         name, _, sizes = item.rpartition(":")
         parts = sizes.split("x")
         if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            raise InputError(f"cannot read --shape {item!r}; write NAME:1x3x224x224")
+            raise InputError(f"cannot read --shape {item!r}. Expected NAME:1x3x224x224.")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
 
 
 def integers(text: str, option: str) -> tuple[int, ...]:
-    """A comma-separated list of positive integers, e.g. ``1,2``.
-
-    Raises
-    ------
-    InputError
-        If an entry is not a positive integer.
-    """
+    """A comma-separated list of positive integers, e.g. ``1,2``."""
     parts = text.split(",")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(f"cannot read {option} {text!r}; write positive integers such as 1,2")
+        raise InputError(f"cannot read {option} {text!r}. Expected positive integers such as 1,2.")
     return tuple(int(part) for part in parts)
 
 
 def fold_bytes(text: str | None) -> int | None:
-    """``--fold-budget`` in bytes.
-
-    Raises
-    ------
-    InputError
-        If it is not a size.
-    """
+    """``--fold-budget`` in bytes."""
     return None if text is None else byte_count(text, "--fold-budget")
 
 
 def byte_count(text: str, option: str) -> int:
-    """A size such as ``64MiB``, ``1.5 MB`` or ``4096``.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
+    """A size such as ``64MiB``, ``1.5 MB`` or ``4096`` in bytes."""
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
     if not match or match[2] not in _BYTES:
-        raise InputError(f"cannot read {option} {text!r}; write bytes, or a size such as 64MiB")
+        raise InputError(f"cannot read {option} {text!r}. Expected bytes, or a size such as 64MiB.")
     return int(float(match[1]) * _BYTES[match[2]])

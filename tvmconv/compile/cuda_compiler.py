@@ -37,13 +37,7 @@ _FORM = "2"
 
 
 def find_compiler() -> Nvcc | Nvrtc:
-    """NVRTC if the variable of its name asks for it, else nvcc, else NVRTC if it is installed.
-
-    Raises
-    ------
-    ArtifactError
-        If neither is installed.
-    """
+    """NVRTC if the variable of its name asks for it, else nvcc, else NVRTC if it is installed."""
     nvrtc = find_nvrtc()
     if nvrtc and (os.environ.get("NVRTC") or find_program("nvcc") is None):
         return Nvrtc(nvrtc)

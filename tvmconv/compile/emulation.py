@@ -44,11 +44,6 @@ def run_emulated(
         Options of qemu, such as ``-cpu cortex-a72``.
     caller
         Source of the program, which is started with paths of the model, inputs and outputs.
-
-    Raises
-    ------
-    ArtifactError
-        If qemu or a compiler for the system is missing, or the call fails.
     """
     qemu = emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
@@ -81,13 +76,7 @@ def run_emulated(
 
 
 def emulator(triple: str) -> list[str]:
-    """The program that emulates an architecture, and where it finds the system's libraries.
-
-    Raises
-    ------
-    ArtifactError
-        If it is not installed.
-    """
+    """The program that emulates an architecture, with the path of the system's libraries."""
     architecture = triple.partition("-")[0]
     names = (f"qemu-{architecture}", f"qemu-{architecture}-static")
     name = next((name for name in names if shutil.which(name)), None)

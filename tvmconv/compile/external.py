@@ -39,17 +39,9 @@ def compile_functions(
 ) -> IRModule:
     """Replace functions of a module by their machine code, called by ``call_dps_packed``.
 
-    The attribute :data:`CALLS` lists the kernels of each such call.
-
-    Parameters
-    ----------
-    mod
-        ``tvm.IRModule`` of Relax functions and scheduled ``PrimFunc`` s.
-    machine
-        The target.
-    wanted
-        Whether to compile the ``PrimFunc`` of a variable. Functions with symbolic arguments, or
-        with calls other than ``call_tir``, are never compiled.
+    The attribute :data:`CALLS` lists the kernels of each such call. ``wanted`` says whether to
+    compile the ``PrimFunc`` of a variable. Functions with symbolic arguments, or with calls other
+    than ``call_tir``, are never compiled.
     """
     with compiler_lock():
         replace = _replaced(mod, wanted)

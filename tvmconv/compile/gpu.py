@@ -50,12 +50,7 @@ class GpuCode:
 def compile_gpu(functions: Any, machine: CudaMachine) -> GpuCode:
     """Compile an ``IRModule`` of scheduled ``PrimFunc`` s, as one CUDA module for each CPU.
 
-    Raises
-    ------
-    ArtifactError
-        If no compiler is installed, or it rejects the kernels.
-    ModelError
-        If an operator has no kernel; names its function.
+    Raises :class:`ModelError` with the function's name if an operator has no kernel.
     """
     ordered = sorted(functions.functions_items(), key=lambda item: str(item[0].name_hint))
     count = min(len(ordered), host_cores())

@@ -23,11 +23,6 @@ def kernel_text(kernel: Kernel, form: str) -> str:
     The form ``tir`` is the scheduled function, ``after:PASS`` the function after the passes of
     :func:`tvmconv.tir.pipeline.pipeline` up to this pass. ``asm`` is assembly, or for a GPU the
     CUDA source.
-
-    Raises
-    ------
-    InputError
-        If the form or the pass is unknown.
     """
     if form == "tir":
         return kernel.prim_func().script()
@@ -50,13 +45,7 @@ def kernel_text(kernel: Kernel, form: str) -> str:
 
 
 def layer_kernel(decisions: tuple[Decision, ...], machine: Device, layer: str) -> Kernel:
-    """The kernel of the layer of a name.
-
-    Raises
-    ------
-    InputError
-        If no layer has the name.
-    """
+    """The kernel of a layer; raises :class:`InputError` if no layer has the name."""
     named = {d.layer: d for d in decisions}
     if layer not in named:
         near = get_close_matches(layer, named, 1) or list(named)[:3]

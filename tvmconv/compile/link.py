@@ -35,11 +35,6 @@ def link_model(
 
     With ``weights_sha256`` the constants are not linked: see
     :func:`~tvmconv.compile.source.program_source`.
-
-    Raises
-    ------
-    ArtifactError
-        If the disk is full, or the compiler fails.
     """
     with _temporary_folder() as folder:
         output = folder / "model.so"

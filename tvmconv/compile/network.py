@@ -18,18 +18,19 @@ from tvmconv.compile.link import (
     write_objects,
 )
 from tvmconv.compile.objects import Objects, compile_objects
-from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.compile.source import Facts, program_source
 from tvmconv.compile.toolchain import SOURCES, Toolchain, libraries, usual_driver
 from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered
+from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
 from tvmconv.kernels.compiler_lock import compiler_lock
+from tvmconv.kernels.rules import schedule_module
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
-from tvmconv.program.collect import collect
+from tvmconv.program.collect import VIEW, collect
 from tvmconv.program.program import Call, Program
 from tvmconv.runtime import forks
 from tvmconv.runtime.binding import Code
@@ -46,6 +47,31 @@ class Lowered(Protocol):
         """Relax function ``main`` and the functions that it calls."""
 
 
+def legalized(mod: IRModule) -> IRModule:
+    """The lowered graph with every operator a ``call_tir`` or a view."""
+    from tvmconv.tvm_api import ir, relax, tirx
+
+    passes = [relax.transform.LegalizeOps(), relax.transform.RewriteDataflowReshape()]
+    mod = ir.transform.Sequential(passes)(mod)
+    # RewriteDataflowReshape keeps a reshape whose result is an output of the model
+    functions = {
+        var: func.with_attr(VIEW, True)
+        if isinstance(func, tirx.PrimFunc) and relax.analysis.has_reshape_pattern(func)
+        else func
+        for var, func in mod.functions_items()
+    }
+    return ir.IRModule(functions, attrs=mod.attrs)
+
+
+def scheduled(mod: IRModule, machine: Device) -> IRModule:
+    """The same with every function scheduled."""
+    mod = legalized(mod)
+    checkpoint()
+    mod = schedule_module(mod, machine)
+    checkpoint()
+    return mod
+
+
 def compile_program(
     lowered: Lowered,
     machine: Device,
@@ -58,20 +84,8 @@ def compile_program(
 ) -> CompiledProgram:
     """Schedule functions that have no schedule yet, plan memory and generate machine code.
 
-    Parameters
-    ----------
-    lowered
-        The graph after layout planning, every operator a call of a ``PrimFunc``.
-    machine
-        The target.
-    inputs, outputs
-        The model's tensors.
-    name
-        The ONNX model's name.
-    threads
-        Threads of one call; ``machine.cores`` by default.
-    cc
-        The C compiler, as for :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
+    In ``lowered`` every operator is a call of a ``PrimFunc``. ``threads`` is ``machine.cores`` by
+    default, and ``cc`` the C compiler, as for :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
 
     Raises
     ------
@@ -151,13 +165,7 @@ class CompiledProgram:
         return self.library().code()
 
     def library(self) -> Library:
-        """The shared object for calls in this process, without constants; linked once.
-
-        Raises
-        ------
-        ArtifactError
-            If no C compiler is installed, or it fails.
-        """
+        """The shared object for calls in this process, without constants; linked once."""
         with self._lock:
             if self._library is None:
                 self._library = self._linked(IN_MEMORY.hex())

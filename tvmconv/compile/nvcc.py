@@ -29,13 +29,7 @@ class Refused(ArtifactError):
 
 
 def find_nvcc() -> str:
-    """The program, see :func:`find_program`.
-
-    Raises
-    ------
-    ArtifactError
-        If it is not installed.
-    """
+    """The program; raises :class:`ArtifactError` if it is not installed."""
     path = find_program("nvcc")
     if path is None:
         raise ArtifactError(
@@ -71,16 +65,7 @@ class Nvcc:
         """Code for one architecture, and the log of the assembler; also ``ISA.cubin`` next to it.
 
         The assembler compiles the earliest version of PTX that it accepts, and so checks the PTX
-        that drivers will translate.
-
-        Parameters
-        ----------
-        source
-            CUDA C++, in a folder for intermediate files.
-        isa
-            ``sm_90``.
-        with_ptx
-            Whether to include PTX besides machine code.
+        that drivers will translate. Intermediate files go to the folder of the source.
         """
         virtual = f"compute_{isa.removeprefix('sm_')}"
         ptx, fatbin = source.with_name(f"{isa}.ptx"), source.with_name(f"{isa}.fatbin")
@@ -117,13 +102,7 @@ def _version(nvcc: str) -> str:
 
 
 def compile_cubin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
-    """Machine code of a source alone, for nvdisasm, and the resources of each kernel.
-
-    Raises
-    ------
-    ArtifactError
-        If nvcc is not installed, or rejects the source.
-    """
+    """Machine code of a source alone, for nvdisasm, and the resources of each kernel."""
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         written, result = Path(folder) / "kernels.cu", Path(folder) / "kernels.cubin"
         written.write_text(source)
@@ -135,15 +114,7 @@ def compile_cubin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, R
 def run_compiler(
     command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> str:
-    """The log of a compiler.
-
-    Raises
-    ------
-    Refused
-        If it fails.
-    ArtifactError
-        If it cannot be started.
-    """
+    """The log of a compiler; raises :class:`Refused` if it fails."""
     arguments = [str(each) for each in command]
     try:
         done = subprocess.run(

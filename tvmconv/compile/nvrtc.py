@@ -91,15 +91,7 @@ class _Library:
 
 
 def compiled(library: str, source: bytes, isa: str) -> tuple[bytes, bytes, str]:
-    """Machine code, PTX and the log of a source.
-
-    Raises
-    ------
-    OSError
-        If the library cannot be opened.
-    RuntimeError
-        If it rejects the source; with its log.
-    """
+    """Machine code, PTX and the log of a source; errors hold the log."""
     nvrtc, program = _Library(library), c_void_p()
     count = len(_HEADERS)
     names, texts = (c_char_p * count)(*_HEADERS), (c_char_p * count)(*_HEADERS.values())

@@ -34,13 +34,7 @@ class Loop:
 
 
 def find_nvdisasm() -> str:
-    """The program, see :func:`~tvmconv.compile.nvidia.find_program`.
-
-    Raises
-    ------
-    ArtifactError
-        If it is not installed.
-    """
+    """The program; raises :class:`ArtifactError` if it is not installed."""
     path = find_program("nvdisasm")
     if path is None:
         raise ArtifactError(
@@ -54,11 +48,6 @@ def main_loops(cubin: bytes) -> dict[str, Loop]:
     """The loop with most FMA of each kernel with a loop.
 
     ``cubin`` is machine code from :func:`~tvmconv.compile.nvcc.compile_cubin`.
-
-    Raises
-    ------
-    ArtifactError
-        If nvdisasm is not installed, or cannot read the code.
     """
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.cubin"

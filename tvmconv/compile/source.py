@@ -61,20 +61,8 @@ def program_source(
 ) -> str:
     """``model.c``: C99 that ``runtime.c``, the kernels and the constants are linked with.
 
-    Parameters
-    ----------
-    program, facts
-        The model.
-    weights_sha256
-        Hexadecimal hash of constants in a separate file or in the caller's memory. None if they
-        are linked under the symbol :data:`CONSTANTS`.
-    gpu
-        The kernels of a GPU.
-
-    Raises
-    ------
-    ModelError
-        If an input or output has a type that C code cannot name.
+    ``weights_sha256`` is the hexadecimal hash of constants in a separate file or in the caller's
+    memory; None if they are linked under the symbol :data:`CONSTANTS`.
     """
     strings = Strings()
     tables = [

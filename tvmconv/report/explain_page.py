@@ -33,11 +33,6 @@ def explain_page(report: Report, machine: Device, error_budget: float) -> str:
     """The page of a report of :func:`~tvmconv.report.explain.explain_report`.
 
     The machine gives the nominal roof if none was measured; a chart shows the error budget.
-
-    Raises
-    ------
-    TvmconvError
-        If the package for charts is not installed.
     """
     named = {table.name: table for table in report.tables}
     layers, candidates = named["layers"], named["candidates"]

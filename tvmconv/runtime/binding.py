@@ -113,13 +113,7 @@ class _Model(Structure):
 
 
 class Code:
-    """The code of one model, loaded into this process until the last reference is gone.
-
-    Raises
-    ------
-    ArtifactError
-        If the file cannot be loaded, is not a compiled model, or has another version.
-    """
+    """The code of one model, loaded into this process until the last reference is gone."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -167,12 +161,8 @@ class Code:
 class State:
     """Activation memory and threads of one call at a time.
 
-    ``weights`` is the array of external weights, which lives as long as this object.
-
-    Raises
-    ------
-    ArtifactError
-        If this CPU lacks a feature, or memory is exhausted; with the model's own message.
+    ``weights`` is the array of external weights, which lives as long as this object. Errors have
+    the model's own message.
     """
 
     def __init__(

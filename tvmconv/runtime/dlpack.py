@@ -109,11 +109,6 @@ def borrow(value: Any, stream: int) -> Borrowed:
     """Take the tensor of an object with ``__dlpack__``, for which :func:`on_gpu` holds.
 
     The producer orders its work before later work of ``stream``; this function does not wait.
-
-    Raises
-    ------
-    TypeError
-        If the object returns no capsule of DLPack.
     """
     capsule = value.__dlpack__(stream=stream)
     address = id(capsule)

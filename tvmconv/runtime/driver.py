@@ -64,13 +64,7 @@ class Driver:
         self.call("cuDeviceGet", byref(self.device), c_int(index))
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the driver.
-
-        Raises
-        ------
-        ArtifactError
-            If the function is missing or fails; with the driver's message.
-        """
+        """Call a function of the driver; an :class:`ArtifactError` has the driver's message."""
         function = getattr(self.library, name, None)
         if function is None:
             raise ArtifactError(f"{_LIBRARY} lacks {name}: NVIDIA's driver here is too old")
@@ -176,11 +170,5 @@ class Driver:
 
 @cache
 def driver(index: int = 0) -> Driver:
-    """The driver with a GPU, opened once for each GPU.
-
-    Raises
-    ------
-    ArtifactError
-        If the driver is missing or does not start, or the GPU does not exist.
-    """
+    """The driver with a GPU, opened once for each GPU."""
     return Driver(index)

@@ -29,13 +29,7 @@ class GpuOptions:
 
     @classmethod
     def of(cls, device: Any, cuda_graph: Any) -> GpuOptions:
-        """A user's arguments.
-
-        Raises
-        ------
-        InputError
-            If the device is not a number, or ``cuda_graph`` is neither a boolean nor None.
-        """
+        """A user's arguments, checked."""
         if not (cuda_graph is None or isinstance(cuda_graph, bool)):
             raise InputError(f"cuda_graph={shown(cuda_graph)} must be True, False or None")
         return cls(whole(device, "device", 0, _MOST), cuda_graph)

@@ -56,13 +56,7 @@ class Library:
 
     @classmethod
     def open(cls, path: Path) -> Library:
-        """Open an existing file.
-
-        Raises
-        ------
-        ArtifactError
-            If it is missing or cannot be read.
-        """
+        """Open an existing file."""
         try:
             return cls(files.open_regular(path, MAX_FILE_BYTES, ArtifactError))
         except FileNotFoundError:
@@ -94,13 +88,7 @@ class Library:
         return digest.hexdigest()
 
     def linked(self, separate: bool | None = None) -> Linked:
-        """The parts of a loaded model, to save it again.
-
-        Raises
-        ------
-        ArtifactError
-            If ``separate`` asks for another place of the weights.
-        """
+        """The parts of a loaded model, to save it again with its weights in the same place."""
         if separate not in (None, self.weights is not None):
             where = "a separate file" if self.weights is not None else "part of its .so"
             raise ArtifactError(

@@ -24,13 +24,7 @@ Array = npt.NDArray[Any]
 
 
 class Runner:
-    """Runs one model; concurrent calls have a state each.
-
-    Raises
-    ------
-    InputError
-        If options for GPUs are given for a model that runs on the CPU.
-    """
+    """Runs one model; concurrent calls have a state each."""
 
     def __init__(
         self,
@@ -95,11 +89,6 @@ class Runner:
 
         They are in the GPU's memory with a stream, or if an input is there. Without a stream they
         are complete.
-
-        Raises
-        ------
-        InputError
-            If the model runs on the CPU, and an input is on a GPU, or a stream is given.
         """
         host = self._on_host(arrays, stream)
         if host is not None:
@@ -121,14 +110,7 @@ class Runner:
         destinations: Sequence[Any],
         stream: int | None = None,
     ) -> None:
-        """One call with the results in existing arrays or tensors, all in one memory.
-
-        Raises
-        ------
-        InputError
-            If a destination has another shape or type than its output, or cannot be written. Also
-            if some are on the GPU and some are not, and as for :meth:`run`.
-        """
+        """One call with the results in existing arrays or tensors, all in one memory."""
         there = [type(value) is not np.ndarray and on_gpu(value) for value in destinations]
         if any(there):
             if not all(there):

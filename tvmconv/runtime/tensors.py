@@ -43,13 +43,7 @@ class GpuTensor:
 
     @classmethod
     def empty(cls, info: TensorInfo, stream: int | None = None, device: int = 0) -> GpuTensor:
-        """Uninitialized memory for an input or output.
-
-        Raises
-        ------
-        ArtifactError
-            If the GPU's memory is exhausted.
-        """
+        """Uninitialized memory for an input or output."""
         tensor = cls(0, info.shape, info.dtype, stream, device=device)
         try:
             tensor.address = driver(device).allocate(tensor.nbytes, tensor)
@@ -121,13 +115,7 @@ def own_copy(array: Array | GpuTensor) -> Array:
 
 
 def stream_handle(stream: Any) -> int | None:
-    """The handle of a CUDA stream: an integer, or an object of torch, cupy or cuda.core.
-
-    Raises
-    ------
-    InputError
-        If it is not a stream.
-    """
+    """The handle of a CUDA stream: an integer, or an object of torch, cupy or cuda.core."""
     if stream is None:
         return None
     handle = stream
@@ -148,13 +136,7 @@ def stream_handle(stream: Any) -> int | None:
 def borrowed(
     value: Any, info: TensorInfo, what: str, stream: int | None, device: int = 0
 ) -> GpuTensor:
-    """A caller's tensor, checked; a stream orders its use, without one the default stream.
-
-    Raises
-    ------
-    InputError
-        If it has another shape or type, is not dense, or is on another GPU.
-    """
+    """A caller's tensor, checked; a stream orders its use, without one the default stream."""
     if isinstance(value, GpuTensor) and value.stream in (None, stream):
         given = (value.address, value.shape, value.dtype.name, True, value.device, value)
         found = dlpack.Borrowed(*given)
