@@ -43,10 +43,14 @@ def at_least(minimum: Number) -> Callable[[str], Number]:
     kind = type(minimum)
 
     def number(text: str) -> Number:
-        value = kind(text)
-        if not value >= minimum:
-            raise ValueError(f"{text} is smaller than {minimum}")
-        return value
+        try:
+            found = kind(text)
+        except ValueError:
+            found = None
+        if found is None or not found >= minimum:
+            wanted = "a whole number" if kind is int else "a number"
+            raise typer.BadParameter(f"got {text!r}. Expected {wanted} of {minimum:g} or more.")
+        return found
 
     return number
 

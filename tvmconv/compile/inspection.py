@@ -48,10 +48,10 @@ def layer_kernel(decisions: tuple[Decision, ...], machine: Device, layer: str) -
     """The kernel of a layer; raises :class:`InputError` if no layer has the name."""
     named = {d.layer: d for d in decisions}
     if layer not in named:
-        near = get_close_matches(layer, named, 1) or list(named)[:3]
+        near = ", ".join(get_close_matches(layer, named, 1) or list(named)[:3])
+        known = f"Expected a convolution's name, for example {near}." if near else ""
         raise InputError(
-            f"unknown layer {layer!r}. Expected a convolution's name, for example "
-            f"{', '.join(near)}."
+            f"unknown layer {layer!r}. {known or 'No layer of this model has a choice of kernels.'}"
         )
     chosen = named[layer].chosen
     return Kernel(named[layer].workload, machine, chosen.algorithm, chosen.config)

@@ -60,7 +60,7 @@ class Library:
         try:
             return cls(files.open_regular(path, MAX_FILE_BYTES, ArtifactError))
         except FileNotFoundError:
-            raise ArtifactError(f"{path} does not exist") from None
+            raise ArtifactError(f"{path} does not exist. Check the path.") from None
         except OSError as error:
             raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
 
