@@ -192,14 +192,8 @@ class CompiledModel(ModelFacts, Executable):
                     f"model {self.name!r}: the manifest has {kind} {describe(recorded)}, and the "
                     f"code has {describe(own)}. Save the model again."
                 )
-        return Runner(
-            code,
-            self.inputs,
-            self.outputs,
-            self.threads,
-            self._library.weights,
-            self._gpu,
-        )
+        weights = self._library.weights
+        return Runner(code, self.inputs, self.outputs, self.threads, weights, self._gpu)
 
     def __repr__(self) -> str:
         manifest = self.manifest

@@ -67,26 +67,14 @@ class MemoryReport:
 class Manifest:
     """Everything known about a compiled model besides its code and constants.
 
+    :class:`~tvmconv.artifact.facts.ModelFacts` describes the fields that models show.
+
     Parameters
     ----------
-    model_name, model_sha256
-        The ONNX model's name and the hash of its bytes.
-    machine
-        The description of the CPU or GPU that the kernels were chosen and scheduled for.
+    model_sha256
+        Hash of the ONNX model's bytes.
     required_features
         CPU flags that the code requires, named as in ``/proc/cpuinfo``.
-    threads
-        Threads of one call.
-    inputs, outputs
-        Tensors in the order of ``run``'s arguments and results.
-    decisions
-        One per convolution, in the graph's order.
-    calls
-        Kernel calls in execution order.
-    unscheduled
-        Convolutions that no algorithm supports.
-    memory
-        Planned bytes.
     reorders
         Layout changes that remained in the graph.
     policy

@@ -73,7 +73,7 @@ def export(
     """Write the best records of logs as one log, to share it; standard output by default."""
     from tvmconv.records import logfile, store
 
-    kept, _ = store.prune(_records(logs, match))
+    kept, _ = store.prune(_records(list(map(_read, logs)), match))
     lines = [record.to_line() for record in kept]
     if output is None:
         for line in lines:
@@ -113,7 +113,7 @@ def verify(
 
     machine = resolve_machine(target, threads)
     check_host(machine)
-    records = _records([log], match)
+    records = _records([_read(log)], match)
     with Pool() as pool:
         rows, confirmed = check(
             records,
@@ -136,10 +136,10 @@ def _read(path: Path) -> Log:
     return logfile.read_log(path)
 
 
-def _records(logs: list[Path], match: str) -> tuple[Any, ...]:
+def _records(logs: list[Log], match: str) -> tuple[Any, ...]:
     from tvmconv.records import store
 
-    records = store.merge([_read(path).records for path in logs])
+    records = store.merge([log.records for log in logs])
     return store.for_workloads(records, match) if match else records
 
 
@@ -148,9 +148,7 @@ def _show(logs: list[Path], match: str, as_json: bool, only_best: bool) -> None:
     from tvmconv.tuning.reports import records_report
 
     read = [_read(path) for path in logs]
-    records = store.merge([part.records for part in read])
-    if match:
-        records = store.for_workloads(records, match)
+    records = _records(read, match)
     if only_best:
         records = store.best(records)
     skipped = [line for part in read for line in part.skipped]

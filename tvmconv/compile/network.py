@@ -79,13 +79,12 @@ def compile_program(
     outputs: Sequence[TensorInfo],
     *,
     name: str = "",
-    threads: int | None = None,
     cc: str = "",
 ) -> CompiledProgram:
     """Schedule functions that have no schedule yet, plan memory and generate machine code.
 
-    In ``lowered`` every operator is a call of a ``PrimFunc``. ``threads`` is ``machine.cores`` by
-    default, and ``cc`` the C compiler, as for :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
+    In ``lowered`` every operator is a call of a ``PrimFunc``. ``cc`` names the C compiler, as for
+    :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
 
     Raises
     ------
@@ -107,7 +106,7 @@ def compile_program(
         version=__version__,
         target=machine.name,
         features=required_features(machine),
-        threads=threads or machine.cores,
+        threads=machine.cores,
         vector_bits=machine.exact_vector_bits if isinstance(machine, Machine) else 0,
     )
     return CompiledProgram(program, objects, facts, machine, cc)
