@@ -17,7 +17,8 @@ _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _ROW_PIXELS = 34
 
 
-def _pygal() -> Any:
+def require_charts() -> Any:
+    """The package pygal; raises :class:`TvmconvError` if it is not installed."""
     try:
         import pygal
     except ImportError:
@@ -25,11 +26,6 @@ def _pygal() -> Any:
             "charts require the package pygal. Install it by: pip install 'tvmconv[html]'"
         ) from None
     return pygal
-
-
-def require_charts() -> None:
-    """Raise :class:`TvmconvError` if the package for charts is not installed."""
-    _pygal()
 
 
 def bars(
@@ -110,7 +106,7 @@ def _power(value: Any) -> str:
 
 
 def _chart(kind: str, title: str, **options: Any) -> Any:
-    pygal = _pygal()
+    pygal = require_charts()
     style = pygal.style.Style(
         background="#ffffff",
         plot_background="#ffffff",
