@@ -21,7 +21,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_device
 
 FORMAT = "tvmconv-module"
-# 3: the code speaks tvmconv's C interface; before, it was a program of TVM's virtual machine
+# 3: the code has tvmconv's C interface
 FORMAT_VERSION = 3
 READABLE = (3,)
 MAX_BYTES = 1 << 28

@@ -23,10 +23,10 @@ _MOVED = {
 
 
 class Bench(Group):
-    """The commands of bench; without the name of one it is ``run``, for one release."""
+    """The commands of bench; without a name it is ``run``, for one release."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put ``run`` before arguments that begin with no command."""
+        """Put ``run`` before arguments that do not begin with a command."""
         general = names_of(self.params)
         first = next((arg for arg in args if arg not in general), "--help")
         if first not in (*self.commands, "-h", "--help"):

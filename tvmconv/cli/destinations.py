@@ -1,4 +1,4 @@
-"""Options that name what a subcommand writes: checked before work is spent."""
+"""Options that name the output of a subcommand, checked before work is spent."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
 
     from tvmconv.report.render import print_report
 
-    # a pipe has no width of its own; 80 columns would fold every table
+    # a pipe has no width; 80 columns would fold every table
     width = None if sys.stdout.isatty() else 200
     with _standard_output():
         print_report(report, Console(width=width))
@@ -90,9 +90,9 @@ def _standard_output() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        raise  # the reader has seen enough
+        raise  # the reader has stopped reading
     except OSError as error:
-        # else Python would try again to write the rest at its end
+        # otherwise Python tries to write the rest again when it exits
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
         raise TvmconvError(f"cannot write the standard output: {error.strerror}") from None
 
@@ -116,7 +116,7 @@ def warn(message: str) -> None:
 
 @contextmanager
 def progress() -> Iterator[ProgressCallback | None]:
-    """A callback ``(stage, done, total)`` that draws a bar; None where nobody watches."""
+    """A callback ``(stage, done, total)`` that draws a bar; None without a terminal."""
     if _shown.stages:
         with _stages() as callback:
             yield callback

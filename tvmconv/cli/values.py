@@ -34,7 +34,7 @@ def value(metavar: str, *names: str, help: str, panel: str | None = None, **more
 
 
 def number(minimum: float, *names: str, metavar: str = "N", **more: Any) -> Any:
-    """An option whose value is a number of the type of the minimum, and not smaller."""
+    """An option whose value is a number of the minimum's type, not smaller than the minimum."""
     return value(metavar, *names, parser=at_least(minimum), **more)
 
 

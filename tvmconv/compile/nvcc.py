@@ -52,7 +52,7 @@ class Nvcc:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Its results depend on these besides the source."""
+        """The compiler and its options, on which results depend besides the source."""
         return (self.path, self.version, *_OPTIONS, *self._compression)
 
     @property

@@ -54,7 +54,7 @@ class Nvrtc:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Its results depend on these besides the source."""
+        """The compiler and its options, on which results depend besides the source."""
         place = Path(self.path)
         return (self.path, str(place.stat().st_size) if place.is_file() else "", *_OPTIONS)
 

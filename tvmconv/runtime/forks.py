@@ -1,4 +1,4 @@
-"""Forks happen between native calls, so that a child inherits no lock that nobody will release.
+"""Forks happen between native calls, so that a child inherits no held lock.
 
 A forked child has the memory of its parent, but only the thread that forked. A lock that another
 thread holds then (of TVM's allocator, the import system or tvmconv) is never released. So
