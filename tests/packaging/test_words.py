@@ -53,7 +53,7 @@ def test_a_new_file_takes_the_counts_of_one_that_is_gone():
 
 
 def test_messages_are_plain():
-    """Errors, warnings, notes and help texts, wherever they are written."""
+    """Errors, warnings, notes and help texts of the whole package."""
     found = [
         f"{path.relative_to(words.ROOT)}: {fault}"
         for path in MESSAGES
@@ -77,8 +77,10 @@ def test_schedules_are_plain():
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """What docs/api.md shows and ``import tvmconv`` offers, with their members."""
-    names = re.findall(r"^::: (\S+)$", (words.ROOT / "docs/api.md").read_text(), re.MULTILINE)
+    """The objects on the pages of the API and in ``import tvmconv``, with their members."""
+    pages = "".join(page.read_text() for page in sorted((words.ROOT / "docs").rglob("*.md")))
+    names = re.findall(r"^::: (\S+)$", pages, re.MULTILINE)
+    assert "tvmconv.build" in names
     names += [f"tvmconv.{name}" for name in tvmconv.__all__ if name != "__version__"]
     for name in dict.fromkeys(names):
         parts = name.split(".")

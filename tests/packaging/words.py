@@ -26,7 +26,7 @@ _LONGEST = 25  # words of a sentence
 _CODE = re.compile(
     r"``[^`]*``|`[^`]*`|'\+[\w+]+'|:\w+:|\]\([^)]*\)|https?://\S+|--[\w-]+|\b\w+=\S*"
 )
-# calls whose strings users read, besides those of a class of errors
+# calls with strings that users read, besides classes of errors
 _MESSAGES = ("warn", "tell", "echo", "fail", "error", "unsupported", "Option", "Argument")
 
 # of one file: banned forms, and sentences that are too long
@@ -89,7 +89,7 @@ def _python(text: str) -> Iterator[str]:
 
 
 def messages(text: str) -> Iterator[str]:
-    """The texts of a Python source that users read: of errors, warnings, notes and options."""
+    """The errors, warnings, notes and help texts of a Python source."""
     tree = ast.parse(text)
     constants = {
         target.id: node.value
