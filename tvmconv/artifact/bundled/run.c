@@ -81,7 +81,7 @@ static void summarize(const tvmconv_tensor *tensor, const void *data) {
     }
     describe("output", tensor);
     if (count)
-        printf("    least %g, most %g (at %llu), mean %g\n", lowest, highest,
+        printf("    minimum %g, maximum %g (at %llu), mean %g\n", lowest, highest,
                (unsigned long long)place, sum / (double)count);
 }
 
