@@ -62,7 +62,7 @@ def test_garbage(data: bytes) -> None:
     ],
 )
 def test_files_of_other_kinds_are_named(data: bytes, word: str) -> None:
-    assert "is no ONNX model but" in refuse(data, word)
+    assert "is not an ONNX model but" in refuse(data, word)
 
 
 def test_a_file_is_named_by_bytes(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def _batch_norm(graph: Graph, node: Node) -> _Step | None:
         mark = "training_mode=1" if node.opset >= 14 else f"outputs {list(node.outputs[1:])}"
         mark = "is_test=0" if node.opset < 7 else mark
         raise node.error(
-            f"it is in training mode, by {mark}, in which statistics are those of the data",
+            f"it is in training mode ({mark}), which is not supported",
             "export the model for inference",
         )
     if not node.attrs.get("spatial", 1):

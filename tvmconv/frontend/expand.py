@@ -150,7 +150,7 @@ class _Expansion:
         node, attrs = self._node, dict(self._node.attrs)
         for name, value in self._form.default.items():
             if (given := attrs.pop(name, value)) != value:
-                raise node.error(f"{name}={given!r} is not supported", "quantise in NCHW")
+                raise node.error(f"{name}={given!r} is not supported", "quantize the model in NCHW")
         if node.op == "QGemm":
             attrs["beta"] = 1.0
         if node.op == "QLinearSoftmax":

@@ -94,7 +94,10 @@ class ExternalData:
         while done < length:
             count = os.preadv(handle, [view[done:]], offset + done)
             if count == 0:
-                raise ModelError(f"{where}: file {location!r} became shorter while it was read")
+                raise ModelError(
+                    f"{where}: file {location!r} became shorter while it was read. Stop the "
+                    "program that writes it"
+                )
             done += count
         self._digest.update(data)
         return data
@@ -138,7 +141,7 @@ class ExternalData:
             os.close(file)
             raise ModelError(
                 f"{where}: external data file {location!r} has more than one hard link, so it "
-                "may be a file of another folder; put a copy of it in the model's folder"
+                "may be a file of another folder. Put a copy of it in the model's folder."
             )
         self._files[location] = file
         self._size += os.fstat(file).st_size

@@ -93,7 +93,8 @@ def infer_graph(
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:
         raise ModelError(
-            f"the model's constants take {total} bytes; at most {MAX_CONSTANT_BYTES} are allowed"
+            f"the model's constants take {total} bytes. Expected at most {MAX_CONSTANT_BYTES}, a "
+            "safety limit. Split the model."
         )
     return graph
 

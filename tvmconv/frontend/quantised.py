@@ -57,7 +57,7 @@ def infer_linear(graph: Graph, node: Node) -> list[TensorInfo]:
     if dtype not in allowed:
         raise node.error(
             f"its output is {dtype}, which is not supported (it may be {', '.join(allowed)})",
-            "quantise the model to 8 bits",
+            "quantize the model to 8 bits",
         )
     return [TensorInfo(node.outputs[0], data.shape, dtype)]
 
@@ -73,7 +73,7 @@ def check_scale(node: Node, scale: TensorInfo, values: Array | None) -> None:
         raise node.error(
             f"scale {scale.name!r} holds {wrong.reshape(-1)[0]}; scales must be finite and "
             "above zero",
-            "quantise the model again",
+            "quantize the model again",
         )
 
 
@@ -117,9 +117,9 @@ def report_wide(graph: Graph) -> None:
     ]
     if nodes:
         warnings.warn(
-            f"{len(nodes)} nodes quantise to or from 16 bits, the first is {nodes[0].name!r} "
-            f"({nodes[0].op}): the layers between them are computed in float32; "
-            "quantise the model to 8 bits for integer kernels",
+            f"{len(nodes)} nodes quantize to or from 16 bits, the first is {nodes[0].name!r} "
+            f"({nodes[0].op}). The layers between them are computed in float32. Quantize the "
+            "model to 8 bits for integer kernels.",
             stacklevel=2,
         )
 
@@ -157,7 +157,7 @@ def _check_dequantised(
     if data.dtype not in (*_INTEGERS, "int32"):
         raise node.error(
             f"its input is {data.dtype}, which is not supported",
-            "quantise the model to 8 bits",
+            "quantize the model to 8 bits",
         )
     if data.dtype != "int32":
         return

@@ -68,7 +68,7 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
             data = model.SerializeToString()
         except Exception as error:
             raise ModelError(
-                f"the ModelProto cannot be serialised ({error}); "
+                f"the ModelProto cannot be serialized ({error}); "
                 "save it with external data and pass the path"
             ) from None
         return Source(model, model.graph.name or "model", (), len(data), hashlib.sha256(data))
@@ -111,7 +111,7 @@ def _parse(data: bytes, what: str, name: str, folders: tuple[Path, ...]) -> Sour
         proto = onnx.ModelProto.FromString(data)
     except Exception as error:
         if other:
-            raise ModelError(f"{what} is no ONNX model but {other}") from None
+            raise ModelError(f"{what} is not an ONNX model but {other}") from None
         raise ModelError(f"{what} is not a readable ONNX model ({error}); {remedy}") from None
     if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
         raise ModelError(

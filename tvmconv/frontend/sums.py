@@ -43,5 +43,5 @@ def check_sums(
     if bound >= _LIMIT:
         raise node.error(
             f"its sums may reach {bound}, which int32 does not hold",
-            "quantise with smaller weights (reduce_range), or leave this layer in float32",
+            "quantize with smaller weights (reduce_range), or leave this layer in float32",
         )

@@ -119,7 +119,7 @@ def read_initializers(graph: onnx.GraphProto, external: ExternalData | None) -> 
         total += array.nbytes
         if total > MAX_CONSTANT_BYTES:
             raise ModelError(
-                f"the initializers take more than {MAX_CONSTANT_BYTES} bytes; "
-                "check the model's sizes"
+                f"the initializers take more than {MAX_CONSTANT_BYTES} bytes, a safety limit. "
+                "Split the model."
             )
     return arrays

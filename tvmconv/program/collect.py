@@ -34,7 +34,7 @@ def collect(
     Parameters
     ----------
     mod
-        As :func:`tvmconv.compile.relax_pipeline.scheduled` makes it.
+        As :func:`tvmconv.compile.network.scheduled` makes it.
     inputs, outputs
         The model's tensors, one for each parameter and result of ``main``.
     calls

@@ -1,6 +1,6 @@
-"""The declared knobs in words: a table of ``explain``, and the page ``docs/knobs.md``.
+"""Descriptions of the declared knobs: a table of ``explain``, and the page ``docs/knobs.md``.
 
-``python -m tvmconv.report.knobs > docs/knobs.md`` writes the page anew.
+``python -m tvmconv.report.knobs > docs/knobs.md`` writes the page again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def knobs_table(decisions: Sequence[Decision], machine: Device) -> Table:
 
 
 def listed(values: Sequence[KnobValue]) -> str:
-    """Values in words, of many the first ones and the last."""
+    """Values as text; a long list shows the first ones and the last."""
     shown = ", ".join(str(value) for value in values[:_SHOWN])
     return f"{shown}, ..., {values[-1]}" if len(values) > _SHOWN else shown
 

@@ -49,7 +49,7 @@ def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
     window = conv_transpose_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
     if rank > 2:
-        raise node.error("three spatial dimensions are not supported", "use a 2-D model")
+        raise node.error("3-D ConvTranspose is not supported", "cut the model before it")
     x = e.value(data)
     kernel = e.array(weight)
     if kernel is not None and not np.isfinite(kernel).all():

@@ -134,7 +134,7 @@ def lp_norm(e: Emitter, node: Node) -> RelaxExpr:
     axis = int(node.attrs.get("axis", -1))
     p = int(node.attrs.get("p", 2))
     if p not in (1, 2):
-        raise node.error(f"p={p} is no norm of this operator", "use 1 or 2")
+        raise node.error(f"p={p} is not supported", "use 1 or 2")
     if p == 1:
         norm = op.sum(op.abs(x), [axis], keepdims=True)
     else:

@@ -19,7 +19,7 @@ _WINDOW = "auto_pad ceil_mode dilations kernel_shape pads strides"
 def max_pool(e: Emitter, node: Node) -> RelaxExpr:
     """MaxPool with ``ceil_mode`` written out as padding; padded elements never win."""
     if len(node.outputs) > 1 and node.outputs[1] in e.uses:
-        raise node.error("its Indices output is read, which is not supported", "remove that use")
+        raise node.error("its output Indices is not supported", "remove what reads it")
     pool = _Pool.of(e, node)
     return pool.finish(pool.call(e, "max", pool.image(e, node)))
 

@@ -135,7 +135,7 @@ def _layers(
                 for label, cost, info in _beside(peers, Path(folder)):
                     yield _entry(layer, label, cost, info)
         best, least = min(costs.items(), key=lambda item: item[1].cycles)
-        tell(f"{layer.name}: least {least.cycles:,.0f} cycles estimated, {best.algorithm}")
+        tell(f"{layer.name}: estimated minimum {least.cycles:,.0f} cycles, {best.algorithm}")
 
 
 def layer_kernels(

@@ -136,7 +136,7 @@ class EmulatedModule:
                 count = int((first.view(np.uint8) != np.asarray(second).view(np.uint8)).sum())
                 raise ArtifactError(
                     f"{count} bytes of {parameter} depend on the order of the threads or blocks of "
-                    f"{name}: a barrier is missing, or a block needs what another one does"
+                    f"{name}. Add the missing barrier, or let blocks read no other block's results."
                 )
 
     def launch(
