@@ -1,6 +1,6 @@
-"""The declared knobs in words: a table of ``explain``, and the page ``docs/knobs.md``.
+"""The declared knobs in words: a table of ``explain``, and the page ``docs/reference/knobs.md``.
 
-``python -m tvmconv.report.knobs > docs/knobs.md`` writes the page anew.
+``python -m tvmconv.report.knobs > docs/reference/knobs.md`` writes the page anew.
 """
 
 from __future__ import annotations
