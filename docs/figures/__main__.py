@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from docs.figures.diagrams import memory_layouts, pipeline, shared_object, winograd_flow
 from docs.figures.latency import latency
+from docs.figures.plots import roofline, tile_error
 from docs.figures.svg import DARK, LIGHT, Figure, Palette
 
-FIGURES: dict[str, Callable[[Palette], Figure]] = {"latency": latency}
+FIGURES: dict[str, Callable[[Palette], Figure]] = {
+    "latency": latency,
+    "memory-layouts": memory_layouts,
+    "pipeline": pipeline,
+    "roofline": roofline,
+    "shared-object": shared_object,
+    "tile-error": tile_error,
+    "winograd-flow": winograd_flow,
+}
 
 
 def drawn() -> dict[Path, str]:

@@ -44,7 +44,9 @@ def latency(palette: Palette) -> Figure:
     figure.box(_LEFT, 8, 12, 12, palette.series[0], palette.series[0])
     figure.text(_LEFT + 18, 19, "tvmconv", bold=True)
     figure.box(_LEFT + 100, 8, 12, 12, palette.series[1], palette.series[1])
-    figure.text(_LEFT + 118, 19, "the fastest of the other libraries (milliseconds, lower is better)")
+    figure.text(
+        _LEFT + 118, 19, "the fastest of the other libraries (milliseconds, lower is better)"
+    )
     column = (_WIDTH - _LEFT) / 2
     for index, (kind, file) in enumerate(_GROUPS):
         left = _LEFT + index * column

@@ -19,7 +19,12 @@ class Palette:
 
 
 LIGHT = Palette(
-    "light", "#1f2328", "#59636e", "#8c959f", "#f3f5f8", ("#0072b2", "#b9c2cc", "#d55e00", "#009e73")
+    "light",
+    "#1f2328",
+    "#59636e",
+    "#8c959f",
+    "#f3f5f8",
+    ("#0072b2", "#b9c2cc", "#d55e00", "#009e73"),
 )
 DARK = Palette(
     "dark", "#e6edf3", "#9198a1", "#7d8590", "#21262d", ("#56b4e9", "#4d5763", "#e69f00", "#2fbf96")
@@ -39,10 +44,12 @@ class Figure:
     def box(
         self, x: float, y: float, width: float, height: float, fill: str = "", line: str = ""
     ) -> None:
-        """Draw a box with round corners; without a fill or a line it has the palette's."""
+        """Draw a box; its corners are round, its fill and line by default the palette's."""
+        radius = min(3, width / 5)
         style = f'fill="{fill or self.palette.fill}" stroke="{line or self.palette.line}"'
         self.parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3" {style}/>'
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
+            f' rx="{radius:g}" {style}/>'
         )
 
     def text(
@@ -78,8 +85,8 @@ class Figure:
         """Return the whole SVG."""
         head = (
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"'
-            f' markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{self.palette.line}"/>'
-            "</marker></defs>"
+            ' markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z"'
+            f' fill="{self.palette.line}"/></marker></defs>'
         )
         start = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}"'
