@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import benchmarks, c_api, cli, operators, targets
+from docs.generate import benchmarks, c_api, cli, operators, papers, targets
 from tvmconv.machines.presets import MACHINES
 from tvmconv.report.knobs import knobs_page
 
@@ -15,6 +15,7 @@ def pages() -> dict[Path, str]:
     """Return each page's file and text."""
     return {
         REFERENCE.parent / "benchmarks/index.md": benchmarks.page(),
+        REFERENCE.parent / "benchmarks/papers.md": papers.page(),
         REFERENCE / "c-api.md": c_api.page(),
         REFERENCE / "cli.md": cli.page(),
         REFERENCE / "knobs.md": knobs_page(MACHINES["x86-64-v3"]),
