@@ -106,7 +106,7 @@ def test_every_schedule_declares_its_knobs(name, machine):
 
 
 def test_the_page_says_what_is_declared():
-    page = Path("docs/knobs.md").read_text()
-    assert page == knobs_page(V3), "run python -m tvmconv.report.knobs > docs/knobs.md"
+    page = Path("docs/reference/knobs.md").read_text()
+    assert page == knobs_page(V3), "run python -m tvmconv.report.knobs > docs/reference/knobs.md"
     # the declarations of a family are the same on all its machines
     assert knobs_page(V4) == knobs_page(V3)

@@ -1,6 +1,6 @@
-"""Descriptions of the declared knobs: a table of ``explain``, and the page ``docs/knobs.md``.
+"""Descriptions of the declared knobs: a table of ``explain``, and the page ``docs/reference/knobs.md``.
 
-``python -m tvmconv.report.knobs > docs/knobs.md`` writes the page again.
+``python -m tvmconv.report.knobs > docs/reference/knobs.md`` writes the page again.
 """
 
 from __future__ import annotations
