@@ -38,7 +38,7 @@ def reset() -> None:
 
 
 def be_verbose() -> None:
-    """Print each stage of a build with its time."""
+    """Print each stage of a build with its time, and all of a report."""
     _shown.stages = True
 
 
@@ -75,12 +75,16 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
         return
     from rich.console import Console
 
-    from tvmconv.report.render import print_report
+    from tvmconv.report.render import PIPE_WIDTH, print_brief, print_report
 
+    brief = None if _shown.stages else report.brief
     # a pipe has no width; 80 columns would fold every table
-    width = None if sys.stdout.isatty() else 200
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
     with _standard_output():
-        print_report(report, Console(width=width))
+        if brief:
+            print_brief(brief, Console(width=width))
+        else:
+            print_report(report, Console(width=width))
 
 
 @contextmanager

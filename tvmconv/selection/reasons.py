@@ -16,6 +16,8 @@ _MIXES = (
     "finite=False: it mixes the values of several pixels, so that one that is not finite, or "
     "nearly overflows, spoils the outputs of all"
 )
+# the beginning of a reason that compares candidates
+FEWEST = "fewest predicted cycles"
 # a part of the model is named if it makes at least this share of a difference in cycles
 _NAMED_SHARE = 0.15
 
@@ -90,7 +92,7 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
     if within:
         second = min(within, key=lambda o: o.cycles)
         text = (
-            f"fewest predicted cycles: {millions(chosen.cycles)}, "
+            f"{FEWEST}: {millions(chosen.cycles)}, "
             f"{second.cycles / chosen.cycles:.2f} times faster than "
             f"{name(second, chosen)}{differing(second, chosen)}"
         )
