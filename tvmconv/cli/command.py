@@ -112,7 +112,7 @@ Verbose = Annotated[
     _switch(
         "-v",
         "--verbose",
-        help="Print stages with their times, and reports in full.",
+        help="Print stages with times, and full reports.",
         set_to=output.be_verbose,
     ),
 ]

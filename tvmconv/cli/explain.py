@@ -40,7 +40,7 @@ def command(
         bool, flag("--knobs", help="Describe the schedule parameters of the chosen schedules.")
     ] = False,
     layer: Annotated[
-        str, value("NAME", "--layer", help="Show one layer, or its kernel with --show.")
+        str, value("NAME", "--layer", help="Show one layer in detail, or its kernel with --show.")
     ] = "",
     show: Annotated[
         str,

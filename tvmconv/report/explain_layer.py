@@ -68,7 +68,7 @@ def _verdict(row: Mapping[str, Any], cycles: float) -> str:
     """``1.07x the time``, or which option excludes a candidate."""
     if row["cause"] == "slower":
         return f"{row['predicted_cycles'] / cycles:.2f}x the time"
-    return _VERDICTS.get(row["cause"], row["verdict"])
+    return _VERDICTS.get(row["cause"]) or str(row["verdict"])
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,8 +60,14 @@ def knob_values(decision: Decision, machine: Device) -> Table:
         }
         for knob in registry.knobs(chosen.algorithm, machine)
     ]
-    columns = (_COLUMNS[1], Column("value", "value"), *_COLUMNS[2:4])
-    return Table("knobs", f"Schedule parameters of {chosen.algorithm}", columns, rows)
+    columns = (
+        Column("knob", "knob"),
+        Column("value", "value"),
+        Column("doc", "meaning", leaves=1),
+        Column("values", "worth trying here", leaves=2),
+    )
+    title = f"Schedule parameters of {chosen.algorithm}"
+    return Table("knobs", title, columns, rows, one_line=True)
 
 
 def listed(values: Sequence[KnobValue]) -> str:

@@ -35,11 +35,11 @@ def short_reason(decision: Decision) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    """``4.1x faster than``, ``3 % faster than`` or ``as fast as``."""
+    """``4.1x faster than``, ``3% faster than`` or ``as fast as``."""
     if ratio >= _PERCENT_BELOW:
         return f"{ratio:.1f}x faster than"
     percent = round(100 * (ratio - 1))
-    return f"{percent} % faster than" if percent > 0 else "as fast as"
+    return f"{percent}% faster than" if percent > 0 else "as fast as"
 
 
 def algorithm_text(candidate: Candidate) -> str:

@@ -24,8 +24,11 @@ _COLUMNS = (
     Column("gflops", "GFLOP/s", ".1f", leaves=2),
     Column("peak_share", "% peak", ".1f", 100, leaves=1),
 )
-_KINDS = 4
-_POINTER = "Equal layers share a row; ms is their sum. -v shows each call, its memory and schedule."
+_KINDS = 3
+_POINTER = (
+    "Equal layers share a row; ms is their sum. Winograd may exceed 100% of the peak: GFLOP/s count "
+    "direct sums. More: -v."
+)
 
 
 def profile_brief(
@@ -53,12 +56,13 @@ def profile_brief(
     if peak:
         speed += f", {facts['peak_share']:.0%} of the measured peak of {peak:.1f} GFLOP/s"
     shares = [f"{kind['algorithm']} {kind['time_share']:.0%}" for kind in kinds[:_KINDS]]
+    kernels = seconds_text(facts["kernel_seconds"])
     least, median = facts["call_seconds_min"], facts["call_seconds_median"]
     return Brief(
         title=f"{model.name}: {seconds_text(least)} a call, {compiled_for(model)}",
         head={
             "speed": f"{speed}; {macs_text(model)}",
-            "time": f"median {seconds_text(median)}; {', '.join(shares)}",
+            "time": f"median {seconds_text(median)}; {kernels} in kernels: {', '.join(shares)}",
             "memory": memory_text(model.memory),
         },
         tables=(Table("layers", "", _COLUMNS, _rows(model, layers, peak), one_line=True),),
