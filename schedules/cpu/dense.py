@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelise
+from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelize
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
@@ -39,7 +39,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     streams = next(s for s in (4, 2, 1) if (rows == steps == 1 and extent % s == 0) or s == 1)
     stream, k, step = schedule.split(k, [streams, None, steps])
     schedule.reorder(split, block, tiles, k, stream, step, row, vectors, lane)
-    parallelise(schedule, [split, block], anchor.work, machine.cores)
+    parallelize(schedule, [split, block], anchor.work, machine.cores)
     register_tile(
         schedule,
         anchor.rv,

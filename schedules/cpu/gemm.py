@@ -36,14 +36,20 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
     names = ("mr", "nr", "kc", "mc", "nc", "unroll", "tasks")
     mr, nr, kc, mc, nc, unroll, tasks = (config.int(name) for name in names)
     if min(mr, nr, kc, mc, nc, unroll, tasks) < 1 or config.int("ahead") < 0:
-        raise ConfigError(f"knobs of {workload} must be 1 or more, ahead 0 or more: {config}")
+        raise ConfigError(
+            f"knobs of {workload} are too small: {config}. Expected ahead of 0 or more, and the "
+            "others of 1 or more. Change them."
+        )
     if nr % machine.lanes or kc % unroll:
         raise ConfigError(
-            f"nr={nr} of {workload} must be a multiple of {machine.lanes} lanes, and kc={kc} of "
-            f"unroll={unroll}"
+            f"nr={nr} or kc={kc} of {workload} is not divisible. Expected nr as a multiple of "
+            f"{machine.lanes} lanes, and kc of unroll={unroll}. Change nr or kc."
         )
     if mc < mr or nc < nr:
-        raise ConfigError(f"blocks of {workload} must hold a tile: mc={mc} mr={mr} nc={nc} nr={nr}")
+        raise ConfigError(
+            f"blocks mc={mc} nc={nc} of {workload} are smaller than the tile mr={mr} nr={nr}. "
+            "Expected mc >= mr and nc >= nr. Increase mc or nc."
+        )
     needed = Microkernel(machine, mr, nr // machine.lanes).registers
     check_registers(machine, needed, f"tile mr={mr} nr={nr} of {workload}")
 

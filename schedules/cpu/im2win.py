@@ -1,7 +1,7 @@
 """im2win convolution, for every CPU family.
 
-Loops, outermost first (Algorithm 6 of the thesis, with lanes on output channels instead of the
-reduction, which needs no horizontal sums and no minimum kernel height):
+Loops, outermost first, as in Algorithm 6 of the thesis. But lanes are output channels, not
+the reduction, so that kernels need no horizontal sums and no minimum height.
 
 1. image, region of output rows: parallel; the region's strips are written, then
 2. group of output blocks: its weights stay in cache while they pass over the region;
@@ -71,8 +71,8 @@ class Im2winSchedule(ConvSchedule[Machine]):
         oc, oh, ow, rows = (config.int(name) for name in ("oc", "oh", "ow", "rows"))
         if min(oc, oh, ow, rows) < 1 or workload.out_height % rows:
             raise ConfigError(
-                f"oc, oh and ow of {workload} must be 1 or more, and rows={rows} must divide its "
-                f"{workload.out_height} output rows: {config}"
+                f"knobs of {workload} are out of range: {config}. Expected oc, oh and ow of 1 or "
+                f"more, and rows as a divisor of {workload.out_height}. Change them."
             )
         registers = TileModel(workload, machine).registers(oc, oh, ow)
         check_registers(machine, registers, f"tile oc={oc} oh={oh} ow={ow} of {workload}")
@@ -99,11 +99,7 @@ class Im2winSchedule(ConvSchedule[Machine]):
             mark_cases(schedule, row)
         register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
 
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> dict[str, float]:
-        """See :func:`tvmconv.costs.cpu.im2win.call_parts`."""
-        return call_parts(workload, machine, config)
+    explain_cost = staticmethod(call_parts)
 
 
 SCHEDULE = Im2winSchedule()

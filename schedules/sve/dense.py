@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelise
+from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelize
 from tvmconv.schedules.cpu import dense as neon
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.annotations import mark_segments
@@ -38,7 +38,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     tiles, row = schedule.split(row, [None, rows])
     k, step = schedule.split(k, [None, lanes])
     schedule.reorder(split, block, tiles, vector, k, step, row, lane)
-    parallelise(schedule, [split, block], anchor.work, machine.cores)
+    parallelize(schedule, [split, block], anchor.work, machine.cores)
     register_tile(schedule, anchor.rv, store, at=vector, reduction=k, tile=(step, row), lane=lane)
     mark_segments(schedule, vector, -(-segments // machine.segments))
     for other in blocks(schedule):

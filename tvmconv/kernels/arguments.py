@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.algorithms.operands import WORD_BYTES, count_of_numbers
+from tvmconv.algorithms.operands import DWORD_BYTES, count_of_numbers
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
@@ -111,7 +111,7 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
         return padded if lanes == 1 else padded.reshape(blocks, lanes)
 
     if types.quantisation.data_zero_point:
-        found.append(np.full(WORD_BYTES, constants.zero_point, types.data))
+        found.append(np.full(DWORD_BYTES, constants.zero_point, types.data))
     if w.has("bias"):
         bias = constants.bias
         if bias is None:

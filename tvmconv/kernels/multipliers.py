@@ -84,7 +84,7 @@ def fixed_numbers(
     steps, rows = steps_after_bias(epilogue), numbers.astype(np.float64).reshape(-1, NUMBERS)
     found = np.zeros(rows.shape, np.int64)
     scale = scale.astype(np.float64)
-    result: Array | None = None if steps and steps[0].kind == "add" else _normalised(scale)
+    result: Array | None = None if steps and steps[0].kind == "add" else _normalized(scale)
     if result is not None and not _is_small(scale, largest):
         return "a scale of its sums is a quarter or more, or lets them reach 2**27"
     # the terms of the next rounding: step, number and factor
@@ -106,7 +106,7 @@ def fixed_numbers(
                 found[step, number] = np.rint(value / units * 2.0**bits)
             found[place, 0] = bits
             if sums:
-                result = _normalised(scale / units * 2.0**bits, shifted=True)
+                result = _normalized(scale / units * 2.0**bits, shifted=True)
         found[place, 1:] = row[1:]
         if kind == QUANTISE:
             found[place, 3] = 0
@@ -128,7 +128,7 @@ def _bits(factors: Sequence[float], sums: float) -> int | None:
     return min(limits) if min(limits) >= _FEWEST_BITS else None
 
 
-def _normalised(scale: Array, shifted: bool = False) -> Array:
+def _normalized(scale: Array, shifted: bool = False) -> Array:
     """31-bit multiplier, right and left shift; below 2**-32 the multiplier has fewer bits."""
     with np.errstate(divide="ignore"):
         exponent = np.where(scale > 0, np.frexp(scale)[1], -(2**10))

@@ -1,9 +1,9 @@
 """The algorithms, and their schedules for each target family.
 
-Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
-:data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; its schedule is one file,
-``schedules/cpu/<algorithm>.py`` for all families or ``schedules/<family>/<algorithm>.py`` for one,
-that defines ``SCHEDULE``, a :class:`~tvmconv.schedules.common.conv_schedule.ConvSchedule`.
+An algorithm is one file under ``tvmconv/algorithms/`` and one line in :data:`ALGORITHMS`, or in
+:data:`REPRODUCTIONS`. Its schedule is one file that defines ``SCHEDULE``, a
+:class:`~tvmconv.schedules.common.conv_schedule.ConvSchedule`: ``schedules/cpu/<algorithm>.py`` for
+all families, or ``schedules/<family>/<algorithm>.py`` for one family.
 
 GPUs have their own algorithms, in :data:`OF_KIND` under their kind of device and in
 ``schedules/<kind>``. The same name is the same algorithm there, with another expression.
@@ -123,7 +123,7 @@ def unknown(name: str) -> str | None:
     if name in choices():
         return None
     if name in REPRODUCTIONS:
-        return f"{name} only reproduces its source, for bench"
+        return f"{name} only reproduces its paper, for bench"
     hint = nearest(name, choices()).strip()
     return f"{name!r} is unknown" + (f" ({hint})" if hint else "")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmconv.algorithms.integer.saturation import MASKS, WORD
+from tvmconv.algorithms.integer.saturation import DWORD, MASKS
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -12,13 +12,13 @@ from tvmconv.machines.record import Machine
 
 def regular_steps(workload: Conv2dWorkload, machine: Machine) -> int:
     """Reduction steps without excess: dwords of channels, times taps."""
-    return channels_in_dwords(workload, machine) // WORD * workload.kernel_h * workload.kernel_w
+    return channels_in_dwords(workload, machine) // DWORD * workload.kernel_h * workload.kernel_w
 
 
 def channels_in_dwords(workload: Conv2dWorkload, machine: Machine) -> int:
     """Input channels that are read, in whole dwords."""
     if workload.in_channels < machine.channel_block:
-        return -(-workload.in_channels // WORD) * WORD
+        return -(-workload.in_channels // DWORD) * DWORD
     return machine.blocks(workload.in_channels) * machine.channel_block
 
 

@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 # maximum magnitude of the sum of two weights of one sign
 _LIMIT = 128
 # elements of a dword
-WORD = 4
+DWORD = 4
 # XOR masks of a dword's data by the value of `complements`: the second bytes of its pairs
 MASKS = (0, 0x0000FF00, 0xFF000000 - 2**32, 0xFF00FF00 - 2**32)
 # byte permutations of a dword: identity, middle bytes swapped, second and last byte swapped
@@ -116,7 +116,7 @@ def variants(weight: Array, orders: int) -> Array:
 def in_order(weight: Array, orders: Array) -> Array:
     """Dwords ``(..., lanes, 2, 2)`` with bytes permuted; ``orders`` has an index for each."""
     taken = np.array(ORDERS)[orders][..., None, :]
-    flat = weight.reshape(*weight.shape[:-2], WORD)
+    flat = weight.reshape(*weight.shape[:-2], DWORD)
     ordered: Array = np.take_along_axis(flat, np.broadcast_to(taken, flat.shape), axis=-1)
     return ordered.reshape(weight.shape)
 
@@ -160,7 +160,7 @@ def dwords(weight: Array, lanes: int, channels: int) -> Array:
     blocks = -(-out_channels // lanes)
     padded = np.zeros((blocks * lanes, channels, *taps), np.int8)
     padded[:out_channels, :in_channels] = weight
-    steps = padded.reshape(blocks, lanes, channels // WORD, WORD, *taps)
+    steps = padded.reshape(blocks, lanes, channels // DWORD, DWORD, *taps)
     return np.ascontiguousarray(steps.transpose(0, 4, 5, 2, 1, 3))
 
 
@@ -181,9 +181,9 @@ def excess_steps(weight: Array, lanes: int, orders: int = 1) -> int:
 
 def excess_by_orders(weight: Array, lanes: int, orders: int = len(ORDERS)) -> tuple[int, ...]:
     """:func:`excess_steps` with one byte permutation, with two, up to ``orders`` of them."""
-    channels = -(-weight.shape[1] // WORD) * WORD
+    channels = -(-weight.shape[1] // DWORD) * DWORD
     steps = dwords(weight, lanes, channels)
-    found = variants(steps.reshape(*steps.shape[:-1], WORD // 2, 2), orders)
+    found = variants(steps.reshape(*steps.shape[:-1], DWORD // 2, 2), orders)
     # the first permutation that is safe is among the first ones, or it is unsafe with those
     unsafe = [(found < 0) | (found >= count * len(MASKS)) for count in range(1, orders + 1)]
     return tuple(int(-(-each.sum() // steps.shape[0])) for each in unsafe)
