@@ -20,12 +20,8 @@ class ConvSchedule(ABC, Generic[DeviceT]):
     A file under ``schedules/`` defines one subclass and its instance ``SCHEDULE``, which
     :func:`tvmconv.kernels.registry.schedule` finds by that name. Each method gets a config with
     all knobs. A config that a method returns may omit knobs at their backward-compatible defaults.
-    Attributes
-    ----------
-    KNOBS
-        The knobs of the schedule.
-    STEPS
-        Knob values of the forms that an ablation compares; one form without changes by default.
+    ``STEPS`` are knob values of the variants that an ablation compares, by default one without
+    changes.
     """
 
     KNOBS: ClassVar[Knobs[Conv2dWorkload]]

@@ -12,7 +12,6 @@ from __future__ import annotations
 from tvmconv.algorithms.depthwise.depthwise import dword_rows, most_rows_that_share, rows_of_dword
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.depthwise import (
@@ -27,6 +26,7 @@ from tvmconv.costs.cpu.depthwise import (
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
+from tvmconv.costs.limits import check_minimum
 from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
@@ -92,12 +92,8 @@ class DepthwiseSchedule(ConvSchedule[Machine]):
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The tile's accumulators, one input and one weight vector fit the register file."""
-        tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
-        if min(tile_h, tile_w, bands) < 1:
-            raise ConfigError(
-                f"tile_h, tile_w or bands of depthwise {workload} is below 1: {config}. "
-                "Expected 1 or more. Set it to 1."
-            )
+        check_minimum(workload, config, 1, "tile_h", "tile_w", "bands")
+        tile_h, tile_w = config.int("tile_h"), config.int("tile_w")
         tile = f"depthwise {workload}: tile {tile_h}x{tile_w}"
         check_registers(machine, tile_h * tile_w + 2, tile)
 

@@ -17,13 +17,13 @@ from tvmconv.algorithms.integer.dwords import block_read, widened_shape
 from tvmconv.algorithms.integer.wide_weights import widens_weights
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.costs.cpu.wide_weights import WideTileModel
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common import widening
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
@@ -86,11 +86,8 @@ class DirectSchedule(ConvSchedule[Machine]):
         """Sizes are positive, and the tile fits the register file."""
         model = TileModel(workload, machine)
         oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
-        if min(oc, oh, ow) < 1 or config.int("rows") < 0:
-            raise ConfigError(
-                f"tile sizes of {workload} are too small: {config}. Expected oc, oh and ow of 1 or "
-                "more, and rows of 0 or more. Change these knobs."
-            )
+        check_minimum(workload, config, 1, "oc", "oh", "ow")
+        check_minimum(workload, config, 0, "rows")
         tile = f"tile oc={oc} oh={oh} ow={ow} of {workload}"
         check_registers(machine, model.registers(oc, oh, ow), tile)
 

@@ -19,6 +19,7 @@ from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct_bytes import ByteTileModel, excess_sizes
 from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
@@ -81,11 +82,8 @@ class DirectBytesSchedule(ConvSchedule[Machine]):
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Sizes are positive, and the tile fits the register file."""
         oh, ow = config.int("oh"), config.int("ow")
-        if min(oh, ow) < 1 or min(config.int("rows"), config.int("excess")) < 0:
-            raise ConfigError(
-                f"tile sizes of {workload} are too small: {config}. Expected oh and ow of 1 or "
-                "more, and rows and excess of 0 or more. Change these knobs."
-            )
+        check_minimum(workload, config, 1, "oh", "ow")
+        check_minimum(workload, config, 0, "rows", "excess")
         packed = config.int("packed")
         if oh > 1 and packs_tiles(workload, config):
             raise ConfigError(

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct_first import DwordTiles, call_parts
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
@@ -92,12 +92,8 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Accumulators, one weight vector a block and one broadcast fit the register file."""
-        oc, tile_h, tile_w, bands = _values(config)
-        if min(oc, tile_h, tile_w, bands) < 1:
-            raise ConfigError(
-                f"oc, tile_h, tile_w or bands of direct_first {workload} is below 1: {config}. "
-                "Expected 1 or more. Set it to 1."
-            )
+        check_minimum(workload, config, 1, "oc", "tile_h", "tile_w", "bands")
+        oc, tile_h, tile_w, _ = _values(config)
         tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
         needed = oc * tile_h * tile_w + oc + (oc > 1)
         if multiply_of(workload, machine).is_packed:

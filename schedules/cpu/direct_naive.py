@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.tvm_api.types import Schedule
@@ -44,10 +44,7 @@ class DirectNaiveSchedule(ConvSchedule[Machine]):
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Weights are packed in groups of at least one output block."""
-        if config.int("oc") < 1:
-            raise ConfigError(
-                f"oc={config.int('oc')} of {workload} is below 1. Expected 1 or more. Set oc to 1."
-            )
+        check_minimum(workload, config, 1, "oc")
 
     def apply(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config

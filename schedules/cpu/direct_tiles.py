@@ -22,7 +22,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct_tiles import TileUnitModel
-from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.threads import cache_block
@@ -84,12 +84,8 @@ class DirectTilesSchedule(ConvSchedule[Machine]):
                 f"group oc={oc} oh={oh} side={side} of {workload} needs {needed} tile registers. "
                 f"Expected at most {unit.registers}, as {machine.name} has. Use a smaller group."
             )
-        groups = model.group_rows(config)
-        if rows and groups % rows:
-            raise ConfigError(
-                f"rows={rows} of {workload} does not divide its {groups} groups. Expected 0 or one "
-                f"of {', '.join(map(str, divisors(groups)))}. Change rows."
-            )
+        if rows:
+            check_divides(workload, config, "rows", model.group_rows(config), "groups")
 
     def apply(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config

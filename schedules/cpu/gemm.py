@@ -16,6 +16,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.cpu.gemm import KNOBS, default_config
 from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import (
@@ -33,13 +34,10 @@ __all__ = ["KNOBS", "apply", "check", "default_config"]
 
 def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
     """The register tile fits, and the loops support every parameter value."""
-    names = ("mr", "nr", "kc", "mc", "nc", "unroll", "tasks")
-    mr, nr, kc, mc, nc, unroll, tasks = (config.int(name) for name in names)
-    if min(mr, nr, kc, mc, nc, unroll, tasks) < 1 or config.int("ahead") < 0:
-        raise ConfigError(
-            f"knobs of {workload} are too small: {config}. Expected ahead of 0 or more, and the "
-            "others of 1 or more. Change them."
-        )
+    names = ("mr", "nr", "kc", "mc", "nc", "unroll")
+    mr, nr, kc, mc, nc, unroll = (config.int(name) for name in names)
+    check_minimum(workload, config, 1, *names, "tasks")
+    check_minimum(workload, config, 0, "ahead")
     if nr % machine.lanes or kc % unroll:
         raise ConfigError(
             f"nr={nr} or kc={kc} of {workload} is not divisible. Expected nr as a multiple of "

@@ -14,7 +14,6 @@ from __future__ import annotations
 from tvmconv.algorithms.gemm.im2col import depth_blocks
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import im2col
@@ -22,6 +21,7 @@ from tvmconv.costs.cpu.im2col import panel_registers, parts_of_depth, tile_heigh
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, PANEL_HEIGHT, panel_divisors
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, dword_steps, register_tile
@@ -80,18 +80,13 @@ class Im2colSchedule(ConvSchedule[Machine]):
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The register tile fits, and blocks divide what they block."""
         mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
-        if min(mr, oc) < 1 or min(mc, kc) < 0:
-            raise ConfigError(
-                f"knobs of {workload} are too small: {config}. Expected mr and oc of 1 or more, "
-                "and mc and kc of 0 or more. Change them."
-            )
+        check_minimum(workload, config, 1, "mr", "oc")
+        check_minimum(workload, config, 0, "mc", "kc")
         panels = -(-workload.out_height * workload.out_width // mr)
-        depth = depth_blocks(workload, machine)
-        if (mc and panels % mc) or (kc and depth % kc):
-            raise ConfigError(
-                f"mc={mc} or kc={kc} of {workload} does not divide. Expected mc to divide {panels} "
-                f"panels, and kc to divide {depth} channel blocks. Set a divisor, or 0."
-            )
+        if mc:
+            check_divides(workload, config, "mc", panels, "panels")
+        if kc:
+            check_divides(workload, config, "kc", depth_blocks(workload, machine), "channel blocks")
         needed = panel_registers(workload, machine, oc, mr)
         check_registers(machine, needed, f"tile mr={mr} oc={oc} of {workload}")
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from tvmconv.algorithms.gemm.im2win import columns, region_rows
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
@@ -22,6 +21,7 @@ from tvmconv.costs.cpu.im2win import call_parts
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS
 from tvmconv.costs.cuts import divisors, largest_divisor
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
@@ -68,12 +68,9 @@ class Im2winSchedule(ConvSchedule[Machine]):
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The register tile fits, and ``rows`` divides the image's."""
-        oc, oh, ow, rows = (config.int(name) for name in ("oc", "oh", "ow", "rows"))
-        if min(oc, oh, ow, rows) < 1 or workload.out_height % rows:
-            raise ConfigError(
-                f"knobs of {workload} are out of range: {config}. Expected oc, oh and ow of 1 or "
-                f"more, and rows as a divisor of {workload.out_height}. Change them."
-            )
+        oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
+        check_minimum(workload, config, 1, "oc", "oh", "ow")
+        check_divides(workload, config, "rows", workload.out_height, "output rows")
         registers = TileModel(workload, machine).registers(oc, oh, ow)
         check_registers(machine, registers, f"tile oc={oc} oh={oh} ow={ow} of {workload}")
 

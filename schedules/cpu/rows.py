@@ -27,14 +27,8 @@ def by_vectors(
     2. All passes over one row follow each other while the row is in L1.
     3. Threads share rows; passes are vectorized.
 
-    Parameters
-    ----------
-    func, machine
-        As for a rule.
-    width_of
-        Elements of a vector, which divide the elements of a row; 0 if no width divides them.
-    mark
-        Called for each loop over the vectors of a row.
+    ``width_of`` gives the elements of a vector, a divisor of the row's elements, or 0 without one.
+    ``mark`` is called for each loop over the vectors of a row.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 

@@ -18,6 +18,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import strassen
 from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
 from tvmconv.costs.cpu.strassen import StrassenModel, level_counts
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
@@ -41,21 +42,15 @@ class StrassenSchedule(ConvSchedule[Machine]):
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Tiles divide what they tile, and the register tile fits."""
         half, rt, kr, levels = (config.int(name) for name in ("half", "rt", "kr", "levels"))
-        if min(half, rt, kr) < 1:
-            raise ConfigError(
-                f"half, rt or kr of {workload} is below 1: {config}. Expected 1 or more. Change it."
-            )
+        check_minimum(workload, config, 1, "half", "rt", "kr")
         if levels not in level_counts(workload, machine):
             raise ConfigError(
                 f"levels={levels} of {workload} is not possible. Expected 1, or 2 if its blocks of "
                 "input and output channels are multiples of 4. Change levels."
             )
         blocks = StrassenSplit.of(workload, machine, config).out_blocks
-        if half % rt or blocks % kr:
-            raise ConfigError(
-                f"rt={rt} or kr={kr} of {workload} does not divide. Expected rt to divide {half} "
-                f"pixels, and kr to divide {blocks} output blocks. Set divisors."
-            )
+        check_divides(workload, config, "rt", half, "pixels of a part")
+        check_divides(workload, config, "kr", blocks, "output blocks of a part")
         needed = Microkernel(machine, rt, kr).block_registers(rt)
         check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
 

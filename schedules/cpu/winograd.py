@@ -17,6 +17,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import winograd
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.winograd import WinogradModel
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile
@@ -55,22 +56,19 @@ class WinogradSchedule(ConvSchedule[Machine]):
         WinogradModel(workload, machine).check_tile(config)
         tiles = tiling(workload, config)
         rh, rw, rt, kr = (config.int(name) for name in ("rh", "rw", "rt", "kr"))
-        if min(rh, rw, rt, kr) < 1:
+        check_minimum(workload, config, 1, "rh", "rw", "rt", "kr")
+        check_divides(workload, config, "rh", tiles.rows, "rows of tiles")
+        check_divides(workload, config, "rw", tiles.columns, "columns of tiles")
+        if rh > 1 and rw < tiles.columns:
             raise ConfigError(
-                f"rh, rw, rt or kr of {workload} is below 1: {config}. Expected 1 or more. "
-                "Change it."
+                f"rh={rh} rw={rw} of {workload} are parts of several rows. Expected whole rows, or "
+                "parts of one row. Set rh=1."
             )
-        if tiles.rows % rh or tiles.columns % rw or (rh > 1 and rw < tiles.columns):
+        check_divides(workload, config, "rt", region_tiles(tiles, config), "tiles of a region")
+        if kr > (blocks := machine.blocks(workload.out_channels)):
             raise ConfigError(
-                f"rh={rh} rw={rw} do not divide the {tiles.rows}x{tiles.columns} tiles of "
-                f"{workload}. Expected whole rows, or parts of one row. Set divisors."
-            )
-        region = region_tiles(tiles, config)
-        if region % rt or kr > machine.blocks(workload.out_channels):
-            raise ConfigError(
-                f"rt={rt} or kr={kr} of {workload} is not possible. Expected rt to divide {region} "
-                f"tiles of a region, and kr of at most {machine.blocks(workload.out_channels)} "
-                "output blocks. Change rt or kr."
+                f"kr={kr} of {workload} exceeds its output blocks. Expected at most {blocks}. "
+                "Decrease kr."
             )
         needed = WinogradModel(workload, machine).registers(rt, kr)
         check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")

@@ -22,13 +22,7 @@ from tvmconv.tvm_api.types import Schedule
 
 
 class CudaImplicitGemmSchedule(ConvSchedule[CudaMachine]):
-    """One tile of the product for each block of threads.
-
-    Attributes
-    ----------
-    EXPRESSION
-        The algorithm, which defines the slices.
-    """
+    """One tile of the product for each block of threads; ``EXPRESSION`` defines the slices."""
 
     EXPRESSION: ClassVar[ImplicitGemm] = ImplicitGemm()
     KNOBS = Knobs(product_knobs(EXPRESSION))

@@ -31,10 +31,7 @@ def copy_slices(
 ) -> tuple[BlockRV, BlockRV]:
     """Copy slices to shared memory and fragments of each step to registers.
 
-    Returns
-    -------
-    tuple
-        The blocks that load fragments of weights and of columns.
+    Returns the blocks that load fragments of weights and of columns.
     """
     schedule.set_scope(columns, 0, "shared")
     weights = schedule.cache_read(sums, 0, "shared")

@@ -21,6 +21,7 @@ from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import PANEL_HEIGHT
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.im2col import SegmentPanelModel, panel_heights
 from tvmconv.machines.record import Machine
@@ -77,17 +78,13 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
         mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
         tile = f"tile oc={oc} vectors={vectors} of {workload}"
         check_vectors(workload, vectors, MOST_VECTORS, tile)
-        if min(mr, oc) < 1 or mc < 0 or kc:
-            raise ConfigError(
-                f"{tile} has wrong sizes: {config}. Expected mr and oc of 1 or more, mc of 0 or "
-                "more, and kc=0, which is for NEON code. Change them."
-            )
+        check_minimum(workload, config, 1, "mr", "oc")
+        check_minimum(workload, config, 0, "mc")
+        if kc:
+            raise ConfigError(f"{tile} has kc={kc}. Expected 0, as kc is for NEON code. Set kc=0.")
         panels = -(-workload.out_height * workload.out_width // mr)
-        if mc and panels % mc:
-            raise ConfigError(
-                f"mc={mc} of {workload} does not divide its {panels} panels. Expected 0 or a "
-                "divisor. Change mc."
-            )
+        if mc:
+            check_divides(workload, config, "mc", panels, "panels")
         check_registers(machine, segment_registers(oc, vectors), tile)
 
     def apply(

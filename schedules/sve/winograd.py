@@ -13,6 +13,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.limits import check_divides
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.winograd import SegmentWinogradModel
 from tvmconv.machines.record import Machine
@@ -62,11 +63,9 @@ class SveWinogradSchedule(ConvSchedule[Machine]):
             raise ConfigError(
                 f"{tile} has rt={config['rt']}. Expected 1, as rt is for NEON code. Set rt=1."
             )
-        if (blocks := machine.blocks(workload.out_channels)) % config.int("kr"):
-            raise ConfigError(
-                f"{tile} does not divide the output blocks. Expected a divisor of {blocks}. "
-                "Change kr."
-            )
+        check_divides(
+            workload, config, "kr", machine.blocks(workload.out_channels), "output blocks"
+        )
         check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
 
     def apply(

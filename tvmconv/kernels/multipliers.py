@@ -31,12 +31,8 @@ _TERMS, _SUMS = 2.0**30, 2.0**27
 class FixedNumbers:
     """Integer operands of one layer.
 
-    Parameters
-    ----------
-    scale
-        (3, K) of int32: multipliers, right shifts, and left shifts before them.
-    numbers
-        int32, numbers of the steps, see :mod:`tvmconv.operators.fixed_point`.
+    ``scale``, (3, K), are multipliers, right shifts, and left shifts before them. ``numbers`` are
+    of the steps, see :mod:`tvmconv.operators.fixed_point`.
     """
 
     scale: Array
@@ -46,15 +42,7 @@ class FixedNumbers:
 def in_fixed_point(
     workload: Conv2dWorkload, scale: Array, numbers: Array, largest: Array
 ) -> Conv2dWorkload | str:
-    """A workload with ``requantise="fixed"`` instead of float, or why it has no such form.
-
-    Parameters
-    ----------
-    workload
-        INT8, rescaled in floating point.
-    scale, numbers, largest
-        As for :func:`fixed_numbers`.
-    """
+    """An INT8 workload with ``requantise="fixed"`` instead of float, or why it has no such form."""
     if not workload.types.is_requantised:
         return "no rounding to 8 bits follows its sums"
     kind = replace(workload.types.quantisation, requantise="fixed")
@@ -70,16 +58,8 @@ def fixed_numbers(
 ) -> FixedNumbers | str:
     """A layer's scales as integers, or the reason why that is not possible, as a clause.
 
-    Parameters
-    ----------
-    epilogue
-        The workload's epilogue, whose steps have an integer form.
-    scale
-        (K,), the factor of the accumulators.
-    numbers
-        Numbers as in :mod:`tvmconv.operators.requantise`, in FP64.
-    largest
-        (K,), the largest magnitude of the accumulators.
+    ``scale``, (K,), are the factors of the accumulators, and ``largest``, (K,), their largest
+    magnitudes. ``numbers`` are as in :mod:`tvmconv.operators.requantise`, in FP64.
     """
     steps, rows = steps_after_bias(epilogue), numbers.astype(np.float64).reshape(-1, NUMBERS)
     found = np.zeros(rows.shape, np.int64)

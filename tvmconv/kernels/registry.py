@@ -100,13 +100,7 @@ def schedule(name: str, machine: Device) -> ConvSchedule[Any] | None:
 
 
 def required(name: str, workload: Conv2dWorkload, machine: Device) -> ConvSchedule[Any]:
-    """The family's schedule of an algorithm.
-
-    Raises
-    ------
-    ConfigError
-        If the family has no schedule of this name.
-    """
+    """The family's schedule of an algorithm; raises :class:`ConfigError` without one."""
     found = schedule(name, machine)
     if found is None:
         raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
@@ -147,11 +141,8 @@ def knobs(name: str, machine: Device) -> Knobs[Conv2dWorkload]:
 def check(name: str, workload: Conv2dWorkload, machine: Device, config: Config) -> None:
     """Check a configuration against the declared parameters and the schedule's own limits.
 
-    Raises
-    ------
-    ConfigError
-        If the family has no schedule, or a parameter is unknown, missing or of another type, or
-        exceeds a limit of the machine.
+    Raises :class:`ConfigError` if the family has no schedule. It does so, too, if a parameter is
+    unknown, missing or of another type, or exceeds a limit of the machine.
     """
     found = required(name, workload, machine)
     found.KNOBS.check(workload, machine, config)

@@ -113,10 +113,7 @@ class ImplicitGemmMma(ImplicitGemm):
     ) -> FloatArray:
         """Round an OIHW weight and arrange it in fragments, as dwords.
 
-        Raises
-        ------
-        ConfigError
-            If a finite weight exceeds the precision's largest number.
+        Raises :class:`ConfigError` if a finite weight exceeds the precision's largest number.
         """
         precision = precision_of(config)
         if reason := precision.beyond(largest_finite(weight)):

@@ -114,10 +114,7 @@ class Depthwise(Algorithm):
     ) -> FloatArray:
         """OIHW with I = 1 to :meth:`packed_weight_shape`, surplus channels and rows zero.
 
-        Raises
-        ------
-        WorkloadError
-            If products of these weights are not exact.
+        Raises :class:`WorkloadError` if products of these weights are not exact.
         """
         if _has_paired_taps(workload, machine) and has_colliding_weights(
             weight, workload.groups, machine

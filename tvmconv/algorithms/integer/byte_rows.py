@@ -33,22 +33,14 @@ class Rows:
 
     Dwords of weights come first, one row for each step. The steps of an output block are
     contiguous, joined steps first. Blocks may have different numbers of steps. All other rows are
-    int32.
+    int32:
 
-    Parameters
-    ----------
-    places
-        The offset that each step reads, in dwords from an output's first position. For data that
-        are not packed, the lowest bits are the index of a mask.
-    starts
-        The first step of each part of each block, and the total.
-    masks
-        :data:`~tvmconv.algorithms.integer.saturation.MASKS`, one row each. LLVM would XOR broadcast
-        scalars before it broadcasts them, which takes twice as many instructions.
-    missing
-        The correction of the accumulators for complemented data, one row for each block.
-    end
-        Number of all rows.
+    - ``places``: the offset that each step reads, in dwords from an output's first position. For
+      data that are not packed, the lowest bits are the index of a mask.
+    - ``starts``: the first step of each part of each block, and the total.
+    - ``masks``: :data:`~tvmconv.algorithms.integer.saturation.MASKS`, one row each. LLVM would XOR
+      broadcast scalars before it broadcasts them, which takes twice as many instructions.
+    - ``missing``: the correction of the accumulators for complemented data, one row for each block.
     """
 
     places: int

@@ -260,12 +260,8 @@ def has_colliding_weights(weight: Array, groups: int, machine: Machine) -> bool:
 def arranged(packed: Array, workload: Conv2dWorkload, machine: Machine) -> Array:
     """Packed dwords (..., outputs of a block, elements of a dword) in the instruction's order.
 
-    For ``smull`` the first two elements of all dwords of a block come before the last two.
-
-    Raises
-    ------
-    WorkloadError
-        If the instruction is not exact for these weights.
+    For ``smull`` the first two elements of all dwords of a block come before the last two. Raises
+    :class:`WorkloadError` if the instruction is not exact for these weights.
     """
     if not multiply_of(workload, machine).adds_pairs:
         return packed

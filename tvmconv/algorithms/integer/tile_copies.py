@@ -63,13 +63,7 @@ def tile_copy(workload: Conv2dWorkload, machine: Machine) -> TileCopy:
 
 @dataclass(frozen=True)
 class TileCopy(ABC):
-    """A copy of the image for the tiles of one layer.
-
-    Parameters
-    ----------
-    workload, machine
-        A dense INT8 layer, and a CPU with AMX.
-    """
+    """A copy of the image for the tiles of a dense INT8 layer, on a CPU with AMX."""
 
     workload: Conv2dWorkload
     machine: Machine

@@ -236,12 +236,9 @@ class Winograd(Algorithm):
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """``U = G g G^T`` of an OIHW weight, computed in float64 and rounded once.
+        """``U = G g G^T`` of an OIHW weight, computed in FP64 and rounded once.
 
-        Raises
-        ------
-        WorkloadError
-            If integer sums with this weight may be too large for the tile.
+        Raises :class:`WorkloadError` if integer sums may be too large for the tile.
         """
         tiles, shape = tiling(workload, config), self.packed_weight_shape(workload, machine, config)
         _, groups, blocks, steps, kr, lanes, *_ = shape

@@ -15,6 +15,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.block_tile import BlockTile
 from tvmconv.costs.cuda.memory import issued_lanes
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.cuda import CudaMachine
 
 TILES = ((128, 128), (64, 128), (96, 64), (64, 64), (32, 64))
@@ -66,8 +67,7 @@ def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
             f"tile m={m} p={p} of {workload} is not possible. Expected one of {shown}. "
             "Change m or p."
         )
-    if k < 1:
-        raise ConfigError(f"k={k} of {workload} is below 1. Expected 1 or more. Increase k.")
+    check_minimum(workload, config, 1, "k")
     if (needed := shared_bytes(config)) > machine.static_shared_bytes:
         raise ConfigError(
             f"a slice k={k} of a tile m={m} p={p} needs {needed} bytes of shared memory "

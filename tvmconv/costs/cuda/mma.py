@@ -23,6 +23,7 @@ from tvmconv.costs.cuda.blocks import BUFFERS, MOST_PARTS, busy_blocks
 from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuda.mma_tile import MmaTile
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides
 from tvmconv.machines.cuda import CudaMachine
 
 # m, p and a warp's part of them
@@ -102,12 +103,7 @@ def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
             f"k={k}, exceed a multiprocessor of {machine.name} ({workload}). Expected at most "
             f"{machine.registers} registers. Use smaller values."
         )
-    count = slices_of(workload, config).count
-    if count % split:
-        raise ConfigError(
-            f"split={split} of {workload} does not divide its {count} slices. Expected a divisor. "
-            "Change split."
-        )
+    check_divides(workload, config, "split", slices_of(workload, config).count, "slices")
 
 
 def row_pitch(p: int) -> int:

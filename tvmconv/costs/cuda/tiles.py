@@ -29,6 +29,7 @@ from tvmconv.costs.cuda.blocks import (
 )
 from tvmconv.costs.cuda.memory import issued_lanes, memory_cycles, waiting_cycles
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides
 from tvmconv.machines.cuda import CudaMachine
 
 _SIZES = (8, 16, 32)
@@ -65,14 +66,8 @@ def check_tile(
     """Raise :class:`ConfigError` if a config exceeds the limits of a block or 32-bit indices."""
     check_block(workload, machine, config)
     split = config.int("split")
-    if split < 1:
-        raise ConfigError(f"split={split} of {workload} is below 1. Expected 1 or more. Change it.")
     count = expression.slices(workload, config).count
-    if count % split:
-        raise ConfigError(
-            f"split={split} of {workload} does not divide its {count} slices. Expected a divisor. "
-            "Change split."
-        )
+    check_divides(workload, config, "split", count, "slices")
     values = split * prod(workload.result_shape)
     if split > 1 and values > MOST_VALUES:
         raise ConfigError(

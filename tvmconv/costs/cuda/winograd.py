@@ -40,6 +40,7 @@ from tvmconv.costs.cuda.blocks import (
 )
 from tvmconv.costs.cuda.memory import issued_lanes, waiting_cycles
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides
 from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
 from tvmconv.machines.cuda import CudaMachine
 
@@ -92,12 +93,8 @@ def check_config(workload: Conv2dWorkload, machine: CudaMachine, config: Config)
             f"{MOST_PRODUCTS} products along an axis (mh + {w.kernel_h} - 1, mw + {w.kernel_w} - "
             "1), and less than 2**31 transformed values. Change mh or mw."
         )
-    slices, split = Winograd().packed_weight_shape(w, machine, config)[2], config.int("split")
-    if split < 1 or slices % split:
-        raise ConfigError(
-            f"split={split} of {w} does not divide its {slices} slices. Expected a divisor. "
-            "Change split."
-        )
+    slices = Winograd().packed_weight_shape(w, machine, config)[2]
+    check_divides(w, config, "split", slices, "slices")
     if threads not in _THREADS or config.int("p") % threads:
         shown = ", ".join(map(str, _THREADS))
         raise ConfigError(
