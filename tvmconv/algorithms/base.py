@@ -49,6 +49,13 @@ def depth_axes(workload: Conv2dWorkload) -> list[Expr]:
     return [te.reduce_axis((0, workload.kernel_d), "t")] if workload.is_volume else []
 
 
+def reduction_axes(**extents: int) -> list[Expr]:
+    """Reduction axes (``te``) with these names and extents."""
+    from tvmconv.tvm_api import te
+
+    return [te.reduce_axis((0, extent), name) for name, extent in extents.items()]
+
+
 def kernel_row(workload: Conv2dWorkload, depth: Sequence[Expr], row: Expr) -> Expr:
     """Row of a packed weight; the planes of a kernel follow each other."""
     return depth[0] * workload.kernel_h + row if depth else row

@@ -7,7 +7,7 @@ dilations and padding.
 
 from __future__ import annotations
 
-from tvmconv.algorithms.base import depth_axes, kernel_row
+from tvmconv.algorithms.base import depth_axes, kernel_row, reduction_axes
 from tvmconv.algorithms.cuda.base import CudaOperands, SumInRegisters
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -34,9 +34,7 @@ class Direct(SumInRegisters):
         w, operands = workload, CudaOperands.of(workload, workload.weight_shape)
         channels, rows = w.in_channels // w.groups, w.out_channels // w.groups
         depth = depth_axes(w)
-        c = te.reduce_axis((0, channels), "c")
-        r = te.reduce_axis((0, w.kernel_h), "r")
-        s = te.reduce_axis((0, w.kernel_w), "s")
+        c, r, s = reduction_axes(c=channels, r=w.kernel_h, s=w.kernel_w)
 
         def value(n: Expr, k: Expr, h: Expr, x: Expr) -> Expr:
             row = h * w.stride_h - w.pad_top + r * w.dilation_h

@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.base import FloatArray, reduction_axes
 from tvmconv.algorithms.cuda.base import CudaAlgorithm, CudaOperands
 from tvmconv.algorithms.cuda.slices import CHANNELS, KINDS, Slices
 from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
@@ -180,8 +180,7 @@ class ImplicitGemm(CudaAlgorithm):
 
         gather = self.gatherer(given, config, VECTOR if area % VECTOR == 0 else 1)
         columns = te.compute((w.groups, slices.count, slices.size, padded), gather, name="columns")
-        part = te.reduce_axis((0, parts), "part")
-        value = te.reduce_axis((0, slices.size), "value")
+        part, value = reduction_axes(part=parts, value=slices.size)
 
         def multiply(z: Expr, g: Expr, m: Expr, p: Expr) -> Expr:
             index = z * parts + part

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.base import FloatArray, reduction_axes
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.base import CudaOperands
 from tvmconv.algorithms.cuda.implicit_gemm import (
@@ -75,9 +75,7 @@ class ImplicitGemmMma(ImplicitGemm):
 
         shape = (w.groups, slices.count, steps, fragments.QUAD, padded, 2)
         columns = te.compute(shape, gather, name="columns")
-        part = te.reduce_axis((0, parts), "part")
-        step = te.reduce_axis((0, steps), "step")
-        word = te.reduce_axis((0, fragments.DWORDS), "word")
+        part, step, word = reduction_axes(part=parts, step=steps, word=fragments.DWORDS)
 
         def multiply(z: Expr, g: Expr, m: Expr, p: Expr) -> Expr:
             index = z * parts + part

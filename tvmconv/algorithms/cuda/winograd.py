@@ -18,7 +18,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.base import FloatArray, reduction_axes
 from tvmconv.algorithms.cuda.base import MOST_VALUES, CudaAlgorithm, CudaOperands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd.tiles import (
@@ -112,8 +112,7 @@ class Winograd(CudaAlgorithm):
             ),
             name="transform",
         )
-        part = te.reduce_axis((0, slices // split), "part")
-        value = te.reduce_axis((0, size), "value")
+        part, value = reduction_axes(part=slices // split, value=size)
 
         def multiply(z: Expr, p: Expr, g: Expr, m: Expr, t: Expr) -> Expr:
             index = z * (slices // split) + part

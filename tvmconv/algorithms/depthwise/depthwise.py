@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
 from tvmconv.algorithms.integer.dwords import Factors, dword_size, has_colliding_weights, is_negated
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
@@ -44,13 +44,11 @@ class Depthwise(Algorithm):
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """Data, weight, [bias], [residual], output."""
         from tvmconv.operators import products
-        from tvmconv.tvm_api import te
 
         w = workload
         packed = self.packed_weight_shape(w, machine, config)
         given = Operands.of(w, machine, packed, _packed_type(w, machine))
-        r = te.reduce_axis((0, dword_rows(w, machine)), name="r")
-        s = te.reduce_axis((0, w.kernel_w), name="s")
+        r, s = reduction_axes(r=dword_rows(w, machine), s=w.kernel_w)
         depth = depth_axes(w)
 
         def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:

@@ -14,7 +14,7 @@ from typing import overload
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
 from tvmconv.algorithms.integer.dwords import (
     Factors,
     arranged,
@@ -104,9 +104,7 @@ class Direct(Algorithm):
         span = input_span(workload, machine)
         cb = te.reduce_axis((0, span), "cb")
         depth = depth_axes(w)
-        r = te.reduce_axis((0, w.kernel_h), "r")
-        s = te.reduce_axis((0, w.kernel_w), "s")
-        c = te.reduce_axis((0, packed[4]), "c")
+        r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=packed[4])
         packs = multiply_of(w, machine).is_packed
         wide = widened(given)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
 from tvmconv.algorithms.integer.dwords import Factors, dword_size
 from tvmconv.algorithms.integer.row_dwords import (
     dwords_of_row,
@@ -60,9 +60,7 @@ class DirectFirst(Algorithm):
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         if multiply_of(w, machine).is_packed:
             return given.arguments(given.output(self._dword_sums(given, oc)))
-        ci = te.reduce_axis((0, w.in_channels), name="ci")
-        r = te.reduce_axis((0, w.kernel_h), name="r")
-        s = te.reduce_axis((0, w.kernel_w), name="s")
+        ci, r, s = reduction_axes(ci=w.in_channels, r=w.kernel_h, s=w.kernel_w)
         depth = depth_axes(w)
 
         def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
@@ -86,8 +84,7 @@ class DirectFirst(Algorithm):
         # dwords of a row are outermost: otherwise LLVM would keep the pixels that windows share
         s = te.reduce_axis((0, dwords_of_row(w, machine)), name="s")
         depth = depth_axes(w)
-        r = te.reduce_axis((0, w.kernel_h), name="r")
-        ci = te.reduce_axis((0, w.in_channels), name="ci")
+        r, ci = reduction_axes(r=w.kernel_h, ci=w.in_channels)
 
         def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
             row = h * w.stride_h + r * w.dilation_h

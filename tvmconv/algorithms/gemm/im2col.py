@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
 from tvmconv.algorithms.direct.direct import Direct, first_block, input_span
 from tvmconv.algorithms.integer.dwords import Factors, is_negated
 from tvmconv.algorithms.multiply import multiply_of
@@ -89,9 +89,7 @@ class Im2col(Algorithm):
         # each part of a reduction would begin with the bias
         begun = not config.int("kc")
         cb = te.reduce_axis((0, packed[3 if packs else 1]), "cb")
-        r = te.reduce_axis((0, w.kernel_h), "r")
-        s = te.reduce_axis((0, w.kernel_w), "s")
-        c = te.reduce_axis((0, packed[4]), "c")
+        r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=packed[4])
 
         def multiply(n: Expr, kb: Expr, p: Expr, k: Expr) -> Expr:
             block = (0 if plain else first_block(workload, machine, kb)) + cb

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
 from tvmconv.algorithms.direct.direct import Direct, first_block, input_span
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
@@ -55,10 +55,7 @@ class Im2win(Algorithm):
         strips = (w.batch, in_blocks, w.out_height, columns(w), w.kernel_h, lanes)
         windows = te.compute(strips, transform, name="windows")
         span = input_span(workload, machine)
-        cb = te.reduce_axis((0, span), "cb")
-        v = te.reduce_axis((0, w.kernel_w), "v")
-        u = te.reduce_axis((0, w.kernel_h), "u")
-        c = te.reduce_axis((0, packed[4]), "c")
+        cb, v, u, c = reduction_axes(cb=span, v=w.kernel_w, u=w.kernel_h, c=packed[4])
 
         def multiply(n: Expr, kb: Expr, m: Expr, x: Expr, k: Expr) -> Expr:
             block = first_block(workload, machine, kb) + cb

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.planes import plane_stride
@@ -151,8 +151,7 @@ class Strassen(Algorithm):
         cut = StrassenSplit.of(w, machine, config)
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         sums = _input_sums(given, cut)
-        d = te.reduce_axis((0, cut.depth), "d")
-        c = te.reduce_axis((0, lanes), "c")
+        d, c = reduction_axes(d=cut.depth, c=lanes)
         product = self.reduction(
             (cut.products, cut.out_blocks, w.batch * cut.regions * cut.half, lanes),
             lambda q, kb, t, k: te.sum(

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only, reduction_axes
 from tvmconv.algorithms.integer.dwords import WIDEN
 from tvmconv.algorithms.integer.tile_copies import (
     is_pixelwise,
@@ -79,8 +79,7 @@ class DirectTiles(Algorithm):
         given = Operands.of(w, machine, packed)
         copy = form.copied(given, config)
         steps = [te.reduce_axis((0, n), f"step{i}") for i, n in enumerate(form.steps)]
-        word = te.reduce_axis((0, packed[-3]), "word")
-        byte = te.reduce_axis((0, DWORD_BYTES), "byte")
+        word, byte = reduction_axes(word=packed[-3], byte=DWORD_BYTES)
         last = machine.blocks(w.out_channels) - 1
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:

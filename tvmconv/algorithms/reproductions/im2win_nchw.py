@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
 from tvmconv.algorithms.gemm.im2win import columns
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import inside_image
@@ -49,9 +49,7 @@ class Im2winNchw(Algorithm):
 
         strips = (w.batch, w.in_channels, w.out_height, columns(w), w.kernel_h)
         windows = te.compute(strips, transform, name="windows")
-        c = te.reduce_axis((0, w.in_channels), "c")
-        v = te.reduce_axis((0, w.kernel_w), "v")
-        u = te.reduce_axis((0, w.kernel_h), "u")
+        c, v, u = reduction_axes(c=w.in_channels, v=w.kernel_w, u=w.kernel_h)
 
         def multiply(n: Expr, kb: Expr, m: Expr, x: Expr, k: Expr) -> Expr:
             value = windows[n, c, m, x * w.stride_w + v * w.dilation_w, u]

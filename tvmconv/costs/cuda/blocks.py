@@ -7,7 +7,15 @@ multiprocessor follows the CUDA Programming Guide. Nothing was measured on a GPU
 
 from __future__ import annotations
 
-from tvmconv.algorithms.cuda.slices import LARGE_BLOCK, PAIRED_ITERATIONS, PAIRED_PRODUCTS, WINDOW
+from collections.abc import Iterable
+
+from tvmconv.algorithms.cuda.slices import (
+    LARGE_BLOCK,
+    PAIRED_ITERATIONS,
+    PAIRED_PRODUCTS,
+    WINDOW,
+    Slices,
+)
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob
@@ -15,6 +23,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.block_tile import BlockTile
 from tvmconv.costs.cuda.memory import issued_lanes
+from tvmconv.costs.cuts import divisors
 from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.cuda import CudaMachine
 
@@ -48,6 +57,14 @@ PIPELINE_KNOB: Knob[Conv2dWorkload] = Knob(
 def columns_knob(what: str) -> Knob[Conv2dWorkload]:
     """The knob of the columns of a block's tile, for example pixels."""
     return Knob("p", f"{what} of a block's tile", lambda w, machine: (64, 128))
+
+
+def parts_of_slicings(
+    workload: Conv2dWorkload, slicings: Iterable[tuple[int, str]]
+) -> tuple[int, ...]:
+    """Parts of the reduction that slices of some sizes and kinds may have."""
+    counts = {Slices(workload, kind, size).count for size, kind in slicings}
+    return tuple(sorted({n for count in counts for n in divisors(count) if n <= MOST_PARTS}))
 
 
 def tile_of(config: Config) -> BlockTile:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.implicit_gemm import padded_rows, slices_of
@@ -19,7 +20,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import constants
-from tvmconv.costs.cuda.blocks import BUFFERS, MOST_PARTS, busy_blocks
+from tvmconv.costs.cuda.blocks import BUFFERS, MOST_PARTS, busy_blocks, parts_of_slicings
 from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuda.mma_tile import MmaTile
 from tvmconv.costs.cuts import divisors
@@ -53,14 +54,8 @@ def slice_sizes(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ..
 
 def part_counts(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ...]:
     """Parts of the reduction that some slicing may have."""
-    counts = {
-        count
-        for precision in PRECISIONS.values()
-        for size, kind in _slicings(workload, machine, precision)
-        for count in divisors(Slices(workload, kind, size).count)
-        if count <= MOST_PARTS
-    }
-    return tuple(sorted(counts))
+    slicings = (_slicings(workload, machine, precision) for precision in PRECISIONS.values())
+    return parts_of_slicings(workload, chain.from_iterable(slicings))
 
 
 def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:

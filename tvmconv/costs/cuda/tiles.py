@@ -22,6 +22,7 @@ from tvmconv.costs.cuda.blocks import (
     busy_cycles,
     check_block,
     paired_saving,
+    parts_of_slicings,
     read_bytes,
     shared_bytes,
     slice_instructions,
@@ -51,13 +52,7 @@ def part_counts(
     expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine
 ) -> tuple[int, ...]:
     """Parts of the reduction that some slicing may have."""
-    counts = {
-        count
-        for size, kind in _slicings(expression, workload)
-        for count in divisors(Slices(workload, kind, size).count)
-        if count <= MOST_PARTS
-    }
-    return tuple(sorted(counts))
+    return parts_of_slicings(workload, _slicings(expression, workload))
 
 
 def check_tile(
