@@ -165,12 +165,12 @@ class TestSelection:
 @pytest.mark.parametrize(
     ("knobs", "sentence"),
     [
-        ({"wm": 48}, "warps wm=48 wp=32 .* must share the tile m=32 p=64"),
-        ({"k": 12}, "slices of tf32 are multiples of 8"),
-        ({"precision": "fp16", "k": 24}, "slices of fp16 are multiples of 16"),
-        ({"m": 128, "p": 128, "wm": 64, "wp": 64, "k": 32}, "bytes of shared memory, a block has"),
-        ({"m": 128, "p": 128, "wm": 64, "wp": 128, "k": 8}, "registers of a thread, it has 255"),
-        ({"k": 8, "split": 5}, "split=5 must divide the 72 slices"),
+        ({"wm": 48}, "warps wm=48 wp=32 .* do not divide the tile m=32 p=64"),
+        ({"k": 12}, "a multiple of 8 for tf32"),
+        ({"precision": "fp16", "k": 24}, "a multiple of 16 for fp16"),
+        ({"m": 128, "p": 128, "wm": 64, "wp": 64, "k": 32}, "bytes of shared memory .* Expected"),
+        ({"m": 128, "p": 128, "wm": 64, "wp": 128, "k": 8}, "of a thread. Expected at most 255"),
+        ({"k": 8, "split": 5}, "split=5 .* does not divide its 72 slices"),
         ({"precision": "bf16"}, "precision='bf16' .* must be one of tf32, fp16"),
     ],
 )
