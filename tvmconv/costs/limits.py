@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
+from tvmconv.costs.cuts import divisors
 
 
 def check_minimum(workload: object, config: Config, minimum: int, *names: str) -> None:
@@ -22,5 +23,5 @@ def check_divides(workload: object, config: Config, name: str, count: int, what:
     if value < 1 or count % value:
         raise ConfigError(
             f"{name}={value} of {workload} does not divide its {count} {what}. "
-            f"Expected a divisor. Change {name}."
+            f"Expected one of {', '.join(map(str, divisors(count)))}. Change {name}."
         )
