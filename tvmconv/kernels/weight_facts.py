@@ -22,16 +22,12 @@ class WeightFacts:
 
     They are not part of the workload: layers that differ in them share kernels and tuning records.
 
-    Parameters
-    ----------
-    largest_sum
-        INT8: the largest magnitude of a sum of products, which decides whether Winograd is exact.
-    excess
-        INT8: additional steps for weights that saturate, for each number of byte permutations; see
-        :func:`tvmconv.algorithms.integer.saturation.excess_steps`.
-    largest_weight
-        Floating-point types: the largest finite weight, which a precision must represent. 0 where
-        a device has only float32.
+    - ``largest_sum`` (INT8): the largest magnitude of a sum of products. It decides whether
+      Winograd is exact.
+    - ``excess`` (INT8): additional steps for weights that saturate, for each number of byte
+      permutations; see :func:`tvmconv.algorithms.integer.saturation.excess_steps`.
+    - ``largest_weight`` (floating point): the largest finite weight, which a precision must
+      represent. 0 if the device has only float32.
     """
 
     largest_sum: int = 0

@@ -67,11 +67,11 @@ def _functions(precision: Precision) -> tuple[Any, Any]:
     """The computation of the instruction in TIR, and the call that replaces it."""
     from tvmconv.tvm_api.script import T
 
-    word, product = precision.word, precision.product
+    word, product = precision.dword, precision.product
     shape, kind = _SHAPES[precision.name]
-    rows, columns, words = fragments.ROWS, fragments.COLUMNS, fragments.WORDS
+    rows, columns, words = fragments.ROWS, fragments.COLUMNS, fragments.DWORDS
     lanes, own = fragments.LANES, fragments.WEIGHTS
-    column_words, sums = fragments.COLUMN_WORDS, fragments.SUMS
+    column_words, sums = fragments.COLUMN_DWORDS, fragments.SUMS
 
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def description(a: T.handle, b: T.handle, c: T.handle) -> None:
