@@ -11,6 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm
+from tvm import ir, s_tir, tirx
+from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
+
 from tvmconv.machines.gate import Code
 from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
@@ -63,9 +67,6 @@ def compile_function(
     calls
         The calling convention; by default TVM's (:func:`packed_calls`).
     """
-    import tvm
-    from tvm import ir, tirx
-
     options = machine.tvm_target()
     if draft:
         calls, options = unchecked_calls, {**options, "opt-level": _DRAFT_LEVEL}
@@ -92,8 +93,6 @@ class Pipeline:
 
     def __call__(self, module: Any) -> Any:
         """Run all passes on a module."""
-        from tvm import ir
-
         return ir.transform.Sequential(self.steps, name="tvmconv.LowerFunctions")(module)
 
     @property
@@ -126,8 +125,6 @@ def pipeline(machine: Machine, calls: Calls | None = None) -> Pipeline:
 
 def loop_passes() -> list[Any]:
     """The passes from blocks to loops, which apply the annotations of schedules."""
-    from tvm import tirx
-
     return [
         *block_passes(),
         Specialize(),  # before the others, so that they see each copy of a tile by itself
@@ -145,8 +142,6 @@ def loop_passes() -> list[Any]:
 
 def statement_passes(machine: Machine) -> list[Any]:
     """The passes from loops to the statements, vectors and buffers that LLVM sees."""
-    from tvm import s_tir, tirx
-
     tir, low = tirx.transform, s_tir.transform
     families = FAMILIES.get(machine.architecture, (general,))
     added = [family.passes(machine) for family in families]
@@ -189,8 +184,6 @@ def statement_passes(machine: Machine) -> list[Any]:
 
 def packed_calls(machine: Machine) -> list[Any]:
     """The last passes for functions that TVM's runtime calls, with checks of arguments."""
-    from tvm import tirx
-
     tir = tirx.transform
     ending = [tir.AnnotateEntryFunc(), tir.SplitHostDevice(), tir.MakePackedAPI()]
     return [*_permission(machine), *ending]
@@ -203,7 +196,6 @@ def c_calls(_: Machine) -> list[Any]:
 
 def joined_calls(machine: Machine) -> list[Any]:
     """The last passes for C functions, and for functions of the same module that TVM calls."""
-    from tvm import ir
 
     def apply(mod: Any, _context: Any) -> Any:
         functions = dict(mod.functions_items())
@@ -222,8 +214,6 @@ def joined_calls(machine: Machine) -> list[Any]:
 
 def unchecked_calls(machine: Machine) -> list[Any]:
     """The last passes for drafts, without checks of arguments."""
-    from tvm import tirx
-
     return [*packed_calls(machine), tirx.transform.SkipAssert()]
 
 
@@ -233,8 +223,6 @@ def _permission(machine: Machine) -> list[Any]:
 
 def _register() -> None:
     """Register the TVM pipeline that leaves lowered functions to LLVM."""
-    from tvm import ir, tirx
-    from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 
     def factory() -> tuple[Any, Any, Any]:
         return ir.transform.Sequential([]), finalize_host_passes, finalize_device_passes

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, sym, tirx
+
+from tvmconv.operators.products import registered
 from tvmconv.tir.annotations import TILE
 from tvmconv.tir.general.rewrite import function_pass, nest_of, replace_marked, substitute
 
@@ -37,11 +41,6 @@ def TileCalls() -> Any:
 
 
 def _call(loop: Any, _value: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import registered
-
     loops, store = nest_of(loop)
     loads: list[Any] = []
     tvm_ffi.structural_walk(store.value, (ir.TensorLoad, loads.append))
@@ -64,8 +63,6 @@ def _call(loop: Any, _value: Any) -> Any:
 
 def _rows(load: Any, loops: Sequence[Any], pattern: Sequence[int | None]) -> tuple[Any, int]:
     """The address of a tile's first value, and its row stride in bytes."""
-    from tvm import sym, tirx
-
     analyzer, (index,) = sym.Analyzer(), load.indices
     variables = [loop.loop_var for loop in loops]
     first = analyzer.simplify(substitute(index, dict.fromkeys(variables, 0)))

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tvm_ffi
+from tvm import ir, tirx
 
 from tvmconv.tir.general.rewrite import function_pass, rebuilt
 
@@ -84,8 +86,6 @@ def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> An
     later
         Statements that the kernel executes afterwards.
     """
-    from tvm import tirx
-
     if isinstance(statement, tirx.AttrStmt):
         inner = dict(ranges)
         if statement.attr_key == "thread_extent":
@@ -110,8 +110,6 @@ def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> An
 
 def _loop(loop: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
     """A serial loop without its redundant barriers; None if unchanged."""
-    from tvm import tirx
-
     parts = list(loop.body.seq)
     barriers = [place for place, part in enumerate(parts) if _is_barrier(part)]
     end = next((place for place, part in enumerate(later) if _is_barrier(part)), len(later))
@@ -151,9 +149,6 @@ def _accesses(
     tests: tuple[Any, ...] = (),
 ) -> Iterator[_Access]:
     """Every load and store of shared memory in a statement."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     ranges = ranges or {}
     if isinstance(statement, tirx.SeqStmt):
         for part in statement.seq:
@@ -201,8 +196,6 @@ def _meet(
 
 def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tuple[int, int] | None:
     """First and last index in every second iteration; None if unknown."""
-    from tvm import tirx
-
     index, lanes = access.index, 1
     if isinstance(index, tirx.Ramp):
         index, lanes = index.base, int(index.lanes)
@@ -234,9 +227,6 @@ def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tup
 
 def _variables(*expressions: Any) -> list[Any]:
     """All variables of some expressions."""
-    import tvm_ffi
-    from tvm import ir
-
     found: list[Any] = []
     for expression in expressions:
         tvm_ffi.structural_walk(expression, (ir.Var, found.append))
@@ -269,8 +259,6 @@ class _Places:
 
     def of(self, e: Any) -> _Values | None:
         """Every value of an expression of integer arithmetic and comparisons."""
-        from tvm import ir, tirx
-
         if isinstance(e, tirx.IntImm):
             return np.array(int(e))
         if isinstance(e, ir.Var):
@@ -311,8 +299,6 @@ class _Places:
 
     def _parity(self, expression: Any) -> int | None:
         """``var + c`` modulo 2; None for another expression."""
-        from tvm import tirx
-
         if expression.same_as(self.var):
             return self.turn % _TURNS
         if isinstance(expression, tirx.Add) and isinstance(expression.b, tirx.IntImm):

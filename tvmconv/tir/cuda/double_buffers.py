@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.tir.cuda.loop_terms import loop_terms, total_of
 from tvmconv.tir.cuda.mma import has_products
@@ -57,9 +60,6 @@ def calls_turned(source: str) -> bool:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     if has_products(func) or block_threads(func.body) >= LARGE_BLOCK:
         return func
     values, analyzer = bound_values(func.body), kernel_analyzer(func.body)
@@ -105,9 +105,6 @@ class _Loop:
     """A loop and its double-buffered accesses."""
 
     def __init__(self, loop: Any, values: Mapping[Any, Any], analyzer: Any) -> None:
-        import tvm_ffi
-        from tvm import tirx
-
         self.loop, self.values, self.analyzer = loop, values, analyzer
         inner: list[Any] = []
         tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
@@ -116,8 +113,6 @@ class _Loop:
 
     def rewritten(self) -> Any:
         """The loop after its initial offsets; None if it has no double buffers."""
-        import tvm_ffi
-        from tvm import ir, tirx
 
         def load(access: Any) -> Any:
             found = self._place(access.source, access.indices)
@@ -148,8 +143,6 @@ class _Loop:
 
     def _place(self, buffer: Any, indices: Any) -> tuple[Any, list[Any]] | None:
         """The view and index that replace an access; None if the access is not double-buffered."""
-        from tvm import tirx
-
         if str(buffer.scope()) != _SHARED or len(indices) != 1:
             return None
         (index,) = indices
@@ -172,8 +165,6 @@ class _Loop:
         return view, [tirx.Ramp(left, index.stride, index.lanes) if vector else left]
 
     def _view(self, buffer: Any, fixed: Any, own: int, half: int) -> Any:
-        import tvm_ffi
-
         for place in self.places:
             same = place.buffer.same_as(buffer) and (place.own, place.half) == (own, half)
             if same and tvm_ffi.structural_equal(place.fixed, fixed):
@@ -186,8 +177,6 @@ class _Loop:
 
 def _turn(term: Any, var: Any) -> tuple[int, int] | None:
     """Buffer size ``n`` and parity ``c`` of ``(var + c) % 2 * n``; None for other terms."""
-    from tvm import tirx
-
     half = 1
     if isinstance(term, tirx.Mul) and isinstance(term.b, tirx.IntImm):
         half, term = int(term.b), term.a

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+
 from tvmconv.tir.general.rewrite import function_pass, is_constant
 
 _ELEMENT = "float32"
@@ -32,9 +35,6 @@ def Extrema() -> Any:
 
 
 def _extrema(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     found = False
 
     def replace(node: Any) -> Any:

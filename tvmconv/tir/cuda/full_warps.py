@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.cuda.threads import block_threads
 from tvmconv.tir.general.rewrite import function_pass
 
@@ -27,9 +30,6 @@ def FullWarps() -> Any:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     if block_threads(func.body) % _WARP:
         return func
     found = False

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import factors_of, substitute, uses, variables
 
 _BARRIER = "tirx.tvm_storage_sync"
@@ -54,9 +57,6 @@ def slice_products(loop: Any) -> int:
 
     A loop over slices has a constant extent and a barrier, because threads share the slices.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     calls: list[Any] = []
     stores: list[Any] = []
     tvm_ffi.structural_walk(loop.body, [(ir.Call, calls.append), (tirx.BufferStore, stores.append)])
@@ -68,8 +68,6 @@ def slice_products(loop: Any) -> int:
 
 def total_of(terms: Sequence[Any]) -> Any:
     """The sum of terms; zero without terms."""
-    from tvm import tirx
-
     total: Any = tirx.IntImm("int32", 0)
     for term in terms:
         total = total + term
@@ -114,9 +112,6 @@ def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | N
     Parts
         The largest groups whose blocks have the same sum; None if several block indices occur.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     used = [var for var in blocks if uses(moving, var)]
     if len(used) != 1:
         return None if used else Parts()
@@ -135,8 +130,6 @@ def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | N
 
 
 def _terms(total: Any) -> list[Any]:
-    from tvm import tirx
-
     if isinstance(total, tirx.Add):
         return [*_terms(total.a), *_terms(total.b)]
     if isinstance(total, tirx.Sub) and isinstance(total.b, tirx.IntImm):

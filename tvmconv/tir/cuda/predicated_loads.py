@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.cuda.mma import has_products
 from tvmconv.tir.general.conditions import is_select, is_zero
 from tvmconv.tir.general.rewrite import function_pass
@@ -44,9 +47,6 @@ def calls_guarded(source: str) -> bool:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     if not has_products(func):
         return func
     stores: list[Any] = []

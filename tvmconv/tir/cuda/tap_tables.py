@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.algorithms.cuda.slices import MOST_FORMS, MOST_ZEROS
 from tvmconv.tir.cuda.loop_terms import loop_terms, parts_of, slice_products, total_of
 from tvmconv.tir.cuda.mma import has_products
@@ -90,9 +93,6 @@ def definitions(functions: Sequence[Any]) -> str:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     if has_products(func):
         return func
     stores: list[Any] = []
@@ -162,9 +162,6 @@ class _Loop:
     """A loop, and its accesses through a table."""
 
     def __init__(self, kernel: _Kernel, loop: Any) -> None:
-        import tvm_ffi
-        from tvm import ir, tirx
-
         self.kernel, self.loop = kernel, loop
         inner: list[Any] = []
         bound: list[Any] = []
@@ -187,9 +184,6 @@ class _Loop:
 
     def made(self) -> Any:
         """The loop after its bit masks; the same loop if no access uses a table."""
-        import tvm_ffi
-        from tvm import ir, tirx
-
         if not self.products:
             return self.loop
         body = tvm_ffi.structural_map(self.loop.body, (ir.Call, self._selected))
@@ -200,8 +194,6 @@ class _Loop:
 
     def _selected(self, call: Any) -> Any:
         """The load that replaces a selection; the same call if no table can be used."""
-        from tvm import ir, tirx
-
         if not is_select(call) or not isinstance(call.args[1], ir.TensorLoad):
             return call
         test, load, zero = call.args
@@ -227,8 +219,6 @@ class _Loop:
     def _place(self, index: Any) -> _Place | None:
         """The address of an access; None unless it is a sum of a slice's, a thread's and a
         position's term."""
-        from tvm import tirx
-
         analyzer = self.kernel.analyzer
         vector = isinstance(index, tirx.Ramp)
         start = analyzer.simplify(substitute(index.base if vector else index, self.values))
@@ -247,9 +237,6 @@ class _Loop:
 
     def _view(self, source: Any, place: _Place, tests: Sequence[Any]) -> Any:
         """The buffer by which an iteration reads its values; None if no table can be made."""
-        import tvm_ffi
-        from tvm import ir, tirx
-
         kernel, loop = self.kernel, self.loop
         parts = parts_of(place.moving, kernel.blocks, kernel.analyzer)
         if parts is None or parts.count * int(loop.extent) > _MOST_ROWS:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK, PAIRED_ITERATIONS, PAIRED_PRODUCTS
 from tvmconv.tir.cuda.loop_terms import slice_products
 from tvmconv.tir.cuda.mma import has_products
@@ -29,9 +32,6 @@ def UnrollSlicePairs() -> Any:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     if has_products(func) or block_threads(func.body) >= LARGE_BLOCK:
         return func
     found = False
@@ -46,16 +46,12 @@ def _rewrite(func: Any) -> Any:
     body = tvm_ffi.structural_map(func.body, (tirx.For, look))
     if not found:
         return func
-    from tvm import s_tir
-
     passes = tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify()
     return transformed(func.with_body(body), *passes)
 
 
 def _paired(loop: Any) -> Any:
     """The loop over pairs of slices, and the odd slice if there is one."""
-    from tvm import ir, tirx
-
     var, first, count = loop.loop_var, loop.min, int(loop.extent)
     pair = ir.Var(f"{var.name}_pair", var.ty)
 

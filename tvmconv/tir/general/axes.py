@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import variables
 
 
 def loads(statement: Any) -> list[Any]:
     """Every load below a statement."""
-    import tvm_ffi
-    from tvm import ir
-
     found: list[Any] = []
 
     def keep(load: Any) -> None:
@@ -38,9 +38,6 @@ def collapsible_axes(block: Any) -> int:
     int
         Index of the axis. If only the innermost axis qualifies, the number of axes minus one.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     axes = [axis.var for axis in block.iter_vars]
     extents = [int(axis.dom.extent) for axis in block.iter_vars]
     innermost = max(len(axes) - 1, 0)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.operators.lookup import FOUND
 from tvmconv.tir.general.rewrite import function_pass, repeated
 
 # bytes of a register lane, within which instructions permute
@@ -45,11 +49,6 @@ def byte_table_pass(name: str, values: int = 0, form: Form | None = None) -> Any
 
 
 def _rewritten(func: Any, values: int, form: Form | None) -> Any:
-    import tvm_ffi
-    from tvm import ir
-
-    from tvmconv.operators.lookup import FOUND
-
     found = False
 
     def look(call: Any) -> Any:
@@ -64,8 +63,6 @@ def _rewritten(func: Any, values: int, form: Form | None) -> Any:
 
 
 def _found(call: Any, values: int, form: Form | None) -> Any:
-    from tvm import tirx
-
     begin, bits = call.args
     table, lanes = repeated(begin).source, int(bits.ty.dtype.lanes)
     if form is None or lanes < LANE or lanes % LANE:
@@ -85,21 +82,15 @@ def _found(call: Any, values: int, form: Form | None) -> Any:
 
 def first(vectors: Sequence[Any], count: int) -> Any:
     """The first elements of concatenated vectors."""
-    from tvm import tirx
-
     return tirx.Shuffle(list(vectors), [tirx.IntImm("int32", i) for i in range(count)])
 
 
 def entries(table: Any, start: int, count: int) -> Any:
     """Entries of the table, as a vector of int8."""
-    from tvm import tirx
-
     ramp = tirx.Ramp(tirx.IntImm("int32", start), tirx.IntImm("int32", 1), count)
     return tirx.reinterpret(f"int8x{count}", tirx.BufferLoad(table, [ramp]))
 
 
 def spread(value: int, lanes: int) -> Any:
     """A vector of int8 that repeats a number."""
-    from tvm import tirx
-
     return tirx.Broadcast(tirx.const(value, "int8"), lanes)

@@ -8,6 +8,9 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
 from tvmconv.tir.general.conditions import is_zero
 from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
 
@@ -60,8 +63,6 @@ def collapse_axes(func: Any) -> Any:
     tirx.PrimFunc
         ``func`` itself where it is not a sequence of perfect nests over buffers without strides.
     """
-    from tvm import tirx
-
     root = func.body.block
     parts = tirx.stmt_list(root.body)
     nests = [nest for nest in map(_nest, parts) if nest is not None]
@@ -75,8 +76,6 @@ def collapse_axes(func: Any) -> Any:
 
 
 def _nest(statement: Any) -> _Nest | None:
-    from tvm import s_tir, tirx
-
     loops, statement = nest_of(statement)
     if not isinstance(statement, s_tir.SBlockRealize):
         return None
@@ -113,9 +112,6 @@ def _access(buffer: Any, indices: Any) -> _Access:
 
 def _accesses(block: Any) -> tuple[list[_Access], set[Any]]:
     """Every load and store of a block, and the variables that are used outside of indices."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     found: list[_Access] = []
     outside: set[Any] = set()
 
@@ -194,8 +190,6 @@ def _contiguous(access: _Access, first: Any, second: Any) -> bool:
 
 def _without(index: Any, var: Any) -> Any:
     """An index less a variable of it."""
-    from tvm import sym
-
     return sym.Analyzer().simplify(index - var)
 
 
@@ -210,8 +204,6 @@ class _Views:
 
     def of(self, buffer: Any, shape: tuple[int, ...]) -> Any:
         """The view of a parameter, or what an own buffer becomes."""
-        from tvm import tirx
-
         if (buffer, shape) in self._known:
             return self._known[buffer, shape]
         view = buffer
@@ -230,9 +222,6 @@ class _Views:
 
 def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
     """The loops of a nest over its joined axes."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     groups = [[nest.axes[0]]] if nest.axes else []
     for (_, axis), one in zip(nest.pairs(), merged, strict=True):
         if one:
@@ -286,8 +275,6 @@ def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
 
 
 def _joined_axis(group: Sequence[Any]) -> Any:
-    from tvm import ir, tirx
-
     var, kind = group[0].var, int(group[0].iter_type)
     extent = prod(int(axis.dom.extent) for axis in group)
     zero, end = (tirx.IntImm(str(var.ty.dtype), value) for value in (0, extent))

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.operators.products import SIDE_BY_SIDE
 from tvmconv.tir.general.rewrite import variables
 
 T = TypeVar("T")
@@ -53,15 +57,11 @@ class Memo:
 
 def is_select(call: Any) -> bool:
     """Whether a call is ``if_then_else``."""
-    from tvm import ir
-
     return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
 
 
 def is_zero(expression: Any) -> bool:
     """Whether an expression is a literal zero."""
-    from tvm import tirx
-
     return isinstance(expression, tirx.FloatImm | tirx.IntImm) and float(expression.value) == 0.0
 
 
@@ -70,11 +70,6 @@ def select_zero(stmt: Any) -> bool:
 
     A value that shares a dword with other values is not a whole factor.
     """
-    import tvm_ffi
-    from tvm import ir
-
-    from tvmconv.operators.products import SIDE_BY_SIDE
-
     others: list[Any] = []
     shares_dword = False
 
@@ -90,21 +85,15 @@ def select_zero(stmt: Any) -> bool:
 
 
 def _conditions(stmt: Any) -> list[Any]:
-    from tvm import ir, tirx
-
     return _walk(stmt, (tirx.IfThenElse, ir.Call))
 
 
 def _selects(stmt: Any) -> list[Any]:
-    from tvm import ir
-
     return _walk(stmt, (ir.Call,))
 
 
 def conjuncts(condition: Any) -> list[Any]:
     """The parts of a conjunction, or the condition itself."""
-    from tvm import tirx
-
     if isinstance(condition, tirx.And):
         return [*conjuncts(condition.a), *conjuncts(condition.b)]
     return [condition]
@@ -115,9 +104,6 @@ def _by_handle(expression: Any) -> dict[int, Any]:
 
 
 def _walk(stmt: Any, kinds: tuple[Any, ...]) -> list[Any]:
-    import tvm_ffi
-    from tvm import tirx
-
     found: list[Any] = []
 
     def look(node: Any) -> None:

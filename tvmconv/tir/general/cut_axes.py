@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
 from tvmconv.tir.general.axes import loads
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
@@ -30,8 +33,6 @@ def cut_axes(func: Any) -> Any:
         ``func`` itself where there is no such condition, where the pieces are too many, or where
         extents are known only at run time.
     """
-    from tvm import tirx
-
     parts = tirx.stmt_list(func.body.block.body)
     pieces = [piece for part in parts for piece in _pieces(part)]
     if not len(parts) < len(pieces) <= _MOST_PIECES:
@@ -50,9 +51,6 @@ def _pieces(statement: Any) -> list[Any]:
 
 def _first_cut(statement: Any) -> tuple[int, int] | None:
     """The outermost axis on which a condition depends, and where its outcome changes."""
-    import tvm_ffi
-    from tvm import ir, s_tir, tirx
-
     loops, realize = nest_of(statement)
     if not isinstance(realize, s_tir.SBlockRealize):
         return None
@@ -88,8 +86,6 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
 
 def _reads_neighbours(value: Any) -> bool:
     """Whether a buffer is read in several places: windows would be pieces of much code."""
-    import tvm_ffi
-
     seen: dict[Any, Any] = {}
     for load in loads(value):
         if not tvm_ffi.structural_equal(seen.setdefault(load.source, load), load):
@@ -99,8 +95,6 @@ def _reads_neighbours(value: Any) -> bool:
 
 def _cut(comparison: Any, axis: Any) -> int | None:
     """The first value of an axis with another outcome than zero has; None for others."""
-    from tvm import sym, tirx
-
     var, extent = axis.var, int(axis.dom.extent)
     if not uses(comparison, var):
         return None
@@ -132,8 +126,6 @@ def _halves(statement: Any, number: int, cut: int) -> list[Any]:
 
 
 def _part(statement: Any, number: int, first: int, last: int | None) -> Any:
-    from tvm import ir, sym, tirx
-
     loops, realize = nest_of(statement)
     block = realize.block
     old = block.iter_vars[number]

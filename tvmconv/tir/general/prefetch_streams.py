@@ -5,6 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.annotations import PANEL, STREAM
 from tvmconv.tir.general.rewrite import (
     TO_L1,
@@ -47,16 +50,11 @@ def _prefetch_streams(func: Any) -> Any:
 
 def _with_hints(loop: Any, hints: list[Any]) -> Any:
     """The loop with statements before its body."""
-    from tvm import tirx
-
     return rebuilt(loop, body=tirx.SeqStmt([*hints, loop.body]))
 
 
 def _inner(loop: Any) -> list[Any]:
     """The loops inside a loop, inner loops first."""
-    import tvm_ffi
-    from tvm import tirx
-
     found: list[Any] = []
     tvm_ffi.structural_walk(loop.body, (tirx.For, found.append))
     return found
@@ -67,9 +65,6 @@ def _operand(loop: Any) -> Any:
 
     It is a vector load from a read-only buffer, and the loop variable is one of its indices.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     stored: list[Any] = []
     loads: list[Any] = []
 
@@ -93,8 +88,6 @@ def _operand(loop: Any) -> Any:
 
 
 def _varies(index: Any) -> bool:
-    from tvm import tirx
-
     return not isinstance(index, tirx.IntImm)
 
 
@@ -111,8 +104,6 @@ def _start(load: Any, loops: list[Any]) -> Any:
 
 def _ahead(start: Any, offset: Any, locality: int) -> Any:
     """The prefetch of the address ``offset`` elements after the address of a load."""
-    from tvm import tirx
-
     indices = [*start.indices[:-1], start.indices[-1] + offset]
     return prefetch(tirx.BufferLoad(start.source, indices), locality)
 
@@ -132,9 +123,6 @@ def _lines(loop: Any, distance: Any) -> Any:
 
 def _next_piece(loop: Any, size: int) -> list[Any]:
     """Prefetches of the bytes after the vector of ``size`` bytes that an iteration loads."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     inner, found = _inner(loop), []
     vectors = [n.loop_var for n in inner if int(n.kind) == tirx.ForKind.VECTORIZED]
 
@@ -163,9 +151,6 @@ def _place(shape: list[int], indices: Any, first: int) -> tuple[int, Any]:
 
 def _share(loop: Any, _value: Any) -> Any:
     """A loop over tiles, each prefetching its share of the next panel."""
-    import tvm_ffi
-    from tvm import tirx
-
     reduction = [n for n in reversed(_inner(loop)) if int(n.kind) == tirx.ForKind.SERIAL]
     load = _operand(reduction[-1]) if reduction else None
     if load is None:

@@ -12,6 +12,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import (
     TO_L1,
     TO_L2,
@@ -39,9 +42,6 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
     inputs, weights
         Which streams to prefetch.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     tile: list[Any] = []
     loads: list[Any] = []
 
@@ -64,8 +64,6 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
 
 def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
     """The tile's lines of the next channel block; after the last block, the next tile's lines."""
-    from tvm import tirx
-
     names = variables(load.indices[1])
     block = next(((v, e) for v, e in scope.loops if any(v.same_as(n) for n in names)), None)
     if block is None or not scope.is_loop(block[0]):
@@ -103,8 +101,6 @@ def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
     The buffer's dimensions are groups, the reduction's dimensions, vectors of a step, and lanes. If
     a lane is a dword of several elements, the elements are the last dimension.
     """
-    from tvm import tirx
-
     names = variables(load.indices[0])
     order = [v for v, _ in scope.loops]
     group = next((v for v in order if any(v.same_as(n) for n in names)), None)

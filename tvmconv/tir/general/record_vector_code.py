@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+
 from tvmconv.tir.general.rewrite import function_pass
 
 # attribute of functions: why a loop marked for scalable vectors does not use them
@@ -48,9 +51,6 @@ def _record(func: Any) -> Any:
 
 def vector_code(func: Any) -> str:
     """The vector code of a lowered function; see :func:`recorded_code`."""
-    import tvm_ffi
-    from tvm import tirx
-
     scalable = fixed = False
 
     def look(node: Any) -> None:

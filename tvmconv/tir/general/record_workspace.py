@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+
 from tvmconv.tir.general.rewrite import byte_size, function_pass
 from tvmconv.tir.general.stack_buffers import ON_STACK, POOLED_BYTES
 
@@ -36,9 +39,6 @@ def workspace_bytes(func: Any) -> int:
         ``tirx.PrimFunc`` after storage planning. The result counts one thread. A buffer inside a
         parallel loop exists once for each core that runs an iteration.
     """
-    import tvm_ffi
-    from tvm import tirx
-
     total = 0
 
     def look(node: Any) -> None:

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir.expr import TensorLoad
+
 from tvmconv.tir.general.conditions import is_zero
 from tvmconv.tir.general.rewrite import byte_size, factors_of, local_buffer
 from tvmconv.tir.general.scope import Scope, fresh, is_select, is_unrolled, variables
@@ -18,9 +22,6 @@ def drop_decided(stmt: Any, scope: Scope) -> Any:
 
     None if the store adds a product with a factor outside the image.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     skipped = False
 
     def select(call: Any) -> Any:
@@ -78,9 +79,6 @@ def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
 
 def _unrolled_index(buffer: Any, dimension: int, region: Any) -> list[Any] | None:
     """The unrolled loops that index a dimension of a buffer; None if other variables do."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     unrolled: list[Any] = []
     used: list[Any] = []
 
@@ -112,9 +110,6 @@ def _locate(buffer: Any, indices: Any, scope: Scope) -> tuple[Any, list[Any]]:
 
 def _is_accumulation(stmt: Any) -> bool:
     """``x = x + 0 * y``, or the same with a dot product."""
-    from tvm import tirx
-    from tvm.ir.expr import TensorLoad
-
     if not isinstance(stmt, tirx.BufferStore) or not isinstance(stmt.value, tirx.Add):
         return False
     total, product = stmt.value.a, stmt.value.b

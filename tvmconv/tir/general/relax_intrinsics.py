@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir
+
+from tvmconv.operators import math
 from tvmconv.tir.general.rewrite import function_pass
 
 
@@ -22,11 +26,6 @@ def VectorizableMath() -> Any:
 
 
 def _vectorizable_math(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir
-
-    from tvmconv.operators import math
-
     table = {
         "tirx.exp": math.exp,
         "tirx.log": math.log,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
 from tvmconv.tir.annotations import INTERIOR, PARALLEL, PREFETCH, TAPS, consumed_by
 from tvmconv.tir.general.conditions import select_zero
 from tvmconv.tir.general.loop_cuts import cuts, interior, uniform_cuts
@@ -50,9 +53,6 @@ def Specialize() -> Any:
 
 
 def _specialize(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import s_tir, tirx
-
     marks: list[str] = []
 
     def look(loop: Any) -> None:
@@ -73,8 +73,6 @@ def _specialize(func: Any) -> Any:
 
 def _visit(stmt: Any, scope: Scope) -> Any:
     """The specialized statement; None if nothing is left of it."""
-    from tvm import tirx
-
     if isinstance(stmt, tirx.SeqStmt):
         return _sequence(stmt, scope)
     if isinstance(stmt, tirx.For):
@@ -88,8 +86,6 @@ def _visit(stmt: Any, scope: Scope) -> Any:
 
 
 def _branch(stmt: Any, scope: Scope) -> Any:
-    from tvm import tirx
-
     undecided = scope.undecided(stmt.condition)
     other = _visit(stmt.else_case, scope) if stmt.else_case is not None else None
     if undecided is None:
@@ -101,8 +97,6 @@ def _branch(stmt: Any, scope: Scope) -> Any:
 
 
 def _sequence(stmt: Any, scope: Scope) -> Any:
-    from tvm import tirx
-
     parts = []
     for part in stmt.seq:
         if isinstance(part, tirx.AllocBuffer):
@@ -141,8 +135,6 @@ def _loop(loop: Any, scope: Scope) -> Any:
 
 def _interior(loop: Any, scope: Scope) -> Any:
     """A marked loop guarded by a test of an outer loop; None if no outer loop decides anything."""
-    from tvm import tirx
-
     if (found := interior(loop, scope)) is None:
         return None
     var, begin, end = found
@@ -176,8 +168,6 @@ def _tap_range(
     loop: Any, scope: Scope, begin: int, end: int, guards: Any = (), inner: Any = None
 ) -> Any:
     """Some iterations of a loop over taps; the guards are over ``inner``."""
-    from tvm import tirx
-
     columns = str(loop.annotations[TAPS]) == "columns"
     if columns and begin == 0 and end > 1 and not guards and _fetches_input(loop):
         # neighboring columns read the same lines: the first one prefetches for all
@@ -201,9 +191,6 @@ def _tap_range(
 
 def _fetches_input(loop: Any) -> bool:
     """Whether an inner loop prefetches the input."""
-    import tvm_ffi
-    from tvm import tirx
-
     flags: list[Any] = []
     tvm_ffi.structural_walk(
         loop.body,
@@ -214,8 +201,6 @@ def _fetches_input(loop: Any) -> bool:
 
 def _parallel(loop: Any, scope: Scope) -> Any:
     """Fuse a nest of marked loops; inside, branch to the copy for the iteration."""
-    from tvm import ir, tirx
-
     chain = [loop]
     while isinstance(chain[-1].body, tirx.For) and PARALLEL in chain[-1].body.annotations:
         chain.append(chain[-1].body)
@@ -253,16 +238,12 @@ def _parallel(loop: Any, scope: Scope) -> Any:
 
 
 def _for(var: Any, begin: int, end: int, kind: Any, body: Any, annotations: Any) -> Any:
-    from tvm import tirx
-
     if body is None:
         return None
     return tirx.For(var, begin, end - begin, kind, body, annotations=annotations)
 
 
 def _join(parts: list[Any]) -> Any:
-    from tvm import tirx
-
     parts = [part for part in parts if part is not None]
     if len(parts) < 2:
         return parts[0] if parts else None

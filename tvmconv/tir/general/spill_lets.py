@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import function_pass, local_buffer
 
@@ -26,9 +29,6 @@ def SpillLets() -> Any:
 
 
 def _spill_lets(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     changed = False
 
     def rewrite(store: Any) -> Any:
@@ -45,9 +45,6 @@ def _spill_lets(func: Any) -> Any:
 
 
 def _has_let(expression: Any) -> bool:
-    import tvm_ffi
-    from tvm import tirx
-
     found: list[Any] = []
     tvm_ffi.structural_walk(expression, (tirx.Let, found.append))
     return bool(found)
@@ -55,8 +52,6 @@ def _has_let(expression: Any) -> bool:
 
 def _spilled(expression: Any, before: list[Any]) -> Any:
     """The expression without ``Let``; the stores that it needs are appended to ``before``."""
-    import tvm_ffi
-    from tvm import ir, tirx
 
     def lower(node: Any) -> Any:
         if isinstance(node, ir.Call):
@@ -77,8 +72,6 @@ def _spilled(expression: Any, before: list[Any]) -> Any:
 
 def _stored(let: Any, before: list[Any]) -> Any:
     """The load of a bound value, whose store is appended to ``before``."""
-    from tvm import tirx
-
     value = _spilled(let.value, before)
     dtype = let.var.ty.dtype
     lanes = int(dtype.lanes)
@@ -91,8 +84,6 @@ def _stored(let: Any, before: list[Any]) -> Any:
 
 def _guarded(select: Any, before: list[Any]) -> Any:
     """``if_then_else`` whose branches are spilled under its condition."""
-    from tvm import tirx
-
     condition = _spilled(select.args[0], before)
     values = []
     for test, branch in zip((condition, tirx.Not(condition)), select.args[1:], strict=True):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+
 from tvmconv.tir.general.rewrite import byte_size, function_pass
 
 # TVM's kMaxStackAlloca: buffers of this size or more come from the workspace pool
@@ -16,8 +19,6 @@ _MOST_BYTES = 16 * 1024
 
 def on_stack(buffer: Any) -> Any:
     """The allocation of a buffer that stays on the stack."""
-    from tvm import tirx
-
     return tirx.AllocBuffer(buffer, {ON_STACK: tirx.IntImm("bool", 1)})
 
 
@@ -37,9 +38,6 @@ def StackBuffers() -> Any:
 
 
 def _keep_on_stack(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     found = False
 
     def mark(node: Any) -> Any:

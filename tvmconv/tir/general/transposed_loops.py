@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tvm import ir, tirx
+
 from tvmconv.tir.annotations import TRANSPOSE
 from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
 
@@ -52,8 +54,6 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     tirx.PrimFunc
         None where the block is not a copy whose source and result are contiguous along two axes.
     """
-    from tvm import tirx
-
     copy = _copy(func)
     if copy is None or str(copy.load.source.dtype) == "bool":
         # LLVM's vectors of truth values are not those in memory
@@ -64,8 +64,6 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
 
 
 def _copy(func: Any) -> _Copy | None:
-    from tvm import ir, tirx
-
     *declared, last = tirx.stmt_list(func.body.block.body)
     block = nest_of(last)[1].block
     store = block.body
@@ -93,8 +91,6 @@ def _last(indices: Any, axes: list[_Axis]) -> _Axis | None:
 
 
 def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
-    from tvm import ir, tirx
-
     side = min(lanes, _MOST)
     while side > min(copy.read.extent, copy.written.extent):
         side //= 2
@@ -140,15 +136,11 @@ def _outer(others: list[_Axis], row: Any, inner: int) -> tuple[dict[Any, Any], A
 
 
 def _loop(var: Any, extent: int, body: Any, kind: Any = None, annotations: Any = None) -> Any:
-    from tvm import tirx
-
     kind = tirx.ForKind.SERIAL if kind is None else kind
     first, end = (tirx.IntImm(str(var.ty.dtype), value) for value in (0, extent))
     return tirx.For(var, first, end, kind, body, annotations=annotations)
 
 
 def _outermost(row: Any, extent: int, body: Any, parallel: bool) -> Any:
-    from tvm import tirx
-
     kind = tirx.ForKind.PARALLEL if parallel and extent > 1 else tirx.ForKind.SERIAL
     return _loop(row, extent, body, kind)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+
 from tvmconv.tir.general.rewrite import function_pass
 
 
@@ -21,9 +24,6 @@ def UnifyIndexWidths() -> Any:
 
 
 def _unify_widths(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     wide = False
 
     def look(loop: Any) -> None:

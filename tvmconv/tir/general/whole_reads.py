@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import ir, s_tir, tirx
+
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
 
@@ -12,8 +14,6 @@ def read_whole(schedule: Schedule, reader: BlockRV, writer: BlockRV) -> None:
 
     The other block then writes whole segments, wherever its loops are placed.
     """
-    from tvm import ir, s_tir, tirx
-
     block: Any = schedule.get(reader)
     buffer = schedule.get(writer).writes[0].source
 

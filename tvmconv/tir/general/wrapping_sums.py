@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import function_pass
 
 _NARROW, _WIDE = ("int32", "uint32"), ("int64", "uint64")
@@ -31,9 +34,6 @@ def WrappingSums() -> Any:
 
 
 def _wrapping(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     found = False
 
     def wrap(node: Any) -> Any:
@@ -67,8 +67,6 @@ def _wrapping(func: Any) -> Any:
 
 def _is_data(node: Any) -> bool:
     """Whether an expression, with rewritten sums, depends on numbers from memory."""
-    from tvm import ir, tirx
-
     if isinstance(node, ir.TensorLoad) or _is_rewritten(node):
         return True
     if isinstance(node, tirx.Cast | tirx.Broadcast):
@@ -83,8 +81,6 @@ def _is_data(node: Any) -> bool:
 
 
 def _is_rewritten(node: Any) -> bool:
-    from tvm import tirx
-
     if not isinstance(node, tirx.Cast) or _kind(node) not in _NARROW:
         return False
     return isinstance(node.value, tirx.Add | tirx.Sub | tirx.Mul) and _kind(node.value) in _WIDE
@@ -97,9 +93,6 @@ def _kind(node: Any) -> str:
 
 def _changed(node: Any) -> bool:
     """Whether the index of a load or a store had a sum that was rewritten."""
-    import tvm_ffi
-    from tvm import tirx
-
     found: list[Any] = []
     for index in node.indices:
         tvm_ffi.structural_walk(index, (tirx.Cast, found.append))
@@ -108,8 +101,6 @@ def _changed(node: Any) -> bool:
 
 def _indices(node: Any) -> list[Any]:
     """Indices with their original sums, which must not overflow."""
-    import tvm_ffi
-    from tvm import tirx
 
     def unwrap(cast: Any) -> Any:
         if not _is_rewritten(cast):

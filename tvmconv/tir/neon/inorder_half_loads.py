@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, sym, tirx
+
 from tvmconv.tir.general.rewrite import function_pass, local_buffer
 from tvmconv.tir.general.stack_buffers import on_stack
 from tvmconv.tir.neon.inorder_assembly import Sum, assembly
@@ -50,9 +53,6 @@ def InorderHalfLoads(ordered: bool) -> Any:
 
 
 def _halved(func: Any, ordered: bool) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     found = False
     texts: dict[str, str] = {}
 
@@ -117,8 +117,6 @@ class _Chain:
 
     def key(self, load: Any) -> tuple[int, int]:
         """The address of a vector as an index of ``reaches`` and a distance."""
-        from tvm import sym, tirx
-
         place, analyzer = load.indices[0].base, sym.Analyzer()
         for number, reach in enumerate(self.reaches):
             if not reach.first.source.same_as(load.source):
@@ -135,8 +133,6 @@ class _Chain:
 
     def statements(self, sums: Sequence[Any]) -> list[Any]:
         """The FMAs, each after the loads that it needs."""
-        from tvm import tirx
-
         vectors = local_buffer((len(self.uses),), _VECTOR, "halves")
         number = [tirx.IntImm("int32", value) for value in range(len(self.uses))]
         due: dict[int, list[Any]] = {}
@@ -150,8 +146,6 @@ class _Chain:
 
     def ordered(self, sums: Sequence[Any], texts: dict[str, str]) -> list[Any] | None:
         """The FMAs as one call of a function that is added to ``texts``, or None."""
-        from tvm import tirx
-
         buffer, found = sums[0].buffer, []
         for store in sums:
             (index,) = store.indices
@@ -177,8 +171,6 @@ class _Chain:
 
     def _address(self, reach: int, distance: int) -> tuple[Any, Any]:
         """The pointer that loads of a reach share, and the byte offset from it."""
-        from tvm import tirx
-
         places = self.reaches[reach].places
         load = places[min(places)]
         first = tirx.BufferLoad(load.source, [load.indices[0].base])
@@ -186,7 +178,6 @@ class _Chain:
 
     def _sum(self, store: Any, vectors: Any, number: Sequence[Any]) -> Any:
         """An FMA of vectors that were loaded before."""
-        from tvm import tirx
 
         def taken(factor: Any) -> Any:
             spread = isinstance(factor, tirx.Shuffle)
@@ -201,8 +192,6 @@ class _Chain:
 
 def _product(store: Any) -> Any:
     """The product of a vector and a lane that a statement adds to a local sum, or None."""
-    from tvm import ir, tirx
-
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
         return None
     total, product = store.value.a, store.value.b
@@ -221,8 +210,6 @@ def loads_of(store: Any) -> list[Any]:
 
 
 def _whole(product: Any) -> Iterator[Any]:
-    from tvm import ir, tirx
-
     for factor in (product.a, product.b):
         if isinstance(factor, tirx.Shuffle) and len(factor.vectors) == 1:
             factor = factor.vectors[0]

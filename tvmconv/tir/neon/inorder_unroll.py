@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
 from tvmconv.tir.neon.inorder_half_loads import chain_of, loads_of
 
@@ -32,9 +35,6 @@ def InorderUnroll(ordered: bool) -> Any:
 
 
 def _unrolled(func: Any, ordered: bool) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     found = False
     most, counts = (_MOST_ORDERED, (8, 4, 3, 2)) if ordered else (_MOST_SUMS, (4, 3, 2))
 
@@ -58,8 +58,6 @@ def _unrolled(func: Any, ordered: bool) -> Any:
 
 def _sums(body: Any, ordered: bool) -> int:
     """The number of accumulations of a body that contains nothing else; otherwise 0."""
-    from tvm import tirx
-
     if not isinstance(body, tirx.SeqStmt) or not all(loads_of(stmt) for stmt in body.seq):
         return 0
     return len(body.seq) if chain_of(list(body.seq), ordered) is not None else 0
@@ -67,8 +65,6 @@ def _sums(body: Any, ordered: bool) -> int:
 
 def _stepped(loop: Any, steps: int) -> Any:
     """A loop unrolled by so many steps."""
-    from tvm import ir, tirx
-
     step = ir.Var("step", loop.loop_var.ty)
     number = tirx.IntImm(str(loop.loop_var.ty.dtype), steps)
     body = substitute(loop.body, {loop.loop_var: loop.loop_var * number + step})

@@ -5,6 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, sym, tirx
+
 from tvmconv.tir.general.rewrite import function_pass
 
 _ELEMENT = "float32"
@@ -31,9 +34,6 @@ def MultiplyByLane(lanes: int) -> Any:
 
 
 def _by_lane(func: Any, count: int) -> Any:
-    import tvm_ffi
-    from tvm import ir, sym, tirx
-
     found, analyzer = False, sym.Analyzer()
 
     def look(broadcast: Any) -> Any:
@@ -57,8 +57,6 @@ def _by_lane(func: Any, count: int) -> Any:
 
 def _fits(broadcast: Any, buffer: Any, lanes: int) -> bool:
     """Whether a flat buffer consists of whole vectors, so that each can be loaded."""
-    from tvm import tirx
-
     if str(buffer.dtype) != _ELEMENT or len(buffer.shape) != 1:
         return False
     if not all(isinstance(extent, tirx.IntImm) for extent in (*buffer.shape, broadcast.lanes)):

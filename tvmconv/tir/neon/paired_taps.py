@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.operators.products import TAP
 from tvmconv.tir.general.rewrite import function_pass
 from tvmconv.tir.neon.lane_products import added, half
 from tvmconv.tir.neon.neighbor_lanes import by_runs, chains, place_of
@@ -46,11 +50,6 @@ class _Step:
 
 
 def _paired(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import TAP
-
     def single(call: Any) -> Any:
         if getattr(call.op, "name", "") != TAP:
             return call
@@ -80,11 +79,6 @@ def _rewritten(stores: Sequence[Any]) -> list[Any]:
 
 
 def _step(store: Any) -> _Step | None:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import TAP
-
     (index,) = store.indices if len(store.indices) == 1 else (None,)
     # accumulators in registers are buffers of vectors
     if not isinstance(index, tirx.IntImm) or int(store.value.ty.dtype.lanes) != _LANES:
@@ -132,8 +126,6 @@ def _bounds(steps: Sequence[_Step]) -> dict[Any, tuple[int, int]]:
 
 def _place(data: Any) -> tuple[Any, int]:
     """A row of a buffer, and an offset in it; None for other values."""
-    from tvm import ir, tirx
-
     if not isinstance(data, ir.expr.TensorLoad) or len(data.indices) != 1:
         return None, 0
     (ramp,) = data.indices
@@ -145,8 +137,6 @@ def _place(data: Any) -> tuple[Any, int]:
 
 def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
     """Whether two accumulators have the same taps with consecutive data."""
-    import tvm_ffi
-
     if len(one) != len(other):
         return False
     for first, second in zip(one, other, strict=True):
@@ -163,8 +153,6 @@ def _products_of(
     four: Sequence[Sequence[_Step]], bounds: Mapping[Any, tuple[int, int]], done: set[Any]
 ) -> list[Any] | None:
     """Stores that add the taps of four accumulators, two at a time, unless they are done."""
-    from tvm import tirx
-
     factors = []
     for taps in zip(*four, strict=True):
         data = _row_of([tap.data for tap in taps], bounds)
@@ -188,8 +176,6 @@ def _products_of(
 
 def _sum_of(factors: Sequence[tuple[Any, Any]], upper: int) -> Any:
     """The products of the lower or upper bytes of one or two taps, summed in 16 bits."""
-    from tvm import tirx
-
     products = [
         tirx.call_llvm_pure_intrin(
             "int16x8", "llvm.aarch64.neon.smull.v8i16", half(data, upper), half(weight, upper)
@@ -201,9 +187,6 @@ def _sum_of(factors: Sequence[tuple[Any, Any]], upper: int) -> Any:
 
 def _row_of(values: Sequence[Any], bounds: Mapping[Any, tuple[int, int]]) -> Any:
     """The bytes of four columns as one vector; None if no load contains all of them."""
-    import tvm_ffi
-    from tvm import tirx
-
     places = [_place(value) for value in values]
     loads = [(value, *place) for value, place in zip(values, places, strict=True) if place[0]]
     others = [value for value, (row, _) in zip(values, places, strict=True) if row is None]
