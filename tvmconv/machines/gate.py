@@ -92,7 +92,7 @@ def _missing(needed: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(needed) - host_features()))
 
 
-class Code:
+class GuardedCode:
     """Compiled functions of one machine: readable anywhere, callable where the CPU supports them.
 
     Parameters

@@ -33,7 +33,7 @@ _MEMORY_FACTOR, _MOST_BYTES = 4, 512 * 1024**2
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRates:
     """Measured properties of one core of this host.
 
     Parameters
@@ -52,7 +52,7 @@ def measure(
     machine: Machine,
     tell: Callable[[str], None] | None = None,
     packed_steps: Callable[[], tuple[Callable[[], None], float]] | None = None,
-) -> Measured:
+) -> MeasuredRates:
     """Measure one core of this host; takes about ten seconds.
 
     Parameters
@@ -103,7 +103,7 @@ def measure(
     found = replace(
         machine, rates=rates, fma_units=max(1, round(adds)), fma_latency=max(1, round(latency))
     )
-    return Measured(found, counter.hertz)
+    return MeasuredRates(found, counter.hertz)
 
 
 def of_ports(rate: float) -> float:

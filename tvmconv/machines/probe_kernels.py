@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import PrimFunc
@@ -19,7 +19,7 @@ _LINKS = 16
 
 
 @lru_cache(maxsize=16)
-def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Code:
+def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> GuardedCode:
     """``chains`` independent chains of vector FMAs; the loop contains nothing else.
 
     Parameters
@@ -34,7 +34,7 @@ def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Co
 
     Returns
     -------
-    Code
+    GuardedCode
         ``main(factors, out)``, FP32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
     """
     from tvmconv.tvm_api.script import T
@@ -69,12 +69,12 @@ def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Co
 
 
 @lru_cache(maxsize=16)
-def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) -> Code:
+def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) -> GuardedCode:
     """Sums of an array that is read in order, ``passes`` times.
 
     Returns
     -------
-    Code
+    GuardedCode
         ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
         ``(threads, chains * lanes)``. Integers, because more units add them than load them.
     """
@@ -109,12 +109,12 @@ def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) 
 
 
 @lru_cache(maxsize=16)
-def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Code:
+def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> GuardedCode:
     """Values of an array, each broadcast to a vector and added.
 
     Returns
     -------
-    Code
+    GuardedCode
         ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice ``(chains, lanes)``. If
         all lanes started equal, LLVM would compute scalars.
     """
@@ -148,7 +148,7 @@ def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Code:
 
 
 @lru_cache(maxsize=4)
-def cycle_counter(machine: Machine, steps: int) -> tuple[Code, int]:
+def cycle_counter(machine: Machine, steps: int) -> tuple[GuardedCode, int]:
     """A chain of integer operations that take one cycle each on every CPU.
 
     Returns
@@ -185,10 +185,10 @@ def _threads_loop(threads: int) -> Any:
     return T.parallel if threads > 1 else T.serial
 
 
-def _built(function: PrimFunc, machine: Machine) -> Code:
+def _built(function: PrimFunc, machine: Machine) -> GuardedCode:
     from tvmconv.tvm_api import ir, tirx
     from tvmconv.tvm_api.target import Target
 
     target = Target(machine.tvm_target())
     with llvm_options(machine):
-        return Code(tirx.build(ir.IRModule({"main": function}), target=target), machine)
+        return GuardedCode(tirx.build(ir.IRModule({"main": function}), target=target), machine)

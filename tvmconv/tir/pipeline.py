@@ -15,7 +15,7 @@ import tvm
 from tvm import ir, s_tir, tirx
 from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tir import amx, general, neon, sve, x86
@@ -51,7 +51,7 @@ Calls = Callable[[Machine], list[Any]]
 
 def compile_function(
     function: Any, machine: Machine, draft: bool = False, calls: Calls | None = None
-) -> Code:
+) -> GuardedCode:
     """Compile a scheduled function (or module) by the passes that build networks.
 
     Parameters
@@ -76,7 +76,7 @@ def compile_function(
     _register()
     with llvm_options(machine):
         lowered = pipeline(machine, calls or packed_calls)(bound)
-        return Code(tirx.build(lowered, target=target, pipeline=_LOWERED), machine)
+        return GuardedCode(tirx.build(lowered, target=target, pipeline=_LOWERED), machine)
 
 
 class Pipeline:

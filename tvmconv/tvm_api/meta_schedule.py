@@ -18,10 +18,9 @@ _INTRINSICS = "tvm.s_tir.tensor_intrin"
 def load_cpu_intrinsics() -> None:
     """Register the tensor intrinsics of CPUs only.
 
-    ``tvm.s_tir.tensor_intrin`` imports those of every device and parses hundreds of functions for
-    GPUs as TVMScript, over ten seconds in every process that makes a tuning context, builders
-    included. A package of the same name with the CPU's modules alone goes in its place. This must
-    come before anything that makes such a context.
+    ``tvm.s_tir.tensor_intrin`` parses hundreds of functions for GPUs as TVMScript. This takes over
+    ten seconds in every process that makes a tuning context, builders included. A package of the
+    same name with only the CPU's modules replaces it. Call this before making such a context.
     """
     if _INTRINSICS in sys.modules:
         return

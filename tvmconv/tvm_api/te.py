@@ -56,10 +56,10 @@ __all__ = [
 
 
 def sum_from(first: Expr, expr: Expr, axis: Expr | Sequence[Expr]) -> Expr:
-    """``first`` and the sum over reduction axes, as what the block's initialisation stores.
+    """``first`` plus the sum over reduction axes; the block's initialization stores ``first``.
 
-    ``create_prim_func`` ignores the ``init`` of TVM's own sums, and takes the identity of a reducer
-    as an expression of the block's indices.
+    ``create_prim_func`` ignores the ``init`` of TVM's own sums. The identity of a reducer may be an
+    expression of the block's indices.
     """
     from tvm.te import comm_reducer
 

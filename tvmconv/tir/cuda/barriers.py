@@ -29,7 +29,7 @@ _Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _Access:
+class _SharedAccess:
     """One load or store of shared memory.
 
     Parameters
@@ -138,7 +138,7 @@ def _is_barrier(statement: Any) -> bool:
     return getattr(getattr(value, "op", None), "name", "") == _BARRIER
 
 
-def _all(statements: Sequence[Any], ahead: int) -> list[_Access]:
+def _all(statements: Sequence[Any], ahead: int) -> list[_SharedAccess]:
     return [a for part in statements if part is not None for a in _accesses(part, ahead)]
 
 
@@ -147,7 +147,7 @@ def _accesses(
     ahead: int,
     ranges: Mapping[Any, tuple[int, int]] | None = None,
     tests: tuple[Any, ...] = (),
-) -> Iterator[_Access]:
+) -> Iterator[_SharedAccess]:
     """Every load and store of shared memory in a statement."""
     ranges = ranges or {}
     if isinstance(statement, tirx.SeqStmt):
@@ -174,11 +174,11 @@ def _accesses(
     touched += [(store.buffer, store.indices[0], True) for store in stores]
     for buffer, index, writes in touched:
         if str(buffer.scope()).startswith(_SHARED):
-            yield _Access(buffer, index, writes, ahead, ranges, tests)
+            yield _SharedAccess(buffer, index, writes, ahead, ranges, tests)
 
 
 def _meet(
-    left: Sequence[_Access], right: Sequence[_Access], loop: Any, ranges: dict[Any, Any]
+    left: Sequence[_SharedAccess], right: Sequence[_SharedAccess], loop: Any, ranges: dict[Any, Any]
 ) -> bool:
     """Whether both sides may touch the same memory and one of them writes it."""
     for turn in range(_TURNS):
@@ -194,7 +194,9 @@ def _meet(
     return False
 
 
-def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tuple[int, int] | None:
+def _reach(
+    access: _SharedAccess, turn: int, loop: Any, ranges: dict[Any, Any]
+) -> tuple[int, int] | None:
     """First and last index in every second iteration; None if unknown."""
     index, lanes = access.index, 1
     if isinstance(index, tirx.Ramp):

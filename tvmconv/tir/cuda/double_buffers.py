@@ -67,7 +67,7 @@ def _rewrite(func: Any) -> Any:
 
     def look(loop: Any) -> Any:
         nonlocal found
-        new = _Loop(loop, values, analyzer).rewritten()
+        new = _BufferedLoop(loop, values, analyzer).rewritten()
         found = found or new is not None
         return loop if new is None else new
 
@@ -76,7 +76,7 @@ def _rewrite(func: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _BufferBase:
     """The base address of some accesses of an iteration.
 
     Parameters
@@ -101,7 +101,7 @@ class _Place:
         return item_bytes(str(self.buffer.dtype))
 
 
-class _Loop:
+class _BufferedLoop:
     """A loop and its double-buffered accesses."""
 
     def __init__(self, loop: Any, values: Mapping[Any, Any], analyzer: Any) -> None:
@@ -109,7 +109,7 @@ class _Loop:
         inner: list[Any] = []
         tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
         self.inner = [each.loop_var for each in inner]
-        self.places: list[_Place] = []
+        self.places: list[_BufferBase] = []
 
     def rewritten(self) -> Any:
         """The loop after its initial offsets; None if it has no double buffers."""
@@ -171,7 +171,7 @@ class _Loop:
                 return place.view
         name = f"{buffer.name}_turn"
         view = local_buffer(buffer.shape, str(buffer.dtype), name, _SHARED)
-        self.places.append(_Place(buffer, view, fixed, own, half))
+        self.places.append(_BufferBase(buffer, view, fixed, own, half))
         return view
 
 

@@ -75,7 +75,7 @@ def total_of(terms: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReductionParts:
     """Groups of neighboring blocks that compute the same part of a reduction.
 
     Parameters
@@ -95,7 +95,7 @@ class Parts:
         return {} if self.block is None else {self.block: number * self.size + within}
 
 
-def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | None:
+def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> ReductionParts | None:
     """Group blocks by the part of a reduction that they compute.
 
     Parameters
@@ -109,12 +109,12 @@ def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | N
 
     Returns
     -------
-    Parts
+    ReductionParts
         The largest groups whose blocks have the same sum; None if several block indices occur.
     """
     used = [var for var in blocks if uses(moving, var)]
     if len(used) != 1:
-        return None if used else Parts()
+        return None if used else ReductionParts()
     (block,) = used
     divisors: list[Any] = []
     tvm_ffi.structural_walk(moving, (tirx.FloorDiv, divisors.append))
@@ -125,8 +125,8 @@ def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | N
         analyzer.bind(group, ir.Range(0, count))
         analyzer.bind(within, ir.Range(0, size))
         if not uses(analyzer.simplify(substitute(moving, {block: group * size + within})), within):
-            return Parts(block, size, count)
-    return Parts(block, 1, blocks[block])
+            return ReductionParts(block, size, count)
+    return ReductionParts(block, 1, blocks[block])
 
 
 def _terms(total: Any) -> list[Any]:

@@ -102,7 +102,9 @@ def _rewrite(func: Any) -> Any:
     analyzer, values = kernel_analyzer(func.body), bound_values(func.body)
     written = [store.buffer for store in stores]
     kernel = _Kernel(str(func.attrs["global_symbol"]), analyzer, values, blocks, written)
-    body = tvm_ffi.structural_map(func.body, (tirx.For, lambda loop: _Loop(kernel, loop).made()))
+    body = tvm_ffi.structural_map(
+        func.body, (tirx.For, lambda loop: _TableLoop(kernel, loop).made())
+    )
     if not kernel.tables:
         return func
     made = func.with_body(body).with_attr(TABLES, kernel.tables)
@@ -139,7 +141,7 @@ class _Kernel:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _TableAddress:
     """The address of an access in a slice, in elements.
 
     Parameters
@@ -158,7 +160,7 @@ class _Place:
     span: int
 
 
-class _Loop:
+class _TableLoop:
     """A loop, and its accesses through a table."""
 
     def __init__(self, kernel: _Kernel, loop: Any) -> None:
@@ -205,8 +207,8 @@ class _Loop:
         (index,) = load.indices
         place = self._place(index)
         differ = any(uses(part, var) for part in parts for var in self.inner)
-        neighbours = isinstance(index, tirx.Ramp) and int(index.stride) == 1
-        if place is None or differ or neighbours:
+        neighbors = isinstance(index, tirx.Ramp) and int(index.stride) == 1
+        if place is None or differ or neighbors:
             return call
         view = self._view(source, place, parts)
         if view is None:
@@ -216,7 +218,7 @@ class _Loop:
             at = tirx.Ramp(at, index.stride, index.lanes)
         return tirx.BufferLoad(view, [at])
 
-    def _place(self, index: Any) -> _Place | None:
+    def _place(self, index: Any) -> _TableAddress | None:
         """The address of an access; None unless it is a sum of a slice's, a thread's and a
         position's term."""
         analyzer = self.kernel.analyzer
@@ -233,9 +235,9 @@ class _Loop:
         if not narrow or known.min_value < 0 or last < 0 or span > MOST_ZEROS:
             return None
         moving = total_of(found.moving + found.constant)
-        return _Place(total_of(found.fixed), moving, left, span)
+        return _TableAddress(total_of(found.fixed), moving, left, span)
 
-    def _view(self, source: Any, place: _Place, tests: Sequence[Any]) -> Any:
+    def _view(self, source: Any, place: _TableAddress, tests: Sequence[Any]) -> Any:
         """The buffer by which an iteration reads its values; None if no table can be made."""
         kernel, loop = self.kernel, self.loop
         parts = parts_of(place.moving, kernel.blocks, kernel.analyzer)

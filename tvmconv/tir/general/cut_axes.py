@@ -18,20 +18,10 @@ _MOST_PIECES = 32
 def cut_axes(func: Any) -> Any:
     """Cut the axes of spatial blocks where a condition on one axis changes its outcome.
 
-    Concatenations choose an operand, and padding chooses its value, by an axis. As blocks of
-    their own the pieces are plain copies of contiguous runs; with the condition inside, vectors
-    of several outcomes are scalar code.
-
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` in block form.
-
-    Returns
-    -------
-    tirx.PrimFunc
-        ``func`` itself where there is no such condition, where the pieces are too many, or where
-        extents are known only at run time.
+    Concatenations select an operand, and padding selects its value, by an axis. As separate blocks,
+    the pieces are plain copies of contiguous runs. With the condition inside, vectors of several
+    outcomes are scalar code. A function is unchanged if it has no such condition, too many pieces,
+    or extents that are known only at run time.
     """
     parts = tirx.stmt_list(func.body.block.body)
     pieces = [piece for part in parts for piece in _pieces(part)]
@@ -46,7 +36,7 @@ def _pieces(statement: Any) -> list[Any]:
     if found is None:
         return [statement]
     number, cut = found
-    return [piece for half in _halves(statement, number, cut) for piece in _pieces(half)]
+    return [piece for nest in _cut_nests(statement, number, cut) for piece in _pieces(nest)]
 
 
 def _first_cut(statement: Any) -> tuple[int, int] | None:
@@ -63,7 +53,7 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
     )
     if not plain or not isinstance(realize.block.body, tirx.BufferStore):
         return None
-    if _reads_neighbours(realize.block.body.value):
+    if _reads_neighbors(realize.block.body.value):
         return None
     comparisons: list[Any] = []
 
@@ -84,7 +74,7 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
     return min(cuts, default=None)
 
 
-def _reads_neighbours(value: Any) -> bool:
+def _reads_neighbors(value: Any) -> bool:
     """Whether a buffer is read in several places: windows would be pieces of much code."""
     seen: dict[Any, Any] = {}
     for load in loads(value):
@@ -120,8 +110,8 @@ def _cut(comparison: Any, axis: Any) -> int | None:
     return high
 
 
-def _halves(statement: Any, number: int, cut: int) -> list[Any]:
-    """A nest over the values of an axis before a cut, and over those from it on."""
+def _cut_nests(statement: Any, number: int, cut: int) -> list[Any]:
+    """A nest over the values of an axis before a cut, and over the values from the cut on."""
     return [_part(statement, number, first, last) for first, last in ((0, cut), (cut, None))]
 
 

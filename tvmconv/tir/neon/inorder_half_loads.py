@@ -74,9 +74,9 @@ def _halved(func: Any, ordered: bool) -> Any:
     return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, body))
 
 
-def chain_of(sums: Sequence[Any], ordered: bool) -> _Chain | None:
+def chain_of(sums: Sequence[Any], ordered: bool) -> _VectorRun | None:
     """The loads of neighboring FMAs, or None if whole loads are better."""
-    chain, served = _Chain.of(sums), _ORDERED_SERVED if ordered else _SERVED
+    chain, served = _VectorRun.of(sums), _ORDERED_SERVED if ordered else _SERVED
     return chain if chain is not None and len(sums) >= served * len(chain.uses) else None
 
 
@@ -89,7 +89,7 @@ class _Reach:
 
 
 @dataclass
-class _Chain:
+class _VectorRun:
     """The vectors of a run of FMAs, in the order of their first use.
 
     ``uses`` has for each vector the index of its first FMA. ``keys`` has its address: the index of
@@ -101,7 +101,7 @@ class _Chain:
     uses: list[int]
 
     @classmethod
-    def of(cls, sums: Sequence[Any]) -> _Chain | None:
+    def of(cls, sums: Sequence[Any]) -> _VectorRun | None:
         """The chain of a run; None if an FMA is stored to a buffer that others load."""
         chain = cls([], {}, [])
         stored = [store.buffer for store in sums]

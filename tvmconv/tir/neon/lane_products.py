@@ -71,7 +71,7 @@ def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
             "Use blocks of 4 channels in the schedule."
         )
     weights = tirx.reinterpret("int8x16", weight)
-    first, second = _spread_halves(data)
+    first, second = _spread_pairs(data)
     products = [
         tirx.call_llvm_pure_intrin(
             "int16x8", "llvm.aarch64.neon.smull.v8i16", half(weights, i), half(factor, i)
@@ -91,7 +91,7 @@ def added(total: Any, product: Any) -> Any:
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.vp.add", total, product, everywhere, count)
 
 
-def _spread_halves(data: Any) -> tuple[Any, Any]:
+def _spread_pairs(data: Any) -> tuple[Any, Any]:
     """The lower and the upper 16 bits of a dword, each broadcast to a vector of bytes."""
     source, lane = data, 0
     if isinstance(data, tirx.Shuffle) and len(data.vectors) == 1:

@@ -40,7 +40,7 @@ def PairedTaps() -> Any:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _TapSum:
     """A store that adds one tap's product: the accumulator, and the tap's operands."""
 
     store: Any
@@ -67,7 +67,7 @@ def _paired(func: Any) -> Any:
 def _rewritten(stores: Sequence[Any]) -> list[Any]:
     """The stores, with consecutive steps combined."""
     parts: list[Any] = []
-    steps: list[_Step] = []
+    steps: list[_TapSum] = []
     for store in stores:
         step = _step(store)
         if step is not None:
@@ -78,7 +78,7 @@ def _rewritten(stores: Sequence[Any]) -> list[Any]:
     return [*parts, *_together(steps)]
 
 
-def _step(store: Any) -> _Step | None:
+def _step(store: Any) -> _TapSum | None:
     (index,) = store.indices if len(store.indices) == 1 else (None,)
     # accumulators in registers are buffers of vectors
     if not isinstance(index, tirx.IntImm) or int(store.value.ty.dtype.lanes) != _LANES:
@@ -91,19 +91,19 @@ def _step(store: Any) -> _Step | None:
         if not isinstance(total, ir.expr.TensorLoad) or not total.source.same_as(store.buffer):
             continue
         if tvm_ffi.structural_equal(total.indices[0], index):
-            return _Step(store, (store.buffer, int(index)), *tap.args)
+            return _TapSum(store, (store.buffer, int(index)), *tap.args)
     return None
 
 
-def _together(steps: Sequence[_Step]) -> list[Any]:
+def _together(steps: Sequence[_TapSum]) -> list[Any]:
     """Statements for steps, whose order is free because integers are summed."""
-    taps: dict[tuple[Any, int], list[_Step]] = {}
+    taps: dict[tuple[Any, int], list[_TapSum]] = {}
     for step in steps:
         taps.setdefault(step.place, []).append(step)
     bounds = _bounds(steps)
     done: set[tuple[Any, int]] = set()
     parts: list[Any] = []
-    for chain in chains(taps.values(), _are_neighbours):
+    for chain in chains(taps.values(), _are_neighbors):
         for begin in range(0, len(chain), _LANES):
             four = chain[max(0, min(begin, len(chain) - _LANES)) :][:_LANES]
             made = _products_of(four, bounds, done) if len(four) == _LANES else None
@@ -113,7 +113,7 @@ def _together(steps: Sequence[_Step]) -> list[Any]:
     return [*parts, *(step.store for step in steps if step.place not in done)]
 
 
-def _bounds(steps: Sequence[_Step]) -> dict[Any, tuple[int, int]]:
+def _bounds(steps: Sequence[_TapSum]) -> dict[Any, tuple[int, int]]:
     """The first and the last byte that is read of each row."""
     found: dict[Any, tuple[int, int]] = {}
     for step in steps:
@@ -135,7 +135,7 @@ def _place(data: Any) -> tuple[Any, int]:
     return (data.source, common), place
 
 
-def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
+def _are_neighbors(one: Sequence[_TapSum], other: Sequence[_TapSum]) -> bool:
     """Whether two accumulators have the same taps with consecutive data."""
     if len(one) != len(other):
         return False
@@ -150,7 +150,7 @@ def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
 
 
 def _products_of(
-    four: Sequence[Sequence[_Step]], bounds: Mapping[Any, tuple[int, int]], done: set[Any]
+    four: Sequence[Sequence[_TapSum]], bounds: Mapping[Any, tuple[int, int]], done: set[Any]
 ) -> list[Any] | None:
     """Stores that add the taps of four accumulators, two at a time, unless they are done."""
     factors = []
