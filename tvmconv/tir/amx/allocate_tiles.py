@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm_ffi import structural_hash
 
 from tvmconv.tir.amx.tile_calls import BEGIN, PRODUCT, STORE
-from tvmconv.tir.general.rewrite import function_pass, local_buffer, rebuilt
+from tvmconv.tir.general.rewrite import function_pass, local_buffer, nodes_of, rebuilt
 from tvmconv.tir.general.stack_buffers import on_stack
 
 _REGISTERS, _ROWS, _ROW_BYTES, _DWORD = 8, 16, 64, 4
@@ -291,8 +291,7 @@ def _with_permission(func: Any) -> Any:
 
 
 def _has_tiles(body: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(body, (tirx.Evaluate, found.append))
+    found = nodes_of(body, tirx.Evaluate)
     return any(_is_instruction(statement) for statement in found)
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, sym, tirx
 
 from tvmconv.operators.products import registered
 from tvmconv.tir.annotations import TILE
-from tvmconv.tir.general.rewrite import function_pass, nest_of, replace_marked, substitute
+from tvmconv.tir.general.rewrite import function_pass, nest_of, nodes_of, replace_marked, substitute
 
 BEGIN, PRODUCT, STORE = "tvmconv.tile_begin", "tvmconv.tile_product", "tvmconv.tile_store"
 # bytes of a dword, and of the dwords of 16 outputs
@@ -42,8 +41,7 @@ def TileCalls() -> Any:
 
 def _call(loop: Any, _value: Any) -> Any:
     loops, store = nest_of(loop)
-    loads: list[Any] = []
-    tvm_ffi.structural_walk(store.value, (ir.TensorLoad, loads.append))
+    loads = nodes_of(store.value, ir.TensorLoad)
     own = tirx.BufferLoad(store.buffer, store.indices)
     loads = [load for load in loads if not load.source.same_as(store.buffer)]
     patterns: tuple[tuple[int | None, ...], ...]

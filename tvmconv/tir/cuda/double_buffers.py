@@ -21,6 +21,8 @@ from tvmconv.tir.general.rewrite import (
     function_pass,
     item_bytes,
     local_buffer,
+    map_nodes,
+    nodes_of,
     rebuilt,
     substitute,
 )
@@ -63,16 +65,12 @@ def _rewrite(func: Any) -> Any:
     if has_products(func) or block_threads(func.body) >= LARGE_BLOCK:
         return func
     values, analyzer = bound_values(func.body), kernel_analyzer(func.body)
-    found = False
 
     def look(loop: Any) -> Any:
-        nonlocal found
         new = _BufferedLoop(loop, values, analyzer).rewritten()
-        found = found or new is not None
         return loop if new is None else new
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (tirx.For, look))
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,7 @@ class _BufferedLoop:
 
     def __init__(self, loop: Any, values: Mapping[Any, Any], analyzer: Any) -> None:
         self.loop, self.values, self.analyzer = loop, values, analyzer
-        inner: list[Any] = []
-        tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
+        inner = nodes_of(loop.body, tirx.For)
         self.inner = [each.loop_var for each in inner]
         self.places: list[_BufferBase] = []
 

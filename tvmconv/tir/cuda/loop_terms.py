@@ -9,7 +9,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvmconv.tir.general.rewrite import factors_of, substitute, uses, variables
+from tvmconv.tir.general.rewrite import factors_of, nodes_of, substitute, uses, variables
 
 _BARRIER = "tirx.tvm_storage_sync"
 
@@ -116,8 +116,7 @@ def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Reduction
     if len(used) != 1:
         return None if used else ReductionParts()
     (block,) = used
-    divisors: list[Any] = []
-    tvm_ffi.structural_walk(moving, (tirx.FloorDiv, divisors.append))
+    divisors = nodes_of(moving, tirx.FloorDiv)
     sizes = {int(each.b) for each in divisors if isinstance(each.b, tirx.IntImm)}
     for size in sorted(sizes, reverse=True):
         count = -(-blocks[block] // size)

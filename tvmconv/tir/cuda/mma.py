@@ -17,7 +17,7 @@ from tvm.s_tir import TensorIntrin
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.fragments import of_columns, of_sums, of_weights
 from tvmconv.algorithms.cuda.precision import Precision
-from tvmconv.tir.general.rewrite import function_pass, transformed
+from tvmconv.tir.general.rewrite import function_pass, nodes_of, transformed
 from tvmconv.tvm_api.script import T
 
 # names of the instruction's operand type in PTX, with its shape
@@ -124,8 +124,7 @@ def _functions(precision: Precision) -> tuple[Any, Any]:
 
 def has_fragments(func: Any) -> bool:
     """Whether a lowered function holds fragments of a warp."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, found.append))
+    found = nodes_of(func.body, tirx.AllocBuffer)
     return any(str(allocated.buffer.scope()) == "warp" for allocated in found)
 
 
@@ -176,8 +175,7 @@ def MmaCalls() -> Any:
 
 def has_products(func: Any) -> bool:
     """Whether a function uses tensor cores; valid before :func:`MmaCalls`."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (ir.Call, found.append))
+    found = nodes_of(func.body, ir.Call)
     return any(getattr(call.op, "name", "") == _CALL for call in found)
 
 

@@ -9,7 +9,7 @@ from tvm import ir, tirx
 
 from tvmconv.tir.cuda.mma import has_products
 from tvmconv.tir.general.conditions import is_select, is_zero
-from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.general.rewrite import function_pass, nodes_of
 
 _CALLED = "tvmconv_guarded"
 # CUDA C++ of what the pass calls; tvmconv/lab/emulation/c/mma.h has it, too
@@ -49,8 +49,7 @@ def calls_guarded(source: str) -> bool:
 def _rewrite(func: Any) -> Any:
     if not has_products(func):
         return func
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    stores = nodes_of(func.body, tirx.BufferStore)
 
     def guarded(call: Any) -> Any:
         if not is_select(call):

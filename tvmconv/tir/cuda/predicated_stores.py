@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.tir.cuda.mma import has_products
-from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.general.rewrite import function_pass, nodes_of
 
 _CALLED = "tvmconv_store"
 # minimum number of accumulators of a thread in a GEMM tile
@@ -55,8 +55,7 @@ def calls_stores(source: str) -> bool:
 def _rewrite(func: Any) -> Any:
     if has_products(func):
         return func
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    stores = nodes_of(func.body, tirx.BufferStore)
 
     def guarded(branch: Any) -> Any:
         then = branch.then_case
@@ -72,9 +71,7 @@ def _rewrite(func: Any) -> Any:
 
 
 def _loads(value: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, (ir.TensorLoad, found.append))
-    return found
+    return nodes_of(value, ir.TensorLoad)
 
 
 def _leaves(part: Any, stores: list[Any]) -> bool:

@@ -22,6 +22,7 @@ from tvmconv.tir.general.conditions import conjuncts, is_select, is_zero
 from tvmconv.tir.general.rewrite import (
     function_pass,
     local_buffer,
+    nodes_of,
     rebuilt,
     repeated,
     substitute,
@@ -95,8 +96,7 @@ def definitions(functions: Sequence[Any]) -> str:
 def _rewrite(func: Any) -> Any:
     if has_products(func):
         return func
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    stores = nodes_of(func.body, tirx.BufferStore)
     extents = thread_extents(func.body)
     blocks = {var: count for var, tag, count in extents if tag.startswith("blockIdx")}
     analyzer, values = kernel_analyzer(func.body), bound_values(func.body)

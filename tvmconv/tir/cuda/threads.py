@@ -8,7 +8,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
-from tvmconv.tir.general.rewrite import substitute
+from tvmconv.tir.general.rewrite import nodes_of, substitute
 
 
 def thread_extents(body: Any) -> list[tuple[Any, str, int]]:
@@ -38,8 +38,7 @@ def kernel_analyzer(body: Any) -> Any:
 
 def bound_values(body: Any) -> dict[Any, Any]:
     """Values of the variables that a body binds, without references to earlier variables."""
-    bound: list[Any] = []
-    tvm_ffi.structural_walk(body, (tirx.Bind, bound.append))
+    bound = nodes_of(body, tirx.Bind)
     values: dict[Any, Any] = {}
     for bind in bound:
         values[bind.var] = substitute(bind.value, values)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.operators.lookup import FOUND
-from tvmconv.tir.general.rewrite import function_pass, repeated
+from tvmconv.tir.general.rewrite import function_pass, map_nodes, repeated
 
 # bytes of a register lane, within which instructions permute
 LANE = 16
@@ -49,17 +48,12 @@ def byte_table_pass(name: str, values: int = 0, form: Form | None = None) -> Any
 
 
 def _rewritten(func: Any, values: int, form: Form | None) -> Any:
-    found = False
-
     def look(call: Any) -> Any:
-        nonlocal found
         if not str(getattr(call.op, "name", "")).startswith(FOUND):
             return call
-        found = True
         return _found(call, values, form)
 
-    body = tvm_ffi.structural_map(func.body, (ir.Call, look))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (ir.Call, look))
 
 
 def _found(call: Any, values: int, form: Form | None) -> Any:

@@ -14,6 +14,7 @@ from tvmconv.tir.general.rewrite import (
     TO_L2,
     function_pass,
     item_bytes,
+    nodes_of,
     prefetch,
     rebuilt,
     replace_marked,
@@ -55,9 +56,7 @@ def _with_hints(loop: Any, hints: list[Any]) -> Any:
 
 def _inner(loop: Any) -> list[Any]:
     """The loops inside a loop, inner loops first."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(loop.body, (tirx.For, found.append))
-    return found
+    return nodes_of(loop.body, tirx.For)
 
 
 def _operand(loop: Any) -> Any:

@@ -30,6 +30,22 @@ def transformed(func: Any, *passes: Any) -> Any:
     return ir.transform.Sequential(passes)(ir.IRModule({"main": func}))["main"]
 
 
+def map_nodes(func: Any, rules: Any) -> Any:
+    """A function with some nodes replaced, inner nodes first; ``func`` itself if none changes.
+
+    ``rules`` are a pair of node classes and a function, or a list of such pairs.
+    """
+    body = tvm_ffi.structural_map(func.body, rules)
+    return func if body.same_as(func.body) else func.with_body(body)
+
+
+def nodes_of(root: Any, kinds: Any) -> list[Any]:
+    """All nodes of one class, or of several, below a node, inner nodes first."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(root, (kinds, found.append))
+    return found
+
+
 def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) -> Any:
     """Rewrite the loops that carry given annotations, and remove these annotations.
 
@@ -47,19 +63,15 @@ def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) ->
     tirx.PrimFunc
         ``func`` itself if no loop carries any of these annotations.
     """
-    found = False
 
     def look(loop: Any) -> Any:
-        nonlocal found
         marks = [mark for mark in rules if mark in loop.annotations]
         if not marks:
             return loop
-        found = True
         kept = {key: value for key, value in loop.annotations.items() if key not in marks}
         return rules[marks[0]](rebuilt(loop, annotations=kept), loop.annotations[marks[0]])
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (tirx.For, look))
 
 
 def rebuilt(loop: Any, **parts: Any) -> Any:
@@ -141,9 +153,7 @@ def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
 
 def variables(expression: Any) -> list[Any]:
     """The variables of an expression, with repetitions."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (ir.Var, found.append))
-    return found
+    return nodes_of(expression, ir.Var)
 
 
 def uses(expression: Any, var: Any) -> bool:

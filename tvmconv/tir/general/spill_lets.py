@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.tir.general.conditions import is_select
-from tvmconv.tir.general.rewrite import function_pass, local_buffer
+from tvmconv.tir.general.rewrite import function_pass, local_buffer, map_nodes, nodes_of
 
 
 def SpillLets() -> Any:
@@ -29,24 +29,18 @@ def SpillLets() -> Any:
 
 
 def _spill_lets(func: Any) -> Any:
-    changed = False
-
     def rewrite(store: Any) -> Any:
-        nonlocal changed
         if not _has_let(store.value):
             return store
-        changed = True
         before: list[Any] = []
         value = _spilled(store.value, before)
         return tirx.SeqStmt([*before, tirx.BufferStore(store.buffer, value, store.indices)])
 
-    body = tvm_ffi.structural_map(func.body, (tirx.BufferStore, rewrite))
-    return func.with_body(body) if changed else func
+    return map_nodes(func, (tirx.BufferStore, rewrite))
 
 
 def _has_let(expression: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (tirx.Let, found.append))
+    found = nodes_of(expression, tirx.Let)
     return bool(found)
 
 

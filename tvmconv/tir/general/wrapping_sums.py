@@ -7,7 +7,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
 _NARROW, _WIDE = ("int32", "uint32"), ("int64", "uint64")
 
@@ -34,15 +34,11 @@ def WrappingSums() -> Any:
 
 
 def _wrapping(func: Any) -> Any:
-    found = False
-
     def wrap(node: Any) -> Any:
-        nonlocal found
         dtype = str(node.ty.dtype)
         kind, *lanes = dtype.split("x", 1)
         if kind not in _NARROW or not (_is_data(node.a) or _is_data(node.b)):
             return node
-        found = True
         # a difference of unsigned numbers may be negative; their product may exceed 2**63
         signed = kind == _NARROW[0] or not isinstance(node, tirx.Mul)
         wide = "x".join([_WIDE[0] if signed else _WIDE[1], *lanes])
@@ -61,8 +57,7 @@ def _wrapping(func: Any) -> Any:
         (ir.TensorLoad, load),
         (tirx.BufferStore, store),
     ]
-    body = tvm_ffi.structural_map(func.body, rules)
-    return func.with_body(body) if found else func
+    return map_nodes(func, rules)
 
 
 def _is_data(node: Any) -> bool:

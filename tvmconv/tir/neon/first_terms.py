@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.tir.general.conditions import is_zero
-from tvmconv.tir.general.rewrite import function_pass, repeated
+from tvmconv.tir.general.rewrite import function_pass, nodes_of, repeated
 
 # a local buffer and one of its elements; None if the index is not a constant
 Place = tuple[int, int | None]
@@ -98,6 +98,5 @@ def _term(store: Any, place: Place | None) -> Any:
 
 def _reads(value: Any) -> list[Place | None]:
     """The elements of local buffers that an expression reads."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, (ir.TensorLoad, found.append))
+    found = nodes_of(value, ir.TensorLoad)
     return [_place(load.source, load.indices) for load in found]

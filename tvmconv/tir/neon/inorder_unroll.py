@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, tirx
 
-from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
+from tvmconv.tir.general.rewrite import function_pass, map_nodes, rebuilt, substitute, transformed
 from tvmconv.tir.neon.inorder_half_loads import chain_of, loads_of
 
 # most taps of a row; LLVM also unrolls other loops of this length
@@ -35,25 +34,22 @@ def InorderUnroll(ordered: bool) -> Any:
 
 
 def _unrolled(func: Any, ordered: bool) -> Any:
-    found = False
     most, counts = (_MOST_ORDERED, (8, 4, 3, 2)) if ordered else (_MOST_SUMS, (4, 3, 2))
 
     def look(loop: Any) -> Any:
-        nonlocal found
         if int(loop.kind) != tirx.ForKind.SERIAL or not isinstance(loop.extent, tirx.IntImm):
             return loop
         extent, sums = int(loop.extent), _sums(loop.body, ordered)
         steps = max((n for n in counts if extent % n == 0 and n * sums <= most), default=1)
         if not sums or (extent > _MOST_TAPS and steps == 1):
             return loop
-        found = True
         if extent <= _MOST_TAPS:
             return rebuilt(loop, kind=tirx.ForKind.UNROLLED)
         return _stepped(loop, steps)
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
+    unrolled = map_nodes(func, (tirx.For, look))
     passes = tirx.transform.UnrollLoop(), tirx.transform.StmtSimplify()
-    return transformed(func.with_body(body), *passes) if found else func
+    return func if unrolled is func else transformed(unrolled, *passes)
 
 
 def _sums(body: Any, ordered: bool) -> int:

@@ -22,7 +22,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.tir.general.conditions import is_zero
-from tvmconv.tir.general.rewrite import function_pass, local_buffer
+from tvmconv.tir.general.rewrite import function_pass, local_buffer, nodes_of
 from tvmconv.tir.neon.matrix_operands import ITEMS, LANES, arithmetic, items, outputs, product
 from tvmconv.tir.neon.matrix_updates import (
     Key,
@@ -114,8 +114,7 @@ def _only_adds(statement: Any) -> bool:
     """Whether a statement only adds products to accumulators, and does not read them otherwise."""
     updates = [update for run in runs_of(statement) for update in run]
     buffers = {update.store.buffer for update in updates}
-    loads: list[Any] = []
-    tvm_ffi.structural_walk(statement, (ir.TensorLoad, loads.append))
+    loads = nodes_of(statement, ir.TensorLoad)
     return bool(updates) and sum(load.source in buffers for load in loads) == len(updates)
 
 

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.operators.products import TAP
-from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.general.rewrite import function_pass, nodes_of
 from tvmconv.tir.neon.lane_products import added, half
 from tvmconv.tir.neon.neighbor_lanes import by_runs, chains, place_of
 
@@ -56,8 +56,7 @@ def _paired(func: Any) -> Any:
         kind = str(call.ty.dtype)
         return tirx.Cast(kind, call.args[0]) * tirx.Cast(kind, call.args[1])
 
-    calls: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (ir.Call, calls.append))
+    calls = nodes_of(func.body, ir.Call)
     if not any(getattr(call.op, "name", "") == TAP for call in calls):
         return func
     body = by_runs(func.body, _rewritten)
