@@ -20,22 +20,10 @@ _LINKS = 16
 
 @lru_cache(maxsize=16)
 def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> GuardedCode:
-    """``chains`` independent chains of vector FMAs; the loop contains nothing else.
+    """``chains`` independent chains of ``steps`` vector FMAs; the loop contains nothing else.
 
-    Parameters
-    ----------
-    machine
-        Determines the instruction set.
-    threads
-        Threads that run the same code in parallel.
-    chains, steps
-        Number of chains, and FMAs of each. One chain shows the latency. Latency times units chains
-        show the rate.
-
-    Returns
-    -------
-    GuardedCode
-        ``main(factors, out)``, FP32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
+    One chain shows the latency. Latency times units chains show the rate. The function is
+    ``main(factors, out)``, FP32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
     """
     from tvmconv.tvm_api.script import T
 
@@ -72,11 +60,8 @@ def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Gu
 def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) -> GuardedCode:
     """Sums of an array that is read in order, ``passes`` times.
 
-    Returns
-    -------
-    GuardedCode
-        ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
-        ``(threads, chains * lanes)``. Integers, because more units add them than load them.
+    The function is ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
+    ``(threads, chains * lanes)``. More units add integers than load them.
     """
     from tvmconv.tvm_api.script import T
 
@@ -112,11 +97,8 @@ def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) 
 def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> GuardedCode:
     """Values of an array, each broadcast to a vector and added.
 
-    Returns
-    -------
-    GuardedCode
-        ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice ``(chains, lanes)``. If
-        all lanes started equal, LLVM would compute scalars.
+    The function is ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice
+    ``(chains, lanes)``. If all lanes started equal, LLVM would compute scalars.
     """
     from tvmconv.tvm_api.script import T
 
@@ -149,12 +131,9 @@ def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Guarde
 
 @lru_cache(maxsize=4)
 def cycle_counter(machine: Machine, steps: int) -> tuple[GuardedCode, int]:
-    """A chain of integer operations that take one cycle each on every CPU.
+    """A chain of integer operations of one cycle each on every CPU, and the cycles of a call.
 
-    Returns
-    -------
-    tuple
-        Code of ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``, and the cycles of one call.
+    The function is ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``.
     """
     from tvmconv.tvm_api.script import T
 

@@ -62,8 +62,9 @@ class Rates:
         Bytes read from memory.
     origin
         ``shipped`` with the package, or ``measured`` and when.
-    words
-        Packed reduction steps for one vector of accumulators; 0 if only ``multiply_adds`` is known.
+
+    The field ``words`` counts packed reduction steps for one vector of accumulators; 0 if only
+    ``multiply_adds`` is known.
     """
 
     multiply_adds: float
@@ -126,11 +127,12 @@ class CodeCosts:
         Vector units that cannot multiply, relative to units that can.
     loads_block
         Cycles in which a vector load blocks multiplications; half as many for half a vector.
-    halves
-        Whether Strassen's algorithm (``strassen``) was found to pay, because additions are cheap.
     phases
         Whether polyphase Winograd for strided kernels was found to pay for FP32. Integers use it
         where the cost model predicts it to be the fastest.
+
+    The field ``halves`` says whether Strassen's algorithm was found to pay, because additions are
+    cheap.
     """
 
     folded_broadcast: float

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tvm_ffi
 from tvm import ir, tirx
 
-from tvmconv.tir.general.rewrite import function_pass, rebuilt
+from tvmconv.tir.general.rewrite import function_pass, nodes_of, rebuilt, variables
 
 _BARRIER = "tirx.tvm_storage_sync"
 _SHARED = "shared"
@@ -166,10 +165,7 @@ def _accesses(
         inside = (*tests, statement.condition)
         yield from _accesses(statement.then_case, ahead, ranges, inside)
         return
-    loads: list[Any] = []
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(statement, (ir.TensorLoad, loads.append))
-    tvm_ffi.structural_walk(statement, (tirx.BufferStore, stores.append))
+    loads, stores = nodes_of(statement, ir.TensorLoad), nodes_of(statement, tirx.BufferStore)
     touched = [(load.source, load.indices[0], False) for load in loads]
     touched += [(store.buffer, store.indices[0], True) for store in stores]
     for buffer, index, writes in touched:
@@ -203,7 +199,7 @@ def _reach(
         index, lanes = index.base, int(index.lanes)
         if int(access.index.stride) != 1:
             return None
-    used = _variables(index, *access.tests)
+    used = [var for part in (index, *access.tests) for var in variables(part)]
     known = {**ranges, **access.ranges}
     met = {var: known[var] for var in known if any(var.same_as(other) for other in used)}
     # with two iterations TVM simplifies `v % 2` to `v`
@@ -225,14 +221,6 @@ def _reach(
     if not taken.any():
         return 0, -1
     return int(found[taken].min()), int(found[taken].max()) + lanes - 1
-
-
-def _variables(*expressions: Any) -> list[Any]:
-    """All variables of some expressions."""
-    found: list[Any] = []
-    for expression in expressions:
-        tvm_ffi.structural_walk(expression, (ir.Var, found.append))
-    return found
 
 
 @dataclass(frozen=True)

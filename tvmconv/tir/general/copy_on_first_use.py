@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.tir.annotations import FIRST_USE
-from tvmconv.tir.general.rewrite import function_pass, nest_of, rebuilt, substitute, uses
+from tvmconv.tir.general.rewrite import function_pass, nest_of, nodes_of, rebuilt, substitute, uses
 
 
 def CopyOnFirstUse() -> Any:
@@ -29,14 +29,7 @@ def CopyOnFirstUse() -> Any:
 
 
 def _first_use(func: Any) -> Any:
-    found = False
-
-    def look(loop: Any) -> None:
-        nonlocal found
-        found = found or FIRST_USE in loop.annotations
-
-    tvm_ffi.structural_walk(func.body, (tirx.For, look))
-    if not found:
+    if not any(FIRST_USE in loop.annotations for loop in nodes_of(func.body, tirx.For)):
         return func
     body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _sequence))
 
@@ -80,14 +73,8 @@ def _filled(parts: list[Any], loops: list[Any], store: Any) -> list[Any] | None:
 
 def _load(stmt: Any, buffer: Any) -> Any:
     """The first load from a buffer; None without one."""
-    found: list[Any] = []
-
-    def look(load: Any) -> None:
-        if load.source.same_as(buffer):
-            found.append(load)
-
-    tvm_ffi.structural_walk(stmt, (ir.TensorLoad, look))
-    return found[0] if found else None
+    loads = nodes_of(stmt, ir.TensorLoad)
+    return next((load for load in loads if load.source.same_as(buffer)), None)
 
 
 def _first_tile(stmt: Any, load: Any, loops: list[Any], store: Any) -> list[Any] | None:

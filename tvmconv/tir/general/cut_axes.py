@@ -7,9 +7,15 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from tvmconv.tir.general.axes import loads
 from tvmconv.tir.general.conditions import is_select
-from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
+from tvmconv.tir.general.rewrite import (
+    block_nest,
+    nest_of,
+    nodes_of,
+    rebuilt_block,
+    substitute,
+    uses,
+)
 
 # blocks beyond which code size costs more than conditions
 _MOST_PIECES = 32
@@ -77,7 +83,7 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
 def _reads_neighbors(value: Any) -> bool:
     """Whether a buffer is read in several places: windows would be pieces of much code."""
     seen: dict[Any, Any] = {}
-    for load in loads(value):
+    for load in nodes_of(value, ir.TensorLoad):
         if not tvm_ffi.structural_equal(seen.setdefault(load.source, load), load):
             return True
     return False

@@ -13,6 +13,7 @@ from tvmconv.tir.annotations import RESULT
 from tvmconv.tir.general.rewrite import (
     TO_L1,
     function_pass,
+    nodes_of,
     prefetch,
     rebuilt,
     replace_marked,
@@ -102,12 +103,9 @@ def _vector_bytes(stmt: Any) -> int:
 def _addends(store: Any) -> Iterator[Any]:
     """Loads from other buffers in memory at the index of a store."""
     found: list[Any] = []
-
-    def look(load: Any) -> None:
+    for load in nodes_of(store.value, ir.TensorLoad):
         known = any(load.source.same_as(other.source) for other in found)
         if not known and tvm_ffi.structural_equal(load.indices, store.indices):
             found.append(load)
-
-    tvm_ffi.structural_walk(store.value, (ir.TensorLoad, look))
     others = (load for load in found if not load.source.same_as(store.buffer))
     return (load for load in others if load.source.scope() != "local")

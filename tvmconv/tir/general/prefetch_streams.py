@@ -64,18 +64,9 @@ def _operand(loop: Any) -> Any:
 
     It is a vector load from a read-only buffer, and the loop variable is one of its indices.
     """
-    stored: list[Any] = []
-    loads: list[Any] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, tirx.BufferStore):
-            stored.append(node.buffer)
-        else:
-            loads.append(node)
-
-    tvm_ffi.structural_walk(loop.body, ((tirx.BufferStore, ir.expr.TensorLoad), look))
+    stored = [store.buffer for store in nodes_of(loop.body, tirx.BufferStore)]
     vectors = [n.loop_var for n in _inner(loop) if int(n.kind) == tirx.ForKind.VECTORIZED]
-    for load in loads:
+    for load in nodes_of(loop.body, ir.expr.TensorLoad):
         written = any(load.source.same_as(buffer) for buffer in stored)
         # the elements of a dword are the last dimension, after the lanes
         lanes = load.indices[-1:] if _varies(load.indices[-1]) else load.indices[-2:-1]
@@ -122,15 +113,14 @@ def _lines(loop: Any, distance: Any) -> Any:
 
 def _next_piece(loop: Any, size: int) -> list[Any]:
     """Prefetches of the bytes after the vector of ``size`` bytes that an iteration loads."""
-    inner, found = _inner(loop), []
+    inner = _inner(loop)
     vectors = [n.loop_var for n in inner if int(n.kind) == tirx.ForKind.VECTORIZED]
-
-    def look(load: Any) -> None:
-        last = load.indices[-1]
-        if uses(last, loop.loop_var) and any(uses(last, var) for var in vectors):
-            found.append(load)
-
-    tvm_ffi.structural_walk(loop.body, (ir.TensorLoad, look))
+    found = [
+        load
+        for load in nodes_of(loop.body, ir.TensorLoad)
+        if uses(load.indices[-1], loop.loop_var)
+        and any(uses(load.indices[-1], var) for var in vectors)
+    ]
     if not found:
         return []
     item = item_bytes(str(found[0].source.dtype))

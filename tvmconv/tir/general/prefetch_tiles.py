@@ -78,9 +78,7 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
             values[outer] = tirx.Select(more, outer, outer + 1)
             break
     used = [n for n in tile if is_unrolled(n) and _uses(load, n.loop_var)]
-    total = 1
-    for nest in used:
-        total *= int(nest.extent)
+    total = prod(int(nest.extent) for nest in used)
     # neighboring positions of narrow types share a line. In FP32 two positions share a line if
     # vectors are short, and a prefetch of each was faster
     pixel = byte_size(load.source) // prod(map(int, load.source.shape[:-1]))

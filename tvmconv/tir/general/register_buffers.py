@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from tvm.ir.expr import TensorLoad
 
 from tvmconv.tir.general.conditions import is_zero
-from tvmconv.tir.general.rewrite import byte_size, factors_of, local_buffer
+from tvmconv.tir.general.rewrite import byte_size, factors_of, local_buffer, nodes_of
 from tvmconv.tir.general.scope import Scope, fresh, is_select, is_unrolled, variables
 from tvmconv.tir.general.stack_buffers import POOLED_BYTES
 
@@ -79,19 +79,12 @@ def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
 
 def _unrolled_index(buffer: Any, dimension: int, region: Any) -> list[Any] | None:
     """The unrolled loops that index a dimension of a buffer; None if other variables do."""
-    unrolled: list[Any] = []
+    unrolled = [loop.loop_var for loop in nodes_of(region, tirx.For) if is_unrolled(loop)]
     used: list[Any] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, tirx.For):
-            if is_unrolled(node):
-                unrolled.append(node.loop_var)
-            return
+    for node in nodes_of(region, (tirx.BufferStore, ir.expr.TensorLoad)):
         target = node.buffer if isinstance(node, tirx.BufferStore) else node.source
         if target.same_as(buffer):
-            used.extend(variables(node.indices[dimension]))
-
-    tvm_ffi.structural_walk(region, ((tirx.For, tirx.BufferStore, ir.expr.TensorLoad), look))
+            used += variables(node.indices[dimension])
     known = all(any(v.same_as(u) for u in unrolled) for v in used)
     return used if known else None
 

@@ -92,19 +92,17 @@ def nest_of(statement: Any) -> tuple[list[Any], Any]:
 
 def rebuilt_block(realize: Any, **parts: Any) -> Any:
     """A block in its place, with some of its parts (``body``, ``alloc_buffers``) replaced."""
+    block = block_with(realize.block, **parts)
+    return s_tir.SBlockRealize(realize.iter_values, realize.predicate, block)
+
+
+def block_with(block: Any, **parts: Any) -> Any:
+    """A block with some of its parts replaced."""
     names = (
-        "iter_vars",
-        "reads",
-        "writes",
-        "name_hint",
-        "body",
-        "init",
-        "alloc_buffers",
-        "match_buffers",
-        "annotations",
+        *("iter_vars", "reads", "writes", "name_hint", "body", "init"),
+        *("alloc_buffers", "match_buffers", "annotations"),
     )
-    given = {name: parts.get(name, getattr(realize.block, name)) for name in names}
-    return s_tir.SBlockRealize(realize.iter_values, realize.predicate, s_tir.SBlock(**given))
+    return s_tir.SBlock(**{name: parts.get(name, getattr(block, name)) for name in names})
 
 
 def block_nest(

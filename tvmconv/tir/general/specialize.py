@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from tvmconv.tir.annotations import INTERIOR, PARALLEL, PREFETCH, TAPS, consumed_by
@@ -13,7 +13,7 @@ from tvmconv.tir.general.conditions import select_zero
 from tvmconv.tir.general.loop_cuts import cuts, interior, uniform_cuts
 from tvmconv.tir.general.prefetch_tiles import prefetches
 from tvmconv.tir.general.register_buffers import cut_buffer, drop_decided
-from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
+from tvmconv.tir.general.rewrite import function_pass, nodes_of, rebuilt, substitute, transformed
 from tvmconv.tir.general.scope import Scope, fresh, is_unrolled, open_conditions, variables
 from tvmconv.tir.general.taps import bounds_of, distinct, same_taps
 
@@ -53,13 +53,8 @@ def Specialize() -> Any:
 
 
 def _specialize(func: Any) -> Any:
-    marks: list[str] = []
-
-    def look(loop: Any) -> None:
-        marks.extend(key for key in loop.annotations if key in _ANNOTATIONS)
-
-    tvm_ffi.structural_walk(func.body, (tirx.For, look))
-    if not marks:
+    loops = nodes_of(func.body, tirx.For)
+    if not any(key in _ANNOTATIONS for loop in loops for key in loop.annotations):
         return func
     low = s_tir.transform
     return transformed(
@@ -191,12 +186,8 @@ def _tap_range(
 
 def _fetches_input(loop: Any) -> bool:
     """Whether an inner loop prefetches the input."""
-    flags: list[Any] = []
-    tvm_ffi.structural_walk(
-        loop.body,
-        (tirx.For, lambda nest: flags.extend(list(nest.annotations.get(PREFETCH, ()))[:1])),
-    )
-    return any(int(flag) for flag in flags)
+    marks = [nest.annotations.get(PREFETCH, ()) for nest in nodes_of(loop.body, tirx.For)]
+    return any(int(flag) for mark in marks for flag in list(mark)[:1])
 
 
 def _parallel(loop: Any, scope: Scope) -> Any:
@@ -223,9 +214,7 @@ def _parallel(loop: Any, scope: Scope) -> Any:
         return result
 
     body = choose(0, scope)
-    total = 1
-    for nest in chain:
-        total *= int(nest.extent)
+    total = prod(int(nest.extent) for nest in chain)
     fused = ir.Var("tile", loop.loop_var.ty)
     place, rest = {}, fused
     for nest, inner in zip(reversed(chain), reversed(names), strict=True):

@@ -40,8 +40,7 @@ def _spill_lets(func: Any) -> Any:
 
 
 def _has_let(expression: Any) -> bool:
-    found = nodes_of(expression, tirx.Let)
-    return bool(found)
+    return bool(nodes_of(expression, tirx.Let))
 
 
 def _spilled(expression: Any, before: list[Any]) -> Any:

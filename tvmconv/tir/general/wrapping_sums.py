@@ -7,7 +7,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvmconv.tir.general.rewrite import function_pass, map_nodes
+from tvmconv.tir.general.rewrite import function_pass, map_nodes, nodes_of
 
 _NARROW, _WIDE = ("int32", "uint32"), ("int64", "uint64")
 
@@ -88,10 +88,8 @@ def _kind(node: Any) -> str:
 
 def _changed(node: Any) -> bool:
     """Whether the index of a load or a store had a sum that was rewritten."""
-    found: list[Any] = []
-    for index in node.indices:
-        tvm_ffi.structural_walk(index, (tirx.Cast, found.append))
-    return any(_is_rewritten(cast) for cast in found)
+    casts = [cast for index in node.indices for cast in nodes_of(index, tirx.Cast)]
+    return any(map(_is_rewritten, casts))
 
 
 def _indices(node: Any) -> list[Any]:
