@@ -15,19 +15,6 @@ from tvm.ir import (
     transform,
 )
 
-__all__ = [
-    "Call",
-    "Constant",
-    "GenericConst",
-    "GlobalVar",
-    "IRModule",
-    "Op",
-    "Range",
-    "TensorLoad",
-    "Var",
-    "register_operator",
-    "transform",
-]
 # CallEffectKind of C++ has no names in Python
 _PURE, _UPDATES = 1, 3
 

@@ -10,8 +10,6 @@ from types import ModuleType
 import tvm.s_tir
 from tvm.s_tir.meta_schedule import builder, runner, tir_integration, tune_tir
 
-__all__ = ["builder", "load_cpu_intrinsics", "runner", "tir_integration", "tune_tir"]
-
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
 
 

@@ -9,8 +9,6 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
-__all__ = ["convert", "from_onnx"]
-
 
 def convert(
     builder: BlockBuilder,

@@ -114,38 +114,3 @@ def dataflow(builder: Any) -> Iterator[None]:
     except BaseException:
         end_block(builder)
         raise
-
-
-__all__ = [
-    "EXTERNAL_MODULES",
-    "BindingBlock",
-    "BlockBuilder",
-    "DataflowBlock",
-    "DataflowVar",
-    "Function",
-    "If",
-    "PyExprMutator",
-    "PyExprVisitor",
-    "SeqExpr",
-    "ShapeExpr",
-    "TensorType",
-    "Tuple",
-    "TupleGetItem",
-    "TupleType",
-    "Var",
-    "VarBinding",
-    "VirtualMachine",
-    "analysis",
-    "backend",
-    "begin_dataflow",
-    "build",
-    "call_dps_packed",
-    "call_tir",
-    "const",
-    "dataflow",
-    "end_block",
-    "mutator",
-    "op",
-    "transform",
-    "visitor",
-]

@@ -43,17 +43,6 @@ if TYPE_CHECKING:
 else:
     from tvm.te import compute, create_prim_func, extern, max, placeholder, reduce_axis, sum
 
-__all__ = [
-    "compute",
-    "create_prim_func",
-    "extern",
-    "max",
-    "placeholder",
-    "reduce_axis",
-    "sum",
-    "sum_from",
-]
-
 
 def sum_from(first: Expr, expr: Expr, axis: Expr | Sequence[Expr]) -> Expr:
     """``first`` plus the sum over reduction axes; the block's initialization stores ``first``.

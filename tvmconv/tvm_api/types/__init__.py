@@ -24,30 +24,3 @@ from tvmconv.tvm_api.types.functions import (
 from tvmconv.tvm_api.types.relax import Binding, BindingBlock, BlockBuilder, RelaxExpr, RelaxVar
 from tvmconv.tvm_api.types.runtime import DeviceTensor, Module, Target
 from tvmconv.tvm_api.types.schedule import BlockRV, IndexMap, LoopRV, Schedule
-
-__all__ = [
-    "Binding",
-    "BindingBlock",
-    "BlockBuilder",
-    "BlockRV",
-    "DeviceTensor",
-    "Expr",
-    "For",
-    "Function",
-    "GlobalVar",
-    "IRModule",
-    "Index",
-    "IndexMap",
-    "LoopRV",
-    "Module",
-    "Pass",
-    "PrimFunc",
-    "RelaxExpr",
-    "RelaxVar",
-    "SBlock",
-    "Scalar",
-    "Schedule",
-    "Stmt",
-    "Target",
-    "Tensor",
-]
