@@ -40,11 +40,7 @@ def byte_table_pass(name: str, values: int = 0, form: Form | None = None) -> Any
     form
         Reads entries. Scalars, short vectors and families without ``form`` use plain loads.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _rewritten(func, values, form)
-
-    return function_pass(name, rewrite)
+    return function_pass(name, lambda func: _rewritten(func, values, form))
 
 
 def _rewritten(func: Any, values: int, form: Form | None) -> Any:

@@ -64,11 +64,7 @@ def Narrowing() -> Any:
 
 def narrowing_pass(name: str, forms: Forms) -> Any:
     """A pass that lowers the operators of :mod:`tvmconv.operators.narrow` for a family."""
-
-    def rewrite(func: Any) -> Any:
-        return _narrowing(func, forms)
-
-    return function_pass(name, rewrite)
+    return function_pass(name, lambda func: _narrowing(func, forms))
 
 
 def _narrowing(func: Any, forms: Forms) -> Any:

@@ -28,11 +28,7 @@ def LeaveOutBlocks(names: Collection[str]) -> Any:
         Names of the expression's blocks. Blocks that a schedule derived from them
         (``conv2d_update``) are removed as well.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _without_blocks(func, names)
-
-    return function_pass("LeaveOutBlocks", rewrite)
+    return function_pass("LeaveOutBlocks", lambda func: _without_blocks(func, names))
 
 
 def _without_blocks(func: Any, names: Collection[str]) -> Any:

@@ -45,11 +45,7 @@ def InorderHalfLoads(ordered: bool) -> Any:
     dual-issue with FMAs, and LLVM's order is best. LLVM would merge both loads (see
     :mod:`tvmconv.tir.neon.inorder_functions`), and does not schedule these pairs together.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _halved(func, ordered)
-
-    return function_pass("neon.InorderHalfLoads", rewrite)
+    return function_pass("neon.InorderHalfLoads", lambda func: _halved(func, ordered))
 
 
 def _halved(func: Any, ordered: bool) -> Any:

@@ -26,11 +26,7 @@ def InorderUnroll(ordered: bool) -> Any:
     Why here: LLVM unrolls by itself, keeps data from one tap to the next and loads ahead for the
     next step. It does not do so with split loads, because it treats their assembly as calls.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _unrolled(func, ordered)
-
-    return function_pass("neon.InorderUnroll", rewrite)
+    return function_pass("neon.InorderUnroll", lambda func: _unrolled(func, ordered))
 
 
 def _unrolled(func: Any, ordered: bool) -> Any:

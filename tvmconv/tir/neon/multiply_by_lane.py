@@ -25,11 +25,7 @@ def MultiplyByLane(lanes: int) -> Any:
     does not merge separate scalar loads. The remainder ``r`` is constant once the loop over
     channels is unrolled and indices are simplified.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _by_lane(func, lanes)
-
-    return function_pass("neon.MultiplyByLane", rewrite)
+    return function_pass("neon.MultiplyByLane", lambda func: _by_lane(func, lanes))
 
 
 def _by_lane(func: Any, count: int) -> Any:
