@@ -43,11 +43,6 @@ def plane_pool(
         Elements of a vector.
     count_include_pad
         Divide by the taps that are in the image or its padding, instead of in the image only.
-
-    Returns
-    -------
-    te.Tensor
-        ``(planes, OH, OW)``.
     """
     planes, height, width = (int(size) for size in data.shape)
     shape = (planes, rows.output(height), columns.output(width))

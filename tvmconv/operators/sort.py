@@ -23,7 +23,7 @@ _STATE = 3
 
 
 def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64") -> list[Any]:
-    """The ``k`` largest elements along an axis from the largest on, or the smallest.
+    """Values and indices of the ``k`` largest elements along an axis, or of the smallest.
 
     Equal elements keep their order. NaN counts as larger than every number, as in numpy and torch;
     onnxruntime gives it no fixed place.
@@ -36,11 +36,6 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
         As in ONNX's TopK.
     index_type
         Type of the indices.
-
-    Returns
-    -------
-    list of te.Tensor
-        Values and indices, with ``k`` in place of the axis' size.
     """
     shape = [int(size) for size in data.shape]
     axis %= len(shape)

@@ -80,13 +80,7 @@ def compile_function(
 
 
 class Pipeline:
-    """Passes in order.
-
-    Parameters
-    ----------
-    steps
-        TVM passes.
-    """
+    """TVM passes in order."""
 
     def __init__(self, steps: Sequence[Any]) -> None:
         self.steps = tuple(steps)

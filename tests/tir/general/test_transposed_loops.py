@@ -18,7 +18,7 @@ def test_a_transposition_is_copied_by_squares():
     @T.prim_func(s_tir=True)
     def expected(x: T.Buffer((8, 4), "float32"), y: T.Buffer((4, 8), "float32")):
         T.func_attr({"tirx.noalias": True})
-        for row, tile in T.grid(1, 2):
+        for _, tile in T.grid(1, 2):
             for line in T.serial(4, annotations={"tvmconv.transpose": 1}):
                 for lane in T.vectorized(4):
                     y[lane, tile * 4 + line] = x[tile * 4 + line, lane]

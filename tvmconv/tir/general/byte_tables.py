@@ -31,14 +31,8 @@ def ByteTables() -> Any:
 def byte_table_pass(name: str, values: int = 0, form: Form | None = None) -> Any:
     """A pass that lowers :mod:`tvmconv.operators.lookup` with the instructions of a family.
 
-    Parameters
-    ----------
-    name
-        The name of the pass.
-    values
-        How many entries ``form`` reads at a time.
-    form
-        Reads entries. Scalars, short vectors and families without ``form`` use plain loads.
+    ``form`` reads ``values`` entries at a time. Scalars, short vectors and families without
+    ``form`` use plain loads.
     """
     return function_pass(name, lambda func: _rewritten(func, values, form))
 

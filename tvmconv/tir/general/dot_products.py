@@ -27,16 +27,8 @@ def dot_product_pass(
 ) -> Any:
     """A pass that lowers ``accumulator + dot(data, weight)`` to instructions.
 
-    Parameters
-    ----------
-    name
-        The name of the pass.
-    emit
-        Writes one accumulation.
-    before
-        Rewrites calls of operators before their operands become loads of whole dwords.
-    after
-        Completes a function that the pass has changed.
+    ``emit`` writes one accumulation. ``before`` rewrites calls of operators before their operands
+    become loads of whole dwords. ``after`` completes a function that the pass has changed.
     """
 
     def rewrite(func: Any) -> Any:
@@ -81,14 +73,7 @@ def _rewritten(func: Any, emit: Emit, before: Callable[[Any], Any] | None) -> An
 def arithmetic(data: Any, weight: Any, bits: int, unsigned: bool = False) -> Any:
     """The dot product of dwords in plain arithmetic, for scalars and unusual vector lengths.
 
-    Parameters
-    ----------
-    data, weight
-        int32 or vectors of them. Each packs elements of ``bits`` bits.
-    bits
-        Bits of an element.
-    unsigned
-        Whether the elements of the data are unsigned.
+    Each int32 packs elements of ``bits`` bits. ``unsigned`` concerns the elements of the data.
     """
     lanes = int(data.ty.dtype.lanes)
 

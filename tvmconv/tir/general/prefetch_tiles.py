@@ -30,17 +30,10 @@ _LINE = 64
 
 
 def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[Any]:
-    """Prefetches, over the old variables, for each iteration of a loop.
+    """Prefetches of inputs or weights, over the old variables, for each iteration of a loop.
 
-    Parameters
-    ----------
-    loop
-        The innermost reduction loop, over the channels of one block; its body accumulates
-        ``input * weight``.
-    scope
-        The scope around it.
-    inputs, weights
-        Which streams to prefetch.
+    It is the innermost reduction loop, over the channels of one block. Its body accumulates
+    ``input * weight``. ``scope`` is the scope around it.
     """
     tile: list[Any] = []
     loads: list[Any] = []

@@ -52,12 +52,8 @@ def drop_decided(stmt: Any, scope: Scope) -> Any:
 def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
     """Buffers that replace an allocation, split along one dimension to stay below the stack limit.
 
-    Returns
-    -------
-    pieces, dimension, loops
-        The new buffers, the dimension that selects among them, and the variables of the unrolled
-        loops that index it. One buffer and no loops if the allocation is small enough, or if other
-        than unrolled loops index it.
+    Also the dimension that selects among them, and the variables of the unrolled loops that index
+    it. One buffer and no loops if the allocation is small enough, or if other loops index it.
     """
 
     shape = [int(extent) for extent in buffer.shape]

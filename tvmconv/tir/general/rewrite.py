@@ -49,19 +49,9 @@ def nodes_of(root: Any, kinds: Any) -> list[Any]:
 def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) -> Any:
     """Rewrite the loops that carry given annotations, and remove these annotations.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc``.
-    rules
-        Annotation -> function of a loop and of the annotation's value. The loop already lacks
-        these annotations. The function returns the statement that replaces the loop. Inner loops
-        are rewritten first. Only the first rule applies to a loop with several annotations.
-
-    Returns
-    -------
-    tirx.PrimFunc
-        ``func`` itself if no loop carries any of these annotations.
+    A rule is a function of a loop, which already lacks the annotations, and of the annotation's
+    value. It returns the statement that replaces the loop. Inner loops are rewritten first. Only
+    the first rule applies to a loop with several annotations.
     """
 
     def look(loop: Any) -> Any:
@@ -108,16 +98,9 @@ def block_with(block: Any, **parts: Any) -> Any:
 def block_nest(
     old: Any, axes: Sequence[Any], names: Sequence[str], body: Any, init: Any = None
 ) -> Any:
-    """A nest of one loop for each axis, around a block that replaces another one.
+    """A nest of one loop for each axis, around a block with the old one's name and annotations.
 
-    Parameters
-    ----------
-    old
-        The block whose name and annotations are kept.
-    axes, names
-        The axes, and the names of their loops.
-    body, init
-        The statements of the new block.
+    ``names`` are the names of the loops, ``body`` and ``init`` the statements of the new block.
     """
     buffers: dict[Any, Any] = {}
 

@@ -54,22 +54,10 @@ def distinct(conditions: Sequence[Any]) -> list[Any]:
 def bounds_of(
     guards: Sequence[Any], var: Any, begin: int, end: int
 ) -> tuple[tuple[Any, Any], list[Any]]:
-    """The range of a loop in which the guards hold, and the guards that give no bound.
+    """Begin and end of the range in which the guards of a loop hold, and guards without a bound.
 
-    Parameters
-    ----------
-    guards
-        Comparisons.
-    var
-        The loop's variable. A comparison gives a bound if it is linear in the variable.
-    begin, end
-        The range of all iterations.
-
-    Returns
-    -------
-    tuple
-        The range's begin and end, and the other guards. In an empty range the end does not exceed
-        the begin.
+    ``begin`` and ``end`` are the range of all iterations. A comparison gives a bound if it is
+    linear in the variable. In an empty range the end does not exceed the begin.
     """
     first, last = _constant(var, begin), _constant(var, end)
     left = []
