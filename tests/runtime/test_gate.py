@@ -30,7 +30,7 @@ from tvmconv.lab.bench.peak import fma_runner, measure_peak, read_runner
 from tvmconv.lab.bench.plan import make_plan
 from tvmconv.machines import gate
 from tvmconv.machines.features import required_features
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.measuring.suites import parse_layer
 from tvmconv.selection.policy import make_policy
@@ -216,5 +216,5 @@ def test_the_package_has_no_other_entrance() -> None:
 
 
 def test_code_gives_nothing_but_through_the_gate() -> None:
-    public = {name for name in dir(Code(None, V3)) if not name.startswith("_")}
+    public = {name for name in dir(GuardedCode(None, V3)) if not name.startswith("_")}
     assert public == {"machine", "inspect_source", "write_object", "export_library", "as_import"}

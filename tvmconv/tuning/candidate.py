@@ -12,7 +12,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.stored import read_device
 from tvmconv.tuning.gpu_place import make_gpu_place
 from tvmconv.tuning.place import Place, make_place
@@ -44,7 +44,7 @@ def warm_up() -> None:
     compile_kernel(make_kernel(workload, machine, "direct"))
 
 
-def compile_kernel(kernel: Kernel, draft: bool = False) -> Code:
+def compile_kernel(kernel: Kernel, draft: bool = False) -> GuardedCode:
     """Machine code of a kernel, as in a built network or as a draft."""
     from tvmconv.machines.record import processor
     from tvmconv.tir.pipeline import compile_function

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.host import pick_cpus
 from tvmconv.tvm_api.types import DeviceTensor, Module
@@ -69,7 +69,7 @@ class Place(Protocol):
 
 
 def make_place(
-    remote: Mapping[str, Any] | None, modules: Sequence[Code], machine: Machine
+    remote: Mapping[str, Any] | None, modules: Sequence[GuardedCode], machine: Machine
 ) -> Place:
     """This process, or the device that ``remote`` (``host``, ``port``, ``key``) names."""
     if remote:
@@ -97,7 +97,7 @@ class Local:
 
     shared, spill_bytes = False, 0
 
-    def __init__(self, modules: Sequence[Code], threads: int, cache_bytes: int) -> None:
+    def __init__(self, modules: Sequence[GuardedCode], threads: int, cache_bytes: int) -> None:
         self._functions = [module["main"] for module in modules]
         self._threads = threads
         self._cache_bytes = cache_bytes
@@ -161,7 +161,7 @@ class Remote:
     shared, spill_bytes = True, 0
 
     def __init__(
-        self, remote: Mapping[str, Any], modules: Sequence[Code], machine: Machine
+        self, remote: Mapping[str, Any], modules: Sequence[GuardedCode], machine: Machine
     ) -> None:
         self._remote = remote
         self._modules = modules

@@ -31,7 +31,7 @@ from tvmconv.graph.rewrite.statistics import STANDARDISE
 from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
 from tvmconv.operators.global_pool import global_pool
 from tvmconv.operators.lrn import lrn_blocked
-from tvmconv.operators.pool import Window, avg_pool, max_pool
+from tvmconv.operators.pool import PoolWindow, avg_pool, max_pool
 from tvmconv.operators.resize import resize_blocked
 from tvmconv.tvm_api import relax, te, tirx
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
@@ -71,13 +71,13 @@ def _binary(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, emitter.bind(call, record_of(node)))
 
 
-def windows_of(node: Node) -> list[Window]:
+def windows_of(node: Node) -> list[PoolWindow]:
     """The window of a pool along each spatial axis."""
     attrs = node.attrs
     sizes, padding = attrs["pool_size"], attrs["padding"]
     count = len(sizes)
     return [
-        Window(
+        PoolWindow(
             int(sizes[axis]),
             int(attrs["strides"][axis]),
             int(padding[axis]),
@@ -107,7 +107,7 @@ def depth_pool(
     What lies in one place of all planes of a volume is treated alike, so that a plane may be one
     long row of vectors.
     """
-    rows, columns, volumes = Window(*node.attrs["window"]), Window(1), node.attrs["volumes"]
+    rows, columns, volumes = PoolWindow(*node.attrs["window"]), PoolWindow(1), node.attrs["volumes"]
     planes, depth = node.output.dims[0], node.args[0].dims[0] // volumes
 
     def expression(x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.multiply import Multiply, multiply_of_bytes
 from tvmconv.machines.probe import CHAINS
 from tvmconv.machines.record import Machine
@@ -42,7 +42,7 @@ def word_steps(machine: Machine) -> tuple[Callable[[], None], float]:
 
 
 @lru_cache(maxsize=4)
-def _chains(machine: Machine, threads: int, dot: Multiply) -> Code:
+def _chains(machine: Machine, threads: int, dot: Multiply) -> GuardedCode:
     from tvmconv.operators.products import operator_of
     from tvmconv.tir.pipeline import compile_function
     from tvmconv.tvm_api.script import T
@@ -92,7 +92,7 @@ def _tile_runner(machine: Machine, unit: TileUnit, threads: int) -> tuple[Callab
 
 
 @lru_cache(maxsize=4)
-def _tile_chains(machine: Machine, unit: TileUnit, threads: int) -> Code:
+def _tile_chains(machine: Machine, unit: TileUnit, threads: int) -> GuardedCode:
     """Four tiles of sums, products of two tiles by two that are loaded from L1 in each step."""
     from tvmconv.tir.pipeline import compile_function
     from tvmconv.tvm_api.script import T
