@@ -63,7 +63,7 @@ def find_gpu(device: int, target: str, state: Mapping[str, str]) -> tuple[bool, 
     return done.returncode == 0, (done.stdout or done.stderr).strip()
 
 
-def peers(state: Mapping[str, str]) -> list[str]:
+def baselines(state: Mapping[str, str]) -> list[str]:
     """Of other libraries, which there are, or what is absent without them."""
     lines = []
     for name, loss in USEFUL.items():

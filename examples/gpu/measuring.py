@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from examples.gpu.checks import find_gpu, peers
+from examples.gpu.checks import baselines, find_gpu
 from examples.gpu.networks import planned, write_networks
 from examples.gpu.phases import Phase, command, environment, phases
 from examples.gpu.results import SUFFIX, Archive
@@ -67,7 +67,7 @@ def measure(
     print(said, flush=True)
     if not there:
         return 2
-    print("\n".join(peers(state)), flush=True)
+    print("\n".join(baselines(state)), flush=True)
     summary: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         packed = results if results.suffix == SUFFIX else None

@@ -39,7 +39,7 @@ class Phase:
         What follows ``tvmconv bench``.
     seconds
         What it may take; what earlier phases leave is added.
-    peers
+    baselines
         Libraries of it.
     fitted
         Whether the cost model is fitted to it.
@@ -48,7 +48,7 @@ class Phase:
     name: str
     words: tuple[str, ...]
     seconds: float
-    peers: str = "none"
+    baselines: str = "none"
     fitted: bool = False
 
 
@@ -101,7 +101,7 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
 
 def command(phase: Phase, kit: Path, target: str, device: int, *more: str) -> list[str]:
     """The bench of a phase, on one of the GPUs that the driver shows."""
-    given = ["--target", target, "--kernels", str(kit), "--baselines", phase.peers]
+    given = ["--target", target, "--kernels", str(kit), "--baselines", phase.baselines]
     given += ["--device", str(device)]
     return [sys.executable, "-m", "tvmconv", "bench", "run", *phase.words, *given, *more]
 

@@ -72,7 +72,7 @@ def _head(results: Iterable[BenchResult]) -> str:
 
 
 def _dnn12(result: BenchResult) -> list[str]:
-    peers = ("cudnn", "im2col_cublas", "torch")
+    baselines = ("cudnn", "im2col_cublas", "torch")
     rows = []
     for case in result.results:
         own = case.ranked(own=True)
@@ -80,13 +80,13 @@ def _dnn12(result: BenchResult) -> list[str]:
             [
                 case.name,
                 *(_least(case, f"{OWN} {method}") for method in _METHODS),
-                *(_least(case, peer) for peer in peers),
+                *(_least(case, baseline) for baseline in baselines),
                 own[0].label.removeprefix(f"{OWN} ") if own else "-",
                 _share(case, own[0]) if own else "-",
                 _text(_ratio(case, "cudnn")),
             ]
         )
-    head = ("layer", *_METHODS, *peers, "fastest of ours", "% of peak", "cudnn / fastest")
+    head = ("layer", *_METHODS, *baselines, "fastest of ours", "% of peak", "cudnn / fastest")
     return [
         *_table("The twelve layers", head, rows),
         *_against(result, "cudnn"),
@@ -151,20 +151,22 @@ def _rounded(result: BenchResult) -> list[str]:
 def _networks(results: Sequence[BenchResult]) -> list[str]:
     if not results:
         return []
-    peers = ("torch", "onnxruntime", "torch_compile")
+    baselines = ("torch", "onnxruntime", "torch_compile")
     names = list(dict.fromkeys(case.name for result in results for case in result.results))
     rows = []
     for name in names:
         cases = [case for result in results for case in result.results if case.name == name]
         cells: list[object] = [name, _least(cases[0], OWN)]
-        for peer in peers:
+        for baseline in baselines:
             # each beside ours of the same rounds
-            there = [case for case in cases if case.entry(peer)]
+            there = [case for case in cases if case.entry(baseline)]
             cells += (
-                [_least(there[0], peer), _text(_ratio(there[0], peer))] if there else ["-", "-"]
+                [_least(there[0], baseline), _text(_ratio(there[0], baseline))]
+                if there
+                else ["-", "-"]
             )
         rows.append(cells)
-    head = ("network", OWN, *(word for peer in peers for word in (peer, "ratio")))
+    head = ("network", OWN, *(word for baseline in baselines for word in (baseline, "ratio")))
     return _table("Whole networks, ms a call", head, rows)
 
 
@@ -190,11 +192,11 @@ def _predictions(results: Sequence[BenchResult]) -> list[str]:
     return [*lines, head, "", *text, ""]
 
 
-def _against(result: BenchResult, peer: str) -> list[str]:
+def _against(result: BenchResult, baseline: str) -> list[str]:
     """Geometric means over batch sizes, and layers that are slower than they may be."""
     found: dict[str, list[tuple[str, float]]] = {}
     for case in result.results:
-        ratio = _ratio(case, peer)
+        ratio = _ratio(case, baseline)
         if ratio:
             batch = case.problem.partition("mb")[2].partition("ic")[0] or "1"
             found.setdefault(batch, []).append((case.name, ratio))
@@ -203,14 +205,16 @@ def _against(result: BenchResult, peer: str) -> list[str]:
         mean = exp(sum(log(ratio) for _, ratio in ratios) / len(ratios))
         slow = [f"{name} {ratio:.2f}" for name, ratio in ratios if ratio < _SLOW]
         told = f"; below {_SLOW}: {', '.join(slow)}" if slow else ""
-        lines.append(f"- batch {batch}: {peer} / {OWN} {mean:.2f} of {len(ratios)} layers{told}")
+        lines.append(
+            f"- batch {batch}: {baseline} / {OWN} {mean:.2f} of {len(ratios)} layers{told}"
+        )
     return [*lines, ""]
 
 
-def _ratio(case: CaseResult, peer: str, label: str = "") -> float | None:
+def _ratio(case: CaseResult, baseline: str, label: str = "") -> float | None:
     """A peer's time over that of one of ours, the fastest where none is named."""
     own = case.entry(label) if label else next(iter(case.ranked(own=True)), None)
-    other = case.entry(peer)
+    other = case.entry(baseline)
     return other.best / own.best if own and other and own.best and other.best else None
 
 

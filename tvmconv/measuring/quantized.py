@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def is_quantised(model: str | os.PathLike[str]) -> bool:
+def is_quantized(model: str | os.PathLike[str]) -> bool:
     """Whether an ONNX file holds operators that quantise; of no other is this asked."""
     import onnx
 

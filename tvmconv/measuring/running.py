@@ -18,7 +18,7 @@ from tvmconv.core.files import open_regular
 from tvmconv.core.results import write_result
 from tvmconv.core.unexpected import summary
 from tvmconv.measuring.outputs import outputs_table
-from tvmconv.measuring.quantized import is_quantised
+from tvmconv.measuring.quantized import is_quantized
 from tvmconv.report.document import Report
 from tvmconv.report.summary import model_facts
 from tvmconv.runtime.executable import Executable
@@ -175,7 +175,7 @@ def emulated_report(
     facts = {**model_facts(model), "emulated": True, **_written(values, output)}
     expected: dict[str, Array] = {}
     if onnx is not None:
-        session = _onnxruntime(onnx, model.threads, exact=is_quantised(onnx))
+        session = _onnxruntime(onnx, model.threads, exact=is_quantized(onnx))
         expected = _computed(session, list(values), dict(inputs), onnx)
     title = f"{model.name}: emulated {model.machine.name}"
     return _described(title, facts, values, expected)
@@ -214,7 +214,7 @@ def _beside_onnxruntime(
     session = _onnxruntime(onnx, model.threads)
     feed = dict(inputs)
     names = [info.name for info in model.outputs]
-    exact = _onnxruntime(onnx, model.threads, exact=True) if is_quantised(onnx) else session
+    exact = _onnxruntime(onnx, model.threads, exact=True) if is_quantized(onnx) else session
     expected = _computed(exact, names, feed, onnx)
     bound = model.bind(feed)
     bound()

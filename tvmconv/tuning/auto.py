@@ -110,8 +110,8 @@ def run(
 def main() -> None:
     """Serve one request."""
     from tvmconv.tir.pipeline import compile_function
-    from tvmconv.tuning.candidate import Candidate, Operands, compile_kernel
-    from tvmconv.tuning.place import make_place, stay
+    from tvmconv.tuning.candidate import CandidateKernels, SeededOperands, compile_kernel
+    from tvmconv.tuning.runner import make_runner, stay
 
     die_with_parent()
     request = json.loads(sys.stdin.read())
@@ -136,8 +136,10 @@ def main() -> None:
             for kernel in kernels
         ]
         stay(machine.cores)
-        place = make_place(None, modules, machine)
-        together = Candidate(Operands(str(workload), machine.channel_block), kernels, place)
+        runner = make_runner(None, modules, machine)
+        together = CandidateKernels(
+            SeededOperands(str(workload), machine.channel_block), kernels, runner
+        )
         answer = together.interleave(int(request["rounds"]), float(request["seconds"]))
     sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")
 

@@ -14,8 +14,8 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import Code
 from tvmconv.machines.stored import read_device
-from tvmconv.tuning.gpu_place import make_gpu_place
-from tvmconv.tuning.place import Place, make_place
+from tvmconv.tuning.gpu_runner import make_gpu_runner
+from tvmconv.tuning.runner import Runner, make_runner
 from tvmconv.tvm_api.types import DeviceTensor
 
 Array = npt.NDArray[Any]
@@ -58,7 +58,7 @@ def error_limit(kernel: Kernel) -> float:
     return max(_ERROR_FLOOR, _ERROR_FACTOR * estimate)
 
 
-class Operands:
+class SeededOperands:
     """Seeded operands of a workload and its exact result, shared by all its candidates.
 
     Parameters
@@ -142,7 +142,7 @@ class Operands:
         return {"status": "correct" if correct else "wrong", "error": error, "limit": limit}
 
 
-class Candidate:
+class CandidateKernels:
     """Built kernels of one workload that wait for orders; usually one.
 
     Parameters
@@ -151,23 +151,27 @@ class Candidate:
         Of their workload.
     kernels
         How to pack weights for each, and what error each may have.
-    place
+    runner
         Where their machine code runs.
     build_seconds
         What making them took.
     """
 
     def __init__(
-        self, operands: Operands, kernels: list[Kernel], place: Place, build_seconds: float = 0.0
+        self,
+        operands: SeededOperands,
+        kernels: list[Kernel],
+        runner: Runner,
+        build_seconds: float = 0.0,
     ) -> None:
         self.operands = operands
         self.kernels = kernels
-        self.place = place
+        self.runner = runner
         self.build_seconds = build_seconds
         self.tensors: dict[int, list[DeviceTensor]] = {}
 
     @classmethod
-    def build(cls, operands: Operands, request: dict[str, Any]) -> Candidate:
+    def build(cls, operands: SeededOperands, request: dict[str, Any]) -> CandidateKernels:
         """Compile what a request asks for.
 
         Parameters
@@ -191,12 +195,12 @@ class Candidate:
         ]
         remote = request.get("remote")
         if isinstance(machine, CudaMachine):
-            place = make_gpu_place(remote, kernels, operands.constants)
+            runner = make_gpu_runner(remote, kernels, operands.constants)
         else:
             draft = bool(request.get("draft"))
             modules = [compile_kernel(kernel, draft) for kernel in kernels]
-            place = make_place(remote, modules, machine)
-        return cls(operands, kernels, place, time.perf_counter() - start)
+            runner = make_runner(remote, modules, machine)
+        return cls(operands, kernels, runner, time.perf_counter() - start)
 
     def facts(self) -> dict[str, Any]:
         """What is known before anything is timed.
@@ -206,9 +210,9 @@ class Candidate:
         """
         facts: dict[str, Any] = {
             "build_seconds": self.build_seconds,
-            "spill_bytes": self.place.spill_bytes,
+            "spill_bytes": self.runner.spill_bytes,
         }
-        if not self.place.shared:
+        if not self.runner.shared:
             facts["check"] = self.verify()
         return facts
 
@@ -232,9 +236,9 @@ class Candidate:
         """Run a kernel once and compare with the exact result."""
         kernel = self.kernels[number]
         arrays = self.operands.arrays(kernel)
-        tensors = self.tensors[number] = self.place.tensors(arrays)
+        tensors = self.tensors[number] = self.runner.tensors(arrays)
         start = time.perf_counter()
-        self.place.call(number, tensors)
+        self.runner.call(number, tensors)
         seconds = time.perf_counter() - start
         output = tensors[-1].numpy().reshape(arrays[-1].shape)
         return {**self.operands.judged(kernel, output), "seconds": seconds}
@@ -250,7 +254,7 @@ class Candidate:
         return {"status": "interleaved", "checks": checks, "samples": samples}
 
     def _time(self, number: int, samples: int, seconds: float) -> list[float]:
-        return self.place.time(number, self.tensors[number], samples, seconds)
+        return self.runner.time(number, self.tensors[number], samples, seconds)
 
 
 def blocked(array: Array, lanes: int, fill: float) -> Array:

@@ -51,7 +51,7 @@ class Final:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredChoice:
     """One kernel of an interleaved measurement."""
 
     algorithm: str
@@ -61,7 +61,7 @@ class Measured:
     limit: float
 
 
-def verification(workload: Conv2dWorkload, measured: Measured) -> dict[str, Any]:
+def verification(workload: Conv2dWorkload, measured: MeasuredChoice) -> dict[str, Any]:
     """What a record says of a kernel's result."""
     reference = "int64" if workload.types.is_integer else "float64"
     return {"reference": reference, "error": measured.error, "limit": measured.limit}
@@ -99,7 +99,7 @@ class Measurer(Protocol):
         machine: Device,
         choices: Sequence[Choice],
         final: Final,
-    ) -> list[Measured | Failure]:
+    ) -> list[MeasuredChoice | Failure]:
         """Samples of several kernels in turns, so that drift and noise meet all alike."""
 
     def identity(self) -> dict[str, str]:
@@ -159,7 +159,7 @@ class LocalMeasurer:
         machine: Device,
         choices: Sequence[Choice],
         final: Final,
-    ) -> list[Measured | Failure]:
+    ) -> list[MeasuredChoice | Failure]:
         """See :class:`Measurer`.
 
         Raises
@@ -188,7 +188,7 @@ class LocalMeasurer:
         finally:
             _close(built)
         return [
-            results.get(n) or Measured(*choice, tuple(samples[n]), *checks[n])
+            results.get(n) or MeasuredChoice(*choice, tuple(samples[n]), *checks[n])
             for n, choice in enumerate(choices)
         ]
 
@@ -289,7 +289,9 @@ def seems_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
     return gain(default, tuned)[0] > 1 + _SMALLEST_GAIN
 
 
-def fastest_gains(default: Measured, others: Sequence[Measured]) -> list[Measured]:
+def fastest_gains(
+    default: MeasuredChoice, others: Sequence[MeasuredChoice]
+) -> list[MeasuredChoice]:
     """Of each algorithm the fastest that beats the default by more than the noise."""
     better = [measured for measured in others if is_better(default.samples, measured.samples)]
     better.sort(key=lambda measured: gain(default.samples, measured.samples))

@@ -15,7 +15,7 @@ from tvmconv.machines.device import Device
 from tvmconv.remote import devices_of
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, Measured, Quick, quick_trial
+from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, MeasuredChoice, Quick, quick_trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 
 LOGGER = logging.getLogger("tvmconv.tuning")
@@ -100,7 +100,7 @@ class RemoteMeasurer:
         machine: Device,
         choices: Sequence[Choice],
         final: Final,
-    ) -> list[Measured | Failure]:
+    ) -> list[MeasuredChoice | Failure]:
         """See :class:`~tvmconv.tuning.measure.Measurer`; all on one device.
 
         Raises
@@ -121,7 +121,9 @@ class RemoteMeasurer:
             self._release(key, "")
             self._last = key
             return [
-                Measured(*choice, tuple(samples), float(check["error"]), float(check["limit"]))
+                MeasuredChoice(
+                    *choice, tuple(samples), float(check["error"]), float(check["limit"])
+                )
                 if check["status"] == "correct"
                 else Failure("wrong", f"error {check['error']:.3g}")
                 for choice, samples, check in zip(

@@ -37,7 +37,7 @@ _ESTIMATED = (
     Column("milliseconds", "est. ms", ".4f"),
     *_OUTCOMES[8:],
 )
-_PEERS = (
+_BASELINES = (
     Column("peer", "best peer"),
     Column("peer_milliseconds", "ms", ".4f"),
     Column("over_peer", "x peer", ".3f"),
@@ -115,9 +115,9 @@ def tune_report(
             "lower_bound": outcome.lower_bound if math.isfinite(outcome.best_seconds) else None,
             "milliseconds": _milliseconds(outcome.best_seconds),
             "outliers": f"{outcome.outliers}/{outcome.samples}" if outcome.samples else None,
-            "peer": outcome.peer,
-            "peer_milliseconds": _milliseconds(outcome.peer_seconds),
-            "over_peer": outcome.over_peer,
+            "peer": outcome.baseline,
+            "peer_milliseconds": _milliseconds(outcome.baseline_seconds),
+            "over_peer": outcome.over_baseline,
             "trials": outcome.trials,
             "remembered": outcome.remembered,
             "failed": sum(outcome.failures.values()),
@@ -147,12 +147,12 @@ def tune_report(
     title += ", as estimated" * (estimated is not None)
     if before := sum(o.status == "done before" for o in outcomes):
         title += f", {before} done before"
-    ratios = [o.over_peer for o in outcomes if o.over_peer is not None]
+    ratios = [o.over_baseline for o in outcomes if o.over_baseline is not None]
     columns: tuple[Column, ...] = _OUTCOMES if estimated is None else _ESTIMATED
     if ratios:
-        columns = (*_OUTCOMES[:7], *_PEERS, *_OUTCOMES[7:])
+        columns = (*_OUTCOMES[:7], *_BASELINES, *_OUTCOMES[7:])
         facts["geometric_mean_over_best_peer"] = statistics.geometric_mean(ratios)
-    notes = tuple(f"{peer} not measured: {why}" for peer, why in (missing or {}).items())
+    notes = tuple(f"{baseline} not measured: {why}" for baseline, why in (missing or {}).items())
     if spilled := sum(outcome.spilled for outcome in outcomes):
         notes += (f"not timed, as nvcc spilled their registers: {spilled} candidates",)
     tables = [Table("workloads", "Workloads", columns, rows)]

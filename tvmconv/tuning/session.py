@@ -163,7 +163,7 @@ def tune(
     total_trials: int = 0,
     time_budget: float = math.inf,
     space: str = "knobs",
-    peers: Rivals | None = None,
+    baselines: Rivals | None = None,
     observe: Observer | None = None,
 ) -> list[Outcome]:
     """Tune workloads one after another, those that take most time first.
@@ -188,7 +188,7 @@ def tune(
     space
         ``knobs`` of the schedules; ``auto``: MetaSchedule's rules, on this machine; or ``both``
         for comparison.
-    peers
+    baselines
         Other libraries to show beside the best.
     observe
         Called after every trial.
@@ -221,19 +221,19 @@ def tune(
         part = weights[task] / sum(weights[other] for other in ordered[number:])
         deadline = time.monotonic() + left * part
 
-        peer = ("", math.inf)
-        if peers is not None and not journal.finished(
+        baseline = ("", math.inf)
+        if baselines is not None and not journal.finished(
             str(task.workload), settings.to_json("auto" if space == "auto" else "knobs")
         ):
-            peer = peers.best(task.workload)
+            baseline = baselines.best(task.workload)
 
         def tell(
             outcome: Outcome,
             task: Task = task,
             number: int = number,
-            peer: tuple[str, float] = peer,
+            baseline: tuple[str, float] = baseline,
         ) -> None:
-            outcome.peer, outcome.peer_seconds = peer
+            outcome.baseline, outcome.baseline_seconds = baseline
             if observe is not None:
                 spent = time.monotonic() - start
                 later = settings.trials * (len(ordered) - number - 1)

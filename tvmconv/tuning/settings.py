@@ -130,8 +130,8 @@ class Outcome:
     samples: int = 0
     outliers: int = 0
     seconds: float = 0.0
-    peer: str = ""
-    peer_seconds: float = math.inf
+    baseline: str = ""
+    baseline_seconds: float = math.inf
     done: bool = False
     comparison: Comparison | None = None
 
@@ -146,7 +146,7 @@ class Outcome:
         return self.failures[SPILLED]
 
     @property
-    def over_peer(self) -> float | None:
+    def over_baseline(self) -> float | None:
         """How many times faster than the best peer; None where either is unknown."""
-        known = math.isfinite(self.peer_seconds) and math.isfinite(self.best_seconds)
-        return self.peer_seconds / self.best_seconds if known else None
+        known = math.isfinite(self.baseline_seconds) and math.isfinite(self.best_seconds)
+        return self.baseline_seconds / self.best_seconds if known else None

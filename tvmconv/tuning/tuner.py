@@ -21,7 +21,7 @@ from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import SPILLED, Journal, Trial
 from tvmconv.tuning.measure import (
     Final,
-    Measured,
+    MeasuredChoice,
     Measurer,
     fastest_gains,
     gain,
@@ -250,7 +250,7 @@ class WorkloadTuner:
         final = self.settings.final
         short = Final(min(_SHORT, final.rounds), final.seconds / 2, draft=True)
         measured = self.measurer.interleaved(self.workload, self.machine, listed, short)
-        good = [m for m in measured if isinstance(m, Measured)]
+        good = [m for m in measured if isinstance(m, MeasuredChoice)]
         # medians of ratios to a turn's median: as in the search, not the least of each
         middles = [median(turn) for turn in zip(*(m.samples for m in good), strict=True)]
         places = sorted(
@@ -275,7 +275,7 @@ class WorkloadTuner:
         if default is None or not good:
             self.outcome.status = "not measured"
             return
-        winners: list[Measured] = []
+        winners: list[MeasuredChoice] = []
         hopeful = [m for m in good if seems_better(default.samples, m.samples)]
         if hopeful:
             longer = replace(final, rounds=_CONFIRMING * final.rounds)
@@ -297,17 +297,17 @@ class WorkloadTuner:
 
     def _beside_default(
         self, others: Sequence[Choice], final: Final
-    ) -> tuple[Measured | None, list[Measured]]:
+    ) -> tuple[MeasuredChoice | None, list[MeasuredChoice]]:
         """The default and others in turns; without those that failed, which are counted."""
         results = self.measurer.interleaved(
             self.workload, self.machine, [self.default, *others], final
         )
-        for failed in (m for m in results if not isinstance(m, Measured)):
+        for failed in (m for m in results if not isinstance(m, MeasuredChoice)):
             self.outcome.failures[failed.kind] += 1
-        default, *measured = (m if isinstance(m, Measured) else None for m in results)
+        default, *measured = (m if isinstance(m, MeasuredChoice) else None for m in results)
         return default, [m for m in measured if m is not None]
 
-    def _record(self, default: Measured, winner: Measured) -> Record:
+    def _record(self, default: MeasuredChoice, winner: MeasuredChoice) -> Record:
         return Record(
             workload=self.workload,
             machine=machine_facts(self.machine),

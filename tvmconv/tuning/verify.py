@@ -9,7 +9,7 @@ from typing import Any
 from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record, is_near, machine_facts
 from tvmconv.records.space import refusal, validate
-from tvmconv.tuning.measure import Final, Measured, Measurer, gain, is_better, verification
+from tvmconv.tuning.measure import Final, MeasuredChoice, Measurer, gain, is_better, verification
 from tvmconv.tuning.untuned import untuned_choice
 
 
@@ -88,9 +88,9 @@ def _check(
     if choice == default:
         return {**row, "status": "is the default now"}, None
     base, tuned = measurer.interleaved(record.workload, machine, [default, choice], final)
-    if not isinstance(tuned, Measured):
+    if not isinstance(tuned, MeasuredChoice):
         return {**row, "status": tuned.kind, "why": tuned.reason}, None
-    if not isinstance(base, Measured):
+    if not isinstance(base, MeasuredChoice):
         return {**row, "status": f"default {base.kind}", "why": base.reason}, None
     speedup, bound = gain(base.samples, tuned.samples)
     row |= {"speedup": speedup, "lower_bound": bound, "error": tuned.error}

@@ -26,10 +26,10 @@ _TEXT = 300
 
 def serve(control: socket.socket) -> None:
     """Fork a process for every request until the other side is gone."""
-    from tvmconv.tuning.candidate import Operands, warm_up
+    from tvmconv.tuning.candidate import SeededOperands, warm_up
 
     warm_up()
-    operands: dict[str, Operands] = {}
+    operands: dict[str, SeededOperands] = {}
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     send(control, {"ready": os.getpid()})
     while True:
@@ -42,7 +42,7 @@ def serve(control: socket.socket) -> None:
         try:
             if workload not in operands:
                 operands.clear()
-                operands[workload] = Operands(workload, request["lanes"])
+                operands[workload] = SeededOperands(workload, request["lanes"])
         except Exception as error:
             send(channel, {"status": "refused", "reason": str(error)[:_TEXT]})
             channel.close()
@@ -58,11 +58,11 @@ def _candidate(channel: socket.socket, operands: Any, request: dict[str, Any]) -
     try:
         _limit(request)
         send(channel, {"pid": os.getpid()})
-        from tvmconv.tuning.candidate import Candidate
-        from tvmconv.tuning.place import stay
+        from tvmconv.tuning.candidate import CandidateKernels
+        from tvmconv.tuning.runner import stay
 
-        candidate = Candidate.build(operands, request)
-        if not candidate.place.shared:
+        candidate = CandidateKernels.build(operands, request)
+        if not candidate.runner.shared:
             stay(int(request["threads"]))
         send(channel, {"status": "built", **candidate.facts()})
         while (order := receive(channel)) is not None:

@@ -188,16 +188,16 @@ def test_a_missing_file_is_refused(tmp_path: Path):
 
 
 def test_plan_words():
-    plan = make_plan(layers=["ic4ih5oc4kh3"], suites=["dnn12"], peers="ort,onednn,ort")
-    assert plan.peers == ("onnxruntime", "onednn")
+    plan = make_plan(layers=["ic4ih5oc4kh3"], suites=["dnn12"], baselines="ort,onednn,ort")
+    assert plan.baselines == ("onnxruntime", "onednn")
     assert len(plan.layers) == 13
-    assert make_plan(peers="none").peers == ()
+    assert make_plan(baselines="none").baselines == ()
 
 
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
-        ({"peers": "caffe"}, InputError, "unknown library 'caffe'"),
+        ({"baselines": "caffe"}, InputError, "unknown library 'caffe'"),
         ({"suites": ["nope"]}, WorkloadError, "unknown suite"),
         ({"layers": ["ic4"]}, WorkloadError, "lacks"),
         ({"models": [Path("nope.onnx")]}, InputError, "does not exist"),

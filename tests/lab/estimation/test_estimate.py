@@ -26,7 +26,7 @@ from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.presets import MACHINES as ALL
 from tvmconv.machines.sve import MACHINES as SCALABLE
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.tuning.candidate import Operands
+from tvmconv.tuning.candidate import SeededOperands
 
 N1, A72, A55 = (MACHINES[name] for name in ("neoverse-n1", "cortex-a72", "cortex-a55"))
 V3 = ALL["x86-64-v3"]
@@ -152,7 +152,7 @@ def test_multiply_adds_of_a_kernel_are_those_of_its_layer():
 def test_kernels_compute_while_they_are_counted():
     workload = Conv2dWorkload.parse("mb1ic9ih6iw7oc10kh3ph1+bias+add+relu")
     machine = A72.with_cores(1)
-    operands = Operands(str(workload), machine.lanes)
+    operands = SeededOperands(str(workload), machine.lanes)
     kernels = [make_kernel(workload, machine, name) for name in ("direct", "winograd")]
     found, outputs = run_kernels(kernels, [operands.arrays(kernel) for kernel in kernels])
     assert [layer.call.kernel for layer in found.layers] == ["kernel0", "kernel1"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Node, Session, Unsupported
-from .fusion import Step, fuse
+from .case import Array, Case, CaseNode, Session, Unsupported
+from .fusion import FusedNode, fuse
 from .tflite_graph import TO_NCHW, TO_NHWC
 
 # the part of Arm NN that calls Arm Compute Library's code for processors
@@ -35,10 +35,10 @@ def prepare(case: Case, threads: int) -> Session:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     graph = _Graph(case)
     runtime = ann.IRuntime(ann.CreationOptions())
-    optimised, _ = ann.Optimize(
+    optimized, _ = ann.Optimize(
         graph.network, [ann.BackendId(_BACKEND)], runtime.GetDeviceSpec(), ann.OptimizerOptions()
     )
-    number, _ = runtime.LoadNetwork(optimised)
+    number, _ = runtime.LoadNetwork(optimized)
     results = {name: np.empty(graph.shapes[name], np.float32) for name in case.outputs}
     inputs = [
         (index, ann.ConstTensor(runtime.GetInputTensorInfo(number, index), value))
@@ -123,10 +123,10 @@ class _Graph:
         slot.SetTensorInfo(self.info(shape))
         self.slots[name], self.shapes[name] = slot, shape
 
-    def add(self, step: Step) -> None:
+    def add(self, step: FusedNode) -> None:
         """A node and its activation, which is a layer of its own."""
         node = step.node
-        makers: dict[str, Callable[[Node], Any]] = {
+        makers: dict[str, Callable[[CaseNode], Any]] = {
             "Conv": self.convolution,
             "Add": lambda _: self.network.AddAdditionLayer(),
         }
@@ -153,7 +153,7 @@ class _Graph:
             self.slots[node.output].Connect(after.GetInputSlot(0))
             self.produced(step.output, after, shape)
 
-    def convolution(self, node: Node) -> Any:
+    def convolution(self, node: CaseNode) -> Any:
         """A convolution with its weights in it, depthwise or without groups."""
         a, weights = node.attrs, self.case.constant(node.input(1))
         channels = self.shapes[node.input(0)][3]

@@ -29,7 +29,7 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True)
-class Node:
+class CaseNode:
     """One operator; ``inputs`` and ``outputs`` name values, ``""`` is an absent input."""
 
     name: str
@@ -54,7 +54,7 @@ class Case:
 
     folder: Path
     onnx: Path
-    nodes: tuple[Node, ...]
+    nodes: tuple[CaseNode, ...]
     shapes: Mapping[str, tuple[int, ...]]
     constants: Mapping[str, Array]
     inputs: Mapping[str, Array]
@@ -163,7 +163,7 @@ def read_case(folder: Path, options: Mapping[str, Any]) -> Case:
         folder=folder,
         onnx=Path(data["onnx"]),
         nodes=tuple(
-            Node(n["name"], n["op"], tuple(n["inputs"]), tuple(n["outputs"]), n["attrs"])
+            CaseNode(n["name"], n["op"], tuple(n["inputs"]), tuple(n["outputs"]), n["attrs"])
             for n in data["nodes"]
         ),
         shapes=shapes,

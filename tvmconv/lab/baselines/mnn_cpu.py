@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .case import EMULATOR, Array, Case, Session, Unsupported
-from .quantised import is_quantised
+from .quantized import is_quantized
 
 _CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
 
@@ -53,7 +53,7 @@ def export(case: Case, threads: int) -> dict[str, Any]:
             timeout=300,
         )
     except subprocess.CalledProcessError:
-        if is_quantised(case):
+        if is_quantized(case):
             raise Unsupported("MNN's converter aborts on this quantized model") from None
         raise
     return {"file": str(path)}

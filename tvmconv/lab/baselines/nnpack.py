@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Node, Session, Unsupported
+from .case import Array, Case, CaseNode, Session, Unsupported
 from .fusion import fuse
 
 _LIBRARY = "lib/libtorch_cpu.so"
@@ -92,7 +92,7 @@ def prepare(case: Case, threads: int) -> Session:
     )
 
 
-def _convolution(case: Case) -> tuple[Node, str]:
+def _convolution(case: Case) -> tuple[CaseNode, str]:
     """The only operator with the activation behind it."""
     steps = fuse(case)
     if len(steps) != 1 or steps[0].node.op != "Conv" or steps[0].activation not in _ACTIVATIONS:
@@ -106,7 +106,7 @@ def _convolution(case: Case) -> tuple[Node, str]:
 
 
 def _caller(
-    node: Node, data: Array, bias: Array, result: Array, activation: int
+    node: CaseNode, data: Array, bias: Array, result: Array, activation: int
 ) -> Callable[..., None]:
     """``nnp_convolution_inference`` of an algorithm, a strategy, weights and a workspace."""
     function = _library().nnp_convolution_inference

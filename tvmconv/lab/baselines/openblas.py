@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from .case import Case, Session
-from .im2col_blas import Graph
+from .im2col_blas import NumpyGraph
 
 
 @lru_cache(maxsize=1)
@@ -27,7 +27,7 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """Results go to memory that exists; threads come from ``OPENBLAS_NUM_THREADS``."""
-    graph = Graph(case)
+    graph = NumpyGraph(case)
     return Session(
         graph.run, lambda: {name: graph.values[name] for name in case.outputs}, info=version()
     )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .case import Array
-from .fusion import Step
-from .quantised import Quantised, Storage
+from .fusion import FusedNode
+from .quantized import QuantizedCase, Storage
 
 TO_NHWC = (0, 2, 3, 1)
 TO_NCHW = (0, 3, 1, 2)
@@ -22,11 +22,11 @@ class FlatGraph:
     8 bits hold their values, ``self.target`` how the step at hand stores its result.
     """
 
-    def __init__(self, quantised: Quantised) -> None:
+    def __init__(self, quantized: QuantizedCase) -> None:
         import ai_edge_litert.schema_py_generated as schema
 
-        self.quantised = quantised
-        self.case = quantised.case
+        self.quantized = quantized
+        self.case = quantized.case
         self.stored: dict[str, Storage] = {}
         self.target: Storage | None = None
         self.schema: Any = schema
@@ -100,7 +100,7 @@ class FlatGraph:
         if storage:
             self.stored[name] = storage
 
-    def result(self, step: Step) -> int:
+    def result(self, step: FusedNode) -> int:
         """The tensor of a step's result."""
         return self.produced(step.output, self.case.shapes[step.output], self.target)
 
@@ -148,7 +148,7 @@ class FlatGraph:
         permutation = self.constant(np.array(order, "int32"))
         self.emit("TRANSPOSE", [source, permutation], [target], table="TransposeOptions")
 
-    def serialise(self) -> bytes:
+    def serialize(self) -> bytes:
         """The model file."""
         import flatbuffers
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .case import Array, Case, Node, Session, Unsupported
+from .case import Array, Case, CaseNode, Session, Unsupported
 from .fusion import clip_bounds
 
 
@@ -29,8 +29,8 @@ def prepare(case: Case, threads: int) -> Session:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = torch.jit.freeze(torch.jit.trace(module, values))
-        optimised = torch.jit.optimize_for_inference(traced)
-    return session_of(optimised, values, case.outputs)
+        optimized = torch.jit.optimize_for_inference(traced)
+    return session_of(optimized, values, case.outputs)
 
 
 def session_of(module: Any, values: list[Any], names: tuple[str, ...], info: str = "") -> Session:
@@ -80,7 +80,7 @@ def module_of(case: Case) -> Any:
     return Net()
 
 
-def _with_values(case: Case, node: Node) -> Node:
+def _with_values(case: Case, node: CaseNode) -> CaseNode:
     """The node with attributes in the place of operands that are constants of the operator."""
     if node.op == "Clip":
         low, high = clip_bounds(case, node)
@@ -91,7 +91,7 @@ def _with_values(case: Case, node: Node) -> Node:
     return node
 
 
-def _conv(case: Case, node: Node, x: list[Any]) -> Any:
+def _conv(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     a = node.attrs
@@ -112,7 +112,7 @@ def _torch_pads(begin: list[int], end: list[int]) -> list[int]:
     return [p for pair in zip(reversed(begin), reversed(end), strict=True) for p in pair]
 
 
-def _pool(case: Case, node: Node, x: list[Any]) -> Any:
+def _pool(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     a = node.attrs
@@ -141,7 +141,7 @@ def _pool(case: Case, node: Node, x: list[Any]) -> Any:
     )
 
 
-def _gemm(case: Case, node: Node, x: list[Any]) -> Any:
+def _gemm(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     a = node.attrs
@@ -151,26 +151,26 @@ def _gemm(case: Case, node: Node, x: list[Any]) -> Any:
     return F.linear(x[0], weight, x[2] if len(x) > 2 else None)
 
 
-def _clip(case: Case, node: Node, x: list[Any]) -> Any:
+def _clip(case: Case, node: CaseNode, x: list[Any]) -> Any:
     low, high = clip_bounds(case, node)
     return x[0].clamp(low, high)
 
 
-def _batch_norm(case: Case, node: Node, x: list[Any]) -> Any:
+def _batch_norm(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     return F.batch_norm(x[0], x[3], x[4], x[1], x[2], eps=node.attrs.get("epsilon", 1e-5))
 
 
-def _reshape(case: Case, node: Node, x: list[Any]) -> Any:
+def _reshape(case: Case, node: CaseNode, x: list[Any]) -> Any:
     return x[0].reshape(case.shapes[node.output])
 
 
-def _softmax(case: Case, node: Node, x: list[Any]) -> Any:
+def _softmax(case: Case, node: CaseNode, x: list[Any]) -> Any:
     return x[0].softmax(node.attrs.get("axis", -1))
 
 
-def _lrn(case: Case, node: Node, x: list[Any]) -> Any:
+def _lrn(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     a = node.attrs
@@ -178,12 +178,12 @@ def _lrn(case: Case, node: Node, x: list[Any]) -> Any:
     return F.local_response_norm(x[0], a["size"], alpha, beta, a.get("bias", 1.0))
 
 
-def _reduce_mean(case: Case, node: Node, x: list[Any]) -> Any:
+def _reduce_mean(case: Case, node: CaseNode, x: list[Any]) -> Any:
     return x[0].mean(tuple(node.attrs["axes"]), keepdim=bool(node.attrs.get("keepdims", 1)))
 
 
-def _functional(name: str, **fixed: Any) -> Callable[[Case, Node, list[Any]], Any]:
-    def apply(case: Case, node: Node, x: list[Any]) -> Any:
+def _functional(name: str, **fixed: Any) -> Callable[[Case, CaseNode, list[Any]], Any]:
+    def apply(case: Case, node: CaseNode, x: list[Any]) -> Any:
         import torch.nn.functional as F
 
         return getattr(F, name)(*x, **fixed)
@@ -191,13 +191,13 @@ def _functional(name: str, **fixed: Any) -> Callable[[Case, Node, list[Any]], An
     return apply
 
 
-def _concat(case: Case, node: Node, x: list[Any]) -> Any:
+def _concat(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch
 
     return torch.cat(x, node.attrs["axis"])
 
 
-_OPERATORS: dict[str, Callable[[Case, Node, list[Any]], Any]] = {
+_OPERATORS: dict[str, Callable[[Case, CaseNode, list[Any]], Any]] = {
     "Add": lambda case, node, x: x[0] + x[1],
     "AveragePool": _pool,
     "BatchNormalization": _batch_norm,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tvmconv.core.errors import InputError
 from tvmconv.lab.bench.estimates import layer_kernels
-from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.variants import parse_variants
 from tvmconv.lab.estimation.cachegrind import Misses, check_cachegrind, stage_misses
 from tvmconv.machines.targets import resolve_machine
@@ -26,7 +26,7 @@ _COLUMNS = (
 )
 
 
-def cache_misses(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+def cache_misses(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Simulate what a plan's layers do to the caches, on one thread.
 
     Parameters

@@ -28,7 +28,7 @@ class CaseInfo:
     problem: str
     flops: int
     count: int = 1
-    quantised: bool = False
+    quantized: bool = False
 
 
 def write_case(

@@ -77,12 +77,12 @@ def too_large(
     return _refusal(len(labels), needed, available, remedy)
 
 
-def _refusal(contenders: int, needed: int, available: int | None, remedy: str) -> str:
+def _refusal(implementations: int, needed: int, available: int | None, remedy: str) -> str:
     available = available_bytes() if available is None else available
     if needed <= available:
         return ""
     return (
-        f"skipped: {contenders} contenders need about {needed / _GIB:.1f} GiB, and "
+        f"skipped: {implementations} contenders need about {needed / _GIB:.1f} GiB, and "
         f"{available / _GIB:.1f} GiB are available; {remedy}"
     )
 

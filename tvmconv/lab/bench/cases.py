@@ -16,7 +16,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines.case import PLACES
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
 from tvmconv.measuring.layer_model import layer_model
-from tvmconv.measuring.quantized import is_quantised
+from tvmconv.measuring.quantized import is_quantized
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
 
 FloatArray = npt.NDArray[Any]
@@ -177,7 +177,7 @@ def write_model_case(
     value_shapes = {name: list(info.shape) for name, info in graph.types.items()}
     outputs = [t.name for t in loaded.outputs]
     write_case(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
-    return CaseInfo(loaded.name, "model", path.name, flops, quantised=is_quantised(path))
+    return CaseInfo(loaded.name, "model", path.name, flops, quantized=is_quantized(path))
 
 
 def _resolved(node: Any, graph: Any) -> tuple[dict[str, Any], int]:

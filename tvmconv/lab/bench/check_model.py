@@ -51,7 +51,7 @@ _CANDIDATES = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class TimedCandidate:
     """A candidate with the least time that was seen, in seconds.
 
     ``seconds`` is of calls one after the other; ``cold`` of calls whose weights lie in memory
@@ -97,7 +97,7 @@ def check_layer(
     rounds: int,
     seconds: float,
     other: Machine | None = None,
-) -> tuple[tuple[Measured, ...], int]:
+) -> tuple[tuple[TimedCandidate, ...], int]:
     """Measure the candidates of one layer in alternating rounds; the model's pick comes first.
 
     Parameters
@@ -150,7 +150,7 @@ def check_layer(
             best[i] = min(best[i], _least(runs[i], seconds))
             for _ in range(_COLD_CALLS):
                 cold[i] = min(cold[i], cold_call(runs[i], evict, runs[i].touch_activations))
-    return tuple(map(Measured, offers, best, cold)), picked
+    return tuple(map(TimedCandidate, offers, best, cold)), picked
 
 
 def _identity(offer: Candidate) -> tuple[str, Config]:

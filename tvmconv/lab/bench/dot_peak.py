@@ -115,18 +115,18 @@ def _tile_chains(machine: Machine, unit: TileUnit, threads: int) -> Code:
                 acc = T.alloc_buffer((4, rows, rows), "int32", scope="local")
                 for c in T.unroll(4):
                     for p in T.serial(rows, annotations=mark):
-                        for lane in T.serial(rows):
-                            acc[c, p, lane] = 0
+                        for run in T.serial(rows):
+                            acc[c, p, run] = 0
                 for _ in T.serial(_TILE_STEPS):
                     for c in T.unroll(4):
                         for p in T.serial(rows, annotations=mark):
-                            for lane, word, byte in T.grid(rows, size // 4, 4):
-                                acc[c, p, lane] = acc[c, p, lane] + T.Cast(
+                            for run, word, byte in T.grid(rows, size // 4, 4):
+                                acc[c, p, run] = acc[c, p, run] + T.Cast(
                                     "int32", data[c // 2, p, word * 4 + byte]
-                                ) * T.Cast("int32", weight[c % 2, word, lane, byte])
+                                ) * T.Cast("int32", weight[c % 2, word, run, byte])
                 for c in T.unroll(4):
                     for p in T.serial(rows, annotations=mark):
-                        for lane in T.serial(rows):
-                            out[vt, c, p, lane] = acc[c, p, lane]
+                        for run in T.serial(rows):
+                            out[vt, c, p, run] = acc[c, p, run]
 
     return compile_function(main, machine)

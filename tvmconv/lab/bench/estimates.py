@@ -14,15 +14,15 @@ from tvmconv.core.errors import ConfigError, InputError, WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.lab.baselines import PEERS
+from tvmconv.lab.baselines import BASELINES
 from tvmconv.lab.bench.cases import write_layer_case, write_model_case
-from tvmconv.lab.bench.emulated_peers import EmulatedPeer, emulated_peers
+from tvmconv.lab.bench.emulated_baselines import EmulatedBaseline, emulated_baselines
 from tvmconv.lab.bench.gemm_run import write_gemm_case
-from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.result import OWN
 from tvmconv.lab.bench.rounds import write_reference
 from tvmconv.lab.bench.variants import Variant, chosen_kernel, parse_variants
-from tvmconv.lab.bench.worker_process import Contender
+from tvmconv.lab.bench.worker_process import Implementation
 from tvmconv.lab.estimation.cores import Core, core_of
 from tvmconv.lab.estimation.estimate import Cost, described_method, estimate_model, section_costs
 from tvmconv.lab.estimation.kernels import estimate_kernels
@@ -53,7 +53,7 @@ _TOTALS = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class EstimatedEntry:
     """One contender on one case.
 
     Parameters
@@ -79,7 +79,7 @@ class Entry:
     info: str = ""
 
 
-def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+def estimate_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Estimate what a plan would measure.
 
     Parameters
@@ -106,18 +106,21 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
             "and --relax-pass."
         )
     machine = resolve_machine(plan.target, 1)
-    peers = emulated_peers(plan, machine)
+    baselines = emulated_baselines(plan, machine)
     entries = [
-        *_layers(plan, machine, [p for p in peers if p.peer.layers], tell),
-        *_products(plan, machine, [p for p in peers if p.peer.products], tell),
-        *_models(plan, machine, [p for p in peers if p.peer.models], tell),
+        *_layers(plan, machine, [p for p in baselines if p.baseline.layers], tell),
+        *_products(plan, machine, [p for p in baselines if p.baseline.products], tell),
+        *_models(plan, machine, [p for p in baselines if p.baseline.models], tell),
     ]
     return estimates_report(entries, core_of(machine))
 
 
 def _layers(
-    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
-) -> Iterator[Entry]:
+    plan: BenchPlan,
+    machine: Machine,
+    baselines: Sequence[EmulatedBaseline],
+    tell: Callable[[str], None],
+) -> Iterator[EstimatedEntry]:
     workloads = [layer.workload for layer in plan.layers]
     variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
     for layer in plan.layers:
@@ -129,10 +132,10 @@ def _layers(
             yield _entry(layer, label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
         for label, reason in refused:
             yield _entry(layer, label, None, reason)
-        if peers:
+        if baselines:
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 write_layer_case(Path(folder), layer.workload)
-                for label, cost, info in _beside(peers, Path(folder)):
+                for label, cost, info in _beside(baselines, Path(folder)):
                     yield _entry(layer, label, cost, info)
         best, least = min(costs.items(), key=lambda item: item[1].cycles)
         tell(f"{layer.name}: least {least.cycles:,.0f} cycles estimated, {best.algorithm}")
@@ -154,14 +157,17 @@ def layer_kernels(
     return found, refused
 
 
-def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> Entry:
+def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> EstimatedEntry:
     workload = layer.workload
-    return Entry(layer.name, layer.count, str(workload), workload.flops, label, cost, info)
+    return EstimatedEntry(layer.name, layer.count, str(workload), workload.flops, label, cost, info)
 
 
 def _products(
-    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
-) -> Iterator[Entry]:
+    plan: BenchPlan,
+    machine: Machine,
+    baselines: Sequence[EmulatedBaseline],
+    tell: Callable[[str], None],
+) -> Iterator[EstimatedEntry]:
     """Matrix products: B packed in the call, as peers do, and packed before."""
     for product in plan.products:
         w = product.workload
@@ -175,18 +181,21 @@ def _products(
             (label, cost, f"gemm ({kernel.config})")
             for label, (cost, kernel) in zip(labels, found, strict=True)
         ]
-        if peers:
+        if baselines:
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 write_gemm_case(Path(folder), w)
-                rows += _beside(peers, Path(folder))
+                rows += _beside(baselines, Path(folder))
         for label, cost, info in rows:
-            yield Entry(product.name, product.count, str(w), w.flops, label, cost, info)
+            yield EstimatedEntry(product.name, product.count, str(w), w.flops, label, cost, info)
         tell(f"{product.name}: {found[0][0].cycles:,.0f} cycles estimated")
 
 
 def _models(
-    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
-) -> Iterator[Entry]:
+    plan: BenchPlan,
+    machine: Machine,
+    baselines: Sequence[EmulatedBaseline],
+    tell: Callable[[str], None],
+) -> Iterator[EstimatedEntry]:
     import tvmconv
 
     names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
@@ -202,37 +211,37 @@ def _models(
                 fold_budget=plan.fold_budget,
             )
             cost = estimate_model(model.save(Path(folder) / "model.so")).total
-        yield Entry(path.stem, 1, "", 0, OWN, cost)
-        if peers:
+        yield EstimatedEntry(path.stem, 1, "", 0, OWN, cost)
+        if baselines:
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 case = write_model_case(Path(folder), path, plan.shapes, plan.fold_budget)
-                write_reference(_reference(plan), Path(folder), exact=case.quantised)
-                for label, found, info in _beside(peers, Path(folder), case.quantised):
-                    yield Entry(path.stem, 1, "", 0, label, found, info)
+                write_reference(_reference(plan), Path(folder), exact=case.quantized)
+                for label, found, info in _beside(baselines, Path(folder), case.quantized):
+                    yield EstimatedEntry(path.stem, 1, "", 0, label, found, info)
         tell(f"{path.stem}: {cost.cycles:,.0f} cycles estimated")
 
 
-def _reference(plan: Plan) -> Contender:
+def _reference(plan: BenchPlan) -> Implementation:
     """onnxruntime on this processor, whatever emulated interpreter the peers have."""
     python = plan.pythons.get("onnxruntime") or sys.executable
-    return Contender("reference", PEERS["onnxruntime"].module, python)
+    return Implementation("reference", BASELINES["onnxruntime"].module, python)
 
 
 def _beside(
-    peers: Sequence[EmulatedPeer], folder: Path, quantised: bool = False
+    baselines: Sequence[EmulatedBaseline], folder: Path, quantized: bool = False
 ) -> Iterator[tuple[str, Cost | None, str]]:
     """Label, cost, and version and algorithm of each peer on a case, or why it has no cost."""
-    for peer in peers:
-        found = peer.count(folder, quantised)
+    for baseline in baselines:
+        found = baseline.count(folder, quantized)
         if found.section is None:
-            yield peer.peer.name, None, f"{found.status}: {found.message}"
+            yield baseline.baseline.name, None, f"{found.status}: {found.message}"
             continue
-        (cost,) = section_costs([found.section], core_of(peer.machine), peer.machine.triple)
+        (cost,) = section_costs([found.section], core_of(baseline.machine), baseline.machine.triple)
         algorithm = f", {found.info}" if found.info else ""
-        yield peer.peer.name, cost, f"{found.version}, error {found.error:.0e}{algorithm}"
+        yield baseline.baseline.name, cost, f"{found.version}, error {found.error:.0e}{algorithm}"
 
 
-def estimates_report(entries: list[Entry], core: Core) -> Report:
+def estimates_report(entries: list[EstimatedEntry], core: Core) -> Report:
     """The table of estimates, with the method beside it.
 
     Parameters

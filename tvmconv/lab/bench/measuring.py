@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.errors import TvmconvError
-from tvmconv.lab import baselines as peer_table
-from tvmconv.lab.bench.contenders import contenders
-from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab import baselines as baseline_table
+from tvmconv.lab.bench.implementations import implementations
+from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.result import BenchResult, CaseResult
-from tvmconv.lab.bench.rounds import Field, describe, write_reference
-from tvmconv.lab.bench.worker_process import Contender
+from tvmconv.lab.bench.rounds import Workers, describe, write_reference
+from tvmconv.lab.bench.worker_process import Implementation
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import processor
@@ -30,7 +30,7 @@ _PLACES = 4096
 
 
 def run_plan(
-    plan: Plan,
+    plan: BenchPlan,
     tell: Callable[[str], None] = lambda _: None,
     checkpoint: Callable[[BenchResult], None] = lambda _: None,
 ) -> BenchResult:
@@ -63,7 +63,7 @@ def run_plan(
         "threads": list(plan.threads),
         "rounds": plan.rounds,
         "seconds": plan.seconds,
-        "peers": list(plan.peers),
+        "peers": list(plan.baselines),
         "algorithms": plan.algorithms,
         "stages": plan.extras.stages,
         "cold_cache_bytes": plan.extras.cold_bytes,
@@ -84,13 +84,13 @@ def run_plan(
                 continue
             # a GPU is given work by one thread, but packing and peers' compilers may use all CPUs
             cpus = () if plan.on_gpu else pick_cpus(threads)
-            with Field(contenders(plan, kind), threads, cpus, plan.extras) as contest:
-                contest.hello()
+            with Workers(implementations(plan, kind), threads, cpus, plan.extras) as workers:
+                workers.hello()
                 # from here on a saved file says what it was to hold
                 checkpoint(BenchResult(header, settings, tuple(results)))
                 for case in cases:
                     try:
-                        result = measure_case(plan, contest, case)
+                        result = measure_case(plan, workers, case)
                     except TvmconvError as error:
                         # minutes on a GPU are not to end with the first model that fails
                         if not plan.on_gpu:
@@ -104,7 +104,7 @@ def run_plan(
     return BenchResult(header, settings, tuple(results))
 
 
-def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
+def measure_case(plan: BenchPlan, workers: Workers, case: Case) -> CaseResult:
     """Measure a model at a batch size (0 for its own), a layer or a product.
 
     Raises
@@ -114,12 +114,12 @@ def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
     """
     from tvmconv.lab.bench.case_memory import too_large
     from tvmconv.lab.bench.cases import batched_model, write_layer_case, write_model_case
-    from tvmconv.measuring.quantized import is_quantised
+    from tvmconv.measuring.quantized import is_quantized
 
-    labels = [lane.label for lane in contest.workers]
+    labels = [run.label for run in workers.workers]
     gpu = plan.on_gpu
     if not gpu and not isinstance(case, tuple) and (reason := too_large(case.workload, labels)):
-        return skipped_case(case, contest.threads, reason)
+        return skipped_case(case, workers.threads, reason)
     with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
         folder = Path(name)
         options: dict[str, Any] = {"precision": plan.precision}
@@ -133,11 +133,11 @@ def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
             if gpu:
                 # of a device's calls one by one, as a program makes them
                 options |= {"clock": "host", "fixed": plan.shapes is None}
-            reference = peer_table.PEERS["onnxruntime"]
+            reference = baseline_table.BASELINES["onnxruntime"]
             write_reference(
-                Contender("reference", reference.module, plan.python("onnxruntime")),
+                Implementation("reference", reference.module, plan.python("onnxruntime")),
                 folder,
-                exact=is_quantised(path),
+                exact=is_quantized(path),
                 threads=host_cores() if gpu else 1,
             )
         elif isinstance(case, suite_files.Product):
@@ -149,7 +149,7 @@ def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
             places = _PLACES if gpu else 0
             info = write_layer_case(folder, case.workload, case.name, case.count, places)
             options["workload"] = str(case.workload)
-        return contest.measure(folder, info, plan.rounds, plan.seconds, options)
+        return workers.measure(folder, info, plan.rounds, plan.seconds, options)
 
 
 def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
@@ -164,7 +164,7 @@ def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
     return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
 
 
-def case_names(plan: Plan) -> list[str]:
+def case_names(plan: BenchPlan) -> list[str]:
     """The cases of a plan; models by their files, which mostly are named as what they hold."""
     models = [
         batch_name(path.stem, batch) for batch in plan.batches or (0,) for path in plan.models

@@ -12,9 +12,9 @@ from pathlib import Path
 from tvmconv.core.arguments import nearest
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import InputError
-from tvmconv.lab import baselines as peer_table
-from tvmconv.lab.baselines import Peer
-from tvmconv.lab.bench.lane import Extras
+from tvmconv.lab import baselines as baseline_table
+from tvmconv.lab.baselines import Baseline
+from tvmconv.lab.bench.implementation_run import Extras
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
 from tvmconv.measuring import suites as suite_files
@@ -23,7 +23,7 @@ _ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl":
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """Everything a run needs.
 
     Parameters
@@ -32,8 +32,8 @@ class Plan:
         ONNX files.
     layers, products
         Convolutions and matrix products of suites and of the command line.
-    peers
-        Names from :data:`tvmconv.lab.baselines.PEERS`, in column order.
+    baselines
+        Names from :data:`tvmconv.lab.baselines.BASELINES`, in column order.
     pythons
         Peer name to interpreter; the empty name is the default.
     target
@@ -65,7 +65,7 @@ class Plan:
 
     models: tuple[Path, ...]
     layers: tuple[suite_files.Layer, ...]
-    peers: tuple[str, ...]
+    baselines: tuple[str, ...]
     pythons: Mapping[str, str]
     target: str = "native"
     threads: tuple[int, ...] = (1,)
@@ -87,9 +87,9 @@ class Plan:
         """Whether the target is a GPU."""
         return is_gpu(self.target)
 
-    def python(self, peer: str) -> str:
+    def python(self, baseline: str) -> str:
         """The interpreter that runs a peer."""
-        return self.pythons.get(peer) or self.pythons.get("") or sys.executable
+        return self.pythons.get(baseline) or self.pythons.get("") or sys.executable
 
 
 def make_plan(
@@ -97,13 +97,13 @@ def make_plan(
     models: Sequence[Path] = (),
     suites: Sequence[str] = (),
     layers: Sequence[str] = (),
-    peers: str = "all",
+    baselines: str = "all",
     target: str = "native",
     threads: Sequence[int] = (1,),
     rounds: int = 5,
     seconds: float = 0.2,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
-    peer_python: Sequence[str] = (),
+    baseline_python: Sequence[str] = (),
     algorithms: str = "",
     batch: int | Sequence[int] | None = None,
     types: str = "",
@@ -117,7 +117,7 @@ def make_plan(
     kernels: Path | None = None,
     samples: int = 50,
     precision: str = "float32",
-) -> Plan:
+) -> BenchPlan:
     """Check the user's words and turn them into a plan.
 
     Parameters
@@ -129,10 +129,10 @@ def make_plan(
     layers
         Problem strings.
     target, threads, rounds, seconds, shapes
-        As of :class:`Plan`.
-    peers
+        As of :class:`BenchPlan`.
+    baselines
         ``all``, ``none``, or names separated by commas.
-    peer_python
+    baseline_python
         ``PATH`` for all peers, or ``PEER=PATH`` for one.
     algorithms
         What our rows are; see :func:`tvmconv.lab.bench.variants.parse_variants`.
@@ -143,7 +143,7 @@ def make_plan(
     stages, cold, memory, load
         What to measure beside warm calls; see :class:`Extras`.
     log, relax_pass, fold_budget, kernels, precision
-        As of :class:`Plan`.
+        As of :class:`BenchPlan`.
     samples
         Of GPUs, samples of each contender at least; the sources repeat calls fifty times.
 
@@ -175,14 +175,14 @@ def make_plan(
         ]
     device = resolve_device(target)
     check_precision(make_policy(precision=precision), device)
-    known = peer_table.OF_KIND[device.kind]
+    known = baseline_table.OF_KIND[device.kind]
     # a log that does not exist is told before anything is measured
     search_path(log)
-    return Plan(
+    return BenchPlan(
         models=tuple(models),
         layers=tuple(found),
-        peers=_peer_names(peers, known),
-        pythons=_pythons(peer_python, known),
+        baselines=_baseline_names(baselines, known),
+        pythons=_pythons(baseline_python, known),
         target=target,
         threads=tuple(threads),
         rounds=rounds,
@@ -220,32 +220,32 @@ def is_gpu(target: str) -> bool:
     return isinstance(resolve_device(target), CudaMachine)
 
 
-def _peer_names(text: str, known_peers: Mapping[str, Peer]) -> tuple[str, ...]:
+def _baseline_names(text: str, known_baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
     if text == "all":
-        return tuple(known_peers)
+        return tuple(known_baselines)
     if text == "none":
         return ()
     names = [_ALIASES.get(name.strip(), name.strip()) for name in text.split(",")]
     for name in names:
-        if name not in known_peers:
-            known, hint = ", ".join(known_peers), nearest(name, known_peers)
+        if name not in known_baselines:
+            known, hint = ", ".join(known_baselines), nearest(name, known_baselines)
             raise InputError(f"unknown library {name!r}; {hint}use all, none, or some of {known}")
     return tuple(dict.fromkeys(names))
 
 
-def _pythons(items: Sequence[str], known_peers: Mapping[str, Peer]) -> dict[str, str]:
+def _pythons(items: Sequence[str], known_baselines: Mapping[str, Baseline]) -> dict[str, str]:
     pythons = {}
     for item in items:
-        peer, _, path = item.rpartition("=")
-        peer = _ALIASES.get(peer, peer)
-        if peer and peer not in known_peers:
+        baseline, _, path = item.rpartition("=")
+        baseline = _ALIASES.get(baseline, baseline)
+        if baseline and baseline not in known_baselines:
             raise InputError(
-                f"unknown library {peer!r} in --baseline-python {item!r}; use PATH for all "
-                f"libraries, or NAME=PATH with one of {', '.join(known_peers)}"
+                f"unknown library {baseline!r} in --baseline-python {item!r}; use PATH for all "
+                f"libraries, or NAME=PATH with one of {', '.join(known_baselines)}"
             )
         if not os.access(path, os.X_OK):
             raise InputError(
                 f"--baseline-python {path!r} is not an executable file; name a Python interpreter"
             )
-        pythons[peer] = path
+        pythons[baseline] = path
     return pythons

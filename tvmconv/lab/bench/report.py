@@ -165,7 +165,7 @@ def _distribution(entry: Entry) -> dict[str, float | None]:
 
 
 def _summary_row(case: CaseResult) -> dict[str, Any] | None:
-    own, peers = case.ranked(own=True), case.ranked(own=False)
+    own, baselines = case.ranked(own=True), case.ranked(own=False)
     if not own or not own[0].best:
         return None
     best, peak = own[0], case.peak_gflops
@@ -178,10 +178,10 @@ def _summary_row(case: CaseResult) -> dict[str, Any] | None:
         "min_seconds": best.best,
         "peak_share": best.share_of(peak),
     }
-    if peers and peers[0].best and best.best:
-        row["best_peer"] = peers[0].label
-        row["best_peer_seconds"] = peers[0].best
-        row["speedup"] = peers[0].best / best.best
+    if baselines and baselines[0].best and best.best:
+        row["best_peer"] = baselines[0].label
+        row["best_peer_seconds"] = baselines[0].best
+        row["speedup"] = baselines[0].best / best.best
     return row
 
 
@@ -210,8 +210,8 @@ def _against(result: BenchResult, threads: int) -> Mapping[str, float]:
         own = case.ranked(own=True)
         if case.threads != threads or not own or not own[0].best:
             continue
-        for peer in case.ranked(own=False):
-            ratios.setdefault(peer.label, []).append((peer.best or 1.0) / own[0].best)
+        for baseline in case.ranked(own=False):
+            ratios.setdefault(baseline.label, []).append((baseline.best or 1.0) / own[0].best)
     return {label: mean for label, values in ratios.items() if (mean := geomean(values))}
 
 

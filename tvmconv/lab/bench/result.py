@@ -29,17 +29,17 @@ WRONG_ABOVE = 1e-2
 SATURATED_BELOW = 0.25
 
 
-def wrong_above(quantised: bool, facts: Mapping[str, Any]) -> float:
+def wrong_above(quantized: bool, facts: Mapping[str, Any]) -> float:
     """The error beyond which outputs are wrong.
 
     Parameters
     ----------
-    quantised
+    quantized
         Whether the case is a model that quantises.
     facts
         What the worker told of a call; ``differing`` of outputs that are integers.
     """
-    return SATURATED_BELOW if quantised or "differing" in facts else WRONG_ABOVE
+    return SATURATED_BELOW if quantized or "differing" in facts else WRONG_ABOVE
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 from tvmconv.core.errors import TvmconvError
 from tvmconv.lab.bench.case_files import CaseInfo
-from tvmconv.lab.bench.lane import HELLO_SECONDS, Extras, Lane, reason
+from tvmconv.lab.bench.implementation_run import HELLO_SECONDS, Extras, ImplementationRun, reason
 from tvmconv.lab.bench.result import OWN, PEAK, WRONG_ABOVE, CaseResult, Entry, wrong_above
-from tvmconv.lab.bench.worker_process import Contender, WorkerError, WorkerProcess
+from tvmconv.lab.bench.worker_process import Implementation, WorkerError, WorkerProcess
 
 _PREPARE_SECONDS = 900.0
 _LOADS = 5
@@ -20,12 +20,12 @@ _LOADS = 5
 _FRESH_PAGES = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
-class Field:
+class Workers:
     """The workers of one thread count, kept over all cases; closes them at the end.
 
     Parameters
     ----------
-    contenders
+    implementations
         In column order.
     threads
         Threads of every worker.
@@ -37,27 +37,27 @@ class Field:
 
     def __init__(
         self,
-        contenders: Sequence[Contender],
+        implementations: Sequence[Implementation],
         threads: int,
         cpus: Sequence[int],
         extras: Extras | None = None,
     ) -> None:
         self.threads, self.cpus, self.extras = threads, cpus, extras or Extras()
         self._stack = ExitStack()
-        self.workers: list[Lane] = []
+        self.workers: list[ImplementationRun] = []
         groups: dict[str, WorkerProcess] = {}
-        for contender in contenders:
-            process = groups.get(contender.group) if contender.group else None
+        for implementation in implementations:
+            process = groups.get(implementation.group) if implementation.group else None
             if process is None:
-                process = WorkerProcess(contender, threads, cpus)
+                process = WorkerProcess(implementation, threads, cpus)
                 self._stack.callback(process.close)
-            if contender.group:
-                groups[contender.group] = process
-            self.workers.append(Lane(contender, process))
+            if implementation.group:
+                groups[implementation.group] = process
+            self.workers.append(ImplementationRun(implementation, process))
         self.versions: dict[str, str] = {}
         self.absent: dict[str, str] = {}
 
-    def __enter__(self) -> Field:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,10 +65,10 @@ class Field:
 
     def hello(self) -> None:
         """Ask every worker for its library's version; those without are absent."""
-        for lane in self.workers:
-            label = lane.contender.label
+        for run in self.workers:
+            label = run.implementation.label
             try:
-                answer = lane.process.ask(HELLO_SECONDS, do="hello")
+                answer = run.process.ask(HELLO_SECONDS, do="hello")
             except WorkerError as error:
                 self.absent[label] = str(error)
                 continue
@@ -76,30 +76,30 @@ class Field:
                 self.versions[label] = str(answer["version"])
             else:
                 self.absent[label] = reason(answer)
-                lane.process.close()
+                run.process.close()
 
     def measure(
         self, folder: Path, info: CaseInfo, rounds: int, seconds: float, options: Mapping[str, Any]
     ) -> CaseResult:
         """Prepare, check and time one case with every contender."""
         entries: dict[str, Entry] = {}
-        live: list[Lane] = []
-        for lane in self.workers:
-            entry = self._prepare(lane, folder, info, options)
-            if entry.status == "unsupported" and not lane.named and lane.label.startswith(OWN):
+        live: list[ImplementationRun] = []
+        for run in self.workers:
+            entry = self._prepare(run, folder, info, options)
+            if entry.status == "unsupported" and not run.named and run.label.startswith(OWN):
                 # most layers suit one or two of our algorithms; the others are no result
                 continue
-            entries[lane.label] = entry
+            entries[run.label] = entry
             if entry.status == "ok":
-                live.append(lane)
+                live.append(run)
         for number in range(rounds):
             # the order is reversed each round, so that no contender always runs on a core that
             # another one has just heated
-            for lane in live if number % 2 == 0 else reversed(live):
-                if entries[lane.label].status == "ok":
-                    entries[lane.label] = lane.turn(entries[lane.label], seconds, self.extras)
-        for lane in live:
-            lane.drop()
+            for run in live if number % 2 == 0 else reversed(live):
+                if entries[run.label].status == "ok":
+                    entries[run.label] = run.turn(entries[run.label], seconds, self.extras)
+        for run in live:
+            run.drop()
         return CaseResult(
             info.name,
             info.kind,
@@ -112,31 +112,35 @@ class Field:
         )
 
     def _prepare(
-        self, lane: Lane, folder: Path, info: CaseInfo, options: Mapping[str, Any]
+        self, run: ImplementationRun, folder: Path, info: CaseInfo, options: Mapping[str, Any]
     ) -> Entry:
-        label = lane.label
+        label = run.label
         entry = Entry(label, "ok", self.versions.get(label, ""), operations=info.flops)
         if label in self.absent:
             return replace(entry, status="absent", message=self.absent[label])
         request = {
             "do": "prepare",
             "folder": str(folder),
-            "options": {**options, "stages": self.extras.stages, **dict(lane.contender.options)},
+            "options": {
+                **options,
+                "stages": self.extras.stages,
+                **dict(run.implementation.options),
+            },
             "write": None,
             "slot": label,
         }
         try:
-            answer = lane.process.ask(_PREPARE_SECONDS, **request)
+            answer = run.process.ask(_PREPARE_SECONDS, **request)
         except WorkerError as error:
             return replace(entry, status="failed", message=str(error))
         if answer.get("broken"):
             # what it holds is lost, and the next case shall find a process that works
-            lane.process.close()
+            run.process.close()
         if "first_seconds" not in answer:
             status = "unsupported" if "unsupported" in answer else "failed"
             return replace(entry, status=status, message=reason(answer))
-        lane.first, lane.stages = float(answer["first_seconds"]), answer["stages"]
-        lane.warms, lane.colds = bool(answer["warms"]), bool(answer["colds"])
+        run.first, run.stages = float(answer["first_seconds"]), answer["stages"]
+        run.warms, run.colds = bool(answer["warms"]), bool(answer["colds"])
         entry = replace(
             entry,
             info=str(answer["info"]),
@@ -144,24 +148,24 @@ class Field:
             operations=answer["operations"] or info.flops,
             facts=answer["facts"],
         )
-        limit = wrong_above(info.quantised, entry.facts)
+        limit = wrong_above(info.quantized, entry.facts)
         if entry.error is not None and not entry.error <= limit:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
             return replace(entry, status="wrong", message=message)
         # of the GPU's memory a contender tells by itself
         if self.extras.memory and label != PEAK and "device_bytes" not in entry.facts:
-            entry = replace(entry, facts=entry.facts | self._growth(lane, request))
+            entry = replace(entry, facts=entry.facts | self._growth(run, request))
         if self.extras.load and label != PEAK and info.kind == "model":
-            entry = replace(entry, facts=entry.facts | self._loading(lane, request))
+            entry = replace(entry, facts=entry.facts | self._loading(run, request))
         return entry
 
-    def _loading(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
+    def _loading(self, run: ImplementationRun, request: dict[str, Any]) -> dict[str, Any]:
         """What loading the contender's own file takes in fresh processes; the quickest of some."""
         what = {key: request[key] for key in ("folder", "options")}
         found: list[dict[str, Any]] = []
-        exported = self._once(lane, do="export", **what).get("exported")
+        exported = self._once(run, do="export", **what).get("exported")
         for _ in range(_LOADS if exported else 0):
-            answer = self._once(lane, do="load", exported=exported, **what)
+            answer = self._once(run, do="load", exported=exported, **what)
             if "facts" in answer and answer["error"] <= WRONG_ABOVE:
                 found.append(answer["facts"])
         # the first ones also read libraries from the disk
@@ -170,9 +174,9 @@ class Field:
             for name in (found[0] if found else ())
         }
 
-    def _once(self, lane: Lane, **request: Any) -> dict[str, Any]:
+    def _once(self, run: ImplementationRun, **request: Any) -> dict[str, Any]:
         """The answer of a process that does nothing else; empty where it fails."""
-        worker = WorkerProcess(lane.contender, self.threads, self.cpus)
+        worker = WorkerProcess(run.implementation, self.threads, self.cpus)
         try:
             return worker.ask(_PREPARE_SECONDS, **request)
         except WorkerError:
@@ -180,9 +184,9 @@ class Field:
         finally:
             worker.close()
 
-    def _growth(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
+    def _growth(self, run: ImplementationRun, request: dict[str, Any]) -> dict[str, Any]:
         """``call_bytes`` of a fresh process; nothing where it fails."""
-        worker = WorkerProcess(lane.contender, self.threads, self.cpus, _FRESH_PAGES)
+        worker = WorkerProcess(run.implementation, self.threads, self.cpus, _FRESH_PAGES)
         request = {**request, "options": {**request["options"], "memory": True, "stages": False}}
         try:
             answer = worker.ask(_PREPARE_SECONDS, **request)
@@ -194,7 +198,7 @@ class Field:
 
 
 def write_reference(
-    contender: Contender, folder: Path, exact: bool = False, threads: int = 1
+    implementation: Implementation, folder: Path, exact: bool = False, threads: int = 1
 ) -> None:
     """Store a model's outputs, as one contender (onnxruntime) computes them.
 
@@ -205,7 +209,7 @@ def write_reference(
     TvmconvError
         If it cannot: a bench does not time what it cannot check.
     """
-    worker = WorkerProcess(contender, threads)
+    worker = WorkerProcess(implementation, threads)
     path = str(folder / "reference.npz")
     try:
         answer = worker.ask(

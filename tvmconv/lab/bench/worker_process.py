@@ -25,7 +25,7 @@ class WorkerError(Exception):
 
 
 @dataclass(frozen=True)
-class Contender:
+class Implementation:
     """One column of a bench: an adapter, the interpreter that runs it, and its options.
 
     Those of one ``group`` share a process; without a group it has one of its own.
@@ -46,12 +46,12 @@ class WorkerProcess:
 
     def __init__(
         self,
-        contender: Contender,
+        implementation: Implementation,
         threads: int,
         cpus: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.contender = contender
+        self.implementation = implementation
         self.environment = environment or {}
         self.threads = threads
         self.cpus = cpus
@@ -93,7 +93,12 @@ class WorkerProcess:
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self.threads))}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", **self.environment}
         self.process = subprocess.Popen(
-            [self.contender.python, str(_WORKER), self.contender.adapter, str(self.threads)],
+            [
+                self.implementation.python,
+                str(_WORKER),
+                self.implementation.adapter,
+                str(self.threads),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

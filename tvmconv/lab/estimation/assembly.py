@@ -146,10 +146,10 @@ def _loads(text: str) -> tuple[int, int]:
     """Vector registers that an instruction of AArch64 loads, whole ones and others."""
     if not (found := _LOAD.match(text)):
         return 0, 0
-    named, replicated, listed, lane = found.groups()
+    named, replicated, listed, run = found.groups()
     registers = named or listed
     count = len(_VECTOR.findall(registers))
-    wide = 0 if replicated or lane else len(_WIDE.findall(registers))
+    wide = 0 if replicated or run else len(_WIDE.findall(registers))
     return wide, count - wide
 
 

@@ -15,9 +15,9 @@ from tvmconv.lab.estimation.kernels import run_kernels
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine, processor
 from tvmconv.tuning.anchor import Anchor
-from tvmconv.tuning.candidate import Operands
+from tvmconv.tuning.candidate import SeededOperands
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import Final, Measured
+from tvmconv.tuning.measure import Final, MeasuredChoice
 from tvmconv.tuning.pool import Choice, Failure
 
 # candidates that are linked and run together, and their packed weights; what a kill takes back
@@ -28,7 +28,7 @@ _SECONDS = 120.0
 # what TVM and its passes raise where a schedule does not fit
 _FAULTS = (TvmconvError, RuntimeError, ValueError, TypeError, KeyError)
 
-Result = Measured | Failure
+Result = MeasuredChoice | Failure
 
 
 class EstimatingMeasurer:
@@ -88,7 +88,7 @@ class EstimatingMeasurer:
         machine: Device,
         choices: Sequence[Choice],
         final: Final,
-    ) -> list[Measured | Failure]:
+    ) -> list[MeasuredChoice | Failure]:
         """See :class:`~tvmconv.tuning.measure.Measurer`; one sample of each."""
         return list(self._results(workload, processor(machine), choices))
 
@@ -124,7 +124,7 @@ class EstimatingMeasurer:
                 waiting, size = [], 0
         self._run(operands, waiting)
 
-    def _run(self, operands: Operands, waiting: Sequence[tuple[Choice, Kernel]]) -> None:
+    def _run(self, operands: SeededOperands, waiting: Sequence[tuple[Choice, Kernel]]) -> None:
         """Run kernels together, or one by one where one of them crashes."""
         if not waiting:
             return
@@ -145,12 +145,12 @@ class EstimatingMeasurer:
             checked = operands.judged(kernel, output)
             seconds = estimate.core.seconds(layer.cost.cycles)
             self._known[str(operands.workload), choice] = (
-                Measured(*choice, (seconds,), checked["error"], checked["limit"])
+                MeasuredChoice(*choice, (seconds,), checked["error"], checked["limit"])
                 if checked["status"] == "correct"
                 else Failure("wrong", f"error {checked['error']:.3g}")
             )
 
 
 @lru_cache(maxsize=1)
-def _operands(workload: str, lanes: int) -> Operands:
-    return Operands(workload, lanes)
+def _operands(workload: str, lanes: int) -> SeededOperands:
+    return SeededOperands(workload, lanes)

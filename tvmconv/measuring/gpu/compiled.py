@@ -142,7 +142,7 @@ def code_digest() -> str:
     return found.hexdigest()
 
 
-class Folder:
+class KernelFolder:
     """Compiled kernels in files, by what they compute and the version of the code.
 
     Parameters
@@ -187,7 +187,7 @@ class Folder:
 
 def kernel_code(kernel: Kernel, folder: str | Path | None = None) -> Compiled:
     """A kernel from a folder of compiled ones, if there is one, or compiled."""
-    return Folder(Path(folder)).get(kernel) if folder else compile_kernel(kernel)
+    return KernelFolder(Path(folder)).get(kernel) if folder else compile_kernel(kernel)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -58,7 +58,7 @@ class DeviceArray:
         self._gpu.fill(self.pointer, _POISON, self.nbytes)
 
 
-class Graph:
+class CapturedGraph:
     """Launches that were captured, to be made again at once."""
 
     def __init__(self, gpu: Gpu, executable: Handle) -> None:
@@ -193,7 +193,7 @@ class Gpu:
         """Until all is done; also where errors of kernels are told."""
         self.call("cuStreamSynchronize", self.stream)
 
-    def capture(self, enqueue: Callable[[], object]) -> Graph:
+    def capture(self, enqueue: Callable[[], object]) -> CapturedGraph:
         """A graph of what a function asks of the stream."""
         graph, executable = Handle(), Handle()
         self.call("cuStreamBeginCapture_v2", self.stream, _THREAD_LOCAL_CAPTURE)
@@ -204,7 +204,7 @@ class Gpu:
         flags = ctypes.c_ulonglong(0)
         self.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, flags)
         self.call("cuGraphDestroy", graph)
-        return Graph(self, executable)
+        return CapturedGraph(self, executable)
 
     def elapsed(
         self, enqueue: Callable[[], object], before: Callable[[], object] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from tvmconv.measuring.gpu.driver import DeviceArray, Gpu, Graph
+from tvmconv.measuring.gpu.driver import CapturedGraph, DeviceArray, Gpu
 
 # one sample of shorter calls is the mean of several, so that what a graph's launch takes is little
 SAMPLE_SECONDS = 200e-6
@@ -26,7 +26,7 @@ class Timer:
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
-        self._graphs: dict[Callable[[], object], tuple[Graph, int]] = {}
+        self._graphs: dict[Callable[[], object], tuple[CapturedGraph, int]] = {}
         self._flush: DeviceArray | None = None
 
     def samples(self, run: Callable[[], object], count: int, cache_bytes: int = 0) -> list[float]:
@@ -48,7 +48,7 @@ class Timer:
         graph, together = self._graph(run)
         return [self._gpu.elapsed(graph) / together for _ in range(count)]
 
-    def _graph(self, run: Callable[[], object]) -> tuple[Graph, int]:
+    def _graph(self, run: Callable[[], object]) -> tuple[CapturedGraph, int]:
         """A graph of as many calls as a sample has; the first replays are no samples."""
         found = self._graphs.get(run)
         if found is None:

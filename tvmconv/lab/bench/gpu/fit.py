@@ -40,7 +40,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredKernel:
     """A kernel with the seconds that it took."""
 
     case: str
@@ -49,7 +49,7 @@ class Measured:
     seconds: float
 
 
-def measured_kernels(results: Sequence[BenchResult]) -> list[Measured]:
+def measured_kernels(results: Sequence[BenchResult]) -> list[MeasuredKernel]:
     """The kernels of saved runs that can be predicted again: right, with times, known here."""
     found = []
     for result in results:
@@ -62,7 +62,7 @@ def measured_kernels(results: Sequence[BenchResult]) -> list[Measured]:
                     continue
                 kernel = _kernel(entry.facts, machine)
                 if kernel is not None:
-                    found.append(Measured(case.name, entry.label, kernel, entry.median))
+                    found.append(MeasuredKernel(case.name, entry.label, kernel, entry.median))
     return found
 
 
@@ -84,7 +84,7 @@ def with_factors(machine: CudaMachine, factors: Mapping[str, float]) -> CudaMach
     return replace(machine, **changed)
 
 
-def fit(rows: Sequence[Measured]) -> dict[str, float]:
+def fit(rows: Sequence[MeasuredKernel]) -> dict[str, float]:
     """The factors with the least mean error of logarithms, by descent along one at a time.
 
     Raises
@@ -101,7 +101,7 @@ def fit(rows: Sequence[Measured]) -> dict[str, float]:
     )
 
 
-def ratios(rows: Sequence[Measured], factors: Mapping[str, float]) -> list[float]:
+def ratios(rows: Sequence[MeasuredKernel], factors: Mapping[str, float]) -> list[float]:
     """Predicted over measured seconds of each kernel."""
     found = []
     for row in rows:
@@ -113,7 +113,7 @@ def ratios(rows: Sequence[Measured], factors: Mapping[str, float]) -> list[float
     return found
 
 
-def _loss(rows: Sequence[Measured], factors: Mapping[str, float]) -> float:
+def _loss(rows: Sequence[MeasuredKernel], factors: Mapping[str, float]) -> float:
     return fmean(huber(log(ratio), _FAR) for ratio in ratios(rows, factors))
 
 

@@ -15,7 +15,7 @@ from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.costs.cuda.memory import least_cycles, peak_rate
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.lab.bench.contenders import build_algorithms
+from tvmconv.lab.bench.implementations import build_algorithms
 from tvmconv.lab.bench.memory_tables import method_rows, tables_of
 from tvmconv.lab.bench.result import OWN
 from tvmconv.lab.bench.variants import chosen_kernel, parse_variants
@@ -25,7 +25,7 @@ from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.plan import Plan
+    from tvmconv.lab.bench.plan import BenchPlan
     from tvmconv.measuring.suites import Layer
 
 NOT_MEASURED = "not measured"
@@ -58,7 +58,7 @@ METHOD = (
 )
 
 
-def predict_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+def predict_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Predict what a plan would measure.
 
     Parameters
@@ -112,7 +112,7 @@ def peak_flops(machine: CudaMachine, precision: str = "") -> float:
 
 
 def _kernels(
-    plan: Plan, machine: CudaMachine
+    plan: BenchPlan, machine: CudaMachine
 ) -> list[tuple[Layer, dict[str, Kernel | ConfigError]]]:
     """What is predicted of each layer, by its label, or why it cannot be."""
     workloads = [layer.workload for layer in plan.layers]
@@ -138,12 +138,12 @@ def _layers(
     kernels: Sequence[tuple[Layer, Mapping[str, Kernel | ConfigError]]],
     tell: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
-    for layer, contenders in kernels:
+    for layer, implementations in kernels:
         found = {
             label: _row(layer, label, kernel)
             if isinstance(kernel, Kernel)
             else {**_head(layer, label), "schedule": str(kernel)}
-            for label, kernel in contenders.items()
+            for label, kernel in implementations.items()
         }
         times = [row["predicted_seconds"] for row in found.values() if "predicted_seconds" in row]
         least = min(times)
@@ -199,7 +199,7 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def _model(path: Path, batch: int, plan: Plan, machine: CudaMachine) -> dict[str, Any]:
+def _model(path: Path, batch: int, plan: BenchPlan, machine: CudaMachine) -> dict[str, Any]:
     """The convolutions of a model as a build would compute them."""
     from tvmconv.graph.prelude import plan_model
     from tvmconv.lab.bench.cases import batched_model

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.core.errors import ArtifactError, ConfigError, InputError, TvmconvError
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.cases import batched_model
-from tvmconv.lab.bench.contenders import build_algorithms, builds
 from tvmconv.lab.bench.gpu.models import built_model
 from tvmconv.lab.bench.gpu.probes import SOURCE
+from tvmconv.lab.bench.implementations import build_algorithms, builds
 from tvmconv.lab.bench.variants import chosen_kernel, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.targets import resolve_device
-from tvmconv.measuring.gpu.compiled import Folder, source_code
+from tvmconv.measuring.gpu.compiled import KernelFolder, source_code
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.plan import Plan
+    from tvmconv.lab.bench.plan import BenchPlan
 
 # of kernels that failed, in the sentence that ends the command; all are in the table
 _NAMED = 3
@@ -38,7 +38,7 @@ _COLUMNS = (
 )
 
 
-def plan_kernels(plan: Plan) -> list[Kernel]:
+def plan_kernels(plan: BenchPlan) -> list[Kernel]:
     """Every kernel that a plan's layers are measured with.
 
     Raises
@@ -70,7 +70,7 @@ def plan_kernels(plan: Plan) -> list[Kernel]:
     return list(found)
 
 
-def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+def compile_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Compile all kernels of a plan's layers in parallel, and the probes of a GPU's rates.
 
     Raises
@@ -155,7 +155,7 @@ def failure_text(row: Mapping[str, Any]) -> str:
 def _compiled(kernel: Kernel, folder: str) -> dict[str, int] | str:
     """What a kernel takes of a GPU, or why it does not compile."""
     try:
-        compiled = Folder(Path(folder)).get(kernel)
+        compiled = KernelFolder(Path(folder)).get(kernel)
     except (TvmconvError, RuntimeError, ValueError) as error:
         return " ".join(str(error).split())[:300]
     return {

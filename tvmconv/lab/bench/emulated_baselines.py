@@ -14,11 +14,11 @@ from typing import Any
 
 import tvmconv.lab.baselines
 from tvmconv.core.errors import ArtifactError, InputError
-from tvmconv.lab.baselines import PEERS, Peer
+from tvmconv.lab.baselines import BASELINES, Baseline
 from tvmconv.lab.baselines.case import EMULATOR
 from tvmconv.lab.bench.emulated_python import EmulatedPython, emulated_cpu
-from tvmconv.lab.bench.lane import reason
-from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab.bench.implementation_run import reason
+from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.result import wrong_above
 from tvmconv.lab.estimation.cache import digest, recall, remember
 from tvmconv.lab.estimation.counting import Section, count
@@ -54,7 +54,7 @@ _OPENBLAS_CORES = {
 
 
 @dataclass(frozen=True)
-class PeerCount:
+class BaselineCount:
     """What one call of a peer executed.
 
     Parameters
@@ -74,12 +74,12 @@ class PeerCount:
     info: str = ""
 
 
-class EmulatedPeer:
+class EmulatedBaseline:
     """A library of an emulated interpreter, as it runs on one processor.
 
     Parameters
     ----------
-    peer
+    baseline
         The library.
     python
         An interpreter that may have it.
@@ -87,18 +87,18 @@ class EmulatedPeer:
         What the library sees to be its processor.
     """
 
-    def __init__(self, peer: Peer, python: EmulatedPython, machine: Machine) -> None:
-        self.peer, self.python, self.machine = peer, python, machine
+    def __init__(self, baseline: Baseline, python: EmulatedPython, machine: Machine) -> None:
+        self.baseline, self.python, self.machine = baseline, python, machine
         self.version, self.absent = "", ""
         head, _, _ = self._run(())
         if "version" in head:
             self.version = head["version"]
-            if peer.name == "openblas":
+            if baseline.name == "openblas":
                 self.version += f", {_CORE_TYPE}={openblas_core(machine)}"
         else:
             self.absent = reason(head)
 
-    def count(self, folder: Path, quantised: bool = False) -> PeerCount:
+    def count(self, folder: Path, quantized: bool = False) -> BaselineCount:
         """One call of a case, counted after its outputs were checked; once for each content.
 
         Weights were packed before, as for timed calls; what the library does with a plain input
@@ -108,11 +108,11 @@ class EmulatedPeer:
         ----------
         folder
             The case with its reference.
-        quantised
+        quantized
             Whether it is a model that quantises, whose outputs may differ more.
         """
         if self.absent:
-            return PeerCount("absent", self.absent)
+            return BaselineCount("absent", self.absent)
         key = self._key(folder)
         if (data := recall("peers", key)) is None:
             head, answers, sections = self._run((folder,))
@@ -123,7 +123,7 @@ class EmulatedPeer:
             data = [answer, section.to_json()]
             if "error" in answer:
                 remember("peers", key, data)
-        return _counted(data[0], self.version, Section.from_json(data[1]), quantised)
+        return _counted(data[0], self.version, Section.from_json(data[1]), quantized)
 
     def _key(self, folder: Path) -> str:
         """A name for all that decides what is executed."""
@@ -131,7 +131,7 @@ class EmulatedPeer:
         files += sorted(_PROGRAM.parent.glob("*.py"))
         # the path of the ONNX file is another one each time
         nodes = json.loads((folder / "case.json").read_text())["nodes"]
-        seen = [self.peer.name, self.version, repr(self.machine), str(self.python.path)]
+        seen = [self.baseline.name, self.version, repr(self.machine), str(self.python.path)]
         seen.append(emulated_cpu(self.machine))
         return digest(*seen, json.dumps(nodes), *(file.read_bytes() for file in files))
 
@@ -142,7 +142,7 @@ class EmulatedPeer:
         machine = self.machine
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
             result = Path(name) / "result"
-            command: list[str | Path] = [self.python.path, _PROGRAM, self.peer.module, result]
+            command: list[str | Path] = [self.python.path, _PROGRAM, self.baseline.module, result]
             with self.python.on(machine) as options:
                 words = [*counting_emulator(machine.triple), *options]
                 environment = {
@@ -174,7 +174,7 @@ def openblas_core(machine: Machine) -> str:
     return os.environ.get(_CORE_TYPE) or _OPENBLAS_CORES.get(machine.name, "ARMV8")
 
 
-def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:
+def emulated_baselines(plan: BenchPlan, machine: Machine) -> list[EmulatedBaseline]:
     """The peers that a plan names, under emulation; of all peers none without an interpreter.
 
     Raises
@@ -182,16 +182,18 @@ def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:
     InputError
         If peers are named whose interpreter is not, or is not for 64-bit Arm.
     """
-    everyone = plan.peers == tuple(PEERS)
-    if not plan.peers or (everyone and not plan.pythons):
+    everyone = plan.baselines == tuple(BASELINES)
+    if not plan.baselines or (everyone and not plan.pythons):
         return []
     if not machine.triple.startswith("aarch64"):
         raise InputError(f"other libraries are estimated for 64-bit Arm only, got {machine.name}")
     found = []
-    for name in plan.peers:
+    for name in plan.baselines:
         path = plan.pythons.get(name) or plan.pythons.get("")
         if path:
-            found.append(EmulatedPeer(PEERS[name], EmulatedPython.find(Path(path)), machine))
+            found.append(
+                EmulatedBaseline(BASELINES[name], EmulatedPython.find(Path(path)), machine)
+            )
         elif not everyone:
             raise InputError(
                 f"{name} is estimated by a Python for {machine.triple} that has it; name one with "
@@ -213,13 +215,15 @@ def library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Sect
     )
 
 
-def _counted(answer: dict[str, Any], version: str, section: Section, quantised: bool) -> PeerCount:
+def _counted(
+    answer: dict[str, Any], version: str, section: Section, quantized: bool
+) -> BaselineCount:
     if "error" not in answer:
         status = "unsupported" if "unsupported" in answer else "failed"
-        return PeerCount(status, reason(answer), version)
+        return BaselineCount(status, reason(answer), version)
     error = answer["error"]
-    if error is None or not error <= wrong_above(quantised, answer["facts"]):
-        return PeerCount(
+    if error is None or not error <= wrong_above(quantized, answer["facts"]):
+        return BaselineCount(
             "wrong", f"the outputs differ from the reference by {error}", version, error
         )
-    return PeerCount("ok", "", version, error, section, answer.get("info", ""))
+    return BaselineCount("ok", "", version, error, section, answer.get("info", ""))

@@ -43,7 +43,7 @@ def stay(threads: int) -> None:
         os.sched_setaffinity(0, pick_cpus(threads))
 
 
-class Place(Protocol):
+class Runner(Protocol):
     """Memory, calls and times of one device; kernels go by their number.
 
     ``shared`` tells of devices that others may ask for too: they are to be used in turn only.
@@ -68,16 +68,16 @@ class Place(Protocol):
         """
 
 
-def make_place(
+def make_runner(
     remote: Mapping[str, Any] | None, modules: Sequence[Code], machine: Machine
-) -> Place:
+) -> Runner:
     """This process, or the device that ``remote`` (``host``, ``port``, ``key``) names."""
     if remote:
-        return Remote(remote, modules, machine)
-    return Local(modules, machine.cores, machine.last_cache_bytes)
+        return RemoteRunner(remote, modules, machine)
+    return LocalRunner(modules, machine.cores, machine.last_cache_bytes)
 
 
-class Local:
+class LocalRunner:
     """This process.
 
     Parameters
@@ -105,13 +105,13 @@ class Local:
         self._counts: dict[tuple[int, float], int] = {}
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         from tvmconv.tvm_api import runtime
 
         return [runtime.tensor(np.ascontiguousarray(a)) for a in arrays]
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         from tvmconv.tvm_runtime.threads import call
 
         call(self._threads, self._functions[number], *tensors)
@@ -119,7 +119,7 @@ class Local:
     def time(
         self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         ring = self._rings.get(number)
         if ring is None or ring.tensors is not tensors:
             ring = self._rings[number] = _Ring(tensors, self._cache_bytes)
@@ -151,7 +151,7 @@ class _Ring:
         self.arguments = cycle([(first, copy, *rest) for copy in copies])
 
 
-class Remote:
+class RemoteRunner:
     """A device of TVM's RPC tracker; it is asked for when the first tensor is made.
 
     Whether the device has the features that the code needs, this host cannot know: a candidate
@@ -171,7 +171,7 @@ class Remote:
         self._loaded: list[Module] = []
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         from tvmconv.tvm_api import runtime
 
         self._open()
@@ -179,13 +179,13 @@ class Remote:
         return [runtime.tensor(np.ascontiguousarray(a), device) for a in arrays]
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         self._functions[number](*tensors)
 
     def time(
         self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`Place`; the device's clock, without the network.
+        """See :class:`Runner`; the device's clock, without the network.
 
         Everything but the first tensor is flushed from the device's caches before a call.
         """

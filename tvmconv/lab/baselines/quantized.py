@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Node, Unsupported
+from .case import Array, Case, CaseNode, Unsupported
 
 _OPERATORS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -67,7 +67,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Quantised:
+class QuantizedCase:
     """A case without quantising operators.
 
     Parameters
@@ -106,12 +106,12 @@ class Quantised:
         return stored, np.broadcast_to(kept.scale, (channels,)).astype("float32")
 
 
-def is_quantised(case: Case) -> bool:
-    """Whether a case has to be rewritten by :func:`without_quantisers`."""
+def is_quantized(case: Case) -> bool:
+    """Whether a case has to be rewritten by :func:`without_quantizers`."""
     return any(node.op in _OPERATORS for node in case.nodes)
 
 
-def without_quantisers(case: Case) -> Quantised:
+def without_quantizers(case: Case) -> QuantizedCase:
     """Take the quantising operators out of a case.
 
     Raises
@@ -123,7 +123,7 @@ def without_quantisers(case: Case) -> Quantised:
     storage: dict[str, Storage] = {}
     integers: dict[str, Array] = {}
     constants = dict(case.constants)
-    nodes: list[Node] = []
+    nodes: list[CaseNode] = []
 
     def note(name: str, kept: Storage) -> None:
         if name in storage and not kept.same(storage[name]):
@@ -151,10 +151,10 @@ def without_quantisers(case: Case) -> Quantised:
     kept_outputs = {
         new: _storage(case, makers[old]) for new, old in outputs.items() if old in makers
     }
-    return Quantised(plain, storage, integers, kept_outputs)
+    return QuantizedCase(plain, storage, integers, kept_outputs)
 
 
-def _storage(case: Case, node: Node) -> Storage:
+def _storage(case: Case, node: CaseNode) -> Storage:
     scale = case.constant(node.inputs[1]).astype("float32")
     if not node.input(2):
         return Storage(np.squeeze(scale), 0, np.dtype("uint8"), node.attrs.get("axis", 1))

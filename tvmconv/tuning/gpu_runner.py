@@ -22,26 +22,26 @@ from tvmconv.measuring.gpu.compiled import Compiled, compile_kernel, spill_bytes
 from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
 from tvmconv.measuring.gpu.kernel_run import GpuCall
 from tvmconv.measuring.gpu.timing import Timer
-from tvmconv.tuning.place import Place, session_of
+from tvmconv.tuning.runner import Runner, session_of
 
 Array = npt.NDArray[Any]
 
 
-def make_gpu_place(
+def make_gpu_runner(
     remote: Mapping[str, Any] | None,
     kernels: Sequence[Kernel],
     constants: Constants,
-) -> Place:
+) -> Runner:
     """This machine's GPU, or that of a device that ``remote`` (``host``, ``port``, ``key``) names.
 
     Compiles the kernels.
     """
     if remote:
-        return RemoteGpu(remote, kernels, constants)
-    return LocalGpu([compile_kernel(kernel) for kernel in kernels])
+        return RemoteGpuRunner(remote, kernels, constants)
+    return GpuRunner([compile_kernel(kernel) for kernel in kernels])
 
 
-class LocalGpu:
+class GpuRunner:
     """The GPU of this machine.
 
     Parameters
@@ -61,18 +61,18 @@ class LocalGpu:
         self._bound: dict[int, tuple[Sequence[Any], Callable[[], object], list[DeviceArray]]] = {}
 
     def tensors(self, arrays: Sequence[Array]) -> list[Any]:
-        """See :class:`~tvmconv.tuning.place.Place`."""
+        """See :class:`~tvmconv.tuning.runner.Runner`."""
         return [self._gpu.array(array) for array in arrays]
 
     def call(self, number: int, tensors: Sequence[Any]) -> None:
-        """See :class:`~tvmconv.tuning.place.Place`."""
+        """See :class:`~tvmconv.tuning.runner.Runner`."""
         self._run(number, tensors)()
         self._gpu.wait()
 
     def time(
         self, number: int, tensors: Sequence[Any], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`~tvmconv.tuning.place.Place`; each the mean of calls in one CUDA graph."""
+        """See :class:`~tvmconv.tuning.runner.Runner`; each the mean of calls in one CUDA graph."""
         return self._timer.samples(self._run(number, tensors), samples)
 
     def _run(self, number: int, tensors: Sequence[Any]) -> Callable[[], object]:
@@ -87,7 +87,7 @@ class LocalGpu:
         return known[1]
 
 
-class RemoteGpu:
+class RemoteGpuRunner:
     """The GPU of a device of TVM's RPC tracker.
 
     Each candidate is a saved model of its layer alone, which needs TVM's RPC server there and
@@ -116,7 +116,7 @@ class RemoteGpu:
         self._loaded: list[Any] = []
 
     def tensors(self, arrays: Sequence[Array]) -> list[Any]:
-        """See :class:`~tvmconv.tuning.place.Place`; of constants none, which models hold."""
+        """See :class:`~tvmconv.tuning.runner.Runner`; of constants none, which models hold."""
         from tvmconv.tvm_api import runtime
 
         self._open()
@@ -125,18 +125,18 @@ class RemoteGpu:
         if w.has("add"):
             given[len(arrays) - 2] = w.result_shape
         return [
-            runtime.tensor(np.ascontiguousarray(arrays[place]).reshape(shape), device)
-            for place, shape in sorted(given.items())
+            runtime.tensor(np.ascontiguousarray(arrays[runner]).reshape(shape), device)
+            for runner, shape in sorted(given.items())
         ]
 
     def call(self, number: int, tensors: Sequence[Any]) -> None:
-        """See :class:`~tvmconv.tuning.place.Place`."""
+        """See :class:`~tvmconv.tuning.runner.Runner`."""
         self._loaded[number]["main"](*tensors)
 
     def time(
         self, number: int, tensors: Sequence[Any], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`~tvmconv.tuning.place.Place`; one call a sample."""
+        """See :class:`~tvmconv.tuning.runner.Runner`; one call a sample."""
         from tvmconv.tvm_api import runtime
 
         device = self._session.cpu(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tvmconv.lab.bench.result import PEAK, Entry
-from tvmconv.lab.bench.worker_process import Contender, WorkerError, WorkerProcess
+from tvmconv.lab.bench.worker_process import Implementation, WorkerError, WorkerProcess
 from tvmconv.measuring.host import busy_seconds
 
 HELLO_SECONDS = 120.0
@@ -42,10 +42,10 @@ class Extras:
 
 
 @dataclass
-class Lane:
+class ImplementationRun:
     """A contender, its process, and what preparing it told."""
 
-    contender: Contender
+    implementation: Implementation
     process: WorkerProcess
     first: float = 0.0
     stages: Sequence[str] = ()
@@ -55,12 +55,12 @@ class Lane:
     @property
     def label(self) -> str:
         """The contender's name."""
-        return self.contender.label
+        return self.implementation.label
 
     @property
     def named(self) -> bool:
         """Whether the user asked for this very form of an algorithm."""
-        variant = dict(self.contender.options).get("variant")
+        variant = dict(self.implementation.options).get("variant")
         return bool(variant and variant["named"])
 
     def turn(self, entry: Entry, seconds: float, extras: Extras) -> Entry:
