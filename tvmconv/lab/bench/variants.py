@@ -1,4 +1,4 @@
-"""What ``bench --algorithms`` can name: our algorithms, their knobs, and the steps of a source."""
+"""What ``bench run --algorithms`` can name: our algorithms, their knobs, and the steps of a source."""
 
 from __future__ import annotations
 

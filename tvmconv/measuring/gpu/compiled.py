@@ -172,7 +172,7 @@ class KernelFolder:
         except ImportError as error:
             raise ArtifactError(
                 f"{self.path} holds no {kernel.algorithm} of this version for {kernel.workload}; "
-                f"prepare it by bench --compile-only where TVM and nvcc are ({error}): "
+                f"prepare it by bench run --compile-only where TVM and nvcc are ({error}): "
                 f"{kernel.config}"
             ) from None
         self.path.mkdir(parents=True, exist_ok=True)

@@ -88,7 +88,7 @@ def built_model(
     except ImportError as error:
         raise ArtifactError(
             f"{folder or 'the folder of --kernels'} has no model of {onnx.name} ({error}). Prepare "
-            "it by bench --compile-only on a machine with TVM and nvcc."
+            "it by bench run --compile-only on a machine with TVM and nvcc."
         ) from None
     if path is not None:
         _keep(model, path, weights)

@@ -1,4 +1,4 @@
-"""``bench --estimate`` for GPUs: what the cost model says of a plan's layers and models.
+"""``bench run --estimate`` for GPUs: what the cost model says of a plan's layers and models.
 
 Nothing runs, and neither a GPU nor nvcc is needed. Rates are those of the machine's record and of
 the model's constants; no row is a measurement.

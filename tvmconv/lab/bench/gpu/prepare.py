@@ -1,4 +1,4 @@
-"""``bench --compile-only``: the kernels of a plan into a folder, for a machine with a GPU."""
+"""``bench run --compile-only``: the kernels of a plan into a folder, for a machine with a GPU."""
 
 from __future__ import annotations
 
