@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
 SMALL_SUITE = """# layers of every kind, small enough for an emulated GPU
 mb2ic8ih9oc40kh3ph1+bias+relu n"3x3"
 mb1ic3ih15oc16kh7sh2ph3:nchw+bias+relu n"first"
@@ -108,10 +107,11 @@ def command(phase: Phase, kit: Path, target: str, device: int, *more: str) -> li
 
 def environment() -> dict[str, str]:
     """For benches: this tree, and no tuning log but what the kit was compiled with."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    from tvmconv.measuring.processes import package_path
+
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": package_path(),
         "TVMCONV_TUNING_LOGS": "none",
         "PYTHONUNBUFFERED": "1",
     }

@@ -25,7 +25,7 @@ from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
-from tvmconv.measuring.parent import die_with_parent
+from tvmconv.measuring.processes import die_with_parent, package_path
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
 from tvmconv.tvm_api.types import PrimFunc
@@ -85,7 +85,11 @@ def run(
         "rounds": settings.final.rounds,
         "seconds": settings.final.seconds,
     }
-    environment = {**os.environ, "TVM_NUM_THREADS": str(machine.cores)}
+    environment = {
+        **os.environ,
+        "TVM_NUM_THREADS": str(machine.cores),
+        "PYTHONPATH": package_path(),
+    }
     limit = _SECONDS_A_TRIAL * (settings.trials + 10)
     try:
         finished = subprocess.run(

@@ -22,6 +22,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.host import host_cores
+from tvmconv.measuring.processes import package_path
 from tvmconv.tuning.messages import pair, receive, send
 
 Choice = tuple[str, Config]
@@ -267,7 +268,7 @@ class Pool:
             return
         self._control, theirs = pair()
         self._ready = False
-        environment = {**os.environ, **_ENVIRONMENT}
+        environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": package_path()}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tvmconv.tuning.zygote", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],

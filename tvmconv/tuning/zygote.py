@@ -18,7 +18,7 @@ import sys
 import traceback
 from typing import Any
 
-from tvmconv.measuring.parent import die_with_parent
+from tvmconv.measuring.processes import die_with_parent
 from tvmconv.tuning.messages import receive, send
 
 _TEXT = 300

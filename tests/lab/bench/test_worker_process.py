@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import tvmconv
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.case_files import CaseInfo
 from tvmconv.lab.bench.cases import write_layer_case
@@ -207,3 +208,20 @@ def test_a_process_that_a_fault_has_broken_is_left(adapter, folder):
         (second,) = field.measure(folder, info, 1, 0.001, {"mode": "well"}).entries
     assert (first.status, first.message) == ("failed", "RuntimeError: an illegal address")
     assert second.status == "ok"
+
+
+def test_only_own_adapters_see_the_packages_of_this_interpreter(adapter, monkeypatch):
+    """A worker of a source tree that is not installed would not find tvmconv otherwise."""
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    found = {}
+    for name in ("own", adapter):
+        worker = WorkerProcess(Implementation(name, name, sys.executable), 1)
+        try:
+            assert "version" in worker.ask(60.0, do="hello")
+            assert worker.process is not None
+            variables = Path(f"/proc/{worker.process.pid}/environ").read_text().split("\0")
+            found[name] = dict(v.split("=", 1) for v in variables if v)["PYTHONPATH"]
+        finally:
+            worker.close()
+    root = str(Path(tvmconv.__file__).parents[1])
+    assert found == {"own": f"{root}{os.pathsep}elsewhere", adapter: "elsewhere"}

@@ -81,3 +81,4 @@ _OWN_ON_CUDA: dict[str, Baseline] = {
 # by kind of device
 OF_KIND = {"cpu": BASELINES, "cuda": _ON_CUDA}
 OWN_OF_KIND = {"cpu": OWN, "cuda": _OWN_ON_CUDA}
+OWN_ADAPTERS = frozenset(own.module for table in OWN_OF_KIND.values() for own in table.values())

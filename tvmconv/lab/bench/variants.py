@@ -1,4 +1,4 @@
-"""What ``bench run --algorithms`` can name: our algorithms, their knobs, and the steps of a source."""
+"""Forms of our algorithms that ``bench run --algorithms`` names, with fixed knobs or the paper's steps."""
 
 from __future__ import annotations
 

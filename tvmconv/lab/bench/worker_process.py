@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import tvmconv.lab.baselines
+from tvmconv.lab.baselines import OWN_ADAPTERS
+from tvmconv.measuring.processes import package_path
 
 _WORKER = Path(tvmconv.lab.baselines.__file__).with_name("worker.py")
 _THREAD_VARIABLES = tuple(f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "TVM", "OPENBLAS"))
@@ -92,6 +94,9 @@ class WorkerProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self.threads))}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", **self.environment}
+        if self.implementation.adapter in OWN_ADAPTERS:
+            # not for baselines: their interpreter must not see the packages of this one
+            environment["PYTHONPATH"] = package_path()
         self.process = subprocess.Popen(
             [
                 self.implementation.python,

@@ -7,7 +7,6 @@ that compiles and launches kernels runs without a GPU: builds, benches, the tune
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -15,12 +14,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import tvmconv
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, ptx_version
 from tvmconv.lab.emulation.driver import compile_driver
 from tvmconv.lab.emulation.module import compile_cuda
 from tvmconv.lab.emulation.translate import translate
+from tvmconv.measuring.processes import package_path
 
 # a kind of parts that NVIDIA has not: a shared object
 _EMULATED = 0x7A00
@@ -53,12 +52,10 @@ def write_toolkit(folder: Path) -> dict[str, str]:
     program = folder / "nvcc"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tvmconv.lab.emulation.nvcc "$@"\n')
     program.chmod(0o755)
-    root = str(Path(tvmconv.__file__).parents[1])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "NVCC": str(program),
         "LD_LIBRARY_PATH": str(folder),
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": package_path(),
     }
 
 
