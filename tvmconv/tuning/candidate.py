@@ -14,6 +14,7 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import Code
 from tvmconv.machines.stored import read_device
+from tvmconv.measuring.operands import blocked, random_operands, unblocked
 from tvmconv.tuning.gpu_runner import make_gpu_runner
 from tvmconv.tuning.runner import Runner, make_runner
 from tvmconv.tvm_api.types import DeviceTensor
@@ -97,21 +98,10 @@ class SeededOperands:
         from tvmconv.kernels.arguments import Constants
         from tvmconv.measuring.reference import convolution
 
-        w, generator = self.workload, np.random.default_rng(_SEED)
-
-        def normal(*shape: int) -> Array:
-            return generator.standard_normal(shape, dtype=np.float32)
-
-        data = normal(*w.data_shape)
-        weight = normal(*w.weight_shape)
-        weight /= np.float32(w.taps**0.5)
-        constants = {"weight": weight, "bias": normal(w.out_channels)}
-        inputs = {"data": data}
-        if w.has("add"):
-            inputs["residual"] = normal(*w.result_shape)
-        self.constants = Constants(weight, constants["bias"])
-        self.expected = convolution(w, inputs, constants).astype(np.float32)
-        return data, inputs.get("residual")
+        inputs, constants = random_operands(self.workload, _SEED)
+        self.constants = Constants(constants["weight"], constants.get("bias"))
+        self.expected = convolution(self.workload, inputs, constants).astype(np.float32)
+        return inputs["data"], inputs.get("residual")
 
     def arrays(self, kernel: Kernel) -> list[Array]:
         """What a kernel takes, with room for its output, which holds NaN where its type has it."""
@@ -128,9 +118,8 @@ class SeededOperands:
     def judged(self, kernel: Kernel, output: Array) -> dict[str, Any]:
         """An output compared with the exact result."""
         w = kernel.workload
-        planes, _, *sizes = w.result_shape
-        plain = output.transpose(0, 1, 4, 2, 3).reshape(planes, -1, *sizes)
-        difference = np.abs(plain[:, : w.out_channels].astype(np.float64) - self.expected).max()
+        plain = unblocked(output, w.out_channels).astype(np.float64)
+        difference = np.abs(plain - self.expected).max()
         # lanes beyond the last channel may hold anything but NaN and infinity
         finite = bool(np.isfinite(output).all())
         error = float(difference) / self.scale if finite else 1.0
@@ -255,13 +244,3 @@ class CandidateKernels:
 
     def _time(self, number: int, samples: int, seconds: float) -> list[float]:
         return self.runner.time(number, self.tensors[number], samples, seconds)
-
-
-def blocked(array: Array, lanes: int, fill: float) -> Array:
-    """NCHW to NCHWc; surplus lanes hold ``fill``."""
-    n, channels, height, width = array.shape
-    blocks = -(-channels // lanes)
-    padded = np.full((n, blocks * lanes, height, width), fill, array.dtype)
-    padded[:, :channels] = array
-    split = padded.reshape(n, blocks, lanes, height, width)
-    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))

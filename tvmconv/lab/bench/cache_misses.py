@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmconv.core.errors import InputError
-from tvmconv.lab.bench.estimates import layer_kernels
+from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.plan import BenchPlan
-from tvmconv.lab.bench.variants import parse_variants
+from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.lab.estimation.cachegrind import Misses, check_cachegrind, stage_misses
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.report.document import Report
@@ -50,9 +50,9 @@ def cache_misses(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) 
     variants = parse_variants(plan.algorithms, [x.workload for x in plan.layers], machine)
     rows = []
     for layer in plan.layers:
-        # what a build takes is among them, or one of its own
-        named, _ = layer_kernels(layer, variants, machine, plan.log)
-        for label, kernel in named:
+        found = layer_kernels(layer.workload, machine, variants, plan.log)
+        kernels = {label: k for label, k in found.items() if isinstance(k, Kernel)}
+        for label, kernel in kernels.items():
             stages = stage_misses(kernel)
             whole = sum(stages.values(), Misses())
             both = {**stages, _ALL: whole} if len(stages) > 1 else {_ALL: whole}
@@ -69,7 +69,7 @@ def cache_misses(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) 
                 }
                 for stage, misses in both.items()
             ]
-        tell(f"{layer.name}: {len(named)} kernels")
+        tell(f"{layer.name}: {len(kernels)} kernels")
     note = (
         f"Cachegrind's caches: {machine.l1d_bytes >> 10} and {machine.l2_bytes >> 10} KiB, without "
         "prefetches by the processor. One call; a load of a vector is one reference."

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.datatypes import FLOAT32, DataTypes
-from tvmconv.core.errors import ConfigError, InputError, WorkloadError
+from tvmconv.core.errors import InputError, WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import Kernel
@@ -18,10 +18,11 @@ from tvmconv.lab.baselines import BASELINES
 from tvmconv.lab.bench.cases import write_layer_case, write_model_case
 from tvmconv.lab.bench.emulated_baselines import EmulatedBaseline, emulated_baselines
 from tvmconv.lab.bench.gemm_run import write_gemm_case
+from tvmconv.lab.bench.implementations import PRODUCTS, build_algorithms
 from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.result import OWN
 from tvmconv.lab.bench.rounds import write_reference
-from tvmconv.lab.bench.variants import Variant, chosen_kernel, parse_variants
+from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.lab.bench.worker_process import Implementation
 from tvmconv.lab.estimation.cores import Core, core_of
 from tvmconv.lab.estimation.estimate import Cost, described_method, estimate_model, section_costs
@@ -124,14 +125,15 @@ def _layers(
     workloads = [layer.workload for layer in plan.layers]
     variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
     for layer in plan.layers:
-        kernels, refused = layer_kernels(layer, variants, machine, plan.log)
-        distinct = list(dict.fromkeys(kernel for _, kernel in kernels))
+        kernels = layer_kernels(layer.workload, machine, variants, plan.log)
+        distinct = list(dict.fromkeys(k for k in kernels.values() if isinstance(k, Kernel)))
         estimate = estimate_kernels(distinct)
         costs = dict(zip(distinct, (found.cost for found in estimate.layers), strict=True))
-        for label, kernel in kernels:
-            yield _entry(layer, label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
-        for label, reason in refused:
-            yield _entry(layer, label, None, reason)
+        for label, kernel in kernels.items():
+            if isinstance(kernel, Kernel):
+                yield _entry(layer, label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
+            else:
+                yield _entry(layer, label, None, str(kernel))
         if baselines:
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 write_layer_case(Path(folder), layer.workload)
@@ -139,22 +141,6 @@ def _layers(
                     yield _entry(layer, label, cost, info)
         best, least = min(costs.items(), key=lambda item: item[1].cycles)
         tell(f"{layer.name}: least {least.cycles:,.0f} cycles estimated, {best.algorithm}")
-
-
-def layer_kernels(
-    layer: Layer, variants: tuple[Variant, ...], machine: Machine, log: str | None
-) -> tuple[list[tuple[str, Kernel]], list[tuple[str, str]]]:
-    """What a build takes, and every variant; and those that cannot compute the layer."""
-    found = [(OWN, chosen_kernel(layer.workload, machine, log))]
-    refused = []
-    for variant in variants:
-        label = f"{OWN} {variant}"
-        try:
-            found.append((label, variant.kernel(layer.workload, machine)))
-        except ConfigError as error:
-            if variant.named:
-                refused.append((label, str(error)))
-    return found, refused
 
 
 def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> EstimatedEntry:
@@ -171,15 +157,11 @@ def _products(
     """Matrix products: B packed in the call, as peers do, and packed before."""
     for product in plan.products:
         w = product.workload
-        kernels = [make_gemm(w, machine), make_gemm(w, machine, prepacked=True)]
-        found = [
-            (layer.cost, kernel)
-            for layer, kernel in zip(estimate_kernels(kernels).layers, kernels, strict=True)
-        ]
-        labels = (f"{OWN} gemm", f"{OWN} gemm, B packed before")
+        kernels = [make_gemm(w, machine, prepacked=prepacked) for prepacked in PRODUCTS.values()]
+        costs = [layer.cost for layer in estimate_kernels(kernels).layers]
         rows: list[tuple[str, Cost | None, str]] = [
-            (label, cost, f"gemm ({kernel.config})")
-            for label, (cost, kernel) in zip(labels, found, strict=True)
+            (f"{OWN} {label}", cost, f"gemm ({kernel.config})")
+            for label, cost, kernel in zip(PRODUCTS, costs, kernels, strict=True)
         ]
         if baselines:
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
@@ -187,7 +169,7 @@ def _products(
                 rows += _beside(baselines, Path(folder))
         for label, cost, info in rows:
             yield EstimatedEntry(product.name, product.count, str(w), w.flops, label, cost, info)
-        tell(f"{product.name}: {found[0][0].cycles:,.0f} cycles estimated")
+        tell(f"{product.name}: {costs[0].cycles:,.0f} cycles estimated")
 
 
 def _models(
@@ -198,7 +180,6 @@ def _models(
 ) -> Iterator[EstimatedEntry]:
     import tvmconv
 
-    names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
     for path in plan.models:
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
             model = tvmconv.build(
@@ -206,7 +187,7 @@ def _models(
                 machine,
                 threads=1,
                 shapes=plan.shapes,
-                algorithms=names,
+                algorithms=build_algorithms(plan),
                 log=plan.log,
                 fold_budget=plan.fold_budget,
             )

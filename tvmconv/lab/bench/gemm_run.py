@@ -18,6 +18,7 @@ from tvmconv.kernels.gemm import make_gemm
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
 from tvmconv.lab.bench.cases import check_measurable
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.layer_model import model_of, node
 
 Array = npt.NDArray[Any]
 
@@ -118,31 +119,17 @@ def write_gemm_case(
     """A folder for one product: both operands are inputs, so that every peer packs in its call."""
     import onnx
 
-    w, helper = workload, onnx.helper
+    w = workload
     check_measurable(w)
     inputs = random_operands(w)
     plain = w.alpha == 1 and not w.beta
     op, attrs = ("MatMul", {}) if plain else ("Gemm", {"alpha": w.alpha, "beta": w.beta})
     shapes = {name: list(value.shape) for name, value in inputs.items()} | {"product": [w.m, w.n]}
-    values = {
-        key: helper.make_tensor_value_info(key, onnx.TensorProto.FLOAT, shape)
-        for key, shape in shapes.items()
-    }
-    node = helper.make_node(op, list(inputs), ["product"], "product", **attrs)
-    graph = helper.make_graph(
-        [node], "product", [values[key] for key in inputs], [values["product"]]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    nodes = [node(op, list(inputs), "product", **attrs)]
+    given = {key: ("float32", value.shape) for key, value in inputs.items()}
     path = folder / "model.onnx"
-    onnx.save(model, path)
-    described = {
-        "name": "product",
-        "op": op,
-        "inputs": list(inputs),
-        "outputs": ["product"],
-        "attrs": attrs,
-    }
-    write_case(folder, path, [described], shapes, {}, inputs, ["product"])
+    onnx.save(model_of(nodes, {}, given, {"product": ("float32", (w.m, w.n))}), path)
+    write_case(folder, path, nodes, shapes, {}, inputs, ["product"])
     # rounded to float32, a hundredth of the errors of float32 sums, to halve what peers read
     np.savez(folder / "reference.npz", product=exact(w, inputs).astype(np.float32))
     return CaseInfo(name or str(w), "product", str(w), w.flops, count)

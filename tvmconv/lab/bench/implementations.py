@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.lab import baselines as baseline_table
 from tvmconv.lab.bench.result import OWN, PEAK
+from tvmconv.lab.bench.variants import parse_variants
 from tvmconv.lab.bench.worker_process import Implementation
 from tvmconv.machines.targets import resolve_device
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.plan import BenchPlan
-    from tvmconv.lab.bench.variants import Variant
+
+
+# labels of our matrix product, and whether B is packed before the calls
+PRODUCTS = {"gemm": False, "gemm, B packed before": True}
 
 
 def implementations(plan: BenchPlan, kind: str) -> list[Implementation]:
@@ -27,7 +31,7 @@ def implementations(plan: BenchPlan, kind: str) -> list[Implementation]:
 
     found = [Implementation(PEAK, modules[PEAK].module, sys.executable, given)]
     if kind == "products":
-        for label, prepacked in (("gemm", False), ("gemm, B packed before", True)):
+        for label, prepacked in PRODUCTS.items():
             found.append(own(f"{OWN} {label}", f"{OWN} gemm", prepacked=prepacked))
     elif kind == "models":
         names = build_algorithms(plan)
@@ -42,7 +46,9 @@ def implementations(plan: BenchPlan, kind: str) -> list[Implementation]:
     elif plan.log and not plan.algorithms:
         found += [own(label, OWN, log=log) for label, log in builds(plan)]
     else:
-        for variant in _variants(plan):
+        workloads = [layer.workload for layer in plan.layers]
+        machine = resolve_device(plan.target)
+        for variant in parse_variants(plan.algorithms, workloads, machine, plan.precision):
             group = f"{OWN} {variant.algorithm}"
             found.append(own(f"{OWN} {variant}", group, variant=variant.to_json()))
     for name in plan.baselines:
@@ -62,11 +68,3 @@ def builds(plan: BenchPlan) -> list[tuple[str, str | None]]:
     if plan.log in (None, "none"):
         return [(OWN, plan.log)]
     return [(f"{OWN} untuned", "none"), (f"{OWN} tuned", plan.log)]
-
-
-def _variants(plan: BenchPlan) -> tuple[Variant, ...]:
-    from tvmconv.lab.bench.variants import parse_variants
-
-    machine = resolve_device(plan.target)
-    workloads = [layer.workload for layer in plan.layers]
-    return parse_variants(plan.algorithms, workloads, machine, plan.precision)

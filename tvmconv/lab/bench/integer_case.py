@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,9 @@ from tvmconv.kernels.arguments import Constants
 from tvmconv.lab.baselines.case import CHANNELS_LAST
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
 from tvmconv.measuring.integers import IntegerOperands, exact_output
-from tvmconv.measuring.layer_model import window_attributes
+from tvmconv.measuring.layer_model import Tensors, model_of, node, window_attributes
 
 _STEPS = ((), (QUANTISE, "add"))
-# types and shapes by name
-Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
 def write_integer_case(
@@ -53,42 +51,14 @@ def write_integer_case(
         inputs["residual"] = operands.residual
     given = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
     result = {output: (types.output, w.result_shape)}
-    onnx.save(_model(nodes, values, given, result), folder / "model.onnx")
-    onnx.save(_model(*_channels_last(nodes, values, given, result)), folder / CHANNELS_LAST)
+    onnx.save(model_of(nodes, values, given, result), folder / "model.onnx")
+    onnx.save(model_of(*_channels_last(nodes, values, given, result)), folder / CHANNELS_LAST)
     constants = _arrays(operands.constants)
     shapes = {n: list(v.shape) for n, v in (inputs | values).items()}
     shapes |= {node["outputs"][0]: list(w.result_shape) for node in nodes}
     write_case(folder, folder / "model.onnx", nodes, shapes, constants | values, inputs, [output])
     np.savez(folder / "reference.npz", **{output: exact_output(w, operands)})  # type: ignore[arg-type]
     return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
-
-
-def _model(
-    nodes: list[dict[str, Any]], values: dict[str, Any], inputs: Tensors, outputs: Tensors
-) -> Any:
-    """The ONNX model of nodes as case folders have them."""
-    import onnx
-
-    helper, tensor = onnx.helper, onnx.TensorProto
-    element = {"uint8": tensor.UINT8, "int8": tensor.INT8}
-
-    def described(tensors: Tensors) -> list[Any]:
-        return [
-            helper.make_tensor_value_info(name, element[dtype], list(shape))
-            for name, (dtype, shape) in tensors.items()
-        ]
-
-    graph = helper.make_graph(
-        [
-            helper.make_node(n["op"], n["inputs"], n["outputs"], n["name"], **n["attrs"])
-            for n in nodes
-        ],
-        "layer",
-        described(inputs),
-        described(outputs),
-        [onnx.numpy_helper.from_array(array, name) for name, array in values.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def _channels_last(
@@ -101,16 +71,6 @@ def _channels_last(
     """
     moved = {name: f"{name}.nchw" for name in (*inputs, *outputs)}
 
-    def transposed(source: str, output: str, order: list[int]) -> dict[str, Any]:
-        name = f"{output}.transposed"
-        return {
-            "name": name,
-            "op": "Transpose",
-            "inputs": [source],
-            "outputs": [output],
-            "attrs": {"perm": order},
-        }
-
     def last(tensors: Tensors) -> Tensors:
         return {
             name: (dtype, (shape[0], *shape[2:], shape[1]))
@@ -118,38 +78,23 @@ def _channels_last(
         }
 
     inner = [
-        {**node, **{side: [moved.get(n, n) for n in node[side]] for side in ("inputs", "outputs")}}
-        for node in nodes
+        {**each, **{side: [moved.get(n, n) for n in each[side]] for side in ("inputs", "outputs")}}
+        for each in nodes
     ]
-    before = [transposed(name, moved[name], [0, 3, 1, 2]) for name in inputs]
-    behind = [transposed(moved[name], name, [0, 2, 3, 1]) for name in outputs]
-    return [*before, *inner, *behind], values, last(inputs), last(outputs)
+    before = [node("Transpose", [name], moved[name], perm=[0, 3, 1, 2]) for name in inputs]
+    after = [node("Transpose", [moved[name]], name, perm=[0, 2, 3, 1]) for name in outputs]
+    return [*before, *inner, *after], values, last(inputs), last(outputs)
 
 
 def read_constants(arrays: Any) -> Constants:
     """What :func:`write_integer_case` wrote of a layer's constants."""
-
-    def optional(name: str) -> Any:
-        return arrays.get(f"layer.{name}")
-
-    return Constants(
-        weight=arrays["layer.weight"],
-        bias=optional("bias"),
-        zero_point=int(arrays["layer.zero_point"]),
-        scale=optional("scale"),
-        numbers=optional("numbers"),
-    )
+    found = {field.name: arrays.get(f"layer.{field.name}") for field in fields(Constants)}
+    return Constants(**{**found, "zero_point": int(found["zero_point"])})
 
 
 def _arrays(constants: Constants) -> dict[str, Any]:
-    found = {
-        "weight": constants.weight,
-        "bias": constants.bias,
-        "zero_point": np.array(constants.zero_point),
-        "scale": constants.scale,
-        "numbers": constants.numbers,
-    }
-    return {f"layer.{name}": value for name, value in found.items() if value is not None}
+    found = {field.name: getattr(constants, field.name) for field in fields(Constants)}
+    return {f"layer.{n}": np.asarray(value) for n, value in found.items() if value is not None}
 
 
 def _operands(w: Conv2dWorkload) -> IntegerOperands:
@@ -212,22 +157,20 @@ def _nodes(
     }
     nodes: list[dict[str, Any]] = []
 
-    def node(op: str, sources: list[str], output: str, **attrs: Any) -> str:
-        nodes.append(
-            {"name": output, "op": op, "inputs": sources, "outputs": [output], "attrs": attrs}
-        )
+    def add(op: str, sources: list[str], output: str, **attrs: Any) -> str:
+        nodes.append(node(op, sources, output, **attrs))
         return output
 
-    x = node("DequantizeLinear", ["data", "data_scale", "data_zero"], "data_real")
-    k = node("DequantizeLinear", ["weight", "weight_scale", "weight_zero"], "weight_real", axis=0)
+    x = add("DequantizeLinear", ["data", "data_scale", "data_zero"], "data_real")
+    k = add("DequantizeLinear", ["weight", "weight_scale", "weight_zero"], "weight_real", axis=0)
     sources = [x, k]
     if constants.bias is not None:
         values |= {"bias": constants.bias, "bias_zero": np.zeros(w.out_channels, np.int32)}
         sources.append(
-            node("DequantizeLinear", ["bias", "weight_scale", "bias_zero"], "bias_real", axis=0)
+            add("DequantizeLinear", ["bias", "weight_scale", "bias_zero"], "bias_real", axis=0)
         )
-    y = node("Conv", sources, "convolution", **window_attributes(w))
-    y = node("QuantizeLinear", [y, "inner_scale", "zero"], "quantised")
+    y = add("Conv", sources, "convolution", **window_attributes(w))
+    y = add("QuantizeLinear", [y, "inner_scale", "zero"], "quantised")
     if not w.has("add"):
         return nodes, values, y
     values |= {
@@ -235,7 +178,7 @@ def _nodes(
         "residual_zero": np.array(int(numbers[4]), types.output),
         "sum_scale": np.array(1 / numbers[8], np.float32),
     }
-    y = node("DequantizeLinear", [y, "inner_scale", "zero"], "inner_real")
-    r = node("DequantizeLinear", ["residual", "residual_scale", "residual_zero"], "residual_real")
-    y = node("Add", [y, r], "sum_real")
-    return nodes, values, node("QuantizeLinear", [y, "sum_scale", "zero"], "sum")
+    y = add("DequantizeLinear", [y, "inner_scale", "zero"], "inner_real")
+    r = add("DequantizeLinear", ["residual", "residual_scale", "residual_zero"], "residual_real")
+    y = add("Add", [y, r], "sum_real")
+    return nodes, values, add("QuantizeLinear", [y, "sum_scale", "zero"], "sum")

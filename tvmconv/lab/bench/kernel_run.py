@@ -18,6 +18,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
+from tvmconv.measuring.operands import blocked, unblocked
 
 Array = npt.NDArray[Any]
 
@@ -52,13 +53,13 @@ class KernelRun:
         w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
         data = inputs["data"]
-        values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
+        values = [data if w.data_layout == "NCHW" else blocked(data, lanes)]
         known = constants if isinstance(constants, Constants) else _constants(w, constants)
         start = perf_counter()
         values += constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
         if w.has("add"):
-            values.append(_blocked(inputs["residual"], lanes))
+            values.append(blocked(inputs["residual"], lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
         self._result = runtime.empty(shape, w.types.output)
@@ -127,11 +128,7 @@ class KernelRun:
 
     def output(self) -> Array:
         """Result of the last call, (N, K, OH, OW), of the workload's output type."""
-        blocked = self._result.numpy()
-        n, _, height, width, _ = blocked.shape
-        plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
-        result: Array = plain[:, : self.kernel.workload.out_channels]
-        return result
+        return unblocked(self._result.numpy(), self.kernel.workload.out_channels)
 
 
 def suited(
@@ -172,38 +169,7 @@ def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constan
     return Constants(arrays["weight"], arrays["bias"] if workload.has("bias") else None)
 
 
-def random_operands(
-    workload: Conv2dWorkload, seed: int = 0
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Normally distributed inputs and constants of a workload, as :class:`KernelRun` takes them.
-
-    Weights are scaled so that outputs have a variance of one.
-    """
-    w, generator = workload, np.random.default_rng(seed)
-
-    def normal(*shape: int) -> Array:
-        return generator.standard_normal(shape, dtype=np.float32)
-
-    weight = normal(*w.weight_shape)
-    inputs = {"data": normal(*w.data_shape)}
-    if w.has("add"):
-        inputs["residual"] = normal(*w.result_shape)
-    constants = {"weight": weight / np.float32(np.sqrt(w.taps))}
-    if w.has("bias"):
-        constants["bias"] = normal(w.out_channels)
-    return inputs, constants
-
-
 def relative_error(actual: Array, exact: Array) -> float:
     """max|actual - exact| / max|exact|."""
     scale = float(np.abs(exact).max()) or 1.0
     return float(np.abs(actual.astype(np.float64) - exact).max()) / scale
-
-
-def _blocked(array: Array, lanes: int) -> Array:
-    """NCHW to NCHWc, the last block filled with zeros."""
-    n, channels, height, width = array.shape
-    blocks = -(-channels // lanes)
-    fill = ((0, 0), (0, blocks * lanes - channels), (0, 0), (0, 0))
-    split = np.pad(array, fill).reshape(n, blocks, lanes, height, width)
-    return split.transpose(0, 1, 3, 4, 2)

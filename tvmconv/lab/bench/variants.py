@@ -1,9 +1,9 @@
-"""Forms of our algorithms that ``bench run --algorithms`` names, with fixed knobs or the paper's steps."""
+"""What ``bench run --algorithms`` names: our algorithms, fixed knobs, and the steps of papers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -13,9 +13,10 @@ from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.kernels.weight_facts import WeightFacts
+from tvmconv.lab.bench.result import OWN
 from tvmconv.machines.device import Device
 from tvmconv.report.knobs import listed
+from tvmconv.tuning.untuned import untuned_choice
 
 _LAYOUTS = {"nchw": "NCHW", "nchwc": "NCHWc"}
 _WRITE = (
@@ -57,13 +58,7 @@ class Variant:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "algorithm": self.algorithm,
-            "knobs": dict(self.knobs),
-            "layout": self.layout,
-            "adapts": self.adapts,
-            "named": self.named,
-        }
+        return {**asdict(self), "knobs": dict(self.knobs)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Variant:
@@ -142,13 +137,27 @@ def chosen_kernel(
     """
     from tvmconv.records.lookup import search_path
     from tvmconv.selection.policy import make_policy
-    from tvmconv.selection.select import select
 
     policy = make_policy(logs=search_path(log), precision=precision)
-    # INT8 cases have usual weights
-    facts = WeightFacts.usual_weights(workload)
-    chosen = select(workload, machine, policy=policy, facts=facts).chosen
-    return Kernel(workload, machine, chosen.algorithm, chosen.config)
+    return Kernel(workload, machine, *untuned_choice(workload, machine, policy))
+
+
+def layer_kernels(
+    workload: Conv2dWorkload,
+    machine: Device,
+    variants: Iterable[Variant],
+    log: str | None,
+    precision: str = "float32",
+) -> dict[str, Kernel | ConfigError]:
+    """The kernel of a build and of every variant by label; an error for a named one that fails."""
+    found: dict[str, Kernel | ConfigError] = {OWN: chosen_kernel(workload, machine, log, precision)}
+    for variant in variants:
+        try:
+            found[f"{OWN} {variant}"] = variant.kernel(workload, machine)
+        except ConfigError as error:
+            if variant.named:
+                found[f"{OWN} {variant}"] = error
+    return found
 
 
 def asked_kernel(options: Mapping[str, Any], workload: Conv2dWorkload, machine: Device) -> Kernel:
@@ -184,7 +193,8 @@ def parse_variants(
     ConfigError
         If a named form computes none of the layers.
     """
-    default = _default(machine, precision)
+    names = _all_names(machine, precision)
+    default = [_rounding(Variant(name), machine, precision) for name in names]
     if not text:
         return _able(default, workloads, machine)
     found: list[Variant] = []
@@ -196,8 +206,7 @@ def parse_variants(
             continue
         if name != "all":
             _check_name(name, machine)
-        names = _all_names(machine, precision) if name == "all" else [name]
-        for each in names:
+        for each in names if name == "all" else [name]:
             found += _expanded(each, modifiers, name != "all", workloads, machine)
     variants = tuple(dict.fromkeys(_rounding(each, machine, precision) for each in found))
     for variant in variants:
@@ -205,11 +214,6 @@ def parse_variants(
             # raises the reason
             variant.kernel(workloads[0], machine)
     return _able(variants, workloads, machine)
-
-
-def _default(machine: Device, precision: str) -> list[Variant]:
-    names = _all_names(machine, precision)
-    return [_rounding(Variant(name), machine, precision) for name in names]
 
 
 def _all_names(machine: Device, precision: str) -> list[str]:
@@ -228,8 +232,8 @@ def _rounding(variant: Variant, machine: Device, precision: str) -> Variant:
 
 
 def _check_name(name: str, machine: Device) -> None:
-    if name not in registry.names(machine.kind):
-        names = registry.names(machine.kind)
+    names = registry.names(machine.kind)
+    if name not in names:
         raise InputError(
             f"unknown algorithm {name!r} in --algorithms; {nearest(name, names)}{_WRITE}; "
             f"algorithms are {', '.join(names)}"

@@ -18,7 +18,7 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.implementations import build_algorithms
 from tvmconv.lab.bench.memory_tables import method_rows, tables_of
 from tvmconv.lab.bench.result import OWN
-from tvmconv.lab.bench.variants import chosen_kernel, parse_variants
+from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
 from tvmconv.report.document import Report
@@ -76,7 +76,14 @@ def predict_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) 
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
         raise InputError(f"{plan.target} is not a GPU. Name one, for example --target cuda:sm_90.")
-    kernels = _kernels(plan, machine)
+    workloads = [layer.workload for layer in plan.layers]
+    # as in a measurement: with a log and without algorithms, builds alone
+    alone = not workloads or (plan.log and not plan.algorithms)
+    variants = () if alone else parse_variants(plan.algorithms, workloads, machine, plan.precision)
+    kernels = [
+        (layer, layer_kernels(layer.workload, machine, variants, plan.log, plan.precision))
+        for layer in plan.layers
+    ]
     rows = list(_layers(kernels, tell))
     models = [
         _model(path, batch, plan, machine) for batch in plan.batches or (0,) for path in plan.models
@@ -109,29 +116,6 @@ def peak_flops(machine: CudaMachine, precision: str = "") -> float:
     In float32, or what ``mma.sync`` does in a precision.
     """
     return 2.0 * peak_rate(machine, precision) * machine.clock_hertz
-
-
-def _kernels(
-    plan: BenchPlan, machine: CudaMachine
-) -> list[tuple[Layer, dict[str, Kernel | ConfigError]]]:
-    """What is predicted of each layer, by its label, or why it cannot be."""
-    workloads = [layer.workload for layer in plan.layers]
-    # as where it is measured: with a log, or none, what builds take stands alone
-    alone = not workloads or (plan.log and not plan.algorithms)
-    variants = () if alone else parse_variants(plan.algorithms, workloads, machine, plan.precision)
-    every = []
-    for layer in plan.layers:
-        found: dict[str, Kernel | ConfigError] = {
-            OWN: chosen_kernel(layer.workload, machine, plan.log, plan.precision)
-        }
-        for variant in variants:
-            try:
-                found[f"{OWN} {variant}"] = variant.kernel(layer.workload, machine)
-            except ConfigError as error:
-                if variant.named:
-                    found[f"{OWN} {variant}"] = error
-        every.append((layer, found))
-    return every
 
 
 def _layers(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,21 +55,16 @@ def plan_kernels(plan: BenchPlan) -> list[Kernel]:
             "cuda:sm_90."
         )
     workloads = [layer.workload for layer in plan.layers]
-    found: dict[Kernel, None] = {}
+    found = []
     if plan.log and not plan.algorithms:
-        logs = ("none", plan.log) if plan.log != "none" else ("none",)
-        for log in logs:
-            found |= dict.fromkeys(
-                chosen_kernel(each, machine, log, plan.precision) for each in workloads
-            )
-        return list(found)
+        for _, log in builds(plan):
+            found += [chosen_kernel(each, machine, log, plan.precision) for each in workloads]
+        return list(dict.fromkeys(found))
     for variant in parse_variants(plan.algorithms, workloads, machine, plan.precision):
         for workload in workloads:
-            try:
-                found[variant.kernel(workload, machine)] = None
-            except ConfigError:
-                continue
-    return list(found)
+            with suppress(ConfigError):
+                found.append(variant.kernel(workload, machine))
+    return list(dict.fromkeys(found))
 
 
 def compile_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
@@ -84,25 +81,13 @@ def compile_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) 
     machine = resolve_device(plan.target)
     assert isinstance(machine, CudaMachine)
     source_code(SOURCE, machine, plan.kernels)
-    rows = []
-    workers = host_cores()
-    spawn = get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn) as pool:
-        pending: list[tuple[Kernel, Future[dict[str, int] | str]]] = [
-            (kernel, pool.submit(_compiled, kernel, plan.kernels)) for kernel in kernels
-        ]
-        for kernel, future in pending:
-            result = future.result()
-            known = result if isinstance(result, dict) else {"failure": result}
+    rows: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(host_cores(), get_context("spawn")) as pool:
+        results = pool.map(_compiled, kernels, repeat(plan.kernels))
+        for kernel, known in zip(kernels, results, strict=True):
             config = str(kernel.config)
-            rows.append(
-                {
-                    "workload": str(kernel.workload),
-                    "algorithm": kernel.algorithm,
-                    "config": config,
-                    **known,
-                }
-            )
+            named = {"workload": str(kernel.workload), "algorithm": kernel.algorithm}
+            rows.append({**named, "config": config, **known})
             tell(f"{kernel.workload} {kernel.algorithm} {config}: {known}")
     for path in plan.models:
         for batch in plan.batches or (0,):
@@ -152,12 +137,12 @@ def failure_text(row: Mapping[str, Any]) -> str:
     return f"{row['workload']} {row['algorithm']} {row['config']}: {row['failure']}"
 
 
-def _compiled(kernel: Kernel, folder: str) -> dict[str, int] | str:
+def _compiled(kernel: Kernel, folder: str) -> dict[str, int | str]:
     """What a kernel takes of a GPU, or why it does not compile."""
     try:
         compiled = KernelFolder(Path(folder)).get(kernel)
     except (TvmconvError, RuntimeError, ValueError) as error:
-        return " ".join(str(error).split())[:300]
+        return {"failure": " ".join(str(error).split())[:300]}
     return {
         "registers": max(each.registers for each in compiled.launches),
         "spill_bytes": compiled.spill_bytes,
