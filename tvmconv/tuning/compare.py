@@ -15,11 +15,11 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine
 from tvmconv.records.logfile import append, read_log
-from tvmconv.records.record import Record, machine_facts, machine_key
+from tvmconv.records.record import machine_facts, machine_key
 from tvmconv.records.space import make_space, refusal
 from tvmconv.tuning import auto
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.measure import WEIGHTS, gain, is_better
+from tvmconv.tuning.measure import WEIGHTS, MeasuredChoice, gain, is_better, measured_record
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
@@ -79,27 +79,18 @@ def tune_auto(
     outcome.speedup, outcome.lower_bound = gain(base, tuned)
     if is_better(base, tuned):
         outcome.status = "recorded"
-        record = Record(
-            workload=workload,
-            machine=machine_facts(machine),
-            algorithm=expression[0],
-            config=expression[1],
-            samples=tuple(tuned),
-            default_algorithm=default[0],
-            default_config=default[1],
-            default_samples=tuple(base),
-            verification={
-                "reference": "float64",
-                "error": checks[1]["error"],
-                "limit": checks[1]["limit"],
-            },
+        measured = (
+            MeasuredChoice(*choice, tuple(samples), check["error"], check["limit"])
+            for choice, samples, check in zip(
+                (default, expression), answer["samples"], checks, strict=True
+            )
+        )
+        record = measured_record(
+            workload,
+            machine,
+            *measured,
             device={"cpu": host_model()},
-            tuner={
-                "space": "auto",
-                "seed": settings.seed,
-                "trials": outcome.trials,
-                "weights": WEIGHTS,
-            },
+            tuner=settings.described("auto", outcome.trials, WEIGHTS),
             **provenance(),
         )
         append(log, [record.to_line()])

@@ -14,7 +14,7 @@ from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import processor
-from tvmconv.records.record import turn_ratios
+from tvmconv.records.record import Record, machine_facts, turn_ratios
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import SPILLED, Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
@@ -266,6 +266,28 @@ def _close(built: Sequence[Running | Failure]) -> None:
     for running in built:
         if isinstance(running, Running):
             running.close()
+
+
+def measured_record(
+    workload: Conv2dWorkload,
+    machine: Device,
+    default: MeasuredChoice,
+    winner: MeasuredChoice,
+    **more: Any,
+) -> Record:
+    """The record of a winner; ``more`` are the tuner, the device, the versions and the date."""
+    return Record(
+        workload=workload,
+        machine=machine_facts(machine),
+        algorithm=winner.algorithm,
+        config=winner.config,
+        samples=winner.samples,
+        default_algorithm=default.algorithm,
+        default_config=default.config,
+        default_samples=default.samples,
+        verification=verification(workload, winner),
+        **more,
+    )
 
 
 def gain(default: Sequence[float], tuned: Sequence[float]) -> tuple[float, float]:

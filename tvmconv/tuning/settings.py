@@ -73,6 +73,10 @@ class Settings:
         }
         return decides if space == "knobs" else {**decides, "space": space}
 
+    def described(self, space: str, trials: int, weights: str) -> dict[str, Any]:
+        """How a search was made, for its records."""
+        return {"space": space, "seed": self.seed, "trials": trials, "weights": weights}
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -16,7 +16,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.records.logfile import append
-from tvmconv.records.record import Record, machine_facts, outliers
+from tvmconv.records.record import Record, outliers
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import SPILLED, Journal, Trial
 from tvmconv.tuning.measure import (
@@ -25,8 +25,8 @@ from tvmconv.tuning.measure import (
     Measurer,
     fastest_gains,
     gain,
+    measured_record,
     seems_better,
-    verification,
 )
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
@@ -308,22 +308,12 @@ class WorkloadTuner:
         return default, [m for m in measured if m is not None]
 
     def _record(self, default: MeasuredChoice, winner: MeasuredChoice) -> Record:
-        return Record(
-            workload=self.workload,
-            machine=machine_facts(self.machine),
-            algorithm=winner.algorithm,
-            config=winner.config,
-            samples=winner.samples,
-            default_algorithm=default.algorithm,
-            default_config=default.config,
-            default_samples=default.samples,
-            verification=verification(self.workload, winner),
-            tuner={
-                "space": "knobs",
-                "seed": self.settings.seed,
-                "trials": self.outcome.trials,
-                "weights": self.measurer.weights,
-            },
+        return measured_record(
+            self.workload,
+            self.machine,
+            default,
+            winner,
+            tuner=self.settings.described("knobs", self.outcome.trials, self.measurer.weights),
             device=self.measurer.identity(),
             **self.provenance(),
         )

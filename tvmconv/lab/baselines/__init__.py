@@ -34,50 +34,42 @@ class Baseline:
     products: bool = False
 
 
-BASELINES: dict[str, Baseline] = {
-    baseline.name: baseline
-    for baseline in (
-        Baseline("onnxruntime", "ort", "onnxruntime", products=True),
-        Baseline("openvino", "openvino_cpu", "openvino"),
-        Baseline("openvino_profile", "openvino_profile", "openvino", models=False),
-        Baseline("torch", "torch_jit", "torch", products=True),
-        Baseline("torch_im2col", "torch_im2col", "torch", models=False),
-        Baseline("onednn", "onednn_direct", "onednn", models=False, products=True),
-        Baseline("litert", "litert_xnnpack", "ai-edge-litert"),
-        Baseline("ncnn", "ncnn_cpu", "ncnn"),
-        Baseline("mnn", "mnn_cpu", "MNN"),
-        Baseline("acl", "acl", "pyarmnn", models=False),
-        Baseline("nnpack", "nnpack", "torch", models=False),
-        Baseline("openblas", "openblas", "numpy", products=True),
-        Baseline("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
-    )
-}
+def _by_name(*baselines: Baseline) -> dict[str, Baseline]:
+    return {baseline.name: baseline for baseline in baselines}
+
+
+BASELINES = _by_name(
+    Baseline("onnxruntime", "ort", "onnxruntime", products=True),
+    Baseline("openvino", "openvino_cpu", "openvino"),
+    Baseline("openvino_profile", "openvino_profile", "openvino", models=False),
+    Baseline("torch", "torch_jit", "torch", products=True),
+    Baseline("torch_im2col", "torch_im2col", "torch", models=False),
+    Baseline("onednn", "onednn_direct", "onednn", models=False, products=True),
+    Baseline("litert", "litert_xnnpack", "ai-edge-litert"),
+    Baseline("ncnn", "ncnn_cpu", "ncnn"),
+    Baseline("mnn", "mnn_cpu", "MNN"),
+    Baseline("acl", "acl", "pyarmnn", models=False),
+    Baseline("nnpack", "nnpack", "torch", models=False),
+    Baseline("openblas", "openblas", "numpy", products=True),
+    Baseline("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
+)
 # on GPUs; cudnn is torch's call of it with its own search
-_ON_CUDA: dict[str, Baseline] = {
-    baseline.name: baseline
-    for baseline in (
-        Baseline("torch", "torch_cuda", "torch"),
-        Baseline("torch_compile", "torch_compile", "torch"),
-        Baseline("cudnn", "cudnn", "torch", models=False),
-        Baseline("im2col_cublas", "im2col_cublas", "torch", models=False),
-        Baseline("onnxruntime", "ort_cuda", "onnxruntime-gpu"),
-    )
-}
+_ON_CUDA = _by_name(
+    Baseline("torch", "torch_cuda", "torch"),
+    Baseline("torch_compile", "torch_compile", "torch"),
+    Baseline("cudnn", "cudnn", "torch", models=False),
+    Baseline("im2col_cublas", "im2col_cublas", "torch", models=False),
+    Baseline("onnxruntime", "ort_cuda", "onnxruntime-gpu"),
+)
 # Adapters that need tvmconv itself; they run in its own environment.
-OWN: dict[str, Baseline] = {
-    baseline.name: baseline
-    for baseline in (
-        Baseline("tvmconv", "own", "tvmconv"),
-        Baseline("peak", "machine_peak", "tvmconv"),
-    )
-}
-_OWN_ON_CUDA: dict[str, Baseline] = {
-    baseline.name: baseline
-    for baseline in (
-        Baseline("tvmconv", "own_gpu", "tvmconv"),
-        Baseline("peak", "gpu_peak", "tvmconv"),
-    )
-}
+OWN = _by_name(
+    Baseline("tvmconv", "own", "tvmconv"),
+    Baseline("peak", "machine_peak", "tvmconv"),
+)
+_OWN_ON_CUDA = _by_name(
+    Baseline("tvmconv", "own_gpu", "tvmconv"),
+    Baseline("peak", "gpu_peak", "tvmconv"),
+)
 # by kind of device
 OF_KIND = {"cpu": BASELINES, "cuda": _ON_CUDA}
 OWN_OF_KIND = {"cpu": OWN, "cuda": _OWN_ON_CUDA}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from importlib.metadata import version as installed
+
 import numpy as np
 
 from .case import Array, Case, Session
@@ -12,12 +15,7 @@ from .tflite_writer import write_model
 # added to a byte it makes uint8 of int8, and the other way round
 _SIGN = np.uint8(128)
 
-
-def version() -> str:
-    """Version of LiteRT."""
-    from importlib.metadata import version as installed
-
-    return installed("ai-edge-litert")
+version = partial(installed, "ai-edge-litert")
 
 
 def prepare(case: Case, threads: int) -> Session:

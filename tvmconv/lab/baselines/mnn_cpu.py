@@ -11,6 +11,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,7 @@ from .quantized import is_quantized
 _CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
 
 
-def version() -> str:
-    """Version of MNN."""
-    from importlib.metadata import version as installed
-
-    return installed("MNN")
+version = partial(installed, "MNN")
 
 
 def prepare(case: Case, threads: int) -> Session:

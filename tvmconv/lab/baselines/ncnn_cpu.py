@@ -8,6 +8,8 @@ convolution to the next.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,17 @@ from .quantized import QuantizedCase, without_quantizers
 
 # what marks weights of one byte in the bin file
 _INT8 = (0x000D4B38).to_bytes(4, "little")
+# kinds and arguments of layers without weights
+_PLAIN = {
+    "GlobalAveragePool": ("Pooling", "0=1 4=1"),
+    "Mul": ("BinaryOp", "0=2"),
+    "Relu": ("ReLU", ""),
+    "Sigmoid": ("Sigmoid", ""),
+}
 _ACTIVATION = {"": "", "relu": " 9=1", "relu6": " 9=3 -23310=2,0.0,6.0"}
 
 
-def version() -> str:
-    """Version of ncnn."""
-    from importlib.metadata import version as installed
-
-    return installed("ncnn")
+version = partial(installed, "ncnn")
 
 
 def prepare(case: Case, threads: int) -> Session:
@@ -138,7 +143,7 @@ class _Writer:
     def layer(self, step: FusedNode) -> None:
         """One step of the graph."""
         node, case = step.node, self.case
-        write = getattr(self, f"_{node.op.lower()}", None)
+        write = self._plain if node.op in _PLAIN else getattr(self, f"_{node.op.lower()}", None)
         if write is None:
             raise Unsupported(f"operator {node.op}")
         variable = [n for n in node.inputs if n and n not in case.constants]
@@ -242,11 +247,6 @@ class _Writer:
             raise Unsupported("AveragePool with ceil_mode")
         self._maxpool(node, sources, blob, activation)
 
-    def _globalaveragepool(
-        self, node: CaseNode, sources: list[str], blob: str, activation: str
-    ) -> None:
-        self.emit("Pooling", sources, [blob], "0=1 4=1")
-
     def _add(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         between = f"{blob}_sum" if activation else blob
         self.emit("BinaryOp", sources, [between], "0=0")
@@ -255,8 +255,9 @@ class _Writer:
         elif activation:
             self.emit("Clip", [between], [blob], "0=0.0 1=6.0")
 
-    def _mul(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
-        self.emit("BinaryOp", sources, [blob], "0=2")
+    def _plain(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
+        kind, args = _PLAIN[node.op]
+        self.emit(kind, sources, [blob], args)
 
     def _per_channel(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         channels = self.case.shapes[node.output][1]
@@ -272,18 +273,12 @@ class _Writer:
         args = f"0=0 1={a['size']} 2={a.get('alpha', 1e-4):.9g} 3={a.get('beta', 0.75):.9g}"
         self.emit("LRN", sources, [blob], f"{args} 4={a.get('bias', 1.0):.9g}")
 
-    def _relu(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
-        self.emit("ReLU", sources, [blob], "")
-
     def _leakyrelu(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         self.emit("ReLU", sources, [blob], f"0={node.attrs.get('alpha', 0.01):.9g}")
 
     def _clip(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         low, high = np.clip(clip_bounds(self.case, node), -3e38, 3e38)
         self.emit("Clip", sources, [blob], f"0={low:.9g} 1={high:.9g}")
-
-    def _sigmoid(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
-        self.emit("Sigmoid", sources, [blob], "")
 
     def _concat(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         if node.attrs["axis"] != 1:

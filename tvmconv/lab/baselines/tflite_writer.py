@@ -6,6 +6,8 @@ takes its operands rescaled, because LiteRT wants one scale there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .case import Array, CaseNode, Unsupported
@@ -17,6 +19,14 @@ from .tflite_graph import TO_NCHW, TO_NHWC, FlatGraph
 # numbers
 _IN_8_BITS = ("Add", "Mul", "GlobalAveragePool", "Concat")
 _KEEPING = ("MaxPool", "AveragePool", "Flatten", "Reshape", "Squeeze", "Unsqueeze")
+# codes and tables of options of operators that take values as they are
+_PLAIN = {
+    "HardSwish": ("HARD_SWISH", "HardSwishOptions"),
+    "Relu": ("RELU", None),
+    "Sigmoid": ("LOGISTIC", None),
+    "Tanh": ("TANH", None),
+}
+_BINARY = {"Add": ("ADD", "AddOptions"), "Mul": ("MUL", "MulOptions")}
 
 
 def write_model(quantized: QuantizedCase) -> bytes:
@@ -45,9 +55,7 @@ class _Writer(FlatGraph):
             if kept:
                 self.convert(name, kept)
         for step in fuse(self.case):
-            write = getattr(self, f"_{step.node.op.lower()}", None)
-            if write is None:
-                raise Unsupported(f"operator {step.node.op}")
+            write = self._writer(step.node.op)
             wanted = storage[step.output].signed() if step.output in storage else None
             self.target = self.own_storage(step.node, wanted)
             values, stored = dict(self.values), dict(self.stored)
@@ -66,6 +74,14 @@ class _Writer(FlatGraph):
             for name in self.case.outputs
         ]
         return self.serialize()
+
+    def _writer(self, op: str) -> Callable[[CaseNode, FusedNode], None]:
+        """What writes an operator."""
+        name = "plain" if op in _PLAIN else "binary" if op in _BINARY else op.lower()
+        if (found := getattr(self, f"_{name}", None)) is None:
+            raise Unsupported(f"operator {op}")
+        writer: Callable[[CaseNode, FusedNode], None] = found
+        return writer
 
     def own_storage(self, node: CaseNode, wanted: Storage | None) -> Storage | None:
         """How an operator stores its result; None where it computes in float32."""
@@ -211,7 +227,12 @@ class _Writer(FlatGraph):
             fusedActivationFunction=self.activation(step),
         )
 
-    def _binary(self, node: CaseNode, step: FusedNode, code: str, table: str) -> None:
+    def _plain(self, node: CaseNode, step: FusedNode) -> None:
+        code, table = _PLAIN[node.op]
+        self.emit(code, [self.values[node.inputs[0]]], [self.result(step)], table=table)
+
+    def _binary(self, node: CaseNode, step: FusedNode) -> None:
+        code, table = _BINARY[node.op]
         rank = len(self.case.shapes[node.output])
         sources = [self.operand(name, rank) for name in node.inputs]
         activation = self.activation(step)
@@ -219,29 +240,10 @@ class _Writer(FlatGraph):
             code, sources, [self.result(step)], table=table, fusedActivationFunction=activation
         )
 
-    def _add(self, node: CaseNode, step: FusedNode) -> None:
-        self._binary(node, step, "ADD", "AddOptions")
-
-    def _mul(self, node: CaseNode, step: FusedNode) -> None:
-        self._binary(node, step, "MUL", "MulOptions")
-
-    def _relu(self, node: CaseNode, step: FusedNode) -> None:
-        self.emit("RELU", [self.values[node.inputs[0]]], [self.result(step)])
-
     def _clip(self, node: CaseNode, step: FusedNode) -> None:
         if clip_bounds(self.case, node) != (0.0, 6.0):
             raise Unsupported("Clip other than 0 to 6")
         self.emit("RELU6", [self.values[node.inputs[0]]], [self.result(step)])
-
-    def _sigmoid(self, node: CaseNode, step: FusedNode) -> None:
-        self.emit("LOGISTIC", [self.values[node.inputs[0]]], [self.result(step)])
-
-    def _tanh(self, node: CaseNode, step: FusedNode) -> None:
-        self.emit("TANH", [self.values[node.inputs[0]]], [self.result(step)])
-
-    def _hardswish(self, node: CaseNode, step: FusedNode) -> None:
-        source = self.values[node.inputs[0]]
-        self.emit("HARD_SWISH", [source], [self.result(step)], table="HardSwishOptions")
 
     def _leakyrelu(self, node: CaseNode, step: FusedNode) -> None:
         source, alpha = self.values[node.inputs[0]], node.attrs.get("alpha", 0.01)

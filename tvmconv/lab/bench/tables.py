@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import exp, log
+from collections.abc import Iterable
+from statistics import geometric_mean
 from typing import Any
 
 from tvmconv.core.errors import InputError
@@ -15,10 +15,13 @@ _MIB = 2.0**-20
 # what the sources compare with: the whole im2col buffer, or else its panels, and direct
 _BASELINES = (("untuned",), ("im2col:mc=0", "im2col"), ("direct", "direct:variant=blocked"))
 
-_KERNELS = (
+_ENTRY = (
     Column("case", "case"),
     Column("threads", "threads"),
     Column("contender", "contender"),
+)
+_KERNELS = (
+    *_ENTRY,
     Column("schedule", "schedule"),
     Column("gflops", "effective GFLOP/s", ".1f"),
     Column("real_gflops", "real", ".1f"),
@@ -28,17 +31,13 @@ _KERNELS = (
     Column("pack_seconds", "packing ms", ".2f", 1e3),
 )
 _STAGES = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *_ENTRY,
     Column("stage", "stage"),
     Column("seconds", "ms", ".3f", 1e3),
     Column("share", "% of call", ".1f", 100),
 )
 _COLD = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *_ENTRY,
     Column("seconds", "warm ms", ".3f", 1e3),
     Column("cold_weights_seconds", "cold weights ms", ".3f", 1e3),
     Column("cold_seconds", "all cold ms", ".3f", 1e3),
@@ -46,9 +45,7 @@ _COLD = (
     Column("times_tvmconv", "x tvmconv, all cold", ".2f"),
 )
 _LOADING = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *_ENTRY,
     Column("file_bytes", "file MiB", ".1f", _MIB),
     Column("load_seconds", "load ms", ".1f", 1e3),
     Column("first_call_seconds", "first call ms", ".1f", 1e3),
@@ -120,20 +117,20 @@ def _good(case: CaseResult) -> list[Entry]:
     return [e for e in case.entries if e.status == "ok" and e.best and e.label != PEAK]
 
 
+def _head(case: CaseResult, entry: Entry) -> dict[str, Any]:
+    return {"case": case.name, "threads": case.threads, "contender": entry.label}
+
+
 def _kernels(result: BenchResult) -> list[dict[str, Any]]:
     rows = []
     for case in result.results:
         peak = case.peak_gflops
-        for entry in _good(case):
-            if "multiplies" not in entry.facts:
-                continue
+        for entry in (each for each in _good(case) if "multiplies" in each.facts):
             real, effective, share = entry.real_gflops, entry.gflops, entry.share_of(peak)
             rows.append(
                 {
-                    "case": case.name,
+                    **_head(case, entry),
                     "problem": case.problem,
-                    "threads": case.threads,
-                    "contender": entry.label,
                     "schedule": entry.info,
                     "gflops": effective,
                     "real_gflops": real,
@@ -154,9 +151,7 @@ def _stages(result: BenchResult) -> list[dict[str, Any]]:
             total = sum(seconds.values()) or 1.0
             rows += [
                 {
-                    "case": case.name,
-                    "threads": case.threads,
-                    "contender": entry.label,
+                    **_head(case, entry),
                     "stage": stage,
                     "seconds": value,
                     "share": value / total,
@@ -176,9 +171,7 @@ def _cold(result: BenchResult) -> list[dict[str, Any]]:
             cold, warm = entry.cold_best or 0.0, entry.best or 1.0
             rows.append(
                 {
-                    "case": case.name,
-                    "threads": case.threads,
-                    "contender": entry.label,
+                    **_head(case, entry),
                     "seconds": warm,
                     "cold_weights_seconds": entry.cold_weights_best,
                     "cold_seconds": cold,
@@ -192,8 +185,7 @@ def _cold(result: BenchResult) -> list[dict[str, Any]]:
 def _loading(result: BenchResult) -> list[dict[str, Any]]:
     names = ("file_bytes", "load_seconds", "first_call_seconds", "load_bytes")
     return [
-        {"case": case.name, "threads": case.threads, "contender": entry.label}
-        | {name: entry.facts[name] for name in names}
+        _head(case, entry) | {name: entry.facts[name] for name in names}
         for case in result.results
         for entry in _good(case)
         if "load_seconds" in entry.facts
@@ -269,7 +261,7 @@ def _against(result: BenchResult, baseline: str, figure: str = "best") -> list[d
     ]
 
 
-def geomean(values: Iterable[float] | Sequence[float]) -> float | None:
+def geomean(values: Iterable[float]) -> float | None:
     """Geometric mean of positive numbers; None of none."""
-    logs = [log(value) for value in values]
-    return exp(sum(logs) / len(logs)) if logs else None
+    found = list(values)
+    return geometric_mean(found) if found else None
