@@ -1,9 +1,8 @@
 """``--search metaschedule``: MetaSchedule's own sketch rules on our tensor expression.
 
-Runs in a process of its own, ``python -m tvmconv.tuning.auto``: a request on standard input, the
-measured result on standard output. The winner is verified and measured in turns with tvmconv's
-default like any other candidate. Its schedule is a trace of TVM's, not a set of knobs, so it is
-reported and logged for comparison, and no build uses it.
+It runs in a process of its own, ``python -m tvmconv.tuning.auto``: a request on standard input, the
+measured result on standard output. The winner is verified and measured interleaved with tvmconv's
+default. Its schedule is a trace of TVM, not a set of knobs: it is logged, but no build uses it.
 """
 
 from __future__ import annotations
@@ -44,33 +43,31 @@ def run(
     rival: Choice | None = None,
     seconds: float = math.inf,
 ) -> dict[str, Any]:
-    """Tune one workload by MetaSchedule and measure its best beside others, in turns.
+    """Tune one workload by MetaSchedule and measure its best interleaved with others.
 
     Parameters
     ----------
     workload, machine
-        What to tune.
+        The layer and the target.
     expression
         Algorithm and config whose tensor expression is scheduled.
-    default
-        What it is compared with.
+    default, rival
+        Choices that are compared with the result.
     settings
         Trials and seed of MetaSchedule's evolutionary search, and the measurement.
-    rival
-        Another config of a schedule to measure.
     seconds
-        After so many it is given up, without a result.
+        The time limit; a search that exceeds it has no result.
 
     Returns
     -------
     dict
         ``checks`` and ``samples`` of the default, of the result and of the rival, in this order,
-        and ``trials`` measured; or ``failed`` with the reason.
+        and the ``trials`` that were measured; or ``failed`` with the reason.
 
     Raises
     ------
     ArtifactError
-        If this processor cannot run what is compiled for the machine.
+        If this CPU cannot run code for the machine.
     """
     # MetaSchedule calls what it compiles by itself
     ensure_machine(machine, f"a candidate of {workload}")

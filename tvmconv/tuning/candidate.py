@@ -24,17 +24,17 @@ Array = npt.NDArray[Any]
 # max|error| / max|reference| that any kernel may have, and how far above its own estimate
 _ERROR_FLOOR = 1e-5
 _ERROR_FACTOR = 4.0
-# steps whose code is no sum, product or comparison alone
+# steps that approximate a function
 _APPROXIMATED = {"sigmoid", "hardswish", "silu", "tanh"}
-# fits into 8 bits, too
+# fits into 8 bits
 _POISON = 100
 _SEED = 0
 
 
 def warm_up() -> None:
-    """Import what every candidate needs, and compile one kernel so that LLVM is set up.
+    """Import modules of every candidate, and compile one kernel so that LLVM is set up.
 
-    No kernel runs here: the pool of threads that a run makes would not survive a fork.
+    No kernel runs here: the thread pool of a run would not survive a fork.
     """
     from tvmconv.machines.targets import resolve_machine
     from tvmconv.tvm_runtime.environment import set_environment_defaults
@@ -62,12 +62,7 @@ def error_limit(kernel: Kernel) -> float:
 class SeededOperands:
     """Seeded operands of a workload and its exact result, shared by all its candidates.
 
-    Parameters
-    ----------
-    workload
-        Problem string.
-    lanes
-        Channel block of the layout.
+    ``workload`` is a problem string, ``lanes`` the channel block of the layout.
     """
 
     def __init__(self, workload: str, lanes: int) -> None:
@@ -76,7 +71,7 @@ class SeededOperands:
 
         w = self.workload = Conv2dWorkload.parse(workload)
         if w.types.is_integer:
-            # what weights are decides which tiles are exact, not how long any takes
+            # weights decide which tiles are exact, not how long they take
             operands = exactly_added(w, random_integers(w, _SEED, safe_sum(), halved=True))
             data, residual = operands.data, operands.residual
             self.constants = operands.constants
@@ -89,7 +84,7 @@ class SeededOperands:
 
     @property
     def _is_exact(self) -> bool:
-        """Whether every value is known: of integers, if no function is approximated."""
+        """Whether every value is known: integers, and no approximated function."""
         steps = {step.kind for step in self.workload.epilogue}
         return self.workload.types.is_integer and not steps & _APPROXIMATED
 
@@ -104,7 +99,7 @@ class SeededOperands:
         return inputs["data"], inputs.get("residual")
 
     def arrays(self, kernel: Kernel) -> list[Array]:
-        """What a kernel takes, with room for its output, which holds NaN where its type has it."""
+        """The arguments of a kernel, with an output that holds NaN where its type has it."""
         from tvmconv.kernels.arguments import constant_arguments
 
         w, machine = kernel.workload, kernel.machine
@@ -120,12 +115,12 @@ class SeededOperands:
         w = kernel.workload
         plain = unblocked(output, w.out_channels).astype(np.float64)
         difference = np.abs(plain - self.expected).max()
-        # lanes beyond the last channel may hold anything but NaN and infinity
+        # surplus lanes may hold any finite number
         finite = bool(np.isfinite(output).all())
         error = float(difference) / self.scale if finite else 1.0
         limit = 0.0 if self._is_exact else error_limit(kernel)
         if w.types.is_requantised and not self._is_exact:
-            # a rounding to 8 bits may fall on the other side of a half: one step
+            # rounding to 8 bits may differ by one step
             limit = 1.001 / self.scale
         correct = finite and error <= limit
         return {"status": "correct" if correct else "wrong", "error": error, "limit": limit}
@@ -134,16 +129,7 @@ class SeededOperands:
 class CandidateKernels:
     """Built kernels of one workload that wait for orders; usually one.
 
-    Parameters
-    ----------
-    operands
-        Of their workload.
-    kernels
-        How to pack weights for each, and what error each may have.
-    runner
-        Where their machine code runs.
-    build_seconds
-        What making them took.
+    ``runner`` is where their machine code runs, ``build_seconds`` the time of the build.
     """
 
     def __init__(
@@ -161,20 +147,11 @@ class CandidateKernels:
 
     @classmethod
     def build(cls, operands: SeededOperands, request: dict[str, Any]) -> CandidateKernels:
-        """Compile what a request asks for.
+        """Compile the kernels of a request.
 
-        Parameters
-        ----------
-        operands
-            Of the workload.
-        request
-            ``machine`` (the record's fields), ``choices`` (pairs of algorithm and config),
-            ``remote`` where they run on a device of a tracker, and whether a ``draft`` will do.
-
-        Raises
-        ------
-        Exception
-            Whatever schedule or compiler raise.
+        ``machine`` holds the fields of the machine model, ``choices`` pairs of algorithm and
+        config, ``remote`` the device of a tracker. ``draft`` asks for less of LLVM's work. Errors
+        of schedule and compiler pass through.
         """
         machine = read_device(request["machine"])
         start = time.perf_counter()
@@ -192,10 +169,9 @@ class CandidateKernels:
         return cls(operands, kernels, runner, time.perf_counter() - start)
 
     def facts(self) -> dict[str, Any]:
-        """What is known before anything is timed.
+        """Facts that are known before anything is timed.
 
-        A kernel of this machine is verified at once, while others are built; of a device nothing
-        is asked before its turn.
+        A local kernel is verified at once, while others are built. A device waits for its turn.
         """
         facts: dict[str, Any] = {
             "build_seconds": self.build_seconds,
@@ -208,7 +184,7 @@ class CandidateKernels:
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
         """``verify``, ``time`` (``samples`` of at least ``seconds`` each) or ``interleave``.
 
-        Of a kernel that takes longer than ``most`` seconds one sample is enough.
+        A kernel that takes longer than ``most`` seconds gets one sample.
         """
         if order["do"] == "verify":
             return self.verify()

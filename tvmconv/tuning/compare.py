@@ -1,4 +1,4 @@
-"""One workload in the space of MetaSchedule's rules: outcome and record beside the default."""
+"""One workload in the space of MetaSchedule's rules, compared with the default."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
 
-# what MetaSchedule's multi-level tiling is made for; the others have stages of their own
+# algorithms that MetaSchedule's multi-level tiling can schedule
 _EXPRESSIONS = ("direct", "direct_first", "depthwise")
 
 
@@ -41,17 +41,14 @@ def tune_auto(
 
     Parameters
     ----------
-    workload, machine
-        What to tune.
-    settings
-        Trials, seed and the final measurement.
+    workload, machine, settings
+        The layer, its target, and how long to search.
     log, journal
-        Where the record goes, and where it is noted that the workload is done.
+        Where the record goes, and where finished workloads are noted.
     provenance
         Returns ``versions`` and ``date`` of a record.
     deadline
-        On ``time.monotonic``'s scale; MetaSchedule's search is given up then, and starts afresh
-        in a later run.
+        In the time of ``time.monotonic``. The search ends there and starts afresh in a later run.
     """
     start = time.monotonic()
     default = untuned_choice(workload, machine, settings.policy)
@@ -106,18 +103,9 @@ def compare_spaces(
     journal: Journal,
     deadline: float = math.inf,
 ) -> Comparison:
-    """Tune a workload in the auto space and measure what both spaces came to, in turns.
+    """Tune a workload in the auto space, and measure the best of both spaces interleaved.
 
-    Parameters
-    ----------
-    workload, machine
-        What was tuned in the knob space.
-    settings
-        Of that.
-    log, journal
-        Where its record is, and where the comparison is remembered.
-    deadline
-        As of :func:`tune_auto`.
+    Takes the arguments of :func:`tune_auto`; ``log`` holds the record of the knob space.
     """
     name, key = str(workload), settings.to_json("both")
     if known := journal.result(name, key):
@@ -161,7 +149,7 @@ def _recorded(
 ) -> Choice | None:
     """The best record of this machine that a search with these settings wrote.
 
-    That of a longer search would be compared with a shorter one of the other space.
+    A longer search would be compared with a shorter one in the other space.
     """
     if not log.exists():
         return None

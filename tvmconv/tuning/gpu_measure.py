@@ -20,7 +20,7 @@ class GpuMeasurer(LocalMeasurer):
         return dict(self._identity)
 
     def ensure(self, machine: Device, what: str) -> None:
-        """Refuse what the GPU here cannot run."""
+        """Raise :class:`ArtifactError` for code that the GPU here cannot run."""
         assert isinstance(machine, CudaMachine)
         state = gpu_state(machine)
         smi = state["nvidia_smi"]

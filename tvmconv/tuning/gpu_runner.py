@@ -1,7 +1,7 @@
-"""Where candidates for GPUs run: on the GPU of this machine, or on that of a tracker's device.
+"""Candidates for GPUs: on the GPU of this machine, or on the GPU of a tracker's device.
 
-A process has one GPU context, which begins behind the compilation, so that a kernel that faults
-takes no other with it. Times are those of calls in a row: L2 is left as they leave it.
+A process has one GPU context, which begins after the compilation, so that a faulting kernel ends no
+other candidate. Consecutive calls are timed, which share L2.
 """
 
 from __future__ import annotations
@@ -32,23 +32,14 @@ def make_gpu_runner(
     kernels: Sequence[Kernel],
     constants: Constants,
 ) -> Runner:
-    """This machine's GPU, or that of a device that ``remote`` (``host``, ``port``, ``key``) names.
-
-    Compiles the kernels.
-    """
+    """Compile kernels for this machine's GPU, or for the device that ``remote`` names."""
     if remote:
         return RemoteGpuRunner(remote, kernels, constants)
     return GpuRunner([compile_kernel(kernel) for kernel in kernels])
 
 
 class GpuRunner:
-    """The GPU of this machine.
-
-    Parameters
-    ----------
-    compiled
-        The kernels, compiled.
-    """
+    """The GPU of this machine."""
 
     shared = False
 
@@ -72,7 +63,7 @@ class GpuRunner:
     def time(
         self, number: int, tensors: Sequence[Any], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`~tvmconv.tuning.runner.Runner`; each the mean of calls in one CUDA graph."""
+        """See :class:`~tvmconv.tuning.runner.Runner`; each is the mean of calls in a graph."""
         return self._timer.samples(self._run(number, tensors), samples)
 
     def _run(self, number: int, tensors: Sequence[Any]) -> Callable[[], object]:
@@ -90,8 +81,8 @@ class GpuRunner:
 class RemoteGpuRunner:
     """The GPU of a device of TVM's RPC tracker.
 
-    Each candidate is a saved model of its layer alone, which needs TVM's RPC server there and
-    nothing of TVM's own CUDA. Times are those of its profile: events on the GPU, without copies.
+    Each candidate is a saved model of its layer, so the device needs TVM's RPC server but not TVM's
+    CUDA. The model's profile gives the times: events on the GPU, without copies.
     """
 
     shared = True
@@ -116,7 +107,7 @@ class RemoteGpuRunner:
         self._loaded: list[Any] = []
 
     def tensors(self, arrays: Sequence[Array]) -> list[Any]:
-        """See :class:`~tvmconv.tuning.runner.Runner`; of constants none, which models hold."""
+        """See :class:`~tvmconv.tuning.runner.Runner`; the models hold their constants."""
         from tvmconv.tvm_api import runtime
 
         self._open()

@@ -1,4 +1,4 @@
-"""Reports of the tuner: what a run found, and what logs hold."""
+"""Reports of the tuner: the results of a run, and the contents of logs."""
 
 from __future__ import annotations
 
@@ -88,18 +88,14 @@ def tune_report(
     missing: Mapping[str, str] | None = None,
     estimated: Mapping[str, str] | None = None,
 ) -> Report:
-    """What a tuning run found for each workload.
+    """The result of a tuning run for each workload.
 
     Parameters
     ----------
-    tasks, outcomes
-        What was tuned, and what came of it.
-    log
-        Where the records are.
-    seconds
-        What all took.
+    tasks, outcomes, log, seconds
+        The workloads, the results, the file of records, and the total time.
     missing
-        Peer to the reason why it was not measured.
+        The reason by name for each baseline that was not measured.
     estimated
         Facts on the estimate: clock and method. None where times were measured.
     """
@@ -206,7 +202,7 @@ def records_report(
 
 
 def prune_report(kept: int, dropped: Sequence[tuple[Record, str]], path: Path) -> Report:
-    """What a prune dropped."""
+    """The records that a prune dropped."""
     rows = [
         {"workload": str(r.workload), "algorithm": r.algorithm, "why": why} for r, why in dropped
     ]
@@ -216,7 +212,7 @@ def prune_report(kept: int, dropped: Sequence[tuple[Record, str]], path: Path) -
 
 
 def verify_report(rows: Sequence[dict[str, Any]], path: Path) -> Report:
-    """What a log's records do on this machine."""
+    """The results of a log's records on this machine."""
     counts = Counter(str(row["status"]) for row in rows)
     title = f"{path}: " + (", ".join(f"{n} {s}" for s, n in counts.items()) or "no record")
     tables = (Table("records", "Records", _CHECKED, rows),)

@@ -1,8 +1,8 @@
 """Where a candidate's kernels run: in their own process, or on a device of an RPC tracker.
 
-Times are taken as in a network: activations lie in the caches, weights come from memory. A kernel
-called with the same weights again and again would keep those in cache, and a choice made on
-such times loses where they are large.
+Times are taken as in a network: activations are in the caches, weights come from memory. Repeated
+calls with the same weights would keep the weights in the cache, and favor the wrong kernels where
+weights are large.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tvmconv.measuring.host import pick_cpus
 from tvmconv.tvm_api.types import DeviceTensor, Module
 
 _LEAST_SECONDS = 1e-7
-# copies of the weight, in last-level caches; of small weights, what fits them costs next to nothing
+# copies of the weight, in sizes of the last-level cache; small weights cost next to nothing
 _EVICTING = 1.5
 _MOST_COPIES = 256
 # flushing takes longer than calling a small kernel
@@ -36,8 +36,8 @@ _FLUSH = "cache_flush_cpu_non_first_arg"
 def stay(threads: int) -> None:
     """Keep this process on the CPUs of a measurement with so many threads.
 
-    Kernels that are timed in turns must take turns on the same ones: on a shared host a
-    neighbour may have the other hardware thread of one CPU's core and not of another's.
+    Interleaved kernels must share their CPUs: on a shared host, a neighbor may use the other
+    hardware thread of one core only.
     """
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, pick_cpus(threads))
@@ -46,8 +46,8 @@ def stay(threads: int) -> None:
 class Runner(Protocol):
     """Memory, calls and times of one device; kernels go by their number.
 
-    ``shared`` tells of devices that others may ask for too: they are to be used in turn only.
-    ``spill_bytes`` is what nvcc says that threads of the kernels spill, 0 on processors.
+    ``shared`` devices may be requested by others, and wait for their turn. ``spill_bytes`` is what
+    threads of the kernels spill according to nvcc, 0 on CPUs.
     """
 
     shared: bool
@@ -78,22 +78,7 @@ def make_runner(
 
 
 class LocalRunner:
-    """This process.
-
-    Parameters
-    ----------
-    modules
-        The code of each kernel.
-    threads
-        Threads of a call.
-    cache_bytes
-        Size of the last-level cache.
-
-    Raises
-    ------
-    ArtifactError
-        If this processor lacks a feature that the code may use.
-    """
+    """This process; ``cache_bytes`` is the size of its last-level cache."""
 
     shared, spill_bytes = False, 0
 
@@ -127,7 +112,7 @@ class LocalRunner:
         def run() -> None:
             self.call(number, next(ring.arguments))
 
-        # what another process left in the caches is not the kernel's
+        # not timed: another process may have filled the caches
         run()
         count = self._counts.get((number, seconds))
         if count is None:
@@ -138,7 +123,7 @@ class LocalRunner:
 
 
 class _Ring:
-    """The arguments of a kernel with copies of its weight in turn, more than a cache holds."""
+    """The arguments of a kernel, with more copies of its weight than a cache holds."""
 
     def __init__(self, tensors: Sequence[DeviceTensor], cache_bytes: int) -> None:
         from tvmconv.tvm_api import runtime
@@ -152,10 +137,9 @@ class _Ring:
 
 
 class RemoteRunner:
-    """A device of TVM's RPC tracker; it is asked for when the first tensor is made.
+    """A device of TVM's RPC tracker; it is requested for the first tensor.
 
-    Whether the device has the features that the code needs, this host cannot know: a candidate
-    that dies there counts as crashed.
+    This host cannot know the features of the device: a candidate that dies there counts as crashed.
     """
 
     shared, spill_bytes = True, 0
@@ -187,7 +171,7 @@ class RemoteRunner:
     ) -> list[float]:
         """See :class:`Runner`; the device's clock, without the network.
 
-        Everything but the first tensor is flushed from the device's caches before a call.
+        All tensors but the first are flushed from the device's caches before a call.
         """
         device = self._session.cpu(0)
         module = self._loaded[number]

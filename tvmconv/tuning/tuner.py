@@ -1,4 +1,4 @@
-"""Tunes one workload: search, interleaved measurement beside the default, record."""
+"""Tunes one workload: search, interleaved measurement with the default, record."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from tvmconv.tuning.untuned import untuned_choice
 _SHORT_LIST = 8
 _FINALISTS = 4
 _SHORT = 6
-# turns of the deciding measurement over those of the one before
+# rounds of the deciding measurement over the rounds of the first one
 _CONFIRMING = 2
-# candidates that an algorithm gets to show that it can compete with the predicted best
+# candidates of every algorithm that is not the predicted best, to show that it can compete
 _FIRST_LOOK = 4
 
 
 Observer = Callable[[Outcome], None]
-# what is built together: proposals of one search, or of several
+# proposals that are built together, of one or several searches
 Batch = dict[Search, list[Config]]
 
 
@@ -53,20 +53,14 @@ class WorkloadTuner:
 
     Parameters
     ----------
-    workload, machine
-        What to tune.
-    measurer
-        Where candidates run.
-    settings
-        How much.
-    log
-        Where the record goes.
-    journal
-        Where trials are remembered.
+    workload, machine, measurer, settings
+        The layer, its target, where candidates run, and how long to search.
+    log, journal
+        Where the record goes, and where trials are stored.
     provenance
         Returns ``versions`` and ``date`` of a record.
     facts
-        Of the weights; by default those of usual weights.
+        Facts of the weights; the usual ones by default.
     """
 
     def __init__(
@@ -97,12 +91,7 @@ class WorkloadTuner:
     def run(self, deadline: float = math.inf, observe: Observer | None = None) -> Outcome:
         """Search until the trials, the space or the time end; then decide.
 
-        Parameters
-        ----------
-        deadline
-            On ``time.monotonic``'s scale.
-        observe
-            Called after every trial.
+        ``deadline`` is in the time of ``time.monotonic``; ``observe`` is called after every trial.
         """
         start = time.monotonic()
         name = str(self.workload)
@@ -131,7 +120,7 @@ class WorkloadTuner:
         return self.outcome
 
     def _batches(self) -> Iterator[Batch]:
-        """Proposals until the trials or the spaces end, or none was better for long."""
+        """Proposals until the trials or spaces end, or ``early_stop`` of them gained nothing."""
         stale, best = 0, math.inf
         for batch in self._proposals():
             yield batch
@@ -142,17 +131,17 @@ class WorkloadTuner:
                 return
 
     def _proposals(self) -> Iterator[Batch]:
-        """All algorithms at once first, then the best, now and then its rivals."""
+        """All algorithms at once first, then the best, and sometimes its rivals."""
         left = self.settings.trials
         batch = self._first_look(left)
         open_searches = list(self.searches)
-        for turn in count(1):
+        for round_number in count(1):
             if batch:
                 yield batch
             left -= sum(map(len, batch.values()))
             if left <= 0 or not open_searches:
                 return
-            search = next_search(open_searches, turn)
+            search = next_search(open_searches, round_number)
             proposed = search.propose(min(self.settings.batch, left))
             batch = {search: proposed} if proposed else {}
             if not proposed:
@@ -161,8 +150,8 @@ class WorkloadTuner:
     def _first_look(self, left: int) -> Batch:
         """The leader's first batch and a few candidates of every other algorithm.
 
-        They are built together, those of the others first: some direct kernels take seconds to
-        compile, and other workers would wait for the last.
+        They are built together, and the leader's last: some direct kernels take seconds to compile,
+        and other workers would wait for the last one.
         """
         batch: Batch = {}
         size = self.settings.batch
@@ -175,7 +164,7 @@ class WorkloadTuner:
 
     def _measure(self, batch: Batch, observe: Observer | None) -> None:
         name = str(self.workload)
-        # the default is timed whatever it spills; within other limits it may have been another
+        # the default is timed even if it spills; other settings may have had another default
         known = {
             choice: trial
             for choice, trial in self.journal.trials(name).items()
@@ -200,7 +189,7 @@ class WorkloadTuner:
                 self._keep_anchor()
                 self.journal.add(name, [trial])
                 results[trial.algorithm, trial.config] = self._take(trial, observe)
-        # in the order of the proposals, whatever was remembered: the model sees the same
+        # in the order of the proposals, so that a continued run gives the model the same times
         for search, configs in batch.items():
             search.learn({c: results[search.space.algorithm, c] for c in configs})
 
@@ -209,7 +198,7 @@ class WorkloadTuner:
         return {"anchor": algorithm, "config": config.to_json()}
 
     def _keep_anchor(self) -> None:
-        """Note what all times of the journal refer to: a run that goes on refers to it, too."""
+        """Store the time that all times of the journal refer to, for a continued run."""
         key = self._anchor_key()
         name = str(self.workload)
         if math.isfinite(self.anchor.seconds) and self.journal.result(name, key) is None:
@@ -231,7 +220,7 @@ class WorkloadTuner:
     def _finalists(self) -> list[Choice]:
         """The best of every algorithm that is near the lead, then the next best of all.
 
-        They are measured again: the least of many noisy times is one of the lucky ones.
+        They are measured again: the minimum of many noisy times is a lucky one.
         """
         ranked = sorted(
             (seconds, search.space.algorithm, str(config), config)
@@ -251,8 +240,8 @@ class WorkloadTuner:
         short = Final(min(_SHORT, final.rounds), final.seconds / 2, draft=True)
         measured = self.measurer.interleaved(self.workload, self.machine, listed, short)
         good = [m for m in measured if isinstance(m, MeasuredChoice)]
-        # medians of ratios to a turn's median: as in the search, not the least of each
-        middles = [median(turn) for turn in zip(*(m.samples for m in good), strict=True)]
+        # medians of ratios to the median of a round, as in the search
+        middles = [median(times) for times in zip(*(m.samples for m in good), strict=True)]
         places = sorted(
             (median(s / middle for s, middle in zip(m.samples, middles, strict=True)), number)
             for number, m in enumerate(good)
@@ -261,17 +250,18 @@ class WorkloadTuner:
         return chosen or listed[:_FINALISTS]
 
     def _decide(self) -> None:
-        """Measure the finalists beside the default and log the best of each algorithm.
+        """Measure the finalists interleaved with the default and log the best of each algorithm.
 
-        Those that seem faster are measured once more, twice as often and in new processes, which
-        alone decides: where a process's pages lie in the caches is chance, and alike in all of
-        its turns. What was chosen by other samples needs no allowance for having been chosen.
+        Candidates that seem faster are measured once more, with twice the rounds and in new
+        processes. This measurement alone decides: the cache placement of a process's pages is
+        random, and constant for all its rounds. The preselection does not bias it, because it used
+        other samples.
         """
         finalists = self._finalists()
         if not finalists:
             return
         final = self.settings.final
-        default, good = self._beside_default(finalists, final)
+        default, good = self._with_default(finalists, final)
         if default is None or not good:
             self.outcome.status = "not measured"
             return
@@ -279,9 +269,7 @@ class WorkloadTuner:
         hopeful = [m for m in good if seems_better(default.samples, m.samples)]
         if hopeful:
             longer = replace(final, rounds=_CONFIRMING * final.rounds)
-            again, measured = self._beside_default(
-                [(m.algorithm, m.config) for m in hopeful], longer
-            )
+            again, measured = self._with_default([(m.algorithm, m.config) for m in hopeful], longer)
             if again is not None and measured:
                 default, good = again, measured
                 winners = fastest_gains(default, good)
@@ -295,10 +283,10 @@ class WorkloadTuner:
         if winners:
             self.outcome.status = "recorded"
 
-    def _beside_default(
+    def _with_default(
         self, others: Sequence[Choice], final: Final
     ) -> tuple[MeasuredChoice | None, list[MeasuredChoice]]:
-        """The default and others in turns; without those that failed, which are counted."""
+        """The default and others interleaved; failures are counted and left out."""
         results = self.measurer.interleaved(
             self.workload, self.machine, [self.default, *others], final
         )

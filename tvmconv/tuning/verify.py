@@ -22,23 +22,21 @@ def verify(
     final: Final,
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[list[dict[str, Any]], list[Record]]:
-    """Re-measure records beside this version's untuned choice.
+    """Measure records again, interleaved with this version's untuned choice.
 
     Parameters
     ----------
     records
-        What to check; those for another instruction set, or for more threads than this machine
+        Records for another instruction set, or for more threads than this machine
         has, are listed as ``foreign``.
     machine
-        This machine; every record is measured with the threads it is for.
+        This machine; every record is measured with its own number of threads.
     threads
-        Where given, records for any other number are foreign, too.
-    measurer
-        Where candidates run.
+        Where given, records for any other number are foreign.
+    measurer, final
+        Where candidates run, and the interleaved measurement.
     provenance
         Versions and date of the new records.
-    final
-        The interleaved measurement.
     tell
         Called with each row.
 
@@ -46,7 +44,7 @@ def verify(
     -------
     tuple
         A row for each record (``status`` is ``confirmed``, ``no gain``, ``refused``, ``foreign``
-        or how it failed), and new records of this machine for those that are confirmed.
+        or a failure), and new records of this machine for the confirmed ones.
     """
     rows, confirmed = [], []
     for record in records:
@@ -79,7 +77,7 @@ def _check(
     facts = machine_facts(machine)
     if reason := refusal(record) or refusal(replace(record, machine=facts)):
         return {**row, "status": "refused", "why": reason}, None
-    # the preset or native record of this build, whatever the log called its machine
+    # by the machine model of this build, which the log may name otherwise
     default = untuned_choice(record.workload, machine)
     choice = (
         record.algorithm,

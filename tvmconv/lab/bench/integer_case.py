@@ -81,9 +81,14 @@ def _channels_last(
         {**each, **{side: [moved.get(n, n) for n in each[side]] for side in ("inputs", "outputs")}}
         for each in nodes
     ]
-    before = [node("Transpose", [name], moved[name], perm=[0, 3, 1, 2]) for name in inputs]
-    after = [node("Transpose", [moved[name]], name, perm=[0, 2, 3, 1]) for name in outputs]
+    before = [_transpose(name, moved[name], [0, 3, 1, 2]) for name in inputs]
+    after = [_transpose(moved[name], name, [0, 2, 3, 1]) for name in outputs]
     return [*before, *inner, *after], values, last(inputs), last(outputs)
+
+
+def _transpose(value: str, output: str, order: list[int]) -> dict[str, Any]:
+    # an inner node has the name of the output already
+    return {**node("Transpose", [value], output, perm=order), "name": f"{output}.transposed"}
 
 
 def read_constants(arrays: Any) -> Constants:
