@@ -1,4 +1,4 @@
-"""All phases on the machine with the GPU, one after another, whatever becomes of each."""
+"""All phases on the machine with the GPU, one after another, even if some of them fail."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from examples.gpu.networks import planned, write_networks
 from examples.gpu.phases import Phase, command, environment, phases
 from examples.gpu.results import SUFFIX, Archive
 
-# of what is left, for the summary and the end of a process
+# seconds that are left for the summary, and for the end of a process
 _LEAST_SECONDS, _GRACE = 8.0, 5.0
 _SHOWN = 12
-# what becomes of a row that nobody expects
+# states of a row that are faults
 _FAULTS = ("failed", "wrong")
-# how often results are looked at while a phase runs
+# how often the archive is updated while a phase runs
 _EVERY_SECONDS = 5.0
 NETWORKS = ("networks", "torch-compile")
 
@@ -36,30 +36,29 @@ def measure(
     device: int = 0,
     emulator: Mapping[str, str] | None = None,
 ) -> int:
-    """Run phases while there is time.
+    """Run phases until the time is up.
 
     Parameters
     ----------
     kit
         The folder that was prepared, of this version of the code.
     results
-        A folder: a file for each phase, rewritten after every case, and ``summary.json``. Or a file
-        that ends in ``.zip`` and holds these, rewritten while phases run.
+        A folder for a file of each phase, rewritten after every case, and ``summary.json``. Or a
+        file that ends in ``.zip`` and holds these.
     small, target, only
         As of :func:`~examples.gpu.phases.phases`.
     total
         Seconds for all.
     device
-        Which of the GPUs that the driver shows, from 0.
+        Number of the GPU in the driver's order.
     emulator
         Variables of an emulated GPU.
 
     Returns
     -------
     int
-        0 where everything was measured. 1 where a phase did not end by itself, or has cases that
-        are missing or rows that failed or are wrong. 2 without a GPU that runs the kit: nothing is
-        tried then.
+        0 if everything was measured. 1 if a phase did not end by itself, or has missing cases or
+        faulty rows. 2 without a GPU that runs the kit.
     """
     start = time.monotonic()
     state = {**environment(), **(emulator or {})}
@@ -96,7 +95,7 @@ def measure(
                 words = command(phase, kit, target, device)
                 row |= _measured(phase, results, words, state, limit, archive)
             except Exception as error:
-                # whatever it is, the next phase has its own chance
+                # the next phase may work
                 row["status"] = f"failed: {type(error).__name__}: {error}"
             row["seconds"] = round(time.monotonic() - began, 1)
             _write(results / "summary.json", summary)
@@ -116,7 +115,7 @@ def _measured(
     limit: float,
     archive: Archive,
 ) -> dict[str, Any]:
-    """How a phase ended, and what it left."""
+    """How a phase ended, and its results."""
     path = results / f"{phase.name}.json.gz"
     path.unlink(missing_ok=True)
     status, said = run([*words, "--report", str(path)], state, limit, archive.update)
@@ -139,10 +138,10 @@ def run(
     seconds: float,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> tuple[str, str]:
-    """How a bench ended, and what it said; what was saved until its time was up stays."""
+    """How a bench ended, and its output; saved cases remain when its time is up."""
     until = time.monotonic() + max(seconds, 0.0)
     with tempfile.TemporaryFile("w+") as log:
-        # a file, as a pipe would be waited for while anybody holds it
+        # a file: a pipe stays open as long as any child holds it
         process = subprocess.Popen(words, env=dict(state), stdout=log, stderr=subprocess.STDOUT)
         try:
             while (left := until - time.monotonic()) > _EVERY_SECONDS and process.poll() is None:
@@ -164,10 +163,10 @@ def run(
 
 
 def missing(path: Path) -> dict[str, Any]:
-    """Cases of a saved bench that were not measured, and by reasons, whose rows have no time.
+    """Cases of a saved bench that were not measured, and rows without a time by their reasons.
 
-    Of these ``faults`` failed or are wrong, and their reasons come first; those of libraries that
-    are absent, say, are none.
+    ``faults`` counts rows that failed or are wrong; their reasons come first. A library that is
+    absent is not a fault.
     """
     from tvmconv.lab.bench.result import read_saved
 
@@ -183,7 +182,7 @@ def missing(path: Path) -> dict[str, Any]:
         if case.skipped:
             others.setdefault(f"{case.kind}: {case.skipped}", []).append(case.name)
         for entry in case.entries:
-            # what an algorithm does not compute is not missing
+            # an unsupported layer is not missing
             if entry.status != "unsupported" and (entry.status != "ok" or not entry.rounds):
                 text = f"{entry.label} {entry.status}: {entry.message}"
                 rows = faults if entry.status in _FAULTS else others
@@ -194,7 +193,7 @@ def missing(path: Path) -> dict[str, Any]:
 
 
 def table(summary: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The summary in lines: phases, then which cases and rows are missing."""
+    """The summary in lines: phases, then missing cases and rows."""
     lines = []
     for row in summary:
         cases = f"{row['cases']} cases, " if "cases" in row else ""

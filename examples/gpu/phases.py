@@ -1,4 +1,4 @@
-"""What is measured, in the order of its worth: benches with their limits of time."""
+"""The phases of the comparison in the order of their value: benches with time limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMS = (
     "implicit_gemm_mma:precision=all"
 )
 SUITE_FILE = "small.txt"
-# of tensor cores, a phase each
+# precisions of tensor cores, a phase each
 PRECISIONS = ("tf32", "fp16")
 
 
@@ -33,13 +33,13 @@ class Phase:
     Parameters
     ----------
     name
-        Of its file.
+        Name of its file.
     words
-        What follows ``tvmconv bench``.
+        Arguments of ``tvmconv bench run``.
     seconds
-        What it may take; what earlier phases leave is added.
+        Its time limit; it also gets the time that earlier phases leave.
     baselines
-        Libraries of it.
+        Its other libraries.
     fitted
         Whether the cost model is fitted to it.
     """
@@ -54,18 +54,10 @@ class Phase:
 def phases(
     kit: Path, small: bool, models: Sequence[Path], only: Sequence[str] = ()
 ) -> Iterator[Phase]:
-    """All phases, or those that are named.
+    """All phases, or the phases that ``only`` names.
 
-    Parameters
-    ----------
-    kit
-        The folder of compiled kernels.
-    small
-        Whether layers are tiny, for an emulated GPU.
-    models
-        The networks' ONNX files.
-    only
-        Names; empty for all.
+    ``kit`` is the folder of compiled kernels, ``models`` are the networks' ONNX files. ``small``
+    layers are for an emulated GPU.
     """
     for phase in _phases(kit, small, models):
         if not only or phase.name in only:
@@ -99,14 +91,14 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
 
 
 def command(phase: Phase, kit: Path, target: str, device: int, *more: str) -> list[str]:
-    """The bench of a phase, on one of the GPUs that the driver shows."""
+    """The bench of a phase, on one of the driver's GPUs."""
     given = ["--target", target, "--kernels", str(kit), "--baselines", phase.baselines]
     given += ["--device", str(device)]
     return [sys.executable, "-m", "tvmconv", "bench", "run", *phase.words, *given, *more]
 
 
 def environment() -> dict[str, str]:
-    """For benches: this tree, and no tuning log but what the kit was compiled with."""
+    """Variables of benches: this package, and no tuning log except the log of the build."""
     from tvmconv.measuring.processes import package_path
 
     return {
@@ -118,7 +110,7 @@ def environment() -> dict[str, str]:
 
 
 def emulated(folder: Path) -> dict[str, str]:
-    """A GPU that the processor emulates, where there is none."""
+    """Variables of a GPU that the CPU emulates."""
     from tvmconv.lab.emulation.nvcc import write_toolkit
 
     return write_toolkit(folder)

@@ -1,4 +1,4 @@
-"""Results as one file, which is whole whenever a measurement is cut off."""
+"""Results as one file, which is complete even if a measurement is cut off."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ SUFFIX = ".zip"
 
 
 class Archive:
-    """One file that holds what a folder does.
+    """One file with the results of a folder; no file where ``path`` is None.
 
-    Parameters
-    ----------
-    folder
-        Where files are written and replaced, each at once.
-    path
-        The file; none where it is None.
+    Files of the folder are replaced at once.
     """
 
     def __init__(self, folder: Path, path: Path | None) -> None:
@@ -24,13 +19,7 @@ class Archive:
         self._seen: dict[str, tuple[int, int]] = {}
 
     def update(self) -> bool:
-        """Write the file anew where the folder has changed, and put it in the old one's place.
-
-        Returns
-        -------
-        bool
-            Whether it had changed.
-        """
+        """Write the file anew if the folder has changed; returns whether it had."""
         if self._path is None:
             return False
         files = sorted(p for p in self._folder.glob("*.json*") if p.suffix in (".json", ".gz"))

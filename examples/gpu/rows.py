@@ -1,4 +1,4 @@
-"""What was measured as tables in Markdown, for ``docs/results.md``: milliseconds are the least."""
+"""Measurements as tables in Markdown, for ``docs/results.md``, with minimum times."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tvmconv.lab.bench.gpu.predictions import (
 )
 from tvmconv.lab.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry, read_saved
 
-# below it a layer wants an explanation
+# a slower layer needs an explanation
 _SLOW = 0.7
 _METHODS = ("direct", "im2col", "im2win", "implicit_gemm", "winograd")
 Row = Sequence[object]
 
 
 def report(results: Path) -> str:
-    """All tables of a folder of results, or of one file of them; at the end, what is not there.
+    """All tables of a folder of results, or of one file of them; missing results at the end.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def _dnn12(result: BenchResult) -> list[str]:
 
 
 def _memory(result: BenchResult) -> list[str]:
-    """Bytes that a call takes beside its operands: output and buffers."""
+    """Bytes of a call's output and buffers."""
     labels = [*(f"{OWN} {method}" for method in _METHODS), "im2col_cublas", "cudnn"]
     rows = []
     for case in result.results:
@@ -158,7 +158,7 @@ def _networks(results: Sequence[BenchResult]) -> list[str]:
         cases = [case for result in results for case in result.results if case.name == name]
         cells: list[object] = [name, _least(cases[0], OWN)]
         for baseline in baselines:
-            # each beside ours of the same rounds
+            # each with ours of the same rounds
             there = [case for case in cases if case.entry(baseline)]
             cells += (
                 [_least(there[0], baseline), _text(_ratio(there[0], baseline))]
@@ -193,7 +193,7 @@ def _predictions(results: Sequence[BenchResult]) -> list[str]:
 
 
 def _against(result: BenchResult, baseline: str) -> list[str]:
-    """Geometric means over batch sizes, and layers that are slower than they may be."""
+    """Geometric means over batch sizes, and layers that are too slow."""
     found: dict[str, list[tuple[str, float]]] = {}
     for case in result.results:
         ratio = _ratio(case, baseline)
@@ -212,7 +212,7 @@ def _against(result: BenchResult, baseline: str) -> list[str]:
 
 
 def _ratio(case: CaseResult, baseline: str, label: str = "") -> float | None:
-    """A peer's time over that of one of ours, the fastest where none is named."""
+    """A baseline's time over the time of one of ours, by default the fastest."""
     own = case.entry(label) if label else next(iter(case.ranked(own=True)), None)
     other = case.entry(baseline)
     return other.best / own.best if own and other and own.best and other.best else None

@@ -118,7 +118,7 @@ def test_a_burst_of_speed_makes_no_winner(fast):
     assert trial.seconds == pytest.approx(anchor.seconds)
 
 
-@pytest.mark.parametrize(("lead", "turns"), [(2.0, 10), (0.5, 5)])
+@pytest.mark.parametrize(("lead", "rounds"), [(2.0, 10), (0.5, 5)])
 def test_what_would_lead_is_timed_twice_as_often(lead, rounds):
     pool = Bursting(())
     choice = ("direct", GOOD.replace(ow=2))

@@ -34,14 +34,10 @@ def window_attributes(workload: Conv2dWorkload) -> dict[str, Any]:
 def layer_model(
     workload: Conv2dWorkload, constants: dict[str, FloatArray]
 ) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
-    """A layer as an ONNX model, and its nodes as cases have them.
+    """A layer as an ONNX model, and its nodes as cases store them.
 
-    Parameters
-    ----------
-    workload
-        The layer; the model's inputs are ``data`` and, where it adds one, ``residual``.
-    constants
-        ``weight``, and ``bias`` where it has one; what else the nodes need is added.
+    The inputs are ``data`` and, where the layer adds one, ``residual``. ``constants`` holds
+    ``weight`` and ``bias``; further constants of the nodes are added to it.
     """
     inputs = {"data": ("float32", workload.data_shape)}
     if workload.has("add"):

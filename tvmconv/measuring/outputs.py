@@ -1,4 +1,4 @@
-"""Outputs described in a table, beside what another library computed from the same inputs."""
+"""Outputs described in a table, next to the outputs of another library."""
 
 from __future__ import annotations
 
@@ -30,14 +30,7 @@ _COMPARED = (
 
 
 def outputs_table(values: Mapping[str, Array], expected: Mapping[str, Array]) -> Table:
-    """A row for each output.
-
-    Parameters
-    ----------
-    values
-        The outputs by name, of any shape and type.
-    expected
-        The same from another library; empty where nothing is compared.
+    """A row for each output; ``expected`` holds the outputs of another library, or is empty.
 
     Raises
     ------
@@ -70,10 +63,10 @@ def _row(name: str, value: Array, expected: Array | None) -> dict[str, Any]:
 
 
 def _compared(name: str, value: Array, expected: Array) -> dict[str, Any]:
-    """Differences; a NaN or an infinity that only one side has is an infinite one."""
+    """Differences; infinite where only one side has a NaN or an infinity."""
     if value.shape != expected.shape:
         raise TvmconvError(
-            f"output {name!r} has shape {value.shape} here and {expected.shape} in onnxruntime. "
+            f"comparison of output {name!r}: shape {value.shape}. Expected {expected.shape}. "
             "Name the ONNX model that was built."
         )
     ours, theirs = value.astype("float64"), expected.astype("float64")

@@ -1,4 +1,4 @@
-"""A convolution with its epilogue in float64: what every layer measurement is checked against."""
+"""A convolution with its epilogue in float64, the reference of every layer measurement."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def convolution(
     constants: Mapping[str, FloatArray],
     dtype: str = "float64",
 ) -> Exact:
-    """The exact output of a workload, NCHW.
-
-    Shapes of a 3-D convolution are those of the workload's ``data_shape`` and its neighbours.
+    """The exact output of a workload, NCHW; 3-D convolutions have its ``data_shape`` and so on.
 
     Parameters
     ----------
@@ -34,7 +32,7 @@ def convolution(
     constants
         ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it.
     dtype
-        Of sums and result; ``int64`` for integers without an epilogue.
+        The type of sums and result; ``int64`` for integers without an epilogue.
     """
     w = workload
     pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
@@ -54,7 +52,7 @@ def convolution(
             top : top + (rows - 1) * w.stride_h + 1 : w.stride_h,
             left : left + (columns - 1) * w.stride_w + 1 : w.stride_w,
         ]
-        # one matrix product a tap: (K/g, C/g) by (C/g, pixels)
+        # one matrix product for each kernel element: (K/g, C/g) by (C/g, pixels)
         tap = weight[..., t * w.kernel_h + r, s]
         result += tap @ taken.reshape(*taken.shape[:4], -1)
     output = result.reshape(w.result_shape)
@@ -82,15 +80,7 @@ def convolution_at(
     constants: Mapping[str, FloatArray],
     places: npt.NDArray[np.int64],
 ) -> Exact:
-    """Some values of the output of :func:`convolution`, of images.
-
-    Parameters
-    ----------
-    workload, inputs, constants
-        As there.
-    places
-        Of :func:`drawn_places`.
-    """
+    """The values of :func:`convolution` at some places of a 2-D output."""
     w = workload
     n, k, oh, ow = np.unravel_index(places, w.result_shape)
     each = w.in_channels // w.groups

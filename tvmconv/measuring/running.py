@@ -1,4 +1,4 @@
-"""``tvmconv run``: inputs from files or a seed, outputs described, onnxruntime beside them."""
+"""``tvmconv run``: inputs from files or a seed, outputs described and compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _POOL_REST_SECONDS = 0.02
 
 
 def read_inputs(items: Sequence[str]) -> dict[str, Array]:
-    """Arrays of ``NAME=FILE.npy`` and ``FILE.npz`` words; a bare ``.npy`` gets the empty name.
+    """Arrays of ``NAME=FILE.npy`` and ``FILE.npz``; a bare ``.npy`` gets the empty name.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def read_inputs(items: Sequence[str]) -> dict[str, Array]:
         except OSError as error:
             reason = error.strerror or "no name"
             raise InputError(
-                f"cannot open --input {item!r}: {reason}; write NAME=FILE, a .npy or .npz"
+                f"cannot open --input {item!r}: {reason}. Expected NAME=FILE, a .npy or .npz file."
             ) from None
         with os.fdopen(descriptor, "rb") as file:
             try:
@@ -60,7 +60,7 @@ def read_inputs(items: Sequence[str]) -> dict[str, Array]:
                     values[name] = loaded
                 else:
                     values |= {key: loaded[key] for key in loaded.files}
-            except Exception:  # numpy and zipfile raise what their parsers stumble over
+            except Exception:  # numpy and zipfile raise errors of many types
                 raise InputError(
                     f"--input {item!r} is not a complete .npy or .npz file of numbers. Write it "
                     "with numpy.save or numpy.savez."
@@ -125,7 +125,7 @@ def run_report(
     if onnx is None or not isinstance(model, Executable):
         ours = list(model.time(dict(inputs), repeat=repeat).samples)
     else:
-        expected, ours, theirs = _beside_onnxruntime(model, inputs, repeat, onnx)
+        expected, ours, theirs = _with_onnxruntime(model, inputs, repeat, onnx)
         facts |= {
             "onnxruntime_seconds_min": min(theirs),
             "onnxruntime_seconds_median": float(np.median(theirs)),
@@ -151,18 +151,9 @@ def emulated_report(
     output: Path | None = None,
     onnx: Path | None = None,
 ) -> Report:
-    """Call a saved model once under qemu and describe its outputs; of its time that says nothing.
+    """Call a saved model once under qemu and describe its outputs; its time has no meaning.
 
-    Parameters
-    ----------
-    path
-        The shared object, for a processor that qemu's user mode emulates.
-    given
-        Inputs by name; random (seeded) ones where not given.
-    seed
-        Of the random inputs.
-    output, onnx
-        As of :func:`run_report`; onnxruntime runs on this processor.
+    Takes the arguments of :func:`run_report` and :func:`make_inputs`; onnxruntime runs on this CPU.
     """
     from tvmconv.artifact.saving import open_artifact
     from tvmconv.compile.emulation import run_emulated
@@ -184,7 +175,7 @@ def emulated_report(
 def _described(
     title: str, facts: dict[str, Any], values: Mapping[str, Array], expected: Mapping[str, Array]
 ) -> Report:
-    """A report on outputs, and on what onnxruntime says of them."""
+    """A report on outputs, and on their differences from onnxruntime's."""
     table = outputs_table(values, expected)
     if expected:
         facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
@@ -192,7 +183,7 @@ def _described(
 
 
 def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]:
-    """Write the outputs where that is asked for; the fact of it."""
+    """Write the outputs to a file, if one is named, and return it as a fact."""
     if output is None:
         return {}
     packed = io.BytesIO()
@@ -201,13 +192,13 @@ def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]
     return {"written": str(output)}
 
 
-def _beside_onnxruntime(
+def _with_onnxruntime(
     model: CompiledModel, inputs: Mapping[str, Array], repeat: int, onnx: Path
 ) -> tuple[dict[str, Array], list[float], list[float]]:
-    """onnxruntime's outputs, and the seconds of alternating calls of both.
+    """onnxruntime's outputs, and the seconds of interleaved calls of both.
 
-    Outputs of a quantised model are compared with those of onnxruntime without optimisations: its
-    own 8-bit kernels may saturate. What is timed are these.
+    Outputs of a quantized model are compared with onnxruntime without optimizations, because its
+    own INT8 kernels may saturate. Those kernels are timed.
     """
     from time import perf_counter, sleep
 
@@ -233,11 +224,13 @@ def _beside_onnxruntime(
 
 
 def _onnxruntime(onnx: Path, threads: int, exact: bool = False) -> Any:
-    """A session of onnxruntime for an ONNX model; an exact one optimises nothing."""
+    """A session of onnxruntime for an ONNX model; an exact one optimizes nothing."""
     try:
         import onnxruntime as ort
     except ImportError:
-        raise TvmconvError("the comparison needs onnxruntime: pip install onnxruntime") from None
+        raise TvmconvError(
+            "the comparison requires onnxruntime. Install it by: pip install onnxruntime."
+        ) from None
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
@@ -245,7 +238,7 @@ def _onnxruntime(onnx: Path, threads: int, exact: bool = False) -> Any:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         return ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # a class of its own for each status, without a common base
+    except Exception as error:  # each status has a class of its own, without a common base
         raise TvmconvError(
             f"onnxruntime cannot open {onnx} for the comparison: {summary(error)}"
         ) from None

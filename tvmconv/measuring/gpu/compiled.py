@@ -1,7 +1,7 @@
 """A convolution's kernels as machine code with their launches: compiled here, or read from files.
 
-A machine with a GPU needs neither nvcc nor TVM for kernels that another one compiled: a folder of
-them travels. What of a kernel is computed without TVM, as packing weights, is computed there.
+A machine with a GPU needs neither nvcc nor TVM for kernels that another machine compiled into a
+folder. It packs the weights without TVM.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tvmconv.machines.cuda import CudaMachine
 
 _MOST_BYTES = 1 << 28
 _PACKAGE = Path(__file__).parents[2]
-# of the package, what the code of a kernel or a model comes from
+# parts of the package that make the code of kernels and models
 _MAKERS = (
     *("algorithms", "compile", "core", "frontend", "graph", "kernels", "operators"),
     *("program", "runtime", "schedules", "selection", "tir", "tvm_api"),
@@ -40,10 +40,10 @@ class Compiled:
     fatbin
         The kernels.
     launches
-        What one call launches, in order; their ``arguments`` number ``shapes``.
+        The launches of one call, in order; their ``arguments`` number ``shapes``.
     shapes
-        Of the function's parameters: input, packed weight, bias and residual where the workload has
-        them, output, workspaces.
+        Shapes of the function's parameters: input, packed weight, bias and residual where the
+        workload has them, output, workspaces.
     """
 
     fatbin: bytes
@@ -83,7 +83,7 @@ def compile_kernel(kernel: Kernel) -> Compiled:
     Raises
     ------
     ArtifactError
-        If there is no nvcc, or it refuses the source.
+        If nvcc is missing, or refuses the source.
     ModelError, ConfigError
         If the schedule does not fit the layer.
     """
@@ -104,12 +104,12 @@ def compile_kernel(kernel: Kernel) -> Compiled:
 def source_code(
     source: str, machine: CudaMachine, folder: str | Path | None = None
 ) -> tuple[bytes, Path | None]:
-    """Machine code of a CUDA source, and its file where there is a folder of compiled ones.
+    """Machine code of a CUDA source, and its file in a folder of compiled ones.
 
     Raises
     ------
     ArtifactError
-        If it is not there, and nvcc neither.
+        If neither the file nor nvcc exists.
     """
     from tvmconv.compile.cuda_compiler import compile_fatbin
 
@@ -126,30 +126,21 @@ def source_code(
 
 @cache
 def code_digest() -> str:
-    """Tells versions of the code that makes kernels and models apart.
-
-    What another version compiled is not measured as this one's.
-    """
+    """A hash of the code that makes kernels and models, so that versions are not mixed."""
     found = hashlib.sha256(__version__.encode())
-    # of each folder by itself, as one of them may be a link
+    # each folder by itself, because one of them may be a link
     for folder in _MAKERS:
         place = (_PACKAGE / folder).resolve()
         for path in sorted(place.rglob("*")):
             name = path.relative_to(place)
-            # what packaging leaves in a tree is in no copy of it
+            # packaging leaves files in a source tree only
             if path.suffix in (".py", ".c", ".h") and "build" not in name.parts:
                 found.update(f"{folder}/{name}\n".encode() + path.read_bytes())
     return found.hexdigest()
 
 
 class KernelFolder:
-    """Compiled kernels in files, by what they compute and the version of the code.
-
-    Parameters
-    ----------
-    path
-        Made when the first kernel is written.
-    """
+    """Compiled kernels in files, by their content and the version of the code."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -191,7 +182,7 @@ def kernel_code(kernel: Kernel, folder: str | Path | None = None) -> Compiled:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """At once, as others may write the same."""
+    """Write a file at once, because other processes may write the same."""
     written = path.with_suffix(f".{os.getpid()}.new")
     written.write_bytes(content)
     written.rename(path)

@@ -1,8 +1,7 @@
-"""The cost model's constants for GPUs, fitted once to measured kernels.
+"""The cost model's constants for GPUs, fitted to measured kernels.
 
-Four of a record's figures are not known from documents, or only as what the chip could do at most:
-how many of its issue slots kernels fill, what of L2's and of memory's rate they reach, and what a
-launch takes. A fit multiplies each by a factor; what the model counts stays.
+Documents state at most the peak of four figures: filled issue slots, the rates of L2 and memory,
+and the time of a launch. A fit multiplies each by a factor; the counts of the model stay.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from tvmconv.machines.cuda import MACHINES, CudaMachine
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
-# the record's fields; of the first the units that do multiply-adds, all of whose slots are filled
+# fields of the machine model; lanes are FMA units whose slots are all filled
 FACTORS = ("lanes", "l2_rate", "memory_rate", "launch_seconds")
 _RANGE = 8.0
-# errors beyond this count no more than in proportion: a kernel that is wrong by tens is a finding
+# errors beyond this count in proportion only, so that an outlier does not decide
 _FAR = log(1.0 + RIGHT_WITHIN)
 _FEWEST = 8
 _COLUMNS = (
@@ -50,7 +49,7 @@ class MeasuredKernel:
 
 
 def measured_kernels(results: Sequence[BenchResult]) -> list[MeasuredKernel]:
-    """The kernels of saved runs that can be predicted again: right, with times, known here."""
+    """The kernels of saved runs that can be predicted again: correct, timed, and known here."""
     found = []
     for result in results:
         machine = MACHINES.get(str((result.machine.get("gpu") or {}).get("target", "")))
@@ -79,13 +78,13 @@ def _kernel(facts: Mapping[str, Any], machine: CudaMachine) -> Kernel | None:
 
 
 def with_factors(machine: CudaMachine, factors: Mapping[str, float]) -> CudaMachine:
-    """A record with some figures multiplied."""
+    """A machine model with some figures multiplied."""
     changed: dict[str, Any] = {n: getattr(machine, n) * factor for n, factor in factors.items()}
     return replace(machine, **changed)
 
 
 def fit(rows: Sequence[MeasuredKernel]) -> dict[str, float]:
-    """The factors with the least mean error of logarithms, by descent along one at a time.
+    """The factors with the smallest mean error of logarithms, by descent along one at a time.
 
     Raises
     ------
@@ -93,7 +92,10 @@ def fit(rows: Sequence[MeasuredKernel]) -> dict[str, float]:
         If there are too few kernels for so many factors.
     """
     if len(rows) < _FEWEST:
-        raise InputError(f"{len(rows)} measured kernels are too few to fit; {_FEWEST} are needed")
+        raise InputError(
+            f"fit of GPU constants: {len(rows)} measured kernels. Expected at least {_FEWEST}. "
+            "Name more reports."
+        )
     return descend(
         dict.fromkeys(FACTORS, 1.0),
         lambda factors: _loss(rows, factors),
@@ -120,10 +122,10 @@ def _loss(rows: Sequence[MeasuredKernel], factors: Mapping[str, float]) -> float
 def fit_report(
     results: Sequence[BenchResult], tell: Callable[[str], None] = lambda _: None
 ) -> Report:
-    """Fit to saved runs, and say how many predictions are right before and after.
+    """Fit to saved runs, and count the correct predictions before and after.
 
-    What a fit explains of the kernels that it saw says little: every other kernel is left out once,
-    and the share of those is told as well.
+    Predictions of kernels that the fit has seen prove little. So it is also repeated with each half
+    of the kernels, to predict the other half.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What an ONNX model is, except the values of its weights."""
+"""An ONNX model without the values of its weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 # smaller ones are bounds, axes and shapes, which decide the code
 _WEIGHT_BYTES = 1024
-# what these multiply by and add is data at any size
+# operators whose factors and terms are weights at any size
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization")
 
 

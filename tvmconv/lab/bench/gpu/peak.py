@@ -1,4 +1,4 @@
-"""The limits of a GPU as a profile shows them: multiply-adds and memory, measured."""
+"""The limits of a GPU for a profile: FMA and memory, measured."""
 
 from __future__ import annotations
 
@@ -11,25 +11,14 @@ from tvmconv.measuring.gpu.driver import Gpu
 
 
 def gpu_peak(machine: CudaMachine, device: int = 0) -> Peak:
-    """What :func:`~tvmconv.lab.bench.peak.measure_peak` is of a processor.
+    """The GPU's :func:`~tvmconv.lab.bench.peak.measure_peak`: FP32 FMAs and a copy in its memory.
 
-    Parameters
-    ----------
-    machine
-        Of the model; the probes are compiled for its architectures.
-    device
-        Which of the GPUs that the driver shows, from 0.
-
-    Returns
-    -------
-    Peak
-        float32 multiply-adds of all multiprocessors, and what a copy in the GPU's memory reads and
-        writes.
+    ``device`` is the number of the GPU in the driver's order.
 
     Raises
     ------
     ArtifactError
-        If there is no driver, no such GPU, or no nvcc for the probes.
+        If the driver, the GPU, or nvcc is missing.
     """
     probes = Probes(Gpu(device).open(), machine)
     run, operations = probes.fma()

@@ -1,7 +1,7 @@
-"""``bench run --estimate`` for GPUs: what the cost model says of a plan's layers and models.
+"""``bench run --estimate`` for GPUs: predictions of the cost model for layers and models.
 
-Nothing runs, and neither a GPU nor nvcc is needed. Rates are those of the machine's record and of
-the model's constants; no row is a measurement.
+Nothing runs, and neither a GPU nor nvcc is needed. Rates come from the machine model and from the
+cost model's constants.
 """
 
 from __future__ import annotations
@@ -59,19 +59,12 @@ METHOD = (
 
 
 def predict_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Predict what a plan would measure.
-
-    Parameters
-    ----------
-    plan
-        Its layers, models, target, algorithms and log count; peers are not predicted.
-    tell
-        Called with one line after every case.
+    """Predict the measurements of a plan; ``tell`` is called with one line after every case.
 
     Raises
     ------
     InputError
-        If the target is no GPU.
+        If the target is not a GPU.
     """
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
@@ -111,9 +104,9 @@ def predict_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) 
 
 
 def peak_flops(machine: CudaMachine, precision: str = "") -> float:
-    """Operations a second at the record's clock, a multiply-add being two.
+    """Operations a second at the clock of the machine model, two for each FMA.
 
-    In float32, or what ``mma.sync`` does in a precision.
+    In FP32, or of ``mma.sync`` in a precision.
     """
     return 2.0 * peak_rate(machine, precision) * machine.clock_hertz
 
@@ -139,7 +132,7 @@ def _layers(
 
 
 def _memory(layer: Layer, found: Mapping[str, Kernel | ConfigError]) -> list[dict[str, Any]]:
-    """Bytes of weights and buffers, as kernels have them."""
+    """Bytes of weights and buffers of the kernels."""
     methods = []
     for label, kernel in found.items():
         if isinstance(kernel, Kernel):

@@ -28,7 +28,7 @@ from tvmconv.report.table import Column, Table
 if TYPE_CHECKING:
     from tvmconv.lab.bench.plan import BenchPlan
 
-# of kernels that failed, in the sentence that ends the command; all are in the table
+# failed kernels that the final error names; the table has all
 _NAMED = 3
 _COLUMNS = (
     Column("workload", "layer"),
@@ -41,13 +41,7 @@ _COLUMNS = (
 
 
 def plan_kernels(plan: BenchPlan) -> list[Kernel]:
-    """Every kernel that a plan's layers are measured with.
-
-    Raises
-    ------
-    InputError
-        If the target is no GPU.
-    """
+    """Every kernel that a plan's layers are measured with; fails as :func:`compile_plan`."""
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
         raise InputError(
@@ -73,7 +67,7 @@ def compile_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) 
     Raises
     ------
     InputError
-        If the target is no GPU, or no folder is named.
+        If the target is not a GPU, or the plan has no folder.
     """
     if not plan.kernels:
         raise InputError("--compile-only requires --kernels DIR")
@@ -117,13 +111,7 @@ def compile_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) 
 
 
 def check_compiled(report: Report) -> None:
-    """Hold a report of :func:`compile_plan` to having no failures.
-
-    Raises
-    ------
-    ArtifactError
-        If a kernel did not compile; it names the first ones.
-    """
+    """Raise :class:`ArtifactError` with the first kernels of :func:`compile_plan` that failed."""
     rows = [row for table in report.tables for row in table.rows]
     failed = [row for row in rows if "failure" in row]
     if failed:
@@ -138,7 +126,7 @@ def failure_text(row: Mapping[str, Any]) -> str:
 
 
 def _compiled(kernel: Kernel, folder: str) -> dict[str, int | str]:
-    """What a kernel takes of a GPU, or why it does not compile."""
+    """Registers and spills of a kernel, or why it does not compile."""
     try:
         compiled = KernelFolder(Path(folder)).get(kernel)
     except (TvmconvError, RuntimeError, ValueError) as error:

@@ -1,7 +1,7 @@
 """Constants of a built model from the weights of its ONNX model, without TVM.
 
-A built model that travels need not take its weights along: what a build makes of them is a
-recipe, and a machine that has the ONNX model, or the seed that it is made from, follows it.
+A built model can travel without its weights: another machine with the ONNX model, or with its seed,
+follows the recipe.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Piece:
     Parameters
     ----------
     offset, size
-        Bytes of all constants that it takes.
+        Its bytes among all constants.
     form
-        ``plain`` as the weight lies there, ``transposed``, ``packed`` by a kernel, or ``kept``:
-        its bytes are in the recipe.
+        ``plain``: the weight as it is; ``transposed``; ``packed`` by a kernel; or ``kept``: the
+        recipe has its bytes.
     weight
-        Name of the ONNX model's initializer; empty of what is kept.
+        Name of the ONNX model's initializer; empty for ``kept``.
     workload, algorithm, config
         The kernel that it is packed for.
     """
@@ -80,13 +80,13 @@ class Recipe:
     Parameters
     ----------
     sha256
-        Their hash where the model was built, which its code and its file of weights name.
+        Their hash in the build, which the code and the file of weights contain.
     size
         Their bytes, with the zeros between them.
     pieces
         How each is made.
     kept
-        Bytes of those that are not made, one after another.
+        Bytes of the ``kept`` ones, one after another.
     """
 
     sha256: str
@@ -101,13 +101,7 @@ class Recipe:
 
     @classmethod
     def read(cls, path: Path) -> Recipe:
-        """Inverse of :meth:`write`.
-
-        Raises
-        ------
-        ArtifactError
-            If the file is damaged.
-        """
+        """Inverse of :meth:`write`; raises :class:`ArtifactError` if the file is damaged."""
         try:
             line, _, kept = read_regular(path, _MOST_BYTES, ArtifactError).partition(b"\n")
             head = json.loads(line)
@@ -121,12 +115,7 @@ class Recipe:
     def file(self, weights: Mapping[str, Array], machine: Device) -> Bytes:
         """The content of a file of weights: its header, then the constants.
 
-        Parameters
-        ----------
-        weights
-            The ONNX model's initializers.
-        machine
-            The model's target.
+        ``weights`` are the ONNX model's initializers.
 
         Raises
         ------
@@ -166,18 +155,8 @@ def recipe_of(
 ) -> Recipe:
     """How the constants of a program are made from the weights of its ONNX model.
 
-    Each constant is compared with what weights become; of what none becomes the bytes are kept.
-
-    Parameters
-    ----------
-    program, decisions
-        Of the built model.
-    machine
-        Its target.
-    weights
-        The ONNX model's initializers, by name.
-    sha256
-        Hash of the constants.
+    Each constant is compared with all forms of the weights; bytes of other constants are kept.
+    ``sha256`` is the hash of the constants.
     """
     found = {
         _key(piece.made(array, machine)): piece
@@ -213,9 +192,9 @@ def _unpacked(name: str, array: Array) -> Iterator[Piece]:
 def _packed(
     data: Bytes, decision: Decision, machine: Device, weights: Mapping[str, Array]
 ) -> Piece | None:
-    """The weight that a kernel packs to these bytes; None where there is none."""
+    """The weight that a kernel packs to these bytes; None where none fits."""
     workload, chosen = decision.workload, decision.chosen
-    # layers are named by their nodes, and weights mostly so
+    # most weights are named after their layer
     names = sorted(weights, key=lambda name: not name.startswith(decision.layer))
     for name in names:
         array = weights[name]
