@@ -1,8 +1,8 @@
 """One adapter per library that ``tvmconv bench`` compares with.
 
 The worker and the adapters of other libraries use numpy and that library only, and import each
-other relatively: ``worker.py`` loads this folder under a private name, so that peers can live
-in a Python environment in which tvmconv is not installed.
+other relatively. ``worker.py`` loads this folder under a private name, so that baselines can run in
+a Python environment without tvmconv.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Baseline:
-    """A library and where its adapter is.
+    """A library and its adapter.
 
     Parameters
     ----------
     name
-        What ``--baselines`` calls it.
+        Its name in ``--baselines``.
     module
         File of this folder that drives it.
     distribution
@@ -53,7 +53,7 @@ BASELINES = _by_name(
     Baseline("openblas", "openblas", "numpy", products=True),
     Baseline("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
 )
-# on GPUs; cudnn is torch's call of it with its own search
+# on GPUs; cudnn is called by torch with its own search
 _ON_CUDA = _by_name(
     Baseline("torch", "torch_cuda", "torch"),
     Baseline("torch_compile", "torch_compile", "torch"),

@@ -14,7 +14,7 @@ from .case import Array, Case, CaseNode, Session, Unsupported
 from .fusion import FusedNode, fuse
 from .tflite_graph import TO_NCHW, TO_NHWC
 
-# the part of Arm NN that calls Arm Compute Library's code for processors
+# the part of Arm NN that calls Arm Compute Library's code for CPUs
 _BACKEND = "CpuAcc"
 # a kernel of Arm Compute Library in Arm NN's profile
 _KERNEL = re.compile(r"^NeonKernelTimer/\d+: (.*)_#\d+$")
@@ -31,7 +31,7 @@ def prepare(case: Case, threads: int) -> Session:
     """Copies of inputs and outputs into Arm NN's own memory are part of a call."""
     import pyarmnn as ann
 
-    # the library has as many threads as processors that it may use
+    # the library has as many threads as CPUs that it may use
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     graph = _Graph(case)
     runtime = ann.IRuntime(ann.CreationOptions())
@@ -100,7 +100,7 @@ class _Graph:
 
     @staticmethod
     def stored(value: Array) -> Array:
-        """A value in the order that the network has it in."""
+        """A value in the order of the network."""
         return np.ascontiguousarray(value.transpose(TO_NHWC) if value.ndim == 4 else value)
 
     @staticmethod
@@ -113,12 +113,12 @@ class _Graph:
         return self.ann.TensorInfo(self.ann.TensorShape(shape), self.ann.DataType_Float32)
 
     def constant(self, value: Array) -> Any:
-        """Weights."""
+        """A tensor of weights."""
         self.kept.append(np.ascontiguousarray(value, np.float32))
         return self.ann.ConstTensor(self.info(value.shape), self.kept[-1])
 
     def produced(self, name: str, layer: Any, shape: tuple[int, ...]) -> None:
-        """Note where a value comes from."""
+        """Note the layer that makes a value."""
         slot = layer.GetOutputSlot(0)
         slot.SetTensorInfo(self.info(shape))
         self.slots[name], self.shapes[name] = slot, shape

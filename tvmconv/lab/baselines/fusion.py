@@ -13,7 +13,7 @@ _FUSABLE = ("Conv", "Gemm", "Add")
 
 @dataclass(frozen=True)
 class FusedNode:
-    """A node, the activation that follows it (``""``, ``relu`` or ``relu6``) and their result."""
+    """A node, the activation after it (``""``, ``relu`` or ``relu6``) and their result."""
 
     node: CaseNode
     activation: str
@@ -31,7 +31,7 @@ def clip_bounds(case: Case, node: CaseNode) -> tuple[float, float]:
 
 
 def activation_of(case: Case, node: CaseNode) -> str:
-    """``relu`` or ``relu6`` where the node is one, else the empty string."""
+    """``relu`` or ``relu6`` for such nodes, else the empty string."""
     if node.op == "Relu":
         return "relu"
     if node.op == "Clip":

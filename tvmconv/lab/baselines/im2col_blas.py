@@ -1,9 +1,9 @@
 """Graphs by numpy alone: convolutions by im2col and a product of its BLAS.
 
-The matrix is FTEngine's for NCHW, which is Caffe's: a row for each channel and tap, with a value
-for each output pixel. A row is copied from what of the image its tap meets; padding is never
-copied, its places hold the zeros that they were made with. Weights are the other matrix as they
-are, and the product is the result in NCHW.
+The matrix is FTEngine's for NCHW, which is Caffe's: a row for each channel and kernel element, with
+a value for each output pixel. A row is copied from the image; padding is not copied, because its
+places always hold zeros. The weights are the other matrix as they are, and the product is the
+result in NCHW.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NumpyGraph:
     Attributes
     ----------
     calls
-        What computes it, in order.
+        The calls in order.
     values
         Arrays by their names in ONNX, in ONNX's layout.
 
@@ -42,7 +42,7 @@ class NumpyGraph:
         used = {name for node in case.nodes for name in node.inputs}
         self.values: dict[str, Array] = dict(case.inputs)
         self.values |= {name: case.constants[name] for name in case.constants if name in used}
-        # layers of one shape share the matrix, whose zeros lie at the same places
+        # layers of one shape share the matrix, whose zeros are at the same places
         self.matrices: dict[object, Array] = {}
         for node in case.nodes:
             if node.op not in _OPERATORS:
@@ -55,7 +55,7 @@ class NumpyGraph:
             call()
 
     def add(self, function: Callable[..., object], *operands: Any, **named: Any) -> None:
-        """Let a call follow."""
+        """Append a call."""
         self.calls.append(partial(function, *operands, **named))
 
     def operand(self, node: CaseNode, index: int = 0) -> Array:
@@ -63,7 +63,7 @@ class NumpyGraph:
         return self.values[node.inputs[index]]
 
     def result(self, node: CaseNode) -> Array:
-        """Memory for what a node computes."""
+        """Memory for the result of a node."""
         found: Array = np.zeros(self.case.shapes[node.output], np.float32)
         return self.values.setdefault(node.output, found)
 
@@ -71,16 +71,10 @@ class NumpyGraph:
 def tap_windows(
     x: Array, attrs: Mapping[str, Any], height: int, width: int
 ) -> Iterator[tuple[tuple[int, int], tuple[slice, slice], Array]]:
-    """For each tap its place, the output pixels where it meets the image, and what it meets.
+    """For each kernel element: its place, the output pixels that it meets, and the input.
 
-    Parameters
-    ----------
-    x
-        Images, rows and columns last.
-    attrs
-        Of a node: ``kernel_shape``, ``strides``, ``dilations`` and ``pads``.
-    height, width
-        Output pixels.
+    ``x`` has rows and columns last. ``attrs`` of a node are ``kernel_shape``, ``strides``,
+    ``dilations`` and ``pads``. ``height`` and ``width`` are output pixels.
     """
     if len(attrs["strides"]) != 2:
         raise Unsupported(f"windows of rank {len(attrs['strides'])}")

@@ -12,7 +12,7 @@ from .quantized import without_quantizers
 from .tflite_graph import TO_NCHW, TO_NHWC
 from .tflite_writer import write_model
 
-# added to a byte it makes uint8 of int8, and the other way round
+# converts int8 to uint8 and back when added to a byte
 _SIGN = np.uint8(128)
 
 version = partial(installed, "ai-edge-litert")
@@ -21,7 +21,7 @@ version = partial(installed, "ai-edge-litert")
 def prepare(case: Case, threads: int) -> Session:
     """The interpreter with its default XNNPACK delegate; the input copy is not part of a call.
 
-    Integers of inputs and outputs are int8 inside, whatever the case has.
+    Integer inputs and outputs are int8 inside.
     """
     from ai_edge_litert.interpreter import Interpreter
 

@@ -12,7 +12,7 @@ from .memory import Growth
 
 
 def export(adapter: ModuleType, case: Case, threads: int) -> dict[str, Any]:
-    """Let an adapter write what its library loads; ``file`` names it.
+    """Let an adapter write the file of its library; ``file`` names it.
 
     Raises
     ------

@@ -11,7 +11,7 @@ class Growth:
 
     def __init__(self) -> None:
         try:
-            # memory that an earlier case returned must not hide what this one takes
+            # freed memory of an earlier case must not hide the growth of this one
             ctypes.CDLL(None).malloc_trim(0)
             Path("/proc/self/clear_refs").write_text("5")
             self._start: int | None = _status("VmRSS")
@@ -19,7 +19,7 @@ class Growth:
             self._start = None
 
     def peak(self) -> int | None:
-        """Most bytes that were resident since beyond those at the start; None if unknown."""
+        """The largest growth of resident memory in bytes; None if unknown."""
         most = _status("VmHWM")
         return most - self._start if most is not None and self._start is not None else None
 

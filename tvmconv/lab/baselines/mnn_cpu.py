@@ -28,7 +28,7 @@ version = partial(installed, "MNN")
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """High precision (float32); the input copy is not part of a call."""
+    """High precision (FP32); the input copy is not part of a call."""
     exported = export(case, threads)
     session = open_export(case, threads, exported)
     Path(exported["file"]).unlink()
@@ -36,9 +36,9 @@ def prepare(case: Case, threads: int) -> Session:
 
 
 def export(case: Case, threads: int) -> dict[str, Any]:
-    """MNN's own format; the converter leaves a file beside it."""
+    """MNN's own format; the converter leaves a file next to it."""
     path = case.folder / "model.mnn"
-    # a program of another processor cannot be started as it is
+    # a program for another CPU needs its emulator
     emulator = shlex.split(os.environ.get(EMULATOR, ""))
     arguments = ["-f", "ONNX", "--modelFile", str(case.onnx.resolve()), "--MNNModel", str(path)]
     try:

@@ -1,8 +1,8 @@
 """ncnn on the CPU, from a param and bin file written here.
 
-Float32; of a model that quantises, convolutions and products compute in ncnn's 8 bits: symmetric
-int8, whose scale covers what the model's own 8 bits cover, and float32 between them except from one
-convolution to the next.
+FP32. In a quantized model, convolutions and products use ncnn's symmetric int8, with a scale that
+covers the model's own 8 bits. Values are FP32 between them, except from one convolution to the
+next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .case import Array, Case, CaseNode, Session, Unsupported
 from .fusion import FusedNode, clip_bounds, fuse
 from .quantized import QuantizedCase, without_quantizers
 
-# what marks weights of one byte in the bin file
+# marks weights of one byte in the bin file
 _INT8 = (0x000D4B38).to_bytes(4, "little")
 # kinds and arguments of layers without weights
 _PLAIN = {
@@ -136,7 +136,7 @@ class _Writer:
             self.current[value] = [blob]
 
     def floats(self, array: Array, flagged: bool = False) -> None:
-        """Append weights; some layers want a zero word (float32 storage) in front."""
+        """Append weights; some layers need four zero bytes (FP32 storage) before them."""
         data = np.ascontiguousarray(array, "float32").tobytes()
         self.weights.append((b"\0\0\0\0" if flagged else b"") + data)
 
@@ -154,12 +154,12 @@ class _Writer:
         self.step = step
         kept = self.quantized.storage.get(step.output)
         bounded = kept is not None and kept.least == 0 and node.op in ("Conv", "Gemm", "Add")
-        # quantisers drop a Relu where the stored numbers cannot go below zero
+        # quantizers drop a Relu where the stored numbers cannot be negative
         write(node, sources, blob, step.activation or ("relu" if bounded else ""))
         self.produced(step.output, blob)
 
     def in_8_bits(self, node: CaseNode | None) -> bool:
-        """Whether a layer is one that computes in 8 bits."""
+        """Whether a layer computes in 8 bits."""
         return (
             node is not None
             and node.op in ("Conv", "Gemm")
@@ -168,7 +168,7 @@ class _Writer:
         )
 
     def scale(self, name: str) -> Array:
-        """What ncnn multiplies a value by to store it in int8."""
+        """ncnn's factor of a value that is stored in int8."""
         return np.array([127 / self.quantized.storage[name].largest], "float32")
 
     def weighted(self, kind: str, node: CaseNode, sources: list[str], blob: str, args: str) -> None:
@@ -198,7 +198,7 @@ class _Writer:
             self.floats(numbers)
 
     def per_group(self, node: CaseNode, scales: Array) -> Array:
-        """The scales that ncnn wants of a grouped convolution: one a group."""
+        """The scales of a grouped convolution for ncnn: one a group."""
         groups = node.attrs.get("group", 1)
         if groups == 1 or groups == len(scales):
             return scales

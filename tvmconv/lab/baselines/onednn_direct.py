@@ -14,7 +14,7 @@ _QUERY_SRC, _QUERY_WEIGHTS, _QUERY_DST = 129, 131, 133
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """Weights and data re-ordered once, outside the call; threads follow the CPU affinity."""
+    """Weights and data reordered once, outside the call; threads follow the CPU affinity."""
     if len(case.nodes) == 1 and case.nodes[0].op == "MatMul":
         return prepare_product(case, Engine())
     if len(case.nodes) != 1 or case.nodes[0].op != "Conv":

@@ -1,7 +1,6 @@
-"""OpenBLAS, as numpy brings it: SGEMM on row-major matrices, both packed in the call.
+"""OpenBLAS of numpy: SGEMM on row-major matrices, both packed in the call.
 
-A convolution is im2col and SGEMM; a layer or network has numpy's functions for all that is
-neither a convolution nor a product.
+A convolution is im2col and SGEMM. Other operators are numpy's functions.
 """
 
 from __future__ import annotations

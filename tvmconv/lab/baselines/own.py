@@ -28,13 +28,7 @@ def prepare(case: Case, threads: int) -> Session:
 
 
 def export(case: Case, threads: int) -> dict[str, Any]:
-    """The saved model.
-
-    Raises
-    ------
-    Unsupported
-        If the case is no model that ``tvmconv.build`` compiles.
-    """
+    """The saved model; raises :class:`Unsupported` for cases other than models of ``build``."""
     if {"product", "workload", "relax"} & set(case.options):
         raise Unsupported("only models of tvmconv.build are files")
     return {"file": str(_built(case, threads).save(case.folder / "model.so"))}
@@ -133,7 +127,7 @@ def _layer(case: Case, threads: int) -> Session:
     knobs = case.options.get("variant", {}).get("knobs")
     kernel = suited(kernel, case.constants, knobs)
     run = KernelRun(kernel, case.inputs, case.constants, threads)
-    # a session that held the case would keep its inputs beside the kernel's own
+    # a session with the case would keep its inputs as well as the kernel's own
     name = case.outputs[0]
     return Session(
         run,

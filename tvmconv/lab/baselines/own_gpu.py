@@ -12,7 +12,7 @@ from .case import Array, Case, Session, Unsupported
 if TYPE_CHECKING:
     from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
 
-# by the case's folder and the input's name, as long as a form of it is prepared
+# by the case's folder and the input's name, as long as a prepared session uses it
 _held: WeakValueDictionary[tuple[str, str], DeviceArray] = WeakValueDictionary()
 
 
@@ -36,7 +36,7 @@ def _gpu() -> Gpu:
 
 
 def broken() -> bool:
-    """Whether the GPU refuses this process: after a fault of a kernel it does for good."""
+    """Whether the GPU refuses this process: after a fault of a kernel it does so for good."""
     from tvmconv.core.errors import ArtifactError
 
     try:
@@ -47,7 +47,7 @@ def broken() -> bool:
 
 
 def _inputs(case: Case) -> dict[str, DeviceArray]:
-    """The inputs of a case on the GPU, one copy for all forms of an algorithm that take turns."""
+    """The inputs of a case on the GPU, one copy for all interleaved forms of an algorithm."""
     found = {}
     for name in case.inputs:
         held = _held.get((str(case.folder), name))
@@ -99,7 +99,7 @@ def _model(case: Case) -> Session:
         fold_budget=case.options.get("fold_budget"),
         precision=case.options.get("precision", "float32"),
     )
-    # as torch's calls are, at every batch
+    # as in torch's calls, at every batch size
     os.environ["TVMCONV_CUDA_GRAPH"] = "1"
     gpu = _gpu()
     inputs = [gpu.array(value) for value in case.inputs.values()]
@@ -108,7 +108,7 @@ def _model(case: Case) -> Session:
     given = [pointers([array.pointer for array in arrays]) for arrays in (inputs, outputs)]
 
     def run(held: object = inputs) -> None:
-        # inputs are the caller's, here this function's
+        # the caller owns the inputs, which is this function
         state.run(*given)
 
     def results() -> dict[str, Array]:

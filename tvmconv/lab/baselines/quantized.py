@@ -1,7 +1,7 @@
-"""A case whose model quantises, as libraries take it that keep a scale with each tensor.
+"""A quantized case for libraries that store a scale with each tensor.
 
-The case holds QuantizeLinear and DequantizeLinear around float operators. Here both are gone: a
-value keeps its name, and a table says how the value is stored.
+The case holds QuantizeLinear and DequantizeLinear around float operators. Here both are removed: a
+value keeps its name, and a table says how it is stored.
 """
 
 from __future__ import annotations
@@ -19,16 +19,9 @@ _OPERATORS = ("QuantizeLinear", "DequantizeLinear")
 
 @dataclass(frozen=True)
 class Storage:
-    """``value = scale * (stored - zero_point)``.
+    """``value = scale * (stored - zero_point)``, stored as ``dtype``.
 
-    Parameters
-    ----------
-    scale
-        Float32, of shape () or one number a channel.
-    zero_point
-        Of the type that is stored.
-    axis
-        The channels' axis.
+    ``scale`` is FP32, of shape () or one number for each channel along ``axis``.
     """
 
     scale: Array
@@ -53,11 +46,11 @@ class Storage:
 
     @property
     def least(self) -> float:
-        """The least value that it can hold."""
+        """The minimum value that it can hold."""
         return float(self.scale.max()) * (np.iinfo(self.dtype).min - self.zero_point)
 
     def same(self, other: Storage | None) -> bool:
-        """Whether stored numbers mean the same values."""
+        """Whether stored numbers represent the same values."""
         return (
             other is not None
             and self.dtype == other.dtype
@@ -68,18 +61,18 @@ class Storage:
 
 @dataclass(frozen=True)
 class QuantizedCase:
-    """A case without quantising operators.
+    """A case without quantizing operators.
 
     Parameters
     ----------
     case
-        Its constants are float32, as far as they were quantised.
+        Its quantized constants are FP32.
     storage
-        How a value is stored, by its name; float32 where it has no entry.
+        How a value is stored, by its name; FP32 where it has no entry.
     integers
         The stored constants by name.
     stored_outputs
-        How outputs are stored that the case has as integers, by their names here.
+        How integer outputs of the case are stored, by their names here.
     """
 
     case: Case
@@ -88,12 +81,12 @@ class QuantizedCase:
     stored_outputs: Mapping[str, Storage]
 
     def weight(self, name: str) -> tuple[Array, Array] | None:
-        """A stored weight in int8 with a scale for each output channel; None of a float one.
+        """A stored weight in int8 with a scale for each output channel; None for a float one.
 
         Raises
         ------
         Unsupported
-            If zero stands elsewhere than at the number 0.
+            If its zero point is not 0.
         """
         if name not in self.integers or self.integers[name].dtype not in (np.int8, np.uint8):
             return None
@@ -107,12 +100,12 @@ class QuantizedCase:
 
 
 def is_quantized(case: Case) -> bool:
-    """Whether a case has to be rewritten by :func:`without_quantizers`."""
+    """Whether a case needs :func:`without_quantizers`."""
     return any(node.op in _OPERATORS for node in case.nodes)
 
 
 def without_quantizers(case: Case) -> QuantizedCase:
-    """Take the quantising operators out of a case.
+    """Remove the quantizing operators from a case.
 
     Raises
     ------

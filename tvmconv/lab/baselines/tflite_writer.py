@@ -1,7 +1,7 @@
 """A LiteRT flatbuffer from a case: maps are NHWC, everything else keeps ONNX's order.
 
-Of a model that quantises, operators that LiteRT has in 8 bits read and write int8; a concatenation
-takes its operands rescaled, because LiteRT wants one scale there.
+In a quantized model, operators that LiteRT has in 8 bits read and write int8. A concatenation reads
+rescaled operands, because LiteRT needs one scale there.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from .fusion import FusedNode, clip_bounds, fuse
 from .quantized import QuantizedCase, Storage
 from .tflite_graph import TO_NCHW, TO_NHWC, FlatGraph
 
-# operators without weights that have a form in 8 bits; and those whose result has the operand's
-# numbers
+# operators without weights that have an 8-bit form, and operators that keep stored numbers
 _IN_8_BITS = ("Add", "Mul", "GlobalAveragePool", "Concat")
 _KEEPING = ("MaxPool", "AveragePool", "Flatten", "Reshape", "Squeeze", "Unsqueeze")
-# codes and tables of options of operators that take values as they are
+# codes and tables of options of operators without other operands
 _PLAIN = {
     "HardSwish": ("HARD_SWISH", "HardSwishOptions"),
     "Relu": ("RELU", None),
@@ -30,9 +29,7 @@ _BINARY = {"Add": ("ADD", "AddOptions"), "Mul": ("MUL", "MulOptions")}
 
 
 def write_model(quantized: QuantizedCase) -> bytes:
-    """The model file of a case.
-
-    Inputs and outputs that the case has as integers are int8.
+    """The model file of a case; its integer inputs and outputs are int8.
 
     Raises
     ------
@@ -46,7 +43,7 @@ class _Writer(FlatGraph):
     """One method an operator."""
 
     def write(self) -> bytes:
-        """Convert every step and serialise."""
+        """Convert every step and serialize."""
         storage, sources = self.quantized.storage, []
         for name, value in self.case.inputs.items():
             integers = value.dtype != np.float32
@@ -76,7 +73,7 @@ class _Writer(FlatGraph):
         return self.serialize()
 
     def _writer(self, op: str) -> Callable[[CaseNode, FusedNode], None]:
-        """What writes an operator."""
+        """The method that writes an operator."""
         name = "plain" if op in _PLAIN else "binary" if op in _BINARY else op.lower()
         if (found := getattr(self, f"_{name}", None)) is None:
             raise Unsupported(f"operator {op}")
@@ -95,9 +92,9 @@ class _Writer(FlatGraph):
         return wanted if node.op in _IN_8_BITS and len(variable) == len(node.inputs) else None
 
     def weights(self, node: CaseNode, weight: Array, axis: int, bias: Array | None) -> list[int]:
-        """The tensors of a weight in LiteRT's order, float32 or int8, and of its bias.
+        """The tensors of a weight in LiteRT's order, FP32 or int8, and of its bias.
 
-        ``axis`` is the one of output channels.
+        ``axis`` is the axis of output channels.
         """
         if self.target is None:
             return [self.constant(weight), *([] if bias is None else [self.constant(bias)])]

@@ -1,4 +1,4 @@
-"""torch on the CPU: traced, frozen and optimised for inference (oneDNN inside)."""
+"""torch on the CPU: traced, frozen and optimized for inference (oneDNN inside)."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ def module_of(case: Case) -> Any:
     class Net(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            # plain data: what reads the case's files, or iterates over its own mappings, breaks
-            # torch.compile's graph
+            # plain data: reading the case's files would break torch.compile's graph
             self.inputs, self.outputs = tuple(case.inputs), tuple(case.outputs)
             self.nodes = tuple(_with_values(case, node) for node in case.nodes)
             used = {name for node in self.nodes for name in node.inputs}
@@ -81,7 +80,7 @@ def module_of(case: Case) -> Any:
 
 
 def _with_values(case: Case, node: CaseNode) -> CaseNode:
-    """The node with attributes in the place of operands that are constants of the operator."""
+    """The node with attributes instead of operands that are constants of the operator."""
     if node.op == "Clip":
         low, high = clip_bounds(case, node)
         return replace(node, inputs=node.inputs[:1], attrs={"min": low, "max": high})

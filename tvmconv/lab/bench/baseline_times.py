@@ -20,22 +20,21 @@ _TIME_SECONDS = 120.0
 
 
 class BaselineTimes:
-    """Peers in processes of their own, stopped while candidates are measured.
+    """Baselines in processes of their own, stopped while candidates are measured.
 
-    A peer is called with the same operands again and again, as libraries are usually measured, so
-    its weights lie in the caches, while candidates find theirs in memory: the comparison favours
-    the peer.
+    A baseline is called with the same operands again and again, so its weights are in the caches,
+    while candidates find theirs in memory. The comparison favors the baseline.
 
     Parameters
     ----------
     names
         From :data:`tvmconv.lab.baselines.BASELINES`.
     pythons
-        Peer name to the interpreter that has it.
+        Interpreter of each baseline by its name.
     threads
-        Threads of every peer.
+        Threads of every baseline.
     rounds, seconds
-        Turns of each peer on a workload, and time for each.
+        Rounds of a workload, and time of a baseline in each.
     """
 
     def __init__(
@@ -67,13 +66,9 @@ class BaselineTimes:
         self._stack.close()
 
     def best(self, workload: Conv2dWorkload) -> tuple[str, float]:
-        """The fastest peer that computes a workload correctly, and its seconds.
+        """The fastest baseline that computes a workload correctly, and its seconds.
 
-        Returns
-        -------
-        tuple
-            ``("", inf)`` where none does; the reasons are kept in ``failures``. Peers are not
-            timed on 3-D convolutions.
+        ``("", inf)`` if none does, and for 3-D convolutions; ``failures`` has the reasons.
         """
         if workload.is_volume:
             return "", math.inf

@@ -27,14 +27,7 @@ _COLUMNS = (
 
 
 def cache_misses(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Simulate what a plan's layers do to the caches, on one thread.
-
-    Parameters
-    ----------
-    plan
-        Its layers, target, algorithms and log count.
-    tell
-        Called with one line after every layer.
+    """Simulate the cache accesses of a plan's layers, on one thread.
 
     Raises
     ------

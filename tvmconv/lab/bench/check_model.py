@@ -1,4 +1,4 @@
-"""The cost model against the clock: where selection picks another candidate than measurement."""
+"""The cost model compared with the clock: where selection differs from measurement."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from tvmconv.report.table import Column, Table
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.selection.select import select
 
-# candidates predicted to take this many times the least prediction are not measured: the model
-# would have to be wrong by as much
+# slower predictions, in times of the fastest one, are not measured
 _MEASURED_WITHIN = 2.5
-# outputs of two candidates that differ by more than this are not the same convolution
+# the largest difference of the outputs of two candidates
 _DIFFERENT = 1e-3
 _COLD_CALLS = 2
 
@@ -53,10 +52,10 @@ _CANDIDATES = (
 
 @dataclass(frozen=True)
 class TimedCandidate:
-    """A candidate with the least time that was seen, in seconds.
+    """A candidate with its minimum times, in seconds.
 
-    ``seconds`` is of calls one after the other; ``cold`` of calls whose weights lie in memory
-    and whose input in the caches, as in a network.
+    ``seconds`` is for consecutive calls; ``cold`` for calls with weights in memory and input in the
+    caches, as in a network.
     """
 
     candidate: Candidate
@@ -64,7 +63,7 @@ class TimedCandidate:
     cold: float
 
     def row(self, clock: Clock) -> dict[str, Any]:
-        """For the table of candidates."""
+        """A row of the table of candidates."""
         offer = self.candidate
         return {
             "candidate": label(offer),
@@ -99,7 +98,7 @@ def check_layer(
     seconds: float,
     other: Machine | None = None,
 ) -> tuple[tuple[TimedCandidate, ...], int]:
-    """Measure the candidates of one layer in alternating rounds; the model's pick comes first.
+    """Measure the candidates of one layer in interleaved rounds; the model's choice comes first.
 
     Parameters
     ----------
@@ -108,17 +107,17 @@ def check_layer(
     machine
         This host; its cores are the threads.
     policy
-        What selection may choose from.
+        The limits of the selection.
     rounds, seconds
         Rounds, and the time of one candidate in one round.
     other
-        Another record of this host, whose candidates are measured as well.
+        Another machine model of this host, whose candidates are measured as well.
 
     Returns
     -------
     tuple
-        The candidates, with the predictions of ``machine`` where both records offer one, and the
-        index of the pick of ``other``.
+        The candidates, with the predictions of ``machine`` where both machine models offer one, and
+        the index of the choice of ``other``.
 
     Raises
     ------
@@ -145,7 +144,7 @@ def check_layer(
         error = relative_error(run.output(), runs[0].output())
         assert error < _DIFFERENT, f"{label(offer)} of {workload} is off by {error:.1e}"
     for number in range(rounds):
-        # reversed in turn, so that none always runs on a core that another has just heated
+        # reversed every other round, so that none always runs on a core that another one has heated
         order = range(len(runs)) if number % 2 == 0 else reversed(range(len(runs)))
         for i in order:
             best[i] = min(best[i], _least(runs[i], seconds))
@@ -161,7 +160,7 @@ def _identity(offer: Candidate) -> tuple[str, Config]:
 def _offers(
     workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
 ) -> list[Candidate]:
-    """The candidates worth measuring, the model's pick first."""
+    """The candidates worth measuring, the model's choice first."""
     decision = select(workload, machine, layer=layer, policy=policy)
     limit = _MEASURED_WITHIN * decision.chosen.cycles
     rivals = (o for o in decision.rejected if o.cause == "slower" and o.cycles <= limit)
@@ -195,24 +194,17 @@ def check_model_report(
     Parameters
     ----------
     layers
-        Of one or several suites; equal workloads are measured once.
-    machine
-        This host; its cores are the threads.
-    policy
-        What selection may choose from; the defaults if None.
-    rounds, seconds
-        Alternating rounds, and the time of one candidate in each.
-    other
-        Another record of this host, such as the shipped one beside a measured one: what its
-        choices lose, from the same measurements.
+        Layers of suites; equal workloads are measured once.
+    machine, policy, rounds, seconds, other
+        As of :func:`check_layer`.
     tell
         Gets a line for each layer.
 
     Returns
     -------
     Report
-        Tables ``layers`` and ``candidates``; the loss is the picked candidate's measured time
-        over the fastest one's, less one.
+        Tables ``layers`` and ``candidates``; the loss is the chosen candidate's measured time over
+        the fastest one's, less one.
     """
     policy, clock = policy or make_policy(), clock_of(machine)
     rows: list[dict[str, Any]] = []
@@ -275,14 +267,8 @@ def check_model_report(
 def _losses(rows: Sequence[dict[str, Any]], prefix: str = "", record: str = "") -> dict[str, Any]:
     """Facts about losses.
 
-    Parameters
-    ----------
-    rows
-        Of the table of layers.
-    prefix
-        Empty for warm weights, ``cold_`` for cold ones.
-    record
-        Empty for the choices by the machine's record, ``other_`` for those by the other one.
+    ``prefix`` is empty for warm weights and ``cold_`` for cold ones; ``record`` is ``other_`` for
+    choices by the other machine model.
     """
     losses = [row[f"{record}{prefix}loss"] for row in rows]
     picked, least = (

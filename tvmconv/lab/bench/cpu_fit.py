@@ -32,7 +32,7 @@ ALGORITHMS = ("direct", "winograd")
 _FAR = log(1.25)
 _RANGE = 4.0
 _FEWEST = 8
-# loss of a value that is e times the old one, or one e-th: values that matter little stay
+# loss of a value that is e times the old one, or one e-th, to keep values that matter little
 _MOVED = 0.002
 
 _CONSTANTS = (
@@ -63,14 +63,8 @@ Values = Mapping[str, float]
 class Timed:
     """A candidate of a layer with its measured time.
 
-    Parameters
-    ----------
-    suite, layer
-        Where the layer comes from.
-    kernel
-        The candidate.
-    seconds
-        The minimum time of a call whose weights come from memory, as in a network.
+    ``suite`` and ``layer`` name its origin. ``seconds`` is the minimum time of a call whose weights
+    come from memory, as in a network.
     """
 
     suite: str
@@ -173,10 +167,7 @@ def fit_report(
 ) -> Report:
     """Fit to measured candidates; compare old and new values on all suites.
 
-    Raises
-    ------
-    InputError
-        If there are too few candidates of a model.
+    Fails as :func:`fit`.
     """
     values = fit(rows)
     tell(f"fitted to {len(rows)} candidates")

@@ -1,4 +1,4 @@
-"""Calls of peers counted under emulation, for estimates beside those of our own code."""
+"""Calls of baselines counted under emulation, for estimates next to our own code."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tvmconv.lab.estimation.tools import counting_emulator
 from tvmconv.machines.record import Machine
 
 _PROGRAM = Path(tvmconv.lab.baselines.__file__).with_name("counted.py")
-# dictionaries of strings are walked in another order otherwise, and counts differ
+# otherwise the order of dictionaries, and with it the counts, would differ
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
 }
-# OpenBLAS asks a register of the system which processor it is, and qemu does not tell
+# OpenBLAS reads the CPU's name from a system register, which qemu does not emulate
 _CORE_TYPE = "OPENBLAS_CORETYPE"
 _OPENBLAS_CORES = {
     "cortex-a53": "CORTEXA53",
@@ -55,15 +55,11 @@ _OPENBLAS_CORES = {
 
 @dataclass(frozen=True)
 class BaselineCount:
-    """What one call of a peer executed.
+    """The executed code of one call of a baseline.
 
-    Parameters
-    ----------
-    status, message, version, error, info
-        As of :class:`tvmconv.lab.bench.result.Entry`.
-    section
-        The executed code without that of the Python interpreter; None where the status is not
-        ``ok``.
+    ``status``, ``message``, ``version``, ``error`` and ``info`` are as of
+    :class:`tvmconv.lab.bench.result.Entry`. ``section`` excludes the Python interpreter; it is None
+    where the status is not ``ok``.
     """
 
     status: str
@@ -75,7 +71,7 @@ class BaselineCount:
 
 
 class EmulatedBaseline:
-    """A library of an emulated interpreter, as it runs on one processor.
+    """A library of an emulated interpreter, as it runs on one CPU.
 
     Parameters
     ----------
@@ -84,7 +80,7 @@ class EmulatedBaseline:
     python
         An interpreter that may have it.
     machine
-        What the library sees to be its processor.
+        The CPU that the library sees.
     """
 
     def __init__(self, baseline: Baseline, python: EmulatedPython, machine: Machine) -> None:
@@ -99,17 +95,10 @@ class EmulatedBaseline:
             self.absent = reason(head)
 
     def count(self, folder: Path, quantized: bool = False) -> BaselineCount:
-        """One call of a case, counted after its outputs were checked; once for each content.
+        """One call of a case, counted after a check of its outputs; once for each content.
 
-        Weights were packed before, as for timed calls; what the library does with a plain input
-        in each call is counted.
-
-        Parameters
-        ----------
-        folder
-            The case with its reference.
-        quantized
-            Whether it is a model that quantises, whose outputs may differ more.
+        Weights were packed before, as for timed calls. Work on plain inputs in each call is
+        counted. Outputs of a ``quantized`` model may differ more.
         """
         if self.absent:
             return BaselineCount("absent", self.absent)
@@ -126,10 +115,10 @@ class EmulatedBaseline:
         return _counted(data[0], self.version, Section.from_json(data[1]), quantized)
 
     def _key(self, folder: Path) -> str:
-        """A name for all that decides what is executed."""
+        """A name for everything that decides the executed code."""
         files = [folder / f"{name}.npz" for name in ("inputs", "constants", "reference")]
         files += sorted(_PROGRAM.parent.glob("*.py"))
-        # the path of the ONNX file is another one each time
+        # without the path of the ONNX file, which is temporary
         nodes = json.loads((folder / "case.json").read_text())["nodes"]
         seen = [self.baseline.name, self.version, repr(self.machine), str(self.python.path)]
         seen.append(emulated_cpu(self.machine))
@@ -138,7 +127,7 @@ class EmulatedBaseline:
     def _run(
         self, folders: Sequence[Path]
     ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[int, Section]]:
-        """What the program says of itself and of each case, and what it executed."""
+        """The program's answers on itself and on each case, and the executed code."""
         machine = self.machine
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
             result = Path(name) / "result"
@@ -170,23 +159,26 @@ class EmulatedBaseline:
 
 
 def openblas_core(machine: Machine) -> str:
-    """The kernels of OpenBLAS that a machine is given, unless the variable names others."""
+    """The kernels of OpenBLAS for a machine, unless the variable names others."""
     return os.environ.get(_CORE_TYPE) or _OPENBLAS_CORES.get(machine.name, "ARMV8")
 
 
 def emulated_baselines(plan: BenchPlan, machine: Machine) -> list[EmulatedBaseline]:
-    """The peers that a plan names, under emulation; of all peers none without an interpreter.
+    """The baselines that a plan names, under emulation; none of ``all`` without an interpreter.
 
     Raises
     ------
     InputError
-        If peers are named whose interpreter is not, or is not for 64-bit Arm.
+        If a named baseline has no interpreter, or the target is not 64-bit Arm.
     """
     everyone = plan.baselines == tuple(BASELINES)
     if not plan.baselines or (everyone and not plan.pythons):
         return []
     if not machine.triple.startswith("aarch64"):
-        raise InputError(f"other libraries are estimated for 64-bit Arm only, got {machine.name}")
+        raise InputError(
+            f"estimate of other libraries: target {machine.name}. Expected 64-bit Arm. "
+            "Use --baselines none."
+        )
     found = []
     for name in plan.baselines:
         path = plan.pythons.get(name) or plan.pythons.get("")
@@ -196,14 +188,14 @@ def emulated_baselines(plan: BenchPlan, machine: Machine) -> list[EmulatedBaseli
             )
         elif not everyone:
             raise InputError(
-                f"{name} is estimated by a Python for {machine.triple} that has it; name one with "
-                "--baseline-python (docs/arm-estimated.md says where to get it)"
+                f"estimate of {name}: no interpreter. Expected a Python for {machine.triple}. "
+                "Name one that has it by --baseline-python (docs/arm-estimated.md)."
             )
     return found
 
 
 def library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Section:
-    """A section without what lies between the interpreter's addresses."""
+    """A section without the code between the interpreter's addresses."""
     return Section(
         Counter(
             {

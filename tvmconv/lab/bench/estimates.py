@@ -55,20 +55,10 @@ _TOTALS = (
 
 @dataclass(frozen=True)
 class EstimatedEntry:
-    """One contender on one case.
+    """One implementation on one case, which occurs ``count`` times.
 
-    Parameters
-    ----------
-    case, count
-        Its name, and how often it occurs.
-    problem, flops
-        Of a layer; empty and 0 for a model.
-    label
-        ``tvmconv``, ``tvmconv direct``, or a peer's name.
-    cost
-        None where there is no estimate.
-    info
-        The schedule, or why there is none.
+    ``problem`` and ``flops`` are empty and 0 for a model. ``cost`` is None without an estimate;
+    ``info`` has the schedule, or why there is none.
     """
 
     case: str
@@ -81,19 +71,12 @@ class EstimatedEntry:
 
 
 def estimate_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Estimate what a plan would measure.
-
-    Parameters
-    ----------
-    plan
-        Its layers and models, target, algorithms and log count.
-    tell
-        Called with one line after every case.
+    """Estimate the measurements of a plan; ``tell`` is called with one line after every case.
 
     Raises
     ------
     InputError
-        If the plan asks for what estimates cannot tell.
+        If the plan asks for figures that estimates do not have.
     ArtifactError
         If tools are missing.
     """
@@ -137,10 +120,10 @@ def _layers(
         if baselines:
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 write_layer_case(Path(folder), layer.workload)
-                for label, cost, info in _beside(baselines, Path(folder)):
+                for label, cost, info in _baseline_rows(baselines, Path(folder)):
                     yield _entry(layer, label, cost, info)
         best, least = min(costs.items(), key=lambda item: item[1].cycles)
-        tell(f"{layer.name}: least {least.cycles:,.0f} cycles estimated, {best.algorithm}")
+        tell(f"{layer.name}: minimum {least.cycles:,.0f} cycles estimated, {best.algorithm}")
 
 
 def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> EstimatedEntry:
@@ -154,7 +137,7 @@ def _products(
     baselines: Sequence[EmulatedBaseline],
     tell: Callable[[str], None],
 ) -> Iterator[EstimatedEntry]:
-    """Matrix products: B packed in the call, as peers do, and packed before."""
+    """Matrix products: B packed in the call, as baselines do, and packed before."""
     for product in plan.products:
         w = product.workload
         kernels = [make_gemm(w, machine, prepacked=prepacked) for prepacked in PRODUCTS.values()]
@@ -166,7 +149,7 @@ def _products(
         if baselines:
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 write_gemm_case(Path(folder), w)
-                rows += _beside(baselines, Path(folder))
+                rows += _baseline_rows(baselines, Path(folder))
         for label, cost, info in rows:
             yield EstimatedEntry(product.name, product.count, str(w), w.flops, label, cost, info)
         tell(f"{product.name}: {costs[0].cycles:,.0f} cycles estimated")
@@ -197,21 +180,21 @@ def _models(
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 case = write_model_case(Path(folder), path, plan.shapes, plan.fold_budget)
                 write_reference(_reference(plan), Path(folder), exact=case.quantized)
-                for label, found, info in _beside(baselines, Path(folder), case.quantized):
+                for label, found, info in _baseline_rows(baselines, Path(folder), case.quantized):
                     yield EstimatedEntry(path.stem, 1, "", 0, label, found, info)
         tell(f"{path.stem}: {cost.cycles:,.0f} cycles estimated")
 
 
 def _reference(plan: BenchPlan) -> Implementation:
-    """onnxruntime on this processor, whatever emulated interpreter the peers have."""
+    """onnxruntime on this CPU, also for baselines of an emulated interpreter."""
     python = plan.pythons.get("onnxruntime") or sys.executable
     return Implementation("reference", BASELINES["onnxruntime"].module, python)
 
 
-def _beside(
+def _baseline_rows(
     baselines: Sequence[EmulatedBaseline], folder: Path, quantized: bool = False
 ) -> Iterator[tuple[str, Cost | None, str]]:
-    """Label, cost, and version and algorithm of each peer on a case, or why it has no cost."""
+    """Label, cost, and version and algorithm of each baseline on a case, or why it has no cost."""
     for baseline in baselines:
         found = baseline.count(folder, quantized)
         if found.section is None:
@@ -223,14 +206,9 @@ def _beside(
 
 
 def estimates_report(entries: list[EstimatedEntry], core: Core) -> Report:
-    """The table of estimates, with the method beside it.
+    """The table of estimates, with the method.
 
-    Parameters
-    ----------
-    entries
-        Of all cases, those of one case one behind the other.
-    core
-        The processor.
+    ``entries`` of one case are consecutive.
     """
     least: dict[tuple[str, str], float] = {}
     for entry in entries:
@@ -268,7 +246,7 @@ def estimates_report(entries: list[EstimatedEntry], core: Core) -> Report:
 
 
 def _totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sums of the contenders that have an estimate of every case."""
+    """Sums of the implementations that have an estimate of every case."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         if "estimated_cycles" not in row:
@@ -286,7 +264,7 @@ def _totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _types(problem: str) -> DataTypes:
-    """Of a convolution's problem string; float32 of others."""
+    """Types of a convolution's problem string; FP32 for others."""
     try:
         return Conv2dWorkload.parse(problem).types
     except WorkloadError:

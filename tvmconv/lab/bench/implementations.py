@@ -1,4 +1,4 @@
-"""Who takes part in a bench: the peak, our builds or algorithms, and the peers."""
+"""The implementations of a bench: the peak, our builds or algorithms, and the baselines."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def implementations(plan: BenchPlan, kind: str) -> list[Implementation]:
 
 
 def build_algorithms(plan: BenchPlan) -> list[str] | None:
-    """What builds of models may choose from."""
+    """The algorithms that builds of models may choose from."""
     return [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
 
 

@@ -1,4 +1,4 @@
-"""Case folders of 8-bit layers: an ONNX model in QDQ form, and its exact output."""
+"""Case folders of INT8 layers: an ONNX model in QDQ form, and its exact output."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _STEPS = ((), (QUANTISE, "add"))
 def write_integer_case(
     folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1
 ) -> CaseInfo:
-    """A folder for one 8-bit layer.
+    """A folder for one INT8 layer.
 
-    Data and residual are uniformly distributed integers, weights normally distributed ones, and
-    scales are such that outputs spread over 8 bits.
+    Data and residual are uniformly distributed integers, weights normally distributed ones. Scales
+    spread the outputs over 8 bits.
 
     Raises
     ------
     InputError
-        If the layer's form is none that peers take: 8 bits in and out, or steps other than the
-        addition of a quantised residual.
+        If baselines do not accept the layer: it has other types than 8 bits, or steps other than
+        the addition of a quantized residual.
     """
     import onnx
 
@@ -42,7 +42,7 @@ def write_integer_case(
     if not types.is_requantised or steps not in _STEPS or types.weight != "int8":
         raise InputError(
             f"bench cannot measure the layer {w}. Expected an INT8 layer with 8-bit output, int8 "
-            "weights, and only the steps '+bias' and '+quantise+add'."
+            "weights, and only the steps `+bias` and `+quantise+add`."
         )
     operands = _operands(w)
     nodes, values, output = _nodes(w, operands)
@@ -66,8 +66,7 @@ def _channels_last(
 ) -> tuple[list[dict[str, Any]], dict[str, Any], Tensors, Tensors]:
     """The same model with inputs and outputs of the same names in NHWC, transposed inside.
 
-    Libraries whose kernels take this layout cancel the transpositions, of which a layer in the
-    middle of a network has none.
+    Libraries with NHWC kernels cancel the transpositions. A layer inside a network has none.
     """
     moved = {name: f"{name}.nchw" for name in (*inputs, *outputs)}
 
@@ -92,7 +91,7 @@ def _transpose(value: str, output: str, order: list[int]) -> dict[str, Any]:
 
 
 def read_constants(arrays: Any) -> Constants:
-    """What :func:`write_integer_case` wrote of a layer's constants."""
+    """A layer's constants as :func:`write_integer_case` wrote them."""
     found = {field.name: arrays.get(f"layer.{field.name}") for field in fields(Constants)}
     return Constants(**{**found, "zero_point": int(found["zero_point"])})
 
@@ -110,7 +109,7 @@ def _operands(w: Conv2dWorkload) -> IntegerOperands:
         return generator.integers(info.min, info.max, shape, types.data, endpoint=True)
 
     weight = np.rint(generator.normal(0, USUAL_SIGMA, w.weight_shape)).clip(-128, 127)
-    # padding is zero for others, too; a workload that does not say so has nothing else there
+    # a workload without a zero point pads with zero
     zero_point = info.min + 121 if types.quantisation.data_zero_point else info.min * 0
     deviation = 74 * USUAL_SIGMA * w.taps**0.5
     scale = (generator.uniform(0.7, 1.4, w.out_channels) * 40 / deviation).astype(np.float32)

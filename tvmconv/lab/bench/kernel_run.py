@@ -28,16 +28,14 @@ class KernelRun:
 
     Parameters
     ----------
-    kernel
-        What to compile.
+    kernel, threads
+        The kernel, and the threads of a call.
     inputs
         ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
     constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32. Of
-        integer layers, what :func:`~tvmconv.lab.bench.integer_case.write_integer_case` wrote, or
-        the constants themselves.
-    threads
-        Threads of a call.
+        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; FP32. For
+        integers, the arrays of :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the
+        constants themselves.
     """
 
     def __init__(
@@ -80,8 +78,8 @@ class KernelRun:
     def stages(self) -> dict[str, Callable[[], None]]:
         """The algorithm's stages in order, each with a call that ends after it.
 
-        Stages of fused kernels alternate region by region; such a call then leaves out the later
-        stages of every region. The last stage's call is the kernel itself.
+        Stages of fused kernels alternate region by region; such a call leaves out the later stages
+        of every region. The last stage's call is the kernel itself.
         """
         from tvmconv.tvm_runtime.threads import call
 
@@ -94,9 +92,9 @@ class KernelRun:
         return calls
 
     def facts(self) -> dict[str, Any]:
-        """What is known of the kernel beside its time, as plain data.
+        """Facts of the kernel as plain data.
 
-        ``multiplies`` of one call, those on padded channels among them; ``workspace_bytes`` and
+        ``multiplies`` of one call, with padded channels; ``workspace_bytes`` and
         ``packed_weight_bytes``; ``pack_seconds``, the time of packing the weights once; ``knobs``
         and ``data_layout``.
         """
@@ -136,9 +134,8 @@ def suited(
 ) -> Kernel:
     """The kernel for a case's weights.
 
-    Where kernels are made for some weights, as a build takes it: the cheapest offer with the knobs
-    that were asked for and room for these weights. See also
-    :meth:`~tvmconv.kernels.kernel.Kernel.suited`.
+    Where kernels depend on the weights it is the choice of a build: the cheapest candidate with the
+    given knobs and room for these weights. See also :meth:`~tvmconv.kernels.kernel.Kernel.suited`.
     """
     weight = _constants(kernel.workload, arrays).weight
     name, w, machine = kernel.algorithm, kernel.workload, kernel.machine

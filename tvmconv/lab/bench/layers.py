@@ -1,4 +1,4 @@
-"""The layer table: what every kernel of a call costs, against the measured machine peak."""
+"""The layer table: the cost of every kernel of a call, compared with the measured machine peak."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def profile_report(
     repeat: int = 20,
     peak: Peak | None = None,
 ) -> Report:
-    """Profile a model, with the peak of the processor or GPU probed before and after.
+    """Profile a model, with the peak of the CPU or GPU probed before and after.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ def profile_report(
 
 
 def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
-    """The measured peak of the processor or GPU that a model runs on.
+    """The measured peak of the CPU or GPU that a model runs on.
 
-    Of a GPU None where nothing compiles the probes; the text says why.
+    None for a GPU if nothing compiles the probes, with the reason.
     """
     if not isinstance(model.machine, CudaMachine):
         return measure_peak(processor(model.machine), model.threads), ""
@@ -93,7 +93,7 @@ def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
 
 
 def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: str = "") -> Report:
-    """The report of a profile that was taken already; ``note`` is one more of its notes."""
+    """The report of a profile, with ``note`` as one more note."""
     decisions = {(d.layer, d.kernel): d for d in model.decisions}
     total = profile.kernel_seconds or 1.0
     best = peak.gflops if peak else None
@@ -168,7 +168,7 @@ def _row(
 
 
 def _shape(workload: str) -> str:
-    """``64x56x56 -> 128x28x28 3x3 s2``, the way people name layers."""
+    """``64x56x56 -> 128x28x28 3x3 s2``, the usual text for a layer."""
     if not workload:
         return ""
     w = Conv2dWorkload.parse(workload)

@@ -1,4 +1,4 @@
-"""What ``bench`` can measure: suites, our algorithms, and peers with what is installed of them."""
+"""The suites and the other libraries that ``bench`` knows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvmconv.report.table import Column, Table
 
 
 def list_report(baseline_python: Sequence[str] = ()) -> Report:
-    """The suites, and the peers with what is installed of them."""
+    """The suites, and the baselines with their installed versions."""
     from tvmconv.lab.bench.rounds import Workers
 
     suites = [

@@ -1,4 +1,4 @@
-"""The run of a plan: of each case its files, its reference, and the rounds of all contenders."""
+"""The run of a plan: files and reference of each case, and the rounds of all implementations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tvmconv.measuring.host import host_header, pick_cpus
 
 Case = tuple[Path, int] | suite_files.Layer | suite_files.Product
 
-# values of a layer's output that are compared on GPUs, whose batches are large
+# compared values of a layer's output on GPUs, whose batches are large
 _PLACES = 4096
 
 
@@ -34,7 +34,7 @@ def run_plan(
     tell: Callable[[str], None] = lambda _: None,
     checkpoint: Callable[[BenchResult], None] = lambda _: None,
 ) -> BenchResult:
-    """Measure everything; layers and models each with their own contenders.
+    """Measure everything; layers and models each with their own implementations.
 
     Parameters
     ----------
@@ -43,14 +43,13 @@ def run_plan(
     tell
         Called with one line after every case.
     checkpoint
-        Called after every case with all results so far, so that a long run can be kept.
+        Called after every case with all results so far, so that a long run can be stored.
 
     Raises
     ------
     TvmconvError
-        If this processor cannot run code for the target, or a model cannot be read or has no
-        reference; on a GPU such a model is a case without entries. A contender's failure is
-        recorded instead.
+        If this CPU cannot run code for the target, or a model cannot be read or has no reference.
+        On a GPU, such a model is a case without entries. Failures of implementations are recorded.
     """
     header = host_header()
     if plan.on_gpu:
@@ -82,17 +81,17 @@ def run_plan(
                 cases = [(path, batch) for batch in batches for path in plan.models]
             if not cases:
                 continue
-            # a GPU is given work by one thread, but packing and peers' compilers may use all CPUs
+            # one thread enqueues on a GPU, but packing and other compilers may use all CPUs
             cpus = () if plan.on_gpu else pick_cpus(threads)
             with Workers(implementations(plan, kind), threads, cpus, plan.extras) as workers:
                 workers.hello()
-                # from here on a saved file says what it was to hold
+                # a saved file lists its cases from here on
                 checkpoint(BenchResult(header, settings, tuple(results)))
                 for case in cases:
                     try:
                         result = measure_case(plan, workers, case)
                     except TvmconvError as error:
-                        # minutes on a GPU are not to end with the first model that fails
+                        # a run on a GPU continues after a model that fails
                         if not plan.on_gpu:
                             raise
                         result = skipped_case(case, threads, str(error))
@@ -131,7 +130,7 @@ def measure_case(plan: BenchPlan, workers: Workers, case: Case) -> CaseResult:
             if batch:
                 info = replace(info, name=batch_name(info.name, batch))
             if gpu:
-                # of a device's calls one by one, as a program makes them
+                # single calls, as a program makes them
                 options |= {"clock": "host", "fixed": plan.shapes is None}
             reference = baseline_table.BASELINES["onnxruntime"]
             write_reference(
@@ -153,7 +152,7 @@ def measure_case(plan: BenchPlan, workers: Workers, case: Case) -> CaseResult:
 
 
 def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
-    """A case of which nothing was measured, and why."""
+    """A case without measurements, and why."""
     if isinstance(case, tuple):
         path, batch = case
         return CaseResult(
@@ -165,7 +164,7 @@ def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
 
 
 def case_names(plan: BenchPlan) -> list[str]:
-    """The cases of a plan; models by their files, which mostly are named as what they hold."""
+    """The cases of a plan; models by their files, most of which have the model's name."""
     models = [
         batch_name(path.stem, batch) for batch in plan.batches or (0,) for path in plan.models
     ]

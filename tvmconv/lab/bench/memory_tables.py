@@ -13,7 +13,7 @@ from tvmconv.report.table import Column, Table
 
 _MIB = 2.0**-20
 _IM2COL = "im2col, formula"
-# whose measured bytes the measured ratios are against
+# the baseline of measured ratios
 _MEASURED_IM2COL = "tvmconv im2col:mc=0"
 
 _MEMORY = (
@@ -41,15 +41,10 @@ _SUMMARY = (
 
 
 def memory_tables(result: BenchResult) -> list[Table]:
-    """Bytes of the layers, and every method against the whole im2col buffer.
+    """Bytes of the layers, and every method compared with the whole im2col buffer.
 
-    Rows ``..., formula`` are for plain tensors; ours hold the packed weights and the workspace of
-    the kernel, and what is measured is by how much a process grows in its first call.
-
-    Parameters
-    ----------
-    result
-        The run; nothing is shown where it has no layers.
+    Rows ``..., formula`` are for plain tensors. Ours hold the packed weights and the workspace of
+    the kernel. Measured bytes are the growth of a process in its first call.
     """
     threads = min((case.threads for case in result.results), default=1)
     groups = [_rows(c) for c in result.results if c.threads == threads and c.kind == "layer"]
@@ -97,15 +92,10 @@ def method_rows(
     workload: Conv2dWorkload,
     methods: Sequence[tuple[str, int, int | None, int | None]],
 ) -> list[dict[str, Any]]:
-    """Rows of one layer: what formulas say of the source's methods, then others.
+    """Rows of one layer: the formulas of the paper's methods, then other methods.
 
-    Parameters
-    ----------
-    name, workload
-        The layer.
-    methods
-        Label, bytes of the weights as they are kept, bytes of buffers, and by how many a process
-        grew in its first call; None for what is not known.
+    Each method has a label, bytes of the stored weights, bytes of buffers, and the growth of a
+    process in its first call. Unknown bytes are None.
     """
     size = layer_bytes(workload)
     whole = size.input + size.filter + size.output + size.im2col

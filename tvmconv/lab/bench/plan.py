@@ -1,4 +1,4 @@
-"""``tvmconv bench``: what to measure, and with whom."""
+"""``tvmconv bench run``: the cases, and the implementations to compare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl":
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """Everything a run needs.
+    """Everything that a run needs.
 
     Parameters
     ----------
@@ -35,32 +35,27 @@ class BenchPlan:
     baselines
         Names from :data:`tvmconv.lab.baselines.BASELINES`, in column order.
     pythons
-        Peer name to interpreter; the empty name is the default.
-    target
-        As of ``tvmconv.build``.
+        Interpreter of each baseline by its name; the empty name is the default.
     threads
         Thread counts, one pass each.
     rounds, seconds
-        Interleaved rounds, and time for one contender in one round.
-    shapes, fold_budget
-        Of the models, as of ``tvmconv.build``.
+        Interleaved rounds, and time for one implementation in one round.
+    target, shapes, fold_budget, precision
+        As of ``tvmconv.build``; baselines may round to ``precision``, too.
     algorithms
-        What our rows are, as ``--algorithms`` writes it; empty for every algorithm that computes
-        one of the layers.
+        Our rows, as ``--algorithms`` writes them; empty for every algorithm that computes one of
+        the layers.
     extras
-        What is measured beside warm calls.
+        Measurements other than warm calls.
     log
-        Tuning log as of ``tvmconv.build``; where one is named, what builds take with it and
-        without any is measured side by side.
+        Tuning log as of ``tvmconv.build``. Builds with a named log are compared with builds without
+        any.
     relax_pass
         Whether models are also built by ``relax.build`` after ``SubstituteConv2d``.
     batches
-        Of models, each in turn; empty for their own.
+        Batch sizes of models, one after another; empty for their own.
     kernels
         Folder of kernels that were compiled for a GPU; empty for none.
-    precision
-        What operands of products may be rounded to, as of ``tvmconv.build``, by our kernels and by
-        the peers.
     """
 
     models: tuple[Path, ...]
@@ -88,7 +83,7 @@ class BenchPlan:
         return is_gpu(self.target)
 
     def python(self, baseline: str) -> str:
-        """The interpreter that runs a peer."""
+        """The interpreter that runs a baseline."""
         return self.pythons.get(baseline) or self.pythons.get("") or sys.executable
 
 
@@ -118,39 +113,37 @@ def make_plan(
     samples: int = 50,
     precision: str = "float32",
 ) -> BenchPlan:
-    """Check the user's words and turn them into a plan.
+    """Check the user's arguments and make a plan of them.
 
     Parameters
     ----------
-    models
-        ONNX files.
+    models, target, threads, rounds, seconds, shapes
+        As of :class:`BenchPlan`.
+    log, relax_pass, fold_budget, kernels, precision
+        As of :class:`BenchPlan`.
     suites
         Names of shipped suites, or text files.
     layers
         Problem strings.
-    target, threads, rounds, seconds, shapes
-        As of :class:`BenchPlan`.
     baselines
         ``all``, ``none``, or names separated by commas.
     baseline_python
-        ``PATH`` for all peers, or ``PEER=PATH`` for one.
+        ``PATH`` for all baselines, or ``NAME=PATH`` for one.
     algorithms
-        What our rows are; see :func:`tvmconv.lab.bench.variants.parse_variants`.
+        See :func:`tvmconv.lab.bench.variants.parse_variants`.
     batch
-        Batch size of every layer and model, in place of its own; or several, in turn.
+        Batch sizes of every layer and model, instead of their own.
     types
         Data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
     stages, cold, memory, load
-        What to measure beside warm calls; see :class:`Extras`.
-    log, relax_pass, fold_budget, kernels, precision
-        As of :class:`BenchPlan`.
+        See :class:`Extras`.
     samples
-        Of GPUs, samples of each contender at least; the sources repeat calls fifty times.
+        Minimum number of samples of each implementation on a GPU; papers repeat calls fifty times.
 
     Raises
     ------
     InputError, WorkloadError
-        If a peer, suite, layer or file does not exist.
+        If a baseline, suite, layer or file does not exist.
     ConfigError
         If the target does not have the precision.
     """
@@ -159,7 +152,7 @@ def make_plan(
 
     for path in models:
         if not path.is_file():
-            raise InputError(f"{path} does not exist; name an ONNX file")
+            raise InputError(f"{path} does not exist. Name an ONNX file.")
     problems = [problem for suite in suites for problem in suite_files.load_problems(suite)]
     problems += [suite_files.parse_problem(text) for text in layers]
     found = [problem for problem in problems if isinstance(problem, suite_files.Layer)]
@@ -167,7 +160,10 @@ def make_plan(
     batches = (batch,) if isinstance(batch, int) else tuple(batch or ())
     if batches:
         if products:
-            raise InputError(f"--batch is for convolutions; {products[0].workload} has no batch")
+            raise InputError(
+                f"--batch: {products[0].workload} has no batch. Expected convolutions. "
+                "Leave out --batch."
+            )
         found = [suite_files.with_batch(layer, each) for each in batches for layer in found]
     if types:
         found = [
@@ -176,7 +172,7 @@ def make_plan(
     device = resolve_device(target)
     check_precision(make_policy(precision=precision), device)
     known = baseline_table.OF_KIND[device.kind]
-    # a log that does not exist is told before anything is measured
+    # a missing log is an error before anything is measured
     search_path(log)
     return BenchPlan(
         models=tuple(models),
@@ -211,8 +207,8 @@ def _last_cache(target: str) -> int:
 
 
 def _least(target: str, rounds: int, samples: int) -> int:
-    """Samples of a turn at least."""
-    return ceil(samples / rounds) if is_gpu(target) else Extras.least
+    """Minimum number of samples of a round."""
+    return ceil(samples / rounds) if is_gpu(target) else Extras.samples
 
 
 def is_gpu(target: str) -> bool:
@@ -245,7 +241,7 @@ def _pythons(items: Sequence[str], known_baselines: Mapping[str, Baseline]) -> d
             )
         if not os.access(path, os.X_OK):
             raise InputError(
-                f"--baseline-python {path!r} is not an executable file; name a Python interpreter"
+                f"--baseline-python {path!r} is not an executable file. Name a Python interpreter."
             )
         pythons[baseline] = path
     return pythons

@@ -1,4 +1,4 @@
-"""Tables of a bench: every contender, and tvmconv against the best peer."""
+"""Tables of a bench: every implementation, and tvmconv compared with the best baseline."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SUMMARY = (
 )
 
 
-# clock ticks of 10 ms make smaller shares of a short turn meaningless
+# clock ticks of 10 ms make smaller shares of a short round meaningless
 _DISTURBED = 0.3
 
 
@@ -61,14 +61,14 @@ def bench_report(
     result
         The run.
     earlier
-        A saved run; rows that it has too get its time and the ratio earlier / now.
+        A saved run; its rows add their time and the ratio earlier / now.
     against
         Names of rows to compare the others with, separated by commas.
 
     Raises
     ------
     InputError
-        If ``against`` names no row.
+        If ``against`` names an unknown row.
     """
     saved = _index(earlier.results) if earlier else {}
     rows = [
@@ -152,7 +152,7 @@ def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:
 
 
 def _distribution(entry: Entry) -> dict[str, float | None]:
-    """The distribution of the calls, by the names that ``run`` has for it."""
+    """The distribution of the calls, by the names of ``run``."""
     timing = entry.timing
     if timing is None:
         return dict.fromkeys(("mean_seconds", "p90_seconds", "p99_seconds", "calls_per_second"))
@@ -204,7 +204,7 @@ def _geomeans(result: BenchResult, summary: list[dict[str, Any]]) -> list[str]:
 
 
 def _against(result: BenchResult, threads: int) -> Mapping[str, float]:
-    """Peer to the geometric mean of its time over tvmconv's, where both were measured."""
+    """Geometric mean of each baseline's time over tvmconv's, where both were measured."""
     ratios: dict[str, list[float]] = {}
     for case in result.results:
         own = case.ranked(own=True)
@@ -216,7 +216,7 @@ def _against(result: BenchResult, threads: int) -> Mapping[str, float]:
 
 
 def _disturbance(result: BenchResult) -> list[str]:
-    """A warning where other programs ran beside the measurements."""
+    """A warning where other programs ran during the measurements."""
     shares = [s for case in result.results for entry in case.entries for s in entry.foreign]
     disturbed = [share for share in shares if share > _DISTURBED]
     if not disturbed:

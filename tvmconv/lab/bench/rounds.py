@@ -1,4 +1,4 @@
-"""Interleaved rounds: every contender is prepared and checked, then timed in turns."""
+"""Interleaved rounds: every implementation is prepared and checked, then timed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,14 @@ from tvmconv.lab.bench.worker_process import Implementation, WorkerError, Worker
 
 _PREPARE_SECONDS = 900.0
 _LOADS = 5
-# every buffer of 64 KiB or more is new memory to the system, not a part of what was freed before
+# every buffer of 64 KiB or more is new memory to the system, not memory that was freed before
 _FRESH_PAGES = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
 class Workers:
-    """The workers of one thread count, kept over all cases; closes them at the end.
+    """The workers of one thread count for all cases; closes them at the end.
 
-    Parameters
-    ----------
-    implementations
-        In column order.
-    threads
-        Threads of every worker.
-    cpus
-        CPUs that every worker may use.
-    extras
-        What is measured beside warm calls.
+    ``cpus`` are the CPUs that every worker may use.
     """
 
     def __init__(
@@ -64,7 +55,7 @@ class Workers:
         self._stack.close()
 
     def hello(self) -> None:
-        """Ask every worker for its library's version; those without are absent."""
+        """Ask every worker for its library's version; libraries without a version are absent."""
         for run in self.workers:
             label = run.implementation.label
             try:
@@ -81,23 +72,22 @@ class Workers:
     def measure(
         self, folder: Path, info: CaseInfo, rounds: int, seconds: float, options: Mapping[str, Any]
     ) -> CaseResult:
-        """Prepare, check and time one case with every contender."""
+        """Prepare, check and time one case with every implementation."""
         entries: dict[str, Entry] = {}
         live: list[ImplementationRun] = []
         for run in self.workers:
             entry = self._prepare(run, folder, info, options)
             if entry.status == "unsupported" and not run.named and run.label.startswith(OWN):
-                # most layers suit one or two of our algorithms; the others are no result
+                # most layers suit one or two of our algorithms; the others are not a result
                 continue
             entries[run.label] = entry
             if entry.status == "ok":
                 live.append(run)
         for number in range(rounds):
-            # the order is reversed each round, so that no contender always runs on a core that
-            # another one has just heated
+            # reversed each round, so that none always runs on a core that another one has heated
             for run in live if number % 2 == 0 else reversed(live):
                 if entries[run.label].status == "ok":
-                    entries[run.label] = run.turn(entries[run.label], seconds, self.extras)
+                    entries[run.label] = run.time_round(entries[run.label], seconds, self.extras)
         for run in live:
             run.drop()
         return CaseResult(
@@ -134,7 +124,7 @@ class Workers:
         except WorkerError as error:
             return replace(entry, status="failed", message=str(error))
         if answer.get("broken"):
-            # what it holds is lost, and the next case shall find a process that works
+            # its cases are lost, and the next case needs a process that works
             run.process.close()
         if "first_seconds" not in answer:
             status = "unsupported" if "unsupported" in answer else "failed"
@@ -152,7 +142,7 @@ class Workers:
         if entry.error is not None and not entry.error <= limit:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
             return replace(entry, status="wrong", message=message)
-        # of the GPU's memory a contender tells by itself
+        # GPU implementations report their memory themselves
         if self.extras.memory and label != PEAK and "device_bytes" not in entry.facts:
             entry = replace(entry, facts=entry.facts | self._growth(run, request))
         if self.extras.load and label != PEAK and info.kind == "model":
@@ -160,7 +150,7 @@ class Workers:
         return entry
 
     def _loading(self, run: ImplementationRun, request: dict[str, Any]) -> dict[str, Any]:
-        """What loading the contender's own file takes in fresh processes; the quickest of some."""
+        """Minimum figures of loading the implementation's own file in fresh processes."""
         what = {key: request[key] for key in ("folder", "options")}
         found: list[dict[str, Any]] = []
         exported = self._once(run, do="export", **what).get("exported")
@@ -175,7 +165,7 @@ class Workers:
         }
 
     def _once(self, run: ImplementationRun, **request: Any) -> dict[str, Any]:
-        """The answer of a process that does nothing else; empty where it fails."""
+        """The answer of a process that does nothing else; empty if it fails."""
         worker = WorkerProcess(run.implementation, self.threads, self.cpus)
         try:
             return worker.ask(_PREPARE_SECONDS, **request)
@@ -185,7 +175,7 @@ class Workers:
             worker.close()
 
     def _growth(self, run: ImplementationRun, request: dict[str, Any]) -> dict[str, Any]:
-        """``call_bytes`` of a fresh process; nothing where it fails."""
+        """``call_bytes`` of a fresh process; empty if it fails."""
         worker = WorkerProcess(run.implementation, self.threads, self.cpus, _FRESH_PAGES)
         request = {**request, "options": {**request["options"], "memory": True, "stages": False}}
         try:
@@ -200,14 +190,14 @@ class Workers:
 def write_reference(
     implementation: Implementation, folder: Path, exact: bool = False, threads: int = 1
 ) -> None:
-    """Store a model's outputs, as one contender (onnxruntime) computes them.
+    """Store a model's outputs, as one implementation (onnxruntime) computes them.
 
-    ``exact`` asks it for no optimisation that changes results, which matters to 8-bit models.
+    ``exact`` disables optimizations that change results, which matters to INT8 models.
 
     Raises
     ------
     TvmconvError
-        If it cannot: a bench does not time what it cannot check.
+        If it fails: a bench does not time cases that it cannot check.
     """
     worker = WorkerProcess(implementation, threads)
     path = str(folder / "reference.npz")
@@ -222,8 +212,8 @@ def write_reference(
         worker.close()
     if problem:
         raise TvmconvError(
-            f"onnxruntime, the reference of model benches, failed: {problem}; install it, or "
-            "name an environment that has it with --baseline-python"
+            f"onnxruntime, the reference of models, failed: {problem}. Install it, or name an "
+            "environment that has it by --baseline-python."
         )
 
 

@@ -1,4 +1,4 @@
-"""Further tables of a bench: our kernels, their stages, threads, and one row against another."""
+"""Further tables of a bench: our kernels, their stages, threads, and comparisons of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmconv.lab.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.report.table import Column, Table
 
 _MIB = 2.0**-20
-# what the sources compare with: the whole im2col buffer, or else its panels, and direct
+# baselines of the papers: the whole im2col buffer, or else its panels, and direct
 _BASELINES = (("untuned",), ("im2col:mc=0", "im2col"), ("direct", "direct:variant=blocked"))
 
 _ENTRY = (
@@ -76,17 +76,12 @@ _AGAINST = (
 def further_tables(result: BenchResult, against: str = "") -> list[Table]:
     """The tables for which the run has figures.
 
-    Parameters
-    ----------
-    result
-        The run.
-    against
-        Names of the rows to compare with, separated by commas; ``tvmconv`` may be left out.
+    ``against`` names the rows to compare with, separated by commas; ``tvmconv`` may be left out.
 
     Raises
     ------
     InputError
-        If a name is that of no row.
+        If a name is unknown.
     """
     baselines = _baselines(result, against)
     tables = [
@@ -113,7 +108,7 @@ def further_tables(result: BenchResult, against: str = "") -> list[Table]:
 
 
 def _good(case: CaseResult) -> list[Entry]:
-    """Contenders with right answers and times; without the peak."""
+    """Entries with correct outputs and times; without the peak."""
     return [e for e in case.entries if e.status == "ok" and e.best and e.label != PEAK]
 
 
@@ -236,7 +231,7 @@ def _baselines(result: BenchResult, against: str) -> list[str]:
 
 
 def _against(result: BenchResult, baseline: str, figure: str = "best") -> list[dict[str, Any]]:
-    """Every row against one by a figure of theirs, over the cases where both have it."""
+    """Every row compared with one row by a figure, over the cases where both have it."""
     ratios: dict[tuple[str, int], list[float]] = {}
     for case in result.results:
         found = {entry.label: getattr(entry, figure) for entry in _good(case)}
@@ -262,6 +257,6 @@ def _against(result: BenchResult, baseline: str, figure: str = "best") -> list[d
 
 
 def geomean(values: Iterable[float]) -> float | None:
-    """Geometric mean of positive numbers; None of none."""
+    """Geometric mean of positive numbers; None for none."""
     found = list(values)
     return geometric_mean(found) if found else None

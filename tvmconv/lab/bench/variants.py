@@ -1,4 +1,4 @@
-"""What ``bench run --algorithms`` names: our algorithms, fixed knobs, and the steps of papers."""
+"""Names in ``bench run --algorithms``: our algorithms, fixed knobs, and the steps of papers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tvmconv.tuning.untuned import untuned_choice
 _LAYOUTS = {"nchw": "NCHW", "nchwc": "NCHWc"}
 _WRITE = (
     "write NAME, -NAME or NAME:KNOB=VALUE/VALUE:..., e.g. direct,im2win_nchw:level=all; NAME may "
-    "be all, and NAME:steps stands for the steps of its source"
+    "be all, and NAME:steps names the steps of its paper"
 )
 
 
@@ -34,15 +34,13 @@ class Variant:
     algorithm
         Its registered name.
     knobs
-        Fixed knobs; the others come from the offer that agrees with most of these, of those that
-        they can be combined with.
+        Fixed knobs; the others come from the candidate that agrees with most of these.
     layout
         The input's layout, ``NCHW`` or ``NCHWc``; empty for the layer's own.
     adapts
-        Whether the other layout is taken where the algorithm cannot read the layer's own.
+        Whether the other layout is used where the algorithm cannot read the layer's own.
     named
-        Whether the user named this very form: where it cannot compute a layer the report says
-        so, instead of leaving it out.
+        Whether the user named this form: the report then says where it cannot compute a layer.
     """
 
     algorithm: str
@@ -94,8 +92,8 @@ class Variant:
         Raises
         ------
         ConfigError
-            If the algorithm cannot compute the layer, or a knob does not exist or has a value
-            that the layer or the machine does not allow; the message names legal ones.
+            If the algorithm cannot compute the layer, or the layer or the machine does not allow a
+            knob; the error names legal values.
         """
         workload = self.workload(workload, machine)
         schedule = registry.required(self.algorithm, workload, machine)
@@ -109,7 +107,7 @@ class Variant:
             return sum(config.get(knob) != value for knob, value in knobs.items()), cycles
 
         reasons = []
-        # what other knobs allow depends on the fixed ones
+        # legal values of other knobs depend on the fixed ones
         for offer in sorted(registry.offers(self.algorithm, workload, machine), key=distance):
             try:
                 config = offer.replace(**knobs)
@@ -126,15 +124,7 @@ class Variant:
 def chosen_kernel(
     workload: Conv2dWorkload, machine: Device, log: str | None, precision: str = "float32"
 ) -> Kernel:
-    """The kernel that a build would take for a layer.
-
-    Parameters
-    ----------
-    workload, machine
-        The layer, and where it runs.
-    log, precision
-        As of ``tvmconv.build``.
-    """
+    """The choice of a build for a layer; ``log`` and ``precision`` as of ``tvmconv.build``."""
     from tvmconv.records.lookup import search_path
     from tvmconv.selection.policy import make_policy
 
@@ -161,7 +151,7 @@ def layer_kernels(
 
 
 def asked_kernel(options: Mapping[str, Any], workload: Conv2dWorkload, machine: Device) -> Kernel:
-    """The kernel that a case's options ask for: a variant's, or that which a build would take.
+    """The kernel that a case's options ask for: a variant's, or the choice of a build.
 
     Raises
     ------
@@ -180,11 +170,11 @@ def parse_variants(
     machine: Device,
     precision: str = "float32",
 ) -> tuple[Variant, ...]:
-    """The variants that ``--algorithms`` names, in its order; those of ``""`` are the default.
+    """The variants that ``--algorithms`` names, in its order; an empty text names the default.
 
     The default is every algorithm that computes one of the layers as it is given. ``all`` adds
-    those that read the other input layout. Algorithms that round operands take part where they do
-    to ``precision``, or are named.
+    algorithms that read the other input layout. Algorithms that round operands take part if they
+    round to ``precision``, or are named.
 
     Raises
     ------
@@ -217,14 +207,14 @@ def parse_variants(
 
 
 def _all_names(machine: Device, precision: str) -> list[str]:
-    """What is measured by default: no first steps, which are slow, and no other precision."""
+    """The default algorithms: no first steps, which are slow, and no other precision."""
     names = {*registry.names(machine.kind)} - {*registry.FIRST_STEPS.values()}
     able = {"", precision}
     return sorted(n for n in names if able & {*registry.algorithm(n, machine.kind).precisions})
 
 
 def _rounding(variant: Variant, machine: Device, precision: str) -> Variant:
-    """The variant in the bench's precision, where it has that and is asked for no other."""
+    """The variant in the bench's precision, where it has that and names no other."""
     known = registry.algorithm(variant.algorithm, machine.kind).precisions
     if precision not in known or "precision" in dict(variant.knobs):
         return variant
@@ -247,7 +237,7 @@ def _expanded(
     workloads: Sequence[Conv2dWorkload],
     machine: Device,
 ) -> list[Variant]:
-    """One word with its alternatives written out."""
+    """The variants of one item, with its alternatives written out."""
     if list(modifiers) == ["steps"]:
         return [
             Variant(step_name, tuple(step.items()), adapts=True)
@@ -303,7 +293,7 @@ def _value(text: str) -> KnobValue:
 def _able(
     variants: Iterable[Variant], workloads: Sequence[Conv2dWorkload], machine: Device
 ) -> tuple[Variant, ...]:
-    """Those that compute one of the layers or more."""
+    """The variants that compute one of the layers or more."""
 
     def computes(variant: Variant, workload: Conv2dWorkload) -> bool:
         try:

@@ -23,14 +23,14 @@ _THREAD_VARIABLES = tuple(f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "TVM"
 
 
 class WorkerError(Exception):
-    """A worker died, hung, or answered with something that is no answer."""
+    """A worker died, hung, or its answer could not be read."""
 
 
 @dataclass(frozen=True)
 class Implementation:
     """One column of a bench: an adapter, the interpreter that runs it, and its options.
 
-    Those of one ``group`` share a process; without a group it has one of its own.
+    Implementations of one ``group`` share a process; without a group it has one of its own.
     """
 
     label: str
@@ -41,9 +41,9 @@ class Implementation:
 
 
 class WorkerProcess:
-    """One contender in its own process, stopped while it is not its turn.
+    """One implementation in its own process, stopped between its rounds.
 
-    A peer's spinning thread pool would otherwise disturb the one that is being measured.
+    Spinning threads of one library would otherwise disturb the measurement of another one.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class WorkerProcess:
         Raises
         ------
         WorkerError
-            If there is no answer within ``timeout`` seconds, or the process ended. The next call
+            If no answer comes within ``timeout`` seconds, or the process ended. The next call
             starts a new process.
         """
         process = self.process or self._start()

@@ -1,8 +1,8 @@
-"""A stand-in for nvcc whose machine code the emulated driver runs on the processor.
+"""A substitute for nvcc whose machine code the emulated driver runs on the CPU.
 
 ``python -m tvmconv.lab.emulation.nvcc ... -o FILE SOURCE`` writes a file that begins as fatbins do
-and holds the kernels as a shared object. With it in ``NVCC`` and the driver on the library path all
-that compiles and launches kernels runs without a GPU: builds, benches, the tuner.
+and holds the kernels as a shared object. With it in ``NVCC`` and the driver on the library path,
+builds, benches and the tuner run without a GPU.
 """
 
 from __future__ import annotations
@@ -21,21 +21,16 @@ from tvmconv.lab.emulation.module import compile_cuda
 from tvmconv.lab.emulation.translate import translate
 from tvmconv.measuring.processes import package_path
 
-# a kind of parts that NVIDIA has not: a shared object
+# a kind of parts that NVIDIA does not have: a shared object
 _EMULATED = 0x7A00
 _CODE = re.compile(r"(sm|compute)_(\d+)")
-# what nvcc 13.0 would make: the start of an ELF file of its form, and PTX of its version
+# as of nvcc 13.0: the start of an ELF file of its form, and PTX of its version
 _ELF = b"\x7fELF\x02\x01\x01A\x08" + bytes(7)
 _RELEASE, _PTX_VERSION = "release 13.0, V13.0.0", ".version 9.0\n"
 
 
 def write_toolkit(folder: Path) -> dict[str, str]:
-    """Write the stand-in for nvcc and a ``libcuda.so.1`` that runs what it makes.
-
-    Parameters
-    ----------
-    folder
-        Made if it does not exist.
+    """Write the substitute for nvcc and a ``libcuda.so.1`` that runs its output into a folder.
 
     Returns
     -------
@@ -45,7 +40,7 @@ def write_toolkit(folder: Path) -> dict[str, str]:
     Raises
     ------
     ArtifactError
-        If there is no C compiler.
+        If a C compiler is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     compile_driver(folder)
@@ -60,19 +55,19 @@ def write_toolkit(folder: Path) -> dict[str, str]:
 
 
 def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
-    """What stands for the machine code of a CUDA source.
+    """The machine code of a CUDA source for the emulated driver.
 
     Parameters
     ----------
     source
-        CUDA C++ as nvcc is given it: before the kernels stand tables that they read.
+        CUDA C++ as nvcc reads it, with tables before the kernels.
     codes
-        What nvcc is asked for: ``sm_90`` and ``compute_90``, whose parts are there but empty.
+        Requested codes: ``sm_90`` and ``compute_90``, whose parts exist but are empty.
 
     Raises
     ------
     ArtifactError
-        If there is no C++ compiler, or it refuses the source.
+        If a C++ compiler is missing, or refuses the source.
     """
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.so"
@@ -98,9 +93,9 @@ def _asked(words: Sequence[str]) -> list[str]:
 
 
 def main() -> int:
-    """Compile as nvcc would; what ptxas says of resources is zeros.
+    """Compile as nvcc would; ptxas's figures are zeros.
 
-    What stands for PTX is the source itself behind a line with PTX's version.
+    PTX is the source itself after a line with PTX's version.
     """
     if "--version" in sys.argv:
         print(f"emulated Cuda compilation tools, {_RELEASE}")

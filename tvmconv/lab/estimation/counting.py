@@ -16,30 +16,27 @@ from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.estimation.cache import digest, recall, remember
 from tvmconv.lab.estimation.tools import SOURCES, counting_emulator, plugin
 
-# what a program closes to begin a section, see count.c
+# a program closes this descriptor to begin a section, see count.c
 MARK = 0x74760000
 Code = tuple[int, str]
 
 
 @dataclass
 class Section:
-    """What a program executed between two marks.
+    """The executed code between two marks.
 
-    Parameters
-    ----------
-    runs
-        How often each instruction was executed, by address and bytes in hexadecimal.
+    ``runs`` counts each instruction, by address and bytes in hexadecimal.
     """
 
     runs: Counter[Code] = field(default_factory=Counter)
 
     def __sub__(self, other: Section) -> Section:
-        """What this executed more than another: of two runs, the calls that one has more."""
+        """The code that this section executed more often than another."""
         return Section(self.runs - other.runs)
 
     @property
     def instructions(self) -> int:
-        """Executed in all."""
+        """The number of executed instructions."""
         return sum(self.runs.values())
 
     def to_json(self) -> list[list[Any]]:
@@ -64,7 +61,7 @@ class Section:
 
 
 def mark(section: int) -> None:
-    """Begin a section of the program that this is part of, under qemu; 0 begins none.
+    """Begin a section of the running program, under qemu; 0 begins none.
 
     Programs that cannot import tvmconv call ``os.close(0x74760000 + section)`` themselves and
     ignore the error.
@@ -84,28 +81,28 @@ def count(
     whole: bool = False,
     seconds: float | None = None,
 ) -> dict[int, Section]:
-    """Run a program of another architecture and count what it executes.
+    """Run a program of another architecture and count the executed code.
 
     Parameters
     ----------
     command
         The program and its arguments.
     triple
-        Of the system that it is for.
+        The system that it is for.
     options
-        Of qemu, such as ``-cpu``, ``max``.
+        Options of qemu, such as ``-cpu``, ``max``.
     environment
-        Variables beside those of this process.
+        Further variables.
     whole
         Whether section 1 begins with the program; by default it marks sections itself, see
         :func:`mark`.
     seconds
-        Most that it may take; by default there is no limit.
+        Time limit; None for no limit.
 
     Returns
     -------
     dict
-        Sections by number; those of one number are added.
+        Sections by number; sections of one number are added.
 
     Raises
     ------
@@ -150,15 +147,10 @@ def counted(
     *,
     options: Sequence[str] = (),
 ) -> dict[int, Section]:
-    """As :func:`count`, once for each content: what is remembered is not run again.
+    """As :func:`count`, once for each content.
 
-    Parameters
-    ----------
-    content
-        A name for all that decides what is executed beside the options: a hash of the program,
-        its libraries and its arguments.
-    command, triple, options
-        As of :func:`count`.
+    ``content`` is a name for everything that decides the executed code, such as a hash of the
+    program, its libraries and its arguments.
     """
     key = digest(content, triple, *options, (SOURCES / "count.c").read_bytes())
     known = recall("counts", key)

@@ -20,30 +20,25 @@ from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.measure import Final, MeasuredChoice
 from tvmconv.tuning.pool import Choice, Failure
 
-# candidates that are linked and run together, and their packed weights; what a kill takes back
+# candidates that are linked and run together, and the limit of their packed weights
 _TOGETHER = 8
 _MOST_BYTES = 128 << 20
-# of the emulation of one candidate
+# limit of the emulation of one candidate
 _SECONDS = 120.0
-# what TVM and its passes raise where a schedule does not fit
+# errors of TVM and its passes where a schedule does not fit
 _FAULTS = (TvmconvError, RuntimeError, ValueError, TypeError, KeyError)
 
 Result = MeasuredChoice | Failure
 
 
 class EstimatingMeasurer:
-    """Estimated seconds in place of measured ones, see :mod:`tvmconv.lab.estimation`.
+    """Estimated seconds instead of measured ones, see :mod:`tvmconv.lab.estimation`.
 
-    Candidates are compiled in this process, linked together, and run once: that shows what they
-    compute and what they execute. Estimates have no noise: one sample is all.
-
-    Parameters
-    ----------
-    machine
-        The processor.
+    Candidates are compiled in this process, linked together, and run once, which checks their
+    results and counts their code. Estimates have no noise: one sample is enough.
     """
 
-    # as far as the estimate knows, everything is there
+    # the estimate assumes hits in L1
     weights = "in L1"
 
     def __init__(self, machine: Machine) -> None:
@@ -51,7 +46,7 @@ class EstimatingMeasurer:
         self._known: dict[tuple[str, Choice], Result] = {}
 
     def identity(self) -> dict[str, str]:
-        """What was done in place of measuring."""
+        """The method, in place of a device."""
         return {"cpu": f"estimate for {self.core.model}", "estimate": self.times}
 
     @property
@@ -67,13 +62,7 @@ class EstimatingMeasurer:
         best: float = math.inf,
         anchor: Anchor | None = None,
     ) -> Iterator[Trial]:
-        """See :class:`~tvmconv.tuning.measure.Measurer`; ``best`` and ``anchor`` are not used.
-
-        Raises
-        ------
-        ArtifactError
-            If tools are missing.
-        """
+        """See :class:`~tvmconv.tuning.measure.Measurer`; ``best`` and ``anchor`` are not used."""
         for (algorithm, config), result in zip(
             choices, self._results(workload, processor(machine), choices), strict=True
         ):
@@ -95,7 +84,7 @@ class EstimatingMeasurer:
     def _results(
         self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]
     ) -> Iterator[Result]:
-        """Of every choice, in order; those that were asked for before are remembered."""
+        """Results of all choices, in order; known ones are not run again."""
         for start in range(0, len(choices), _TOGETHER):
             part = choices[start : start + _TOGETHER]
             self._run_fresh(workload, machine, part)

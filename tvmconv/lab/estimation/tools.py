@@ -1,4 +1,4 @@
-"""The programs that estimates need: found or compiled when they are first asked for."""
+"""The programs that estimates need, found or compiled on first use."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tvmconv.lab.estimation.cache import cache_folder, digest, kept
 from tvmconv.runtime.library import C_SOURCES
 
 SOURCES = Path(__file__).parent / "c"
-# from here on llvm-mca says which instructions it does not know
+# since this version llvm-mca reports instructions that it does not know
 OLDEST_LLVM, _NEWEST_LLVM = 19, 40
 PACKAGES = "qemu-user llvm-19 gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 
 
 def output_of(command: Sequence[str | Path], text: str = "", what: str = "") -> str:
-    """What a program writes, given an input.
+    """The output of a program, given an input.
 
     Raises
     ------
@@ -50,13 +50,7 @@ def output_of(command: Sequence[str | Path], text: str = "", what: str = "") -> 
 
 
 def check_tools(triple: str) -> None:
-    """Refuse to estimate before work is spent on it.
-
-    Raises
-    ------
-    ArtifactError
-        If a program is missing; names it and the Debian packages.
-    """
+    """Raise :class:`ArtifactError` if a program is missing, with its Debian package."""
     qemu = counting_emulator(triple)
     for name in ("llvm-mca", "llvm-mc"):
         llvm_tool(name)
@@ -71,7 +65,7 @@ def llvm_tool(name: str) -> str:
     Raises
     ------
     ArtifactError
-        If there is none.
+        If it is missing.
     """
     names = [f"{name}-{version}" for version in range(_NEWEST_LLVM, OLDEST_LLVM - 1, -1)]
     if found := next(filter(shutil.which, names), None):
@@ -79,8 +73,8 @@ def llvm_tool(name: str) -> str:
     if shutil.which(name) and _version(name) >= OLDEST_LLVM:
         return name
     raise ArtifactError(
-        f"estimates need {name} of LLVM {OLDEST_LLVM} or newer, which is not installed "
-        f"(Debian: apt install {PACKAGES})"
+        f"estimates: {name} of LLVM {OLDEST_LLVM} or newer is not installed. Install it "
+        f"(Debian: apt install {PACKAGES})."
     )
 
 
@@ -123,7 +117,7 @@ def _takes_plugins(qemu: str) -> bool:
 def plugin(qemu: str) -> Path:
     """``count.c`` as a shared object for a program of qemu."""
     source = SOURCES / "count.c"
-    # version 2 of the interface came with qemu 9, which takes no older one
+    # qemu 9 has version 2 of the interface, and accepts no older one
     interface = 2 if _version(qemu) >= 9 else 1
     driver = Toolchain.find().driver
     path = cache_folder() / f"count-{interface}-{digest(source.read_bytes(), *driver)}.so"
