@@ -31,10 +31,7 @@ Row = Sequence[object]
 def report(results: Path) -> str:
     """All tables of a folder of results, or of one file of them; missing results at the end.
 
-    Raises
-    ------
-    InputError
-        If it holds no results.
+    Raises :class:`InputError` if it holds no results.
     """
     if results.is_file():
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:

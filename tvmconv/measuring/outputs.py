@@ -32,10 +32,7 @@ _COMPARED = (
 def outputs_table(values: Mapping[str, Array], expected: Mapping[str, Array]) -> Table:
     """A row for each output; ``expected`` holds the outputs of another library, or is empty.
 
-    Raises
-    ------
-    TvmconvError
-        If an output has another shape there.
+    Raises :class:`TvmconvError` if an output has another shape there.
     """
     rows = [_row(name, value, expected.get(name)) for name, value in values.items()]
     columns: tuple[Column, ...] = _COLUMNS

@@ -38,10 +38,7 @@ _POOL_REST_SECONDS = 0.02
 def read_inputs(items: Sequence[str]) -> dict[str, Array]:
     """Arrays of ``NAME=FILE.npy`` and ``FILE.npz``; a bare ``.npy`` gets the empty name.
 
-    Raises
-    ------
-    InputError
-        If a file cannot be read.
+    Raises :class:`InputError` if a file cannot be read.
     """
     values: dict[str, Array] = {}
     for item in items:
@@ -73,10 +70,8 @@ def make_inputs(
 ) -> dict[str, Array]:
     """The given values completed with seeded random ones.
 
-    Raises
-    ------
-    InputError
-        If a name is unknown, or a nameless array is given to a model with several inputs.
+    Raises :class:`InputError` if a name is unknown, or a nameless array is given to a model with
+    several inputs.
     """
     from tvmconv.runtime.timing import random_inputs
 

@@ -71,10 +71,7 @@ class Running:
     def answer(self, seconds: float, what: str) -> dict[str, Any]:
         """The next message after the process's number.
 
-        Raises
-        ------
-        Failure
-            If the message is late, reports an error, or the process died.
+        Raises :class:`Failure` if the message is late, reports an error, or the process died.
         """
         deadline = time.monotonic() + seconds
         while True:

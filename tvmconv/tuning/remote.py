@@ -72,11 +72,7 @@ class RemoteMeasurer:
         """See :class:`~tvmconv.tuning.measure.Measurer`; as many at a time as there are devices.
 
         Nothing is interleaved: the ``anchor`` only names the choice that may spill registers.
-
-        Raises
-        ------
-        TvmconvError
-            If no device is left.
+        Raises :class:`TvmconvError` if no device is left.
         """
         spared = anchor.choice if anchor is not None else None
         with ThreadPoolExecutor(max(self._count, 1)) as threads:

@@ -14,10 +14,7 @@ from .memory import Growth
 def export(adapter: ModuleType, case: Case, threads: int) -> dict[str, Any]:
     """Let an adapter write the file of its library; ``file`` names it.
 
-    Raises
-    ------
-    Unsupported
-        If the adapter knows no such file.
+    Raises :class:`Unsupported` if the adapter knows no such file.
     """
     if not hasattr(adapter, "export"):
         raise Unsupported("the adapter loads no file of its own")

@@ -83,10 +83,7 @@ class QuantizedCase:
     def weight(self, name: str) -> tuple[Array, Array] | None:
         """A stored weight in int8 with a scale for each output channel; None for a float one.
 
-        Raises
-        ------
-        Unsupported
-            If its zero point is not 0.
+        Raises :class:`Unsupported` if its zero point is not 0.
         """
         if name not in self.integers or self.integers[name].dtype not in (np.int8, np.uint8):
             return None
@@ -107,10 +104,8 @@ def is_quantized(case: Case) -> bool:
 def without_quantizers(case: Case) -> QuantizedCase:
     """Remove the quantizing operators from a case.
 
-    Raises
-    ------
-    Unsupported
-        If a scale is computed at run time, or a value is quantized in two ways.
+    Raises :class:`Unsupported` if a scale is computed at run time, or a value is quantized in two
+    ways.
     """
     alias: dict[str, str] = {}
     storage: dict[str, Storage] = {}

@@ -31,10 +31,7 @@ _BINARY = {"Add": ("ADD", "AddOptions"), "Mul": ("MUL", "MulOptions")}
 def write_model(quantized: QuantizedCase) -> bytes:
     """The model file of a case; its integer inputs and outputs are int8.
 
-    Raises
-    ------
-    Unsupported
-        If an operator or a form of it has no counterpart here.
+    Raises :class:`Unsupported` if an operator or a form of it has no counterpart here.
     """
     return _Writer(quantized).write()
 

@@ -54,12 +54,8 @@ def write_layer_case(
     """A folder for one layer with seeded weights, its ONNX file and its float64 output.
 
     With ``places``, the reference has so many values of the output, and inputs repeat: gigabytes of
-    large batches are not written.
-
-    Raises
-    ------
-    InputError
-        If the layer's types are neither FP32 nor integers that baselines accept.
+    large batches are not written. Raises :class:`InputError` if the layer's types are neither FP32
+    nor integers that baselines accept.
     """
     import onnx
 
@@ -106,12 +102,8 @@ def batched_model(path: Path, batch: int, folder: Path) -> Path:
     """A copy of a model whose inputs have another batch size, in a folder, by the same name.
 
     The shapes of other values are removed, because they follow from the inputs. A model with the
-    batch size in its constants, as of a Reshape, fails where it is read.
-
-    Raises
-    ------
-    InputError
-        If an input has no dimension.
+    batch size in its constants, as of a Reshape, fails where it is read. Raises :class:`InputError`
+    if an input has no dimension.
     """
     import onnx
 

@@ -97,10 +97,7 @@ def measure(
 def fit(rows: Sequence[Timed]) -> dict[str, float]:
     """The constants of :data:`MODELS` with the smallest error of logarithms.
 
-    Raises
-    ------
-    InputError
-        If there are too few candidates.
+    Raises :class:`InputError` if there are too few candidates.
     """
     own = _predicted(rows)
     if len(own) < _FEWEST:

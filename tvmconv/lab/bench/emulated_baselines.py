@@ -166,10 +166,8 @@ def openblas_core(machine: Machine) -> str:
 def emulated_baselines(plan: BenchPlan, machine: Machine) -> list[EmulatedBaseline]:
     """The baselines that a plan names, under emulation; none of ``all`` without an interpreter.
 
-    Raises
-    ------
-    InputError
-        If a named baseline has no interpreter, or the target is not 64-bit Arm.
+    Raises :class:`InputError` if a named baseline has no interpreter, or the target is not 64-bit
+    Arm.
     """
     everyone = plan.baselines == tuple(BASELINES)
     if not plan.baselines or (everyone and not plan.pythons):

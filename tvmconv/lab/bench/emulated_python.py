@@ -48,10 +48,8 @@ class EmulatedPython:
     def find(cls, path: Path) -> EmulatedPython:
         """The interpreter of a program file.
 
-        Raises
-        ------
-        InputError
-            If it is not a program for 64-bit Arm, or no folder above it has its C library.
+        Raises :class:`InputError` if it is not a program for 64-bit Arm, or no folder above it has
+        its C library.
         """
         try:
             with path.open("rb") as file:

@@ -27,13 +27,8 @@ def write_integer_case(
     """A folder for one INT8 layer.
 
     Data and residual are uniformly distributed integers, weights normally distributed ones. Scales
-    spread the outputs over 8 bits.
-
-    Raises
-    ------
-    InputError
-        If baselines do not accept the layer: it has other types than 8 bits, or steps other than
-        the addition of a quantized residual.
+    spread the outputs over 8 bits. Raises :class:`InputError` if baselines do not accept the layer:
+    it has other types than 8 bits, or steps other than the addition of a quantized residual.
     """
     import onnx
 

@@ -106,10 +106,7 @@ def run_plan(
 def measure_case(plan: BenchPlan, workers: Workers, case: Case) -> CaseResult:
     """Measure a model at a batch size (0 for its own), a layer or a product.
 
-    Raises
-    ------
-    TvmconvError
-        If a model cannot be read or has no reference.
+    Raises :class:`TvmconvError` if a model cannot be read or has no reference.
     """
     from tvmconv.lab.bench.case_memory import too_large
     from tvmconv.lab.bench.cases import batched_model, write_layer_case, write_model_case

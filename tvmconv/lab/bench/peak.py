@@ -39,12 +39,7 @@ def measure_peak(machine: Machine, threads: int | None = None, repeat: int = 30)
     """Probe the host's FMA peak and its memory read bandwidth.
 
     ``threads`` are the machine's cores by default. Each probe runs ``repeat`` times; the best one
-    is the peak.
-
-    Raises
-    ------
-    ArtifactError
-        If this CPU lacks a feature of the machine.
+    is the peak. Raises :class:`ArtifactError` if this CPU lacks a feature of the machine.
     """
     threads = threads or machine.cores
     fma, operations = fma_runner(machine, threads)

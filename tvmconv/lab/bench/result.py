@@ -234,10 +234,7 @@ class BenchResult:
 def joined(results: Sequence[BenchResult]) -> BenchResult:
     """Several runs of one machine as one; header and settings are the first one's.
 
-    Raises
-    ------
-    InputError
-        If they come from different CPUs.
+    Raises :class:`InputError` if they come from different CPUs.
     """
     first = results[0]
     if others := {str(r.machine.get("cpu")) for r in results} - {str(first.machine.get("cpu"))}:
@@ -252,10 +249,7 @@ def joined(results: Sequence[BenchResult]) -> BenchResult:
 def read_saved(path: Path) -> BenchResult:
     """Open a file that ``bench run --report`` wrote; a name in ``.gz`` is compressed.
 
-    Raises
-    ------
-    InputError
-        If it is not such a file.
+    Raises :class:`InputError` if it is not such a file.
     """
     try:
         content = read_regular(path, MAX_FILE_BYTES, InputError)

@@ -192,12 +192,8 @@ def write_reference(
 ) -> None:
     """Store a model's outputs, as one implementation (onnxruntime) computes them.
 
-    ``exact`` disables optimizations that change results, which matters to INT8 models.
-
-    Raises
-    ------
-    TvmconvError
-        If it fails: a bench does not time cases that it cannot check.
+    ``exact`` disables optimizations that change results, which matters to INT8 models. Raises
+    :class:`TvmconvError` if it fails: a bench does not time cases that it cannot check.
     """
     worker = WorkerProcess(implementation, threads)
     path = str(folder / "reference.npz")

@@ -77,11 +77,7 @@ def further_tables(result: BenchResult, against: str = "") -> list[Table]:
     """The tables for which the run has figures.
 
     ``against`` names the rows to compare with, separated by commas; ``tvmconv`` may be left out.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown.
+    Raises :class:`InputError` if a name is unknown.
     """
     baselines = _baselines(result, against)
     tables = [

@@ -66,10 +66,7 @@ class Variant:
     def workload(self, workload: Conv2dWorkload, machine: Device) -> Conv2dWorkload:
         """The layer with the input layout that this variant reads.
 
-        Raises
-        ------
-        ConfigError
-            If the algorithm cannot compute it.
+        Raises :class:`ConfigError` if the algorithm cannot compute it.
         """
         expression = registry.algorithm(self.algorithm, machine.kind)
         if self.layout:
@@ -89,11 +86,8 @@ class Variant:
     def kernel(self, workload: Conv2dWorkload, machine: Device) -> Kernel:
         """The kernel for a layer.
 
-        Raises
-        ------
-        ConfigError
-            If the algorithm cannot compute the layer, or the layer or the machine does not allow a
-            knob; the error names legal values.
+        Raises :class:`ConfigError` if the algorithm cannot compute the layer, or the layer or the
+        machine does not allow a knob; the error names legal values.
         """
         workload = self.workload(workload, machine)
         schedule = registry.required(self.algorithm, workload, machine)
@@ -153,10 +147,7 @@ def layer_kernels(
 def asked_kernel(options: Mapping[str, Any], workload: Conv2dWorkload, machine: Device) -> Kernel:
     """The kernel that a case's options ask for: a variant's, or the choice of a build.
 
-    Raises
-    ------
-    ConfigError
-        If the variant does not suit the layer.
+    Raises :class:`ConfigError` if the variant does not suit the layer.
     """
     if "variant" in options:
         return Variant.from_json(options["variant"]).kernel(workload, machine)

@@ -63,11 +63,8 @@ class WorkerProcess:
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send a request and wait for its answer; the worker is stopped afterwards.
 
-        Raises
-        ------
-        WorkerError
-            If no answer comes within ``timeout`` seconds, or the process ended. The next call
-            starts a new process.
+        Raises :class:`WorkerError` if no answer comes within ``timeout`` seconds, or the process
+        ended. The next call starts a new process.
         """
         process = self.process or self._start()
         assert process.stdin is not None and process.stdout is not None

@@ -130,8 +130,8 @@ class EmulatedModule:
             if isinstance(first, np.ndarray) and first.tobytes() != np.asarray(second).tobytes():
                 count = int((first.view(np.uint8) != np.asarray(second).view(np.uint8)).sum())
                 raise ArtifactError(
-                    f"{count} bytes of {parameter} depend on the order of threads or blocks of {name}: "
-                    "a barrier is missing, or a block needs another block's result"
+                    f"{count} bytes of {parameter} depend on the order of threads or blocks of "
+                    f"{name}: a barrier is missing, or a block needs another block's result"
                 )
 
     def launch(

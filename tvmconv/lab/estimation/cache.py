@@ -17,10 +17,7 @@ from tvmconv.core.errors import ArtifactError
 def cache_folder() -> Path:
     """The folder of programs and results, made on first use; ``TVMCONV_CACHE`` names another one.
 
-    Raises
-    ------
-    ArtifactError
-        If it cannot be made.
+    Raises :class:`ArtifactError` if it cannot be made.
     """
     from platformdirs import user_cache_path
 
@@ -68,10 +65,7 @@ def remember(kind: str, key: str, data: Any) -> None:
 def kept(path: Path) -> Iterator[Path]:
     """The path where a block writes a file of the cache; others see it complete or not at all.
 
-    Raises
-    ------
-    ArtifactError
-        If it cannot be written.
+    Raises :class:`ArtifactError` if it cannot be written.
     """
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".new-") as folder:

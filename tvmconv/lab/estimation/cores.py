@@ -133,12 +133,8 @@ _CLOCKS = {
 def core_of(machine: Machine, model: str = "") -> Core:
     """The core that estimates for a machine are made with.
 
-    ``model`` is one of llvm-mca's CPU names, instead of the usual one.
-
-    Raises
-    ------
-    TargetError
-        If the machine names no CPU of LLVM.
+    ``model`` is one of llvm-mca's CPU names, instead of the usual one. Raises :class:`TargetError`
+    if the machine names no CPU of LLVM.
     """
     known = _MODELS.get(machine.name) or _MODELS.get(machine.mcpu)
     usual, note = known or (machine.mcpu, "")

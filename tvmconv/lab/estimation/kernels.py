@@ -45,11 +45,7 @@ def estimate_kernels(
     """Estimate kernels of one machine, each of them a layer; their operands are zeros.
 
     ``machine`` and ``model`` are as of :func:`~tvmconv.lab.estimation.estimate.estimate_model`.
-
-    Raises
-    ------
-    ArtifactError
-        If tools are missing; names them with their Debian packages.
+    Raises :class:`ArtifactError` if tools are missing; names them with their Debian packages.
     """
     own, layout = processor(kernels[0].machine), Layers()
     for kernel in kernels:

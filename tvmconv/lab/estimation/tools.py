@@ -25,10 +25,7 @@ PACKAGES = "qemu-user llvm-19 gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 def output_of(command: Sequence[str | Path], text: str = "", what: str = "") -> str:
     """The output of a program, given an input.
 
-    Raises
-    ------
-    ArtifactError
-        If it cannot be started or fails.
+    Raises :class:`ArtifactError` if it cannot be started or fails.
     """
     words = [str(word) for word in command]
     try:
@@ -62,10 +59,7 @@ def check_tools(triple: str) -> None:
 def llvm_tool(name: str) -> str:
     """A program of LLVM 19 or newer: ``llvm-mca``, ``llvm-mc``.
 
-    Raises
-    ------
-    ArtifactError
-        If it is missing.
+    Raises :class:`ArtifactError` if it is missing.
     """
     names = [f"{name}-{version}" for version in range(_NEWEST_LLVM, OLDEST_LLVM - 1, -1)]
     if found := next(filter(shutil.which, names), None):
@@ -94,10 +88,8 @@ def _version(tool: str) -> int:
 def counting_emulator(triple: str) -> list[str]:
     """qemu for an architecture and the options with which it loads libraries.
 
-    Raises
-    ------
-    ArtifactError
-        If it is missing, or was built without plugins, as static ones are.
+    Raises :class:`ArtifactError` if it is missing, or was built without plugins, as static ones
+    are.
     """
     command = emulator(triple)
     if not _takes_plugins(command[0]):

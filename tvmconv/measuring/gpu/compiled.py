@@ -106,10 +106,7 @@ def source_code(
 ) -> tuple[bytes, Path | None]:
     """Machine code of a CUDA source, and its file in a folder of compiled ones.
 
-    Raises
-    ------
-    ArtifactError
-        If neither the file nor nvcc exists.
+    Raises :class:`ArtifactError` if neither the file nor nvcc exists.
     """
     from tvmconv.compile.cuda_compiler import compile_fatbin
 
@@ -148,10 +145,8 @@ class KernelFolder:
     def get(self, kernel: Kernel) -> Compiled:
         """A kernel of the folder, compiled and written where it is missing.
 
-        Raises
-        ------
-        ArtifactError
-            If it is missing and nothing here compiles it, or its file is damaged.
+        Raises :class:`ArtifactError` if it is missing and nothing here compiles it, or its file is
+        damaged.
         """
         described = _described(kernel)
         digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()

@@ -73,10 +73,7 @@ class CapturedGraph:
 class Gpu:
     """One of the driver's GPUs, by default the first, with one stream; for one thread.
 
-    Raises
-    ------
-    ArtifactError
-        If the driver or the GPU is missing, or cannot be used.
+    Raises :class:`ArtifactError` if the driver or the GPU is missing, or cannot be used.
     """
 
     def __init__(self, index: int = 0) -> None:
@@ -147,10 +144,8 @@ class Gpu:
     def load(self, fatbin: bytes) -> Handle:
         """The module of some machine code, or of its PTX where the driver does not know the code.
 
-        Raises
-        ------
-        ArtifactError
-            If it is for another GPU, or for a CUDA that the driver does not know.
+        Raises :class:`ArtifactError` if it is for another GPU, or for a CUDA that the driver does
+        not know.
         """
         module = Handle()
         try:

@@ -21,12 +21,9 @@ _SECONDS = 30.0
 def gpu_state(target: str | CudaMachine) -> dict[str, Any]:
     """Name, clocks, versions and sizes of the GPU here, by its driver and by ``nvidia-smi``.
 
-    Clocks are the current ones, before anything runs, and the largest; nothing is set.
-
-    Raises
-    ------
-    ArtifactError
-        If driver or GPU is missing, or the GPU is of an older architecture than the target.
+    Clocks are the current ones, before anything runs, and the largest; nothing is set. Raises
+    :class:`ArtifactError` if driver or GPU is missing, or the GPU is of an older architecture than
+    the target.
     """
     machine = resolve_device(target)
     assert isinstance(machine, CudaMachine)

@@ -98,10 +98,7 @@ def load(suite: str) -> tuple[Layer, ...]:
 def load_problems(suite: str) -> tuple[Layer | Product, ...]:
     """The layers of a suite that ships with the package, or of a text file in the same form.
 
-    Raises
-    ------
-    WorkloadError
-        If the suite is unknown, or a line of it cannot be read.
+    Raises :class:`WorkloadError` if the suite is unknown, or a line of it cannot be read.
     """
     shipped = Path(__file__).parent / f"{suite}.txt"
     path = shipped if suite in names() else Path(suite)

@@ -86,10 +86,7 @@ def with_factors(machine: CudaMachine, factors: Mapping[str, float]) -> CudaMach
 def fit(rows: Sequence[MeasuredKernel]) -> dict[str, float]:
     """The factors with the smallest mean error of logarithms, by descent along one at a time.
 
-    Raises
-    ------
-    InputError
-        If there are too few kernels for so many factors.
+    Raises :class:`InputError` if there are too few kernels for so many factors.
     """
     if len(rows) < _FEWEST:
         raise InputError(
@@ -125,12 +122,8 @@ def fit_report(
     """Fit to saved runs, and count the correct predictions before and after.
 
     Predictions of kernels that the fit has seen prove little. So it is also repeated with each half
-    of the kernels, to predict the other half.
-
-    Raises
-    ------
-    InputError
-        If the runs hold too few kernels of GPUs.
+    of the kernels, to predict the other half. Raises :class:`InputError` if the runs hold too few
+    kernels of GPUs.
     """
     rows = measured_kernels(results)
     factors = fit(rows)

@@ -13,12 +13,8 @@ from tvmconv.measuring.gpu.driver import Gpu
 def gpu_peak(machine: CudaMachine, device: int = 0) -> Peak:
     """The GPU's :func:`~tvmconv.lab.bench.peak.measure_peak`: FP32 FMAs and a copy in its memory.
 
-    ``device`` is the number of the GPU in the driver's order.
-
-    Raises
-    ------
-    ArtifactError
-        If the driver, the GPU, or nvcc is missing.
+    ``device`` is the number of the GPU in the driver's order. Raises :class:`ArtifactError` if the
+    driver, the GPU, or nvcc is missing.
     """
     probes = Probes(Gpu(device).open(), machine)
     run, operations = probes.fma()

@@ -61,10 +61,7 @@ METHOD = (
 def predict_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Predict the measurements of a plan; ``tell`` is called with one line after every case.
 
-    Raises
-    ------
-    InputError
-        If the target is not a GPU.
+    Raises :class:`InputError` if the target is not a GPU.
     """
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):

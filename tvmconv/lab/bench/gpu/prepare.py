@@ -64,10 +64,7 @@ def plan_kernels(plan: BenchPlan) -> list[Kernel]:
 def compile_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Compile all kernels of a plan's layers in parallel, and the probes of a GPU's rates.
 
-    Raises
-    ------
-    InputError
-        If the target is not a GPU, or the plan has no folder.
+    Raises :class:`InputError` if the target is not a GPU, or the plan has no folder.
     """
     if not plan.kernels:
         raise InputError("--compile-only requires --kernels DIR")

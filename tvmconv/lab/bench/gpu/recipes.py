@@ -115,12 +115,8 @@ class Recipe:
     def file(self, weights: Mapping[str, Array], machine: Device) -> Bytes:
         """The content of a file of weights: its header, then the constants.
 
-        ``weights`` are the ONNX model's initializers.
-
-        Raises
-        ------
-        ArtifactError
-            If a weight is missing, or of another size.
+        ``weights`` are the ONNX model's initializers. Raises :class:`ArtifactError` if a weight is
+        missing, or of another size.
         """
         header = np.frombuffer(pack_header(self.size, bytes.fromhex(self.sha256)), np.uint8)
         content = np.zeros(header.size + self.size, np.uint8)
@@ -158,53 +154,32 @@ def recipe_of(
     Each constant is compared with all forms of the weights; bytes of other constants are kept.
     ``sha256`` is the hash of the constants.
     """
-    found = {
-        _key(piece.made(array, machine)): piece
-        for name, array in weights.items()
-        for piece in _unpacked(name, array)
-    }
-    kernels = {
-        operand.offset: decision
-        for decision in decisions
-        for call in program.calls
-        if call.record.kernel == decision.kernel
-        for operand in call.operands[1:2]
-    }
+    forms = _forms(weights, decisions)
+    found = {_key(piece.made(weights[piece.weight], machine)): piece for piece in forms}
     pieces, kept = [], bytearray()
     for constant in program.constants:
         data = np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
-        piece = found.get(_key(data))
-        if piece is None and constant.offset in kernels:
-            piece = _packed(data, kernels[constant.offset], machine, weights)
-        if piece is None:
-            piece = Piece(0, 0, _KEPT)
+        piece = found.get(_key(data), Piece(0, 0, _KEPT))
+        if piece.form == _KEPT:
             kept += data.tobytes()
         pieces.append(replace(piece, offset=constant.offset, size=data.size))
     return Recipe(sha256, program.constant_bytes, tuple(pieces), bytes(kept))
 
 
-def _unpacked(name: str, array: Array) -> Iterator[Piece]:
-    yield Piece(0, 0, _PLAIN, name)
-    if array.ndim == 2:
-        yield Piece(0, 0, _TRANSPOSED, name)
-
-
-def _packed(
-    data: Bytes, decision: Decision, machine: Device, weights: Mapping[str, Array]
-) -> Piece | None:
-    """The weight that a kernel packs to these bytes; None where none fits."""
-    workload, chosen = decision.workload, decision.chosen
-    # most weights are named after their layer
-    names = sorted(weights, key=lambda name: not name.startswith(decision.layer))
-    for name in names:
-        array = weights[name]
-        if array.size != prod(workload.weight_shape) or array.dtype != np.float32:
-            continue
-        piece = Piece(0, 0, _PACKED, name, str(workload), chosen.algorithm, chosen.config.to_json())
-        made = piece.made(array, machine)
-        if made.size == data.size and bool((made == data).all()):
-            return piece
-    return None
+def _forms(weights: Mapping[str, Array], decisions: Iterable[Decision]) -> Iterator[Piece]:
+    """All forms that weights may have among the constants."""
+    kernels = dict.fromkeys(
+        (each.workload, each.chosen.algorithm, each.chosen.config) for each in decisions
+    )
+    for name, array in weights.items():
+        if array.dtype == np.float32:
+            for workload, algorithm, config in kernels:
+                if array.size == prod(workload.weight_shape):
+                    knobs = config.to_json()
+                    yield Piece(0, 0, _PACKED, name, str(workload), algorithm, knobs)
+        if array.ndim == 2:
+            yield Piece(0, 0, _TRANSPOSED, name)
+        yield Piece(0, 0, _PLAIN, name)
 
 
 def _key(data: Bytes) -> tuple[int, bytes]:
