@@ -27,9 +27,10 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.machines.arm import MACHINES
 from tvmconv.remote import Address, connected, count_devices
-from tvmconv.tuning.measure import Final, MeasuredChoice, Quick
+from tvmconv.tuning.measure import Final, Quick
 from tvmconv.tuning.pool import Limits, Pool
 from tvmconv.tuning.remote import RemoteMeasurer
+from tvmconv.tuning.results import MeasuredChoice
 
 pytest.importorskip("tornado")
 pytestmark = [pytest.mark.slow, needs_arm_python]

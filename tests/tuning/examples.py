@@ -16,7 +16,7 @@ from tvmconv.machines.x86 import MACHINES
 from tvmconv.records.lookup import Tuned, tuned
 from tvmconv.records.record import Record, machine_facts
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import MeasuredChoice
+from tvmconv.tuning.results import MeasuredChoice
 
 V4 = replace(MACHINES["x86-64-v4"], cores=1)
 V3 = replace(MACHINES["x86-64-v3"], cores=1)

@@ -13,8 +13,9 @@ import pytest
 
 from tests.tuning.examples import POINTWISE, SMALL, V3, default
 from tvmconv.tuning.candidate import CandidateKernels, SeededOperands
-from tvmconv.tuning.measure import Final, LocalMeasurer, MeasuredChoice, gain, is_better
+from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Failure, Limits, Pool, Running
+from tvmconv.tuning.results import MeasuredChoice, gain, is_better
 
 GOOD = default(SMALL, V3)
 

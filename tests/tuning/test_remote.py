@@ -14,9 +14,10 @@ from tests.tuning.examples import SMALL, V3, default
 from tvmconv.core.errors import TvmconvError
 from tvmconv.records.logfile import read_log
 from tvmconv.remote import count_devices, is_loopback, parse_address
-from tvmconv.tuning.measure import Final, MeasuredChoice, Quick
+from tvmconv.tuning.measure import Final, Quick
 from tvmconv.tuning.pool import Failure, Limits, Pool, Running
 from tvmconv.tuning.remote import RemoteMeasurer
+from tvmconv.tuning.results import MeasuredChoice
 from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
 

@@ -20,8 +20,9 @@ from tests.tuning.examples import DENSE, DEPTHWISE, POINTWISE, SMALL, V3, Instan
 from tvmconv.records.logfile import read_log
 from tvmconv.records.space import refusal
 from tvmconv.tuning.journal import Journal, Trial
-from tvmconv.tuning.measure import Final, LocalMeasurer, MeasuredChoice
+from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Pool
+from tvmconv.tuning.results import MeasuredChoice
 from tvmconv.tuning.session import Task, collect, tune
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.tuning.tuner import WorkloadTuner

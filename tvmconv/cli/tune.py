@@ -264,8 +264,7 @@ def _baseline_times(names: str, pythons: list[str], threads: int) -> BaselineTim
 
 def _measurer(pool: Pool, tracker: str, keys: list[str], on_gpu: bool) -> Measurer:
     """This machine, its GPU, or the devices of a tracker."""
-    from tvmconv.tuning.gpu_measure import GpuMeasurer
-    from tvmconv.tuning.measure import LocalMeasurer
+    from tvmconv.tuning.measure import GpuMeasurer, LocalMeasurer
     from tvmconv.tuning.remote import RemoteMeasurer
 
     if not tracker:

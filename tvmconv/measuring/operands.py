@@ -1,4 +1,4 @@
-"""Random operands of FP32 layers, and arrays in channel blocks."""
+"""Random operands of FP32 layers, arrays in channel blocks, and facts of kernels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel
 
 Array = npt.NDArray[Any]
 
@@ -49,3 +50,15 @@ def unblocked(array: Array, channels: int) -> Array:
     n, _, height, width, _ = array.shape
     plain: Array = array.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)[:, :channels]
     return plain
+
+
+def kernel_facts(kernel: Kernel) -> dict[str, Any]:
+    """Plain data: MACs of a call with padded channels, bytes, knobs and layout."""
+    w, machine, config = kernel.workload, kernel.machine, kernel.config
+    return {
+        "multiplies": kernel.expression.multiplies(w, machine, config),
+        "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
+        "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
+        "knobs": config.to_json(),
+        "data_layout": w.data_layout,
+    }

@@ -55,10 +55,8 @@ def convolution(
         # one matrix product for each kernel element: (K/g, C/g) by (C/g, pixels)
         tap = weight[..., t * w.kernel_h + r, s]
         result += tap @ taken.reshape(*taken.shape[:4], -1)
-    output = result.reshape(w.result_shape)
-    for step in w.epilogue:
-        output = _apply(step, output, inputs, constants)
-    return output
+    bias = _optional(constants, "bias").reshape(-1, 1, 1)
+    return _with_epilogue(w, result.reshape(w.result_shape), bias, _optional(inputs, "residual"))
 
 
 def drawn_places(
@@ -95,29 +93,25 @@ def convolution_at(
         row, column = row.clip(0, w.in_height - 1), column.clip(0, w.in_width - 1)
         taken = data[n[:, None], channels, row[:, None], column[:, None]].astype(np.float64)
         sums += np.where(inside, (taken * weight[k, :, r, s]).sum(1), 0.0)
-    for step in w.epilogue:
+    bias = _optional(constants, "bias")[k if w.has("bias") else ...]
+    residual = _optional(inputs, "residual").reshape(-1)[places if w.has("add") else ...]
+    return _with_epilogue(w, sums, bias, residual)
+
+
+def _optional(arrays: Mapping[str, FloatArray], name: str) -> Exact:
+    return arrays[name].astype(np.float64) if name in arrays else np.zeros(1)
+
+
+def _with_epilogue(workload: Conv2dWorkload, x: Exact, bias: Exact, residual: Exact) -> Exact:
+    for step in workload.epilogue:
         match step.kind:
             case "bias":
-                sums = sums + constants["bias"].astype(np.float64)[k]
+                x = x + bias
             case "add":
-                sums = sums + inputs["residual"].reshape(-1)[places].astype(np.float64)
+                x = x + residual
             case _:
-                sums = apply_activation(step, sums)
-    return sums
-
-
-def _apply(
-    step: EpilogueOp,
-    x: Exact,
-    inputs: Mapping[str, FloatArray],
-    constants: Mapping[str, FloatArray],
-) -> Exact:
-    match step.kind:
-        case "bias":
-            return x + constants["bias"].astype(np.float64)[None, :, None, None]
-        case "add":
-            return x + inputs["residual"].astype(np.float64)
-    return apply_activation(step, x)
+                x = apply_activation(step, x)
+    return x
 
 
 def apply_activation(step: EpilogueOp, x: Exact) -> Exact:

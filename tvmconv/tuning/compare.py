@@ -19,8 +19,9 @@ from tvmconv.records.record import machine_facts, machine_key
 from tvmconv.records.space import make_space, refusal
 from tvmconv.tuning import auto
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.measure import WEIGHTS, MeasuredChoice, gain, is_better, measured_record
+from tvmconv.tuning.measure import WEIGHTS
 from tvmconv.tuning.pool import Choice
+from tvmconv.tuning.results import MeasuredChoice, gain, is_better, measured_record
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
 

@@ -8,25 +8,24 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Protocol
 
-from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import processor
-from tvmconv.records.record import Record, machine_facts, turn_ratios
+from tvmconv.measuring.gpu.state import gpu_state
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import SPILLED, Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
+from tvmconv.tuning.results import MeasuredChoice
 
 # a candidate whose first call takes this many times the best time is not timed further
 _OUTCLASSED = 5.0
 # a first call includes page faults and the start of the threads
 _ALWAYS_TIMED = 5e-3
-_SMALLEST_GAIN = 0.01
-WEIGHTS = "in memory"
+WEIGHTS, GPU_WEIGHTS = "in memory", "as calls in a row leave L2"
 TIMES = "of the anchor's moment"
-_Z95 = 1.96
 
 
 @dataclass(frozen=True)
@@ -47,23 +46,6 @@ class Final:
     rounds: int = 24
     seconds: float = 0.008
     draft: bool = False
-
-
-@dataclass(frozen=True)
-class MeasuredChoice:
-    """One kernel of an interleaved measurement."""
-
-    algorithm: str
-    config: Config
-    samples: tuple[float, ...]
-    error: float
-    limit: float
-
-
-def verification(workload: Conv2dWorkload, measured: MeasuredChoice) -> dict[str, Any]:
-    """The verification of a kernel's result, as its record stores it."""
-    reference = "int64" if workload.types.is_integer else "float64"
-    return {"reference": reference, "error": measured.error, "limit": measured.limit}
 
 
 class Measurer(Protocol):
@@ -180,6 +162,28 @@ class LocalMeasurer:
         ]
 
 
+class GpuMeasurer(LocalMeasurer):
+    """This machine's GPU: kernels are compiled in parallel and timed one at a time."""
+
+    weights = GPU_WEIGHTS
+
+    def identity(self) -> dict[str, str]:
+        """Name and driver of the GPU, under the name that records have for what measured."""
+        return dict(self._identity)
+
+    def ensure(self, machine: Device, what: str) -> None:
+        """Raise :class:`ArtifactError` for code that the GPU here cannot run."""
+        assert isinstance(machine, CudaMachine)
+        state = gpu_state(machine)
+        smi = state["nvidia_smi"]
+        self._identity = {
+            "cpu": str(state["name"]),
+            "driver": str(smi.get("driver_version", f"CUDA {state['driver_cuda']}")),
+        }
+
+    _identity: dict[str, str] = {}  # noqa: RUF012
+
+
 def quick_trial(
     choice: Choice,
     built: Running | Failure,
@@ -253,55 +257,3 @@ def _close(built: Sequence[Running | Failure]) -> None:
     for running in built:
         if isinstance(running, Running):
             running.close()
-
-
-def measured_record(
-    workload: Conv2dWorkload,
-    machine: Device,
-    default: MeasuredChoice,
-    winner: MeasuredChoice,
-    **more: Any,
-) -> Record:
-    """The record of a winner; ``more`` are the tuner, the device, the versions and the date."""
-    return Record(
-        workload=workload,
-        machine=machine_facts(machine),
-        algorithm=winner.algorithm,
-        config=winner.config,
-        samples=winner.samples,
-        default_algorithm=default.algorithm,
-        default_config=default.config,
-        default_samples=default.samples,
-        verification=verification(workload, winner),
-        **more,
-    )
-
-
-def gain(default: Sequence[float], tuned: Sequence[float]) -> tuple[float, float]:
-    """How many times faster: the median of the ratios of the rounds, and its lower 95 % bound.
-
-    The bound is distribution-free: an order statistic of the ratios.
-    """
-    ratios = sorted(turn_ratios(default, tuned))
-    count = len(ratios)
-    low = math.floor(count / 2 - _Z95 * math.sqrt(count) / 2)
-    return median(ratios), ratios[max(low, 0)]
-
-
-def is_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
-    """Whether a gain is more than noise: its lower bound exceeds 1.01."""
-    return gain(default, tuned)[1] > 1 + _SMALLEST_GAIN
-
-
-def seems_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
-    """Whether the median promises such a gain, which more samples may confirm."""
-    return gain(default, tuned)[0] > 1 + _SMALLEST_GAIN
-
-
-def fastest_gains(
-    default: MeasuredChoice, others: Sequence[MeasuredChoice]
-) -> list[MeasuredChoice]:
-    """The fastest choice of each algorithm that beats the default by more than the noise."""
-    better = [measured for measured in others if is_better(default.samples, measured.samples)]
-    better.sort(key=lambda measured: gain(default.samples, measured.samples))
-    return list({measured.algorithm: measured for measured in better}.values())

@@ -15,8 +15,9 @@ from tvmconv.machines.device import Device
 from tvmconv.remote import devices_of
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, MeasuredChoice, Quick, quick_trial
+from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, Quick, quick_trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
+from tvmconv.tuning.results import MeasuredChoice
 
 LOGGER = logging.getLogger("tvmconv.tuning")
 _HANGS = 2

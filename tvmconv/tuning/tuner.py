@@ -19,16 +19,15 @@ from tvmconv.records.logfile import append
 from tvmconv.records.record import Record, outliers
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import SPILLED, Journal, Trial
-from tvmconv.tuning.measure import (
-    Final,
+from tvmconv.tuning.measure import Final, Measurer
+from tvmconv.tuning.pool import Choice
+from tvmconv.tuning.results import (
     MeasuredChoice,
-    Measurer,
     fastest_gains,
     gain,
     measured_record,
     seems_better,
 )
-from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
@@ -88,18 +87,16 @@ class WorkloadTuner:
         known = journal.result(str(workload), self._anchor_key()) or {}
         self.anchor = Anchor(self.default, float(known.get("seconds", math.inf)))
 
-    def run(self, deadline: float = math.inf, observe: Observer | None = None) -> Outcome:
+    def run(self, deadline: float = math.inf, observe: Observer = lambda _: None) -> Outcome:
         """Search until the trials, the space or the time end; then decide.
 
         ``deadline`` is in the time of ``time.monotonic``; ``observe`` is called after every trial.
         """
         start = time.monotonic()
         name = str(self.workload)
-        done = self.journal.finished(name, self.settings.to_json())
-        if done:
+        if self.journal.finished(name, self.settings.to_json()):
             self.outcome.status, self.outcome.done = "done before", True
-            if observe is not None:
-                observe(self.outcome)
+            observe(self.outcome)
             return self.outcome
         complete = True
         try:
@@ -115,8 +112,7 @@ class WorkloadTuner:
         if complete:
             self.journal.finish(name, self.settings.to_json())
         self.outcome.seconds, self.outcome.done = time.monotonic() - start, True
-        if observe is not None:
-            observe(self.outcome)
+        observe(self.outcome)
         return self.outcome
 
     def _batches(self) -> Iterator[Batch]:
@@ -162,7 +158,7 @@ class WorkloadTuner:
             size = min(size, _FIRST_LOOK)
         return dict(reversed(batch.items()))
 
-    def _measure(self, batch: Batch, observe: Observer | None) -> None:
+    def _measure(self, batch: Batch, observe: Observer) -> None:
         name = str(self.workload)
         # the default is timed even if it spills; other settings may have had another default
         known = {
@@ -204,7 +200,7 @@ class WorkloadTuner:
         if math.isfinite(self.anchor.seconds) and self.journal.result(name, key) is None:
             self.journal.keep(name, key, {"seconds": self.anchor.seconds})
 
-    def _take(self, trial: Trial, observe: Observer | None) -> float:
+    def _take(self, trial: Trial, observe: Observer) -> float:
         self.outcome.trials += 1
         if trial.status != "timed":
             self.outcome.failures[trial.status] += 1
@@ -213,8 +209,7 @@ class WorkloadTuner:
         if trial.seconds < self.outcome.best_seconds:
             self.outcome.best_seconds = trial.seconds
             self.outcome.best = trial.algorithm
-        if observe is not None:
-            observe(self.outcome)
+        observe(self.outcome)
         return trial.seconds
 
     def _finalists(self) -> list[Choice]:
@@ -257,8 +252,7 @@ class WorkloadTuner:
         random, and constant for all its rounds. The preselection does not bias it, because it used
         other samples.
         """
-        finalists = self._finalists()
-        if not finalists:
+        if not (finalists := self._finalists()):
             return
         final = self.settings.final
         default, good = self._with_default(finalists, final)

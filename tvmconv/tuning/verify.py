@@ -9,7 +9,8 @@ from typing import Any
 from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record, is_near, machine_facts
 from tvmconv.records.space import refusal, validate
-from tvmconv.tuning.measure import Final, MeasuredChoice, Measurer, gain, is_better, verification
+from tvmconv.tuning.measure import Final, Measurer
+from tvmconv.tuning.results import MeasuredChoice, gain, is_better, verification
 from tvmconv.tuning.untuned import untuned_choice
 
 

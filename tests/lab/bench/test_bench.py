@@ -201,8 +201,8 @@ def test_plan_words():
         ({"suites": ["nope"]}, WorkloadError, "unknown suite"),
         ({"layers": ["ic4"]}, WorkloadError, "lacks"),
         ({"models": [Path("nope.onnx")]}, InputError, "does not exist"),
-        ({"peer_python": ["/nonexistent/python"]}, InputError, "not an executable"),
-        ({"peer_python": ["caffe=/bin/sh"]}, InputError, "unknown library"),
+        ({"baseline_python": ["/nonexistent/python"]}, InputError, "not an executable"),
+        ({"baseline_python": ["caffe=/bin/sh"]}, InputError, "unknown library"),
         ({"log": "none.jsonl"}, TvmconvError, "none.jsonl does not exist"),
     ],
 )

@@ -191,7 +191,7 @@ def test_plans_for_gpus_have_their_own_peers_and_algorithms():
     )
     assert plan.baselines == ("cudnn", "im2col_cublas")
     assert [layer.name for layer in plan.layers][::12] == ["conv1 mb1", "conv1 mb8"]
-    assert plan.extras.least * plan.rounds >= 50
+    assert plan.extras.samples * plan.rounds >= 50
     with pytest.raises(InputError, match="unknown library 'openvino'"):
         make_plan(baselines="openvino", target="cuda:sm_90")
     machine = MACHINES["cuda:sm_90"]

@@ -73,7 +73,7 @@ def test_a_report_tells_the_share_of_kernels_that_were_not_seen():
 
 
 def test_too_little_is_not_fitted():
-    with pytest.raises(InputError, match="3 measured kernels are too few"):
+    with pytest.raises(InputError, match="3 measured kernels"):
         fit(rows()[:3])
     with pytest.raises(InputError, match="0 measured kernels"):
         fit_report([BenchResult({"cpu": "x"}, {}, ())])

@@ -18,7 +18,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
-from tvmconv.measuring.operands import blocked, unblocked
+from tvmconv.measuring.operands import blocked, kernel_facts, unblocked
 
 Array = npt.NDArray[Any]
 
@@ -94,20 +94,10 @@ class KernelRun:
     def facts(self) -> dict[str, Any]:
         """Facts of the kernel as plain data.
 
-        ``multiplies`` of one call, with padded channels; ``workspace_bytes`` and
-        ``packed_weight_bytes``; ``pack_seconds``, the time of packing the weights once; ``knobs``
-        and ``data_layout``.
+        The facts of :func:`~tvmconv.measuring.operands.kernel_facts`, and ``pack_seconds``, the
+        time of packing the weights once.
         """
-        kernel = self.kernel
-        w, machine, config = kernel.workload, kernel.machine, kernel.config
-        return {
-            "multiplies": kernel.expression.multiplies(w, machine, config),
-            "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
-            "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
-            "pack_seconds": self._pack_seconds,
-            "knobs": config.to_json(),
-            "data_layout": w.data_layout,
-        }
+        return {**kernel_facts(self.kernel), "pack_seconds": self._pack_seconds}
 
     def __call__(self) -> None:
         """Run the kernel once."""

@@ -47,31 +47,17 @@ def profile_report(
     model: CompiledModel | RemoteModel,
     inputs: Mapping[str, Any] | None = None,
     repeat: int = 20,
-    peak: Peak | None = None,
 ) -> Report:
     """Profile a model, with the peak of the CPU or GPU probed before and after.
 
-    Parameters
-    ----------
-    model
-        Built or loaded, and able to run on this host; or on a device, whose peak is not known.
-    inputs
-        Seeded random values by default.
-    repeat
-        Calls to measure.
-    peak
-        A probe's result where one exists already.
-
-    Returns
-    -------
-    Report
-        Tables ``layers`` in execution order, ``kinds`` and ``memory``.
+    The peak of a device is not known. ``inputs`` are seeded random values by default. The report
+    has the tables ``layers`` in execution order, ``kinds`` and ``memory``.
     """
     if not isinstance(model, Executable):
         return layer_report(model, model.profile(inputs, repeat=repeat), None)
-    before, unknown = (peak, "") if peak else peak_of(model)
+    before, unknown = peak_of(model)
     profile = model.profile(inputs, repeat=repeat)
-    after = before if peak or before is None else peak_of(model)[0]
+    after = None if before is None else peak_of(model)[0]
     probes = [probe for probe in (before, after) if probe is not None]
     best = max(probes, key=lambda probe: probe.gflops, default=None)
     return layer_report(model, profile, best, unknown)
@@ -84,7 +70,7 @@ def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
     """
     if not isinstance(model.machine, CudaMachine):
         return measure_peak(processor(model.machine), model.threads), ""
-    from tvmconv.lab.bench.gpu.peak import gpu_peak
+    from tvmconv.lab.bench.gpu.probes import gpu_peak
 
     try:
         return gpu_peak(model.machine, model._gpu.device), ""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import TargetError
@@ -130,33 +129,35 @@ _CLOCKS = {
 }
 
 
-def core_of(machine: Machine, model: str = "") -> Core:
+def core_of(machine: Machine) -> Core:
     """The core that estimates for a machine are made with.
 
-    ``model`` is one of llvm-mca's CPU names, instead of the usual one. Raises :class:`TargetError`
-    if the machine names no CPU of LLVM.
+    Raises :class:`TargetError` if the machine names no CPU of LLVM.
     """
     known = _MODELS.get(machine.name) or _MODELS.get(machine.mcpu)
     usual, note = known or (machine.mcpu, "")
     loads = _LOADS.get(machine.name) or _LOADS.get(machine.mcpu) or (0.0, 0.0, 0.0)
-    if model and model != usual:
-        usual, note, loads = model, "", (0.0, 0.0, 0.0)
     if not usual:
         raise TargetError(f"{machine.name} is not a CPU with a scheduling model in LLVM")
-    rate = machine.rates.multiply_adds
-    core = Core(machine.name, usual, rate, machine.lanes, note)
-    products = (_products(dot, machine) for dot in (matrix_multiply_of_bytes, multiply_of_shorts))
-    core = replace(core, of_bytes=next(products), of_shorts=next(products))
-    core = replace(core, wide_load=loads[0], narrow_load=loads[1], lone_insert=loads[2])
-    if machine.vector.scalable:
-        core = replace(core, scalable=rate * machine.vector.rate * machine.segments)
-    if machine.name not in _CLOCKS:
-        return core
-    hertz, product = _CLOCKS[machine.name]
-    return replace(core, hertz=hertz, product=product)
+    rate, vector = machine.rates.multiply_adds, machine.vector
+    hertz, product = _CLOCKS.get(machine.name, (Core.hertz, Core.product))
+    return Core(
+        machine.name,
+        usual,
+        rate,
+        machine.lanes,
+        note,
+        hertz=hertz,
+        product=product,
+        scalable=rate * vector.rate * machine.segments if vector.scalable else 0.0,
+        of_bytes=_products(matrix_multiply_of_bytes(machine), machine),
+        of_shorts=_products(multiply_of_shorts(machine), machine),
+        wide_load=loads[0],
+        narrow_load=loads[1],
+        lone_insert=loads[2],
+    )
 
 
-def _products(dot: Callable[[Machine], Multiply], machine: Machine) -> float:
+def _products(found: Multiply, machine: Machine) -> float:
     """Products of a machine's instruction in a cycle, if broadcasts are free."""
-    found = dot(machine)
     return found.width * steps_a_cycle(found, machine, _MANY)

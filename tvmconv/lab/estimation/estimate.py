@@ -80,11 +80,6 @@ class Estimate:
         """The cost of all layers."""
         return reduce(add, (layer.cost for layer in self.layers), NOTHING)
 
-    @property
-    def method(self) -> str:
-        """How it was made, in a sentence."""
-        return described_method(self.core)
-
 
 def described_method(core: Core) -> str:
     """How estimates for a core are made, in a sentence that is shown with their figures."""
@@ -96,27 +91,16 @@ def described_method(core: Core) -> str:
     )
 
 
-def estimate_model(path: Path, machine: Machine | None = None, model: str = "") -> Estimate:
-    """Estimate a saved model.
+def estimate_model(path: Path, machine: Machine | None = None) -> Estimate:
+    """Estimate a saved model for a CPU, by default the one it was compiled for.
 
-    Parameters
-    ----------
-    path
-        The shared object.
-    machine
-        The CPU to estimate for; by default the one it was compiled for.
-    model
-        llvm-mca's name of a CPU, instead of the machine's usual one.
-
-    Raises
-    ------
-    ArtifactError
-        If the files are damaged, tools are missing, or the model cannot be run under qemu.
+    Raises :class:`ArtifactError` if the files are damaged, tools are missing, or the model cannot
+    be run under qemu.
     """
     manifest, _ = open_artifact(path, here=False)
     calls, built = manifest.calls, processor(manifest.machine)
     sections = layer_sections(path, built, len(calls), manifest.library_sha256)
-    return estimate_sections(sections, calls, core_of(machine or built, model), built.triple)
+    return estimate_sections(sections, calls, core_of(machine or built), built.triple)
 
 
 def estimate_sections(

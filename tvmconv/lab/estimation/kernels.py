@@ -40,11 +40,11 @@ Array = npt.NDArray[Any]
 
 
 def estimate_kernels(
-    kernels: Sequence[Kernel | GemmKernel], machine: Machine | None = None, model: str = ""
+    kernels: Sequence[Kernel | GemmKernel], machine: Machine | None = None
 ) -> Estimate:
     """Estimate kernels of one machine, each of them a layer; their operands are zeros.
 
-    ``machine`` and ``model`` are as of :func:`~tvmconv.lab.estimation.estimate.estimate_model`.
+    ``machine`` is as of :func:`~tvmconv.lab.estimation.estimate.estimate_model`.
     Raises :class:`ArtifactError` if tools are missing; names them with their Debian packages.
     """
     own, layout = processor(kernels[0].machine), Layers()
@@ -56,20 +56,19 @@ def estimate_kernels(
         path = written(code, Path(folder))
         sections = layer_sections(path, own, len(kernels), key)
     records = [call.record for call in layout.calls]
-    return estimate_sections(sections, records, core_of(machine or own, model), own.triple)
+    return estimate_sections(sections, records, core_of(machine or own), own.triple)
 
 
 def run_kernels(
     kernels: Sequence[Kernel],
     operands: Sequence[Sequence[Array]],
-    model: str = "",
     seconds: float | None = None,
 ) -> tuple[Estimate, list[Array]]:
     """Estimate kernels of one machine while they compute results.
 
     Parameters
     ----------
-    kernels, model
+    kernels
         As of :func:`estimate_kernels`.
     operands
         Operands of each: its inputs, and an array of the shape of its result. Shared arrays are
@@ -103,7 +102,7 @@ def run_kernels(
     # a kernel and the copy of its result alternate
     sections = [found.get(1 + 2 * index, Section()) for index in range(len(kernels))]
     records = [call.record for call in layout.calls[::2]]
-    return estimate_sections(sections, records, core_of(own, model), own.triple), results
+    return estimate_sections(sections, records, core_of(own), own.triple), results
 
 
 @dataclass

@@ -17,8 +17,9 @@ from tvmconv.machines.record import Machine, processor
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.candidate import SeededOperands
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import Final, MeasuredChoice
+from tvmconv.tuning.measure import Final
 from tvmconv.tuning.pool import Choice, Failure
+from tvmconv.tuning.results import MeasuredChoice
 
 # candidates that are linked and run together, and the limit of their packed weights
 _TOGETHER = 8

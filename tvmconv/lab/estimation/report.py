@@ -8,7 +8,7 @@ from typing import Any
 from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Decision
 from tvmconv.lab.estimation.cores import Core
-from tvmconv.lab.estimation.estimate import Cost, Estimate
+from tvmconv.lab.estimation.estimate import Cost, Estimate, described_method
 from tvmconv.report.table import Column, Table
 
 COLUMNS = (
@@ -74,6 +74,6 @@ def estimate_facts(estimate: Estimate) -> dict[str, Any]:
         "estimated_cycles": round(total.cycles),
         "estimated_seconds": estimate.core.seconds(total.cycles),
         "estimated_at": estimate.core.clock_text,
-        "estimate_method": estimate.method,
+        "estimate_method": described_method(estimate.core),
         "estimated_unknown_instructions": total.unknown,
     }

@@ -17,6 +17,7 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.measuring.gpu.compiled import Compiled
 from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
+from tvmconv.measuring.operands import kernel_facts
 
 Array = npt.NDArray[Any]
 
@@ -110,19 +111,15 @@ class GpuKernelRun:
 
     def facts(self) -> dict[str, Any]:
         """As :meth:`tvmconv.lab.bench.kernel_run.KernelRun.facts`, with launches and memory."""
-        kernel = self.kernel
-        w, machine, config = kernel.workload, kernel.machine, kernel.config
+        kernel, machine = self.kernel, self.kernel.machine
         assert isinstance(machine, CudaMachine)
         return {
-            "multiplies": kernel.expression.multiplies(w, machine, config),
-            "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
-            "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
+            **kernel_facts(kernel),
             "pack_seconds": self._pack_seconds,
-            "workload": str(w),
+            "workload": str(kernel.workload),
             "algorithm": kernel.algorithm,
-            "knobs": config.to_json(),
             "data_layout": "NCHW",
-            "precision": kernel.expression.precision(config),
+            "precision": kernel.expression.precision(kernel.config),
             "device_bytes": self.device_bytes,
             "call_bytes": self.call_bytes,
             "predicted_seconds": kernel.predicted_cycles / machine.clock_hertz,

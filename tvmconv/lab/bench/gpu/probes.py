@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from tvmconv.core.launch import Launch
+from tvmconv.lab.bench.peak import Peak
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.measuring.gpu.compiled import Compiled, source_code
 from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
@@ -126,3 +128,20 @@ def _block(name: str) -> int:
 def _kept(run: Callable[[], object], arrays: tuple[DeviceArray, ...]) -> None:
     """A call that keeps its arrays alive."""
     run()
+
+
+def gpu_peak(machine: CudaMachine, device: int = 0) -> Peak:
+    """The GPU's :func:`~tvmconv.lab.bench.peak.measure_peak`: FP32 FMAs and a copy in its memory.
+
+    ``device`` is the number of the GPU in the driver's order. Raises :class:`ArtifactError` if the
+    driver, the GPU, or nvcc is missing.
+    """
+    probes = Probes(Gpu(device).open(), machine)
+    run, operations = probes.fma()
+    seconds = probes.samples(run, REPEAT)
+    return Peak(
+        threads=1,
+        gflops=operations / min(seconds) * 1e-9,
+        median_gflops=operations / median(seconds) * 1e-9,
+        read_gbs=probes.rates()["memory_bytes"] * 1e-9,
+    )
