@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.errors import TvmconvError
+from tvmconv.measuring.columns import plain
 from tvmconv.report.table import Column, Table
 
 Array = npt.NDArray[Any]
 
 _COLUMNS = (
-    Column("output", "output"),
-    Column("shape", "shape"),
+    *plain("output", "shape"),
     Column("min", "min", ".5g"),
     Column("max", "max", ".5g"),
     Column("mean", "mean", ".5g"),

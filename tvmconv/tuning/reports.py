@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.measuring.columns import plain
 from tvmconv.records.logfile import MOST_SHOWN, Skipped
 from tvmconv.records.record import Record
 from tvmconv.report.document import Report
@@ -18,17 +19,12 @@ from tvmconv.tuning.session import Task
 from tvmconv.tuning.settings import Outcome
 
 _OUTCOMES = (
-    Column("layer", "layer"),
-    Column("workload", "workload"),
-    Column("status", "status"),
+    *plain("layer", "workload", "status"),
     Column("algorithm", "best"),
     Column("speedup", "speed-up", ".3f"),
     Column("lower_bound", ">= (95 %)", ".3f"),
     Column("milliseconds", "ms", ".4f"),
-    Column("outliers", "outliers"),
-    Column("trials", "trials"),
-    Column("remembered", "remembered"),
-    Column("failed", "failed"),
+    *plain("outliers", "trials", "remembered", "failed"),
     Column("seconds", "s", ".1f"),
 )
 _ESTIMATED = (
@@ -55,23 +51,16 @@ _SPACES = (
     Column("failed", "failed"),
 )
 _RECORDS = (
-    Column("workload", "workload"),
-    Column("isa", "isa"),
-    Column("threads", "threads"),
-    Column("algorithm", "algorithm"),
-    Column("config", "config"),
+    *plain("workload", "isa", "threads", "algorithm", "config"),
     Column("milliseconds", "ms", ".4f"),
     Column("speedup", "speed-up", ".3f"),
     Column("outliers", "outliers"),
     Column("error", "error", ".1e"),
-    Column("date", "date"),
-    Column("device", "device"),
+    *plain("date", "device"),
 )
 _DROPPED = (Column("workload", "workload"), Column("algorithm", "algorithm"), Column("why", "why"))
 _CHECKED = (
-    Column("workload", "workload"),
-    Column("algorithm", "algorithm"),
-    Column("status", "status"),
+    *plain("workload", "algorithm", "status"),
     Column("logged", "logged", ".3f"),
     Column("speedup", "now", ".3f"),
     Column("lower_bound", ">= (95 %)", ".3f"),

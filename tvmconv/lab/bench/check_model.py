@@ -14,6 +14,7 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.baselines.cold import Eviction, cold_call
 from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.columns import plain
 from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.clock import Clock, clock_of
@@ -41,8 +42,7 @@ _LAYERS = (
     Column("cold_loss", "loss %", ".1f", 100),
 )
 _CANDIDATES = (
-    Column("layer", "layer"),
-    Column("candidate", "candidate"),
+    *plain("layer", "candidate"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),
     Column("seconds", "measured ms", ".3f", 1e3),
     Column("ratio", "measured / predicted", ".2f"),

@@ -21,6 +21,7 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.check_model import check_layer, measured_workload
 from tvmconv.lab.bench.descent import descend, huber
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.columns import plain
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
@@ -37,21 +38,18 @@ _MOVED = 0.002
 
 _CONSTANTS = (
     Column("name", "constant"),
-    Column("model", "model"),
-    Column("unit", "unit"),
+    *plain("model", "unit"),
     Column("old", "old", ".4g"),
     Column("new", "new", ".4g"),
 )
 _ERRORS = (
-    Column("suite", "suite"),
-    Column("candidates", "candidates"),
+    *plain("suite", "candidates"),
     Column("before", "error before %", ".1f", 100),
     Column("after", "after %", ".1f", 100),
     Column("unseen", "fitted without the suite %", ".1f", 100),
 )
 _LOSSES = (
-    Column("suite", "suite"),
-    Column("layers", "layers"),
+    *plain("suite", "layers"),
     Column("before", "loss before %", ".1f", 100),
     Column("after", "after %", ".1f", 100),
     Column("unseen", "fitted without the suite %", ".1f", 100),

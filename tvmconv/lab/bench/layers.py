@@ -11,6 +11,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.peak import Peak, measure_peak
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import processor
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.summary import memory_table, model_facts
 from tvmconv.report.table import Column, Table
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
     from tvmconv.runtime.profile import KernelTiming, Profile
 
 _COLUMNS = (
-    Column("layer", "layer"),
-    Column("shape", "shape"),
-    Column("algorithm", "algorithm"),
+    *plain("layer", "shape", "algorithm"),
     Column("config", "schedule"),
     Column("seconds", "ms", ".3f", 1e3),
     Column("time_share", "% of time", ".1f", 100),

@@ -9,6 +9,7 @@ from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.case_memory import layer_bytes
 from tvmconv.lab.bench.result import PEAK, BenchResult, CaseResult
+from tvmconv.measuring.columns import plain
 from tvmconv.report.table import Column, Table
 
 _MIB = 2.0**-20
@@ -17,8 +18,7 @@ _IM2COL = "im2col, formula"
 _MEASURED_IM2COL = "tvmconv im2col:mc=0"
 
 _MEMORY = (
-    Column("case", "case"),
-    Column("method", "method"),
+    *plain("case", "method"),
     Column("input_bytes", "input MiB", ".2f", _MIB),
     Column("filter_bytes", "filter MiB", ".2f", _MIB),
     Column("output_bytes", "output MiB", ".2f", _MIB),
@@ -28,8 +28,7 @@ _MEMORY = (
     Column("call_bytes", "measured: output and buffer MiB", ".2f", _MIB),
 )
 _SUMMARY = (
-    Column("method", "method"),
-    Column("cases", "cases"),
+    *plain("method", "cases"),
     Column("less", "less than im2col"),
     Column("ratio_of_means", "ratio of means", ".3f"),
     Column("mean_of_ratios", "mean of ratios", ".3f"),

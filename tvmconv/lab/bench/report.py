@@ -9,13 +9,12 @@ from tvmconv.lab.bench.gpu.predictions import gpu_facts, prediction_note, transl
 from tvmconv.lab.bench.memory_tables import memory_tables
 from tvmconv.lab.bench.result import FLOAT32, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.lab.bench.tables import further_tables, geomean
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
 _MEASURED = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *plain("case", "threads", "contender"),
     Column("min_seconds", "ms min", ".3f", 1e3),
     Column("median_seconds", "ms median", ".3f", 1e3),
     Column("p90_seconds", "ms p90", ".3f", 1e3),
@@ -35,8 +34,7 @@ _SAVED = (
     Column("speedup_over_saved", "x saved", ".3f"),
 )
 _SUMMARY = (
-    Column("case", "case"),
-    Column("threads", "threads"),
+    *plain("case", "threads"),
     Column("gflop", "GFLOP", ".3f"),
     Column("contender", "tvmconv"),
     Column("min_seconds", "ms min", ".3f", 1e3),

@@ -20,6 +20,7 @@ from tvmconv.lab.bench.descent import descend, huber
 from tvmconv.lab.bench.gpu.predictions import RIGHT_WITHIN, share_right
 from tvmconv.lab.bench.result import BenchResult
 from tvmconv.machines.cuda import MACHINES, CudaMachine
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
@@ -30,8 +31,7 @@ _RANGE = 8.0
 _FAR = log(1.0 + RIGHT_WITHIN)
 _FEWEST = 8
 _COLUMNS = (
-    Column("case", "case"),
-    Column("contender", "contender"),
+    *plain("case", "contender"),
     Column("measured_seconds", "ms median", ".4f", 1e3),
     Column("before", "predicted / measured", ".2f"),
     Column("after", "after the fit", ".2f"),

@@ -21,6 +21,7 @@ from tvmconv.lab.bench.result import OWN
 from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 
 NOT_MEASURED = "not measured"
 _COLUMNS = (
-    Column("case", "case"),
-    Column("contender", "contender"),
-    Column("precision", "precision"),
+    *plain("case", "contender", "precision"),
     Column("measured", "ms"),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("gflops", "pred. GFLOP/s", ",.0f"),
@@ -43,8 +42,7 @@ _COLUMNS = (
     Column("schedule", "schedule, or why not"),
 )
 _MODELS = (
-    Column("case", "case"),
-    Column("convolutions", "convolutions"),
+    *plain("case", "convolutions"),
     Column("measured", "ms"),
     Column("predicted_seconds", "predicted ms of convolutions", ".3f", 1e3),
     Column("peak_share", "pred. % of peak", ".1f", 100),

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.lab.bench.result import BenchResult
+from tvmconv.measuring.columns import plain
 from tvmconv.report.table import Column, Table
 
 # the share of the measured time by which a correct prediction may be off
 RIGHT_WITHIN = 0.25
 _COLUMNS = (
-    Column("case", "case"),
-    Column("contender", "contender"),
+    *plain("case", "contender"),
     Column("median_seconds", "ms median", ".4f", 1e3),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("ratio", "predicted / measured", ".2f"),
