@@ -58,8 +58,8 @@ def find_gpu(device: int, target: str, state: Mapping[str, str]) -> tuple[bool, 
 
     It runs in a process of its own, because ``state`` selects the driver.
     """
-    words = [sys.executable, "-c", _GPU, str(device), target]
-    done = subprocess.run(words, env=dict(state), capture_output=True, text=True, check=False)
+    arguments = [sys.executable, "-c", _GPU, str(device), target]
+    done = subprocess.run(arguments, env=dict(state), capture_output=True, text=True, check=False)
     return done.returncode == 0, (done.stdout or done.stderr).strip()
 
 
@@ -71,12 +71,17 @@ def baselines(state: Mapping[str, str]) -> list[str]:
             lines.append(f"{name} is not there: {loss}")
     if not there("torch"):
         return lines
-    words = [sys.executable, "-c", _TORCH]
+    arguments = [sys.executable, "-c", _TORCH]
     try:
         done = subprocess.run(
-            words, env=dict(state), capture_output=True, text=True, check=False, timeout=_SECONDS
+            arguments,
+            env=dict(state),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return [*lines, f"torch took more than {_SECONDS:.0f} s to be imported"]
-    told = done.stdout.strip() or f"torch does not start: {done.stderr.strip()[-300:]}"
-    return [*lines, told]
+    output = done.stdout.strip() or f"torch does not start: {done.stderr.strip()[-300:]}"
+    return [*lines, output]

@@ -62,8 +62,8 @@ def measure(
     """
     start = time.monotonic()
     state = {**environment(), **(emulator or {})}
-    there, said = find_gpu(device, target, state)
-    print(said, flush=True)
+    there, output = find_gpu(device, target, state)
+    print(output, flush=True)
     if not there:
         return 2
     print("\n".join(baselines(state)), flush=True)
@@ -92,8 +92,8 @@ def measure(
                 later = 0.0 if small else sum(each.seconds for each in waiting)
                 spent = time.monotonic() - began
                 limit = max(left - later, min(phase.seconds, left)) - spent
-                words = command(phase, kit, target, device)
-                row |= _measured(phase, results, words, state, limit, archive)
+                arguments = command(phase, kit, target, device)
+                row |= _measured(phase, results, arguments, state, limit, archive)
             except Exception as error:
                 # the next phase may work
                 row["status"] = f"failed: {type(error).__name__}: {error}"
@@ -110,7 +110,7 @@ def measure(
 def _measured(
     phase: Phase,
     results: Path,
-    words: Sequence[str],
+    arguments: Sequence[str],
     state: Mapping[str, str],
     limit: float,
     archive: Archive,
@@ -118,7 +118,7 @@ def _measured(
     """How a phase ended, and its results."""
     path = results / f"{phase.name}.json.gz"
     path.unlink(missing_ok=True)
-    status, said = run([*words, "--report", str(path)], state, limit, archive.update)
+    status, output = run([*arguments, "--report", str(path)], state, limit, archive.update)
     row: dict[str, Any] = {"status": status}
     if path.is_file():
         row |= {"file": path.name, **missing(path)}
@@ -127,13 +127,13 @@ def _measured(
         if lost and status == "done":
             row["status"] = f"done, but for {' and '.join(lost)}"
     if row["status"] != "done":
-        row["said"] = said.splitlines()[-_SHOWN:]
+        row["said"] = output.splitlines()[-_SHOWN:]
         print("\n".join(row["said"]), flush=True)
     return row
 
 
 def run(
-    words: Sequence[str],
+    arguments: Sequence[str],
     state: Mapping[str, str],
     seconds: float,
     meanwhile: Callable[[], object] = lambda: None,
@@ -142,7 +142,7 @@ def run(
     until = time.monotonic() + max(seconds, 0.0)
     with tempfile.TemporaryFile("w+") as log:
         # a file: a pipe stays open as long as any child holds it
-        process = subprocess.Popen(words, env=dict(state), stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(arguments, env=dict(state), stdout=log, stderr=subprocess.STDOUT)
         try:
             while (left := until - time.monotonic()) > _EVERY_SECONDS and process.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
@@ -188,8 +188,8 @@ def missing(path: Path) -> dict[str, Any]:
                 rows = faults if entry.status in _FAULTS else others
                 rows.setdefault(text, []).append(case.name)
     count = sum(map(len, faults.values()))
-    told = {"missing": left, "faults": count, "rows_without_time": faults | others}
-    return {"cases": len(measured), **told}
+    lost = {"missing": left, "faults": count, "rows_without_time": faults | others}
+    return {"cases": len(measured), **lost}
 
 
 def table(summary: Sequence[Mapping[str, Any]]) -> list[str]:

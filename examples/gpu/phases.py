@@ -34,7 +34,7 @@ class Phase:
     ----------
     name
         Name of its file.
-    words
+    arguments
         Arguments of ``tvmconv bench run``.
     seconds
         Its time limit; it also gets the time that earlier phases leave.
@@ -45,7 +45,7 @@ class Phase:
     """
 
     name: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     seconds: float
     baselines: str = "none"
     fitted: bool = False
@@ -72,14 +72,14 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
     batch = () if small else ("--batch", "128")
     batches = () if small else ("--batch", "1,32,128")
     everyone = "cudnn" if small else "cudnn,im2col_cublas,torch"
-    words = ("--suite", layers, *batch, *timed, "--memory")
-    yield Phase("dnn12", words, 105, everyone, fitted=True)
+    arguments = ("--suite", layers, *batch, *timed, "--memory")
+    yield Phase("dnn12", arguments, 105, everyone, fitted=True)
     network = suite if small else "resnet50"
-    words = ("--suite", network, *batches, *timed, "--tuning-log", "none")
-    yield Phase("resnet50-layers", words, 105, "cudnn", fitted=True)
+    arguments = ("--suite", network, *batches, *timed, "--tuning-log", "none")
+    yield Phase("resnet50-layers", arguments, 105, "cudnn", fitted=True)
     both = () if small else ("--batch", "1,32")
-    words = (*map(str, models), *both, *timed)
-    yield Phase("networks", words, 75, "torch,onnxruntime")
+    arguments = (*map(str, models), *both, *timed)
+    yield Phase("networks", arguments, 75, "torch,onnxruntime")
     yield Phase("correct", ("--suite", suite, *quick, "--algorithms", _FORMS), 45)
     steps = ("--suite", layers, *batch, *timed, "--algorithms", "im2win:steps,im2col", "--stages")
     yield Phase("im2win-steps", steps, 45)
@@ -87,14 +87,14 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
         mma = ("--algorithms", "implicit_gemm_mma", "--precision", precision)
         yield Phase(precision, ("--suite", layers, *batch, *timed, *mma), 20, "cudnn")
     # its compiler takes longer than all measurements of the networks
-    yield Phase("torch-compile", words, 45, "torch_compile")
+    yield Phase("torch-compile", arguments, 45, "torch_compile")
 
 
 def command(phase: Phase, kit: Path, target: str, device: int, *more: str) -> list[str]:
     """The bench of a phase, on one of the driver's GPUs."""
     given = ["--target", target, "--kernels", str(kit), "--baselines", phase.baselines]
     given += ["--device", str(device)]
-    return [sys.executable, "-m", "tvmconv", "bench", "run", *phase.words, *given, *more]
+    return [sys.executable, "-m", "tvmconv", "bench", "run", *phase.arguments, *given, *more]
 
 
 def environment() -> dict[str, str]:

@@ -54,8 +54,10 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
         for phase in phases(place, small, models, only):
             start = time.monotonic()
             print(f"== {phase.name}", flush=True)
-            words = command(phase, place, target, 0, "--compile-only", "--json")
-            done = subprocess.run(words, env=state, stdout=subprocess.PIPE, text=True, check=False)
+            arguments = command(phase, place, target, 0, "--compile-only", "--json")
+            done = subprocess.run(
+                arguments, env=state, stdout=subprocess.PIPE, text=True, check=False
+            )
             if done.returncode:
                 failed[phase.name] = _failures(done.stdout)
             print(f"== {phase.name}: {time.monotonic() - start:.0f} s", flush=True)
@@ -70,12 +72,12 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
     return 1 if failed else 0
 
 
-def _failures(said: str) -> list[str]:
+def _failures(output: str) -> list[str]:
     """Kernels of a report in JSON that did not compile; empty if the bench wrote no report."""
     from tvmconv.lab.bench.gpu.prepare import failure_text
 
     with suppress(ValueError):
-        return [failure_text(row) for row in json.loads(said)["kernels"] if "failure" in row]
+        return [failure_text(row) for row in json.loads(output)["kernels"] if "failure" in row]
     return []
 
 

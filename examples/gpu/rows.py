@@ -201,9 +201,9 @@ def _against(result: BenchResult, baseline: str) -> list[str]:
     for batch, ratios in found.items():
         mean = exp(sum(log(ratio) for _, ratio in ratios) / len(ratios))
         slow = [f"{name} {ratio:.2f}" for name, ratio in ratios if ratio < _SLOW]
-        told = f"; below {_SLOW}: {', '.join(slow)}" if slow else ""
+        slower = f"; below {_SLOW}: {', '.join(slow)}" if slow else ""
         lines.append(
-            f"- batch {batch}: {baseline} / {OWN} {mean:.2f} of {len(ratios)} layers{told}"
+            f"- batch {batch}: {baseline} / {OWN} {mean:.2f} of {len(ratios)} layers{slower}"
         )
     return [*lines, ""]
 

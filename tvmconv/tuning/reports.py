@@ -144,7 +144,7 @@ def tune_report(
     if spaces := _spaces(outcomes, names):
         if over := [row["ratio"] for row in spaces if "ratio" in row]:
             facts["geometric_mean_over_auto"] = statistics.geometric_mean(over)
-        tables.append(Table("spaces", "Knobs against auto, in turns", _SPACES, spaces))
+        tables.append(Table("spaces", "Knobs compared with auto, interleaved", _SPACES, spaces))
     return Report("tune", title, facts, tuple(tables), notes)
 
 

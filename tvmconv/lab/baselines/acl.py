@@ -175,7 +175,7 @@ class _Graph:
             weights = weights.reshape(channels, -1, *weights.shape[2:]).swapaxes(0, 1)
         else:
             weights = weights.transpose(TO_NHWC)
-        words = [descriptor, self.constant(weights)]
+        operands = [descriptor, self.constant(weights)]
         if bias is not None:
-            words.append(self.constant(bias))
-        return getattr(self.network, f"Add{kind}Layer")(*words)
+            operands.append(self.constant(bias))
+        return getattr(self.network, f"Add{kind}Layer")(*operands)

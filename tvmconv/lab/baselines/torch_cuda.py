@@ -60,8 +60,8 @@ def on_device(case: Case, value: Array) -> Any:
     import torch
 
     tensor = torch.from_numpy(value).to(device_of(case))
-    halves = precision_of(case) == "fp16" and tensor.is_floating_point()
-    return tensor.half() if halves else tensor
+    rounded = precision_of(case) == "fp16" and tensor.is_floating_point()
+    return tensor.half() if rounded else tensor
 
 
 def precision_of(case: Case) -> str:

@@ -133,11 +133,11 @@ class EmulatedBaseline:
             result = Path(name) / "result"
             command: list[str | Path] = [self.python.path, _PROGRAM, self.baseline.module, result]
             with self.python.on(machine) as options:
-                words = [*counting_emulator(machine.triple), *options]
+                emulator_command = [*counting_emulator(machine.triple), *options]
                 environment = {
                     **_ENVIRONMENT,
                     _CORE_TYPE: openblas_core(machine),
-                    EMULATOR: shlex.join(words),
+                    EMULATOR: shlex.join(emulator_command),
                 }
                 try:
                     sections = count(

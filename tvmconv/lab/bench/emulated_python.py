@@ -100,9 +100,9 @@ def emulated_cpu(machine: Machine) -> str:
 
 @lru_cache(maxsize=4)
 def _emulated(triple: str) -> frozenset[str]:
-    words = [*emulator(triple), "-cpu", "help"]
-    said = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-    return frozenset(said.stdout.split())
+    command = [*emulator(triple), "-cpu", "help"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return frozenset(done.stdout.split())
 
 
 def _write_system(root: Path, machine: Machine) -> None:

@@ -221,7 +221,7 @@ def _disturbance(result: BenchResult) -> list[str]:
         return []
     return [
         f"other programs used up to {max(disturbed):.1f} CPUs in {len(disturbed)} of "
-        f"{len(shares)} turns; trust the minimum, or repeat on a quiet machine"
+        f"{len(shares)} rounds; trust the minimum, or repeat on a quiet machine"
     ]
 
 

@@ -85,10 +85,10 @@ def _part(code: str, source: str) -> Part:
     return new_part(MACHINE_CODE, int(number), _ELF)
 
 
-def _asked(words: Sequence[str]) -> list[str]:
+def _asked(arguments: Sequence[str]) -> list[str]:
     """The codes of all ``code=[...]`` and of ``-arch=``."""
-    named = [word.partition("code=")[2] for word in words if "code=" in word]
-    named += [word for word in words if word.startswith("-arch=")]
+    named = [word.partition("code=")[2] for word in arguments if "code=" in word]
+    named += [word for word in arguments if word.startswith("-arch=")]
     return [f"{kind}_{number}" for word in named for kind, number in _CODE.findall(word)]
 
 

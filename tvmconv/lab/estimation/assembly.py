@@ -154,8 +154,8 @@ def _lines(codes: list[str], triple: str) -> list[str]:
     # x86's decoder knows all instructions by default
     command += ["-mattr=+all"] if kind == "aarch64" else []
     given = "\n".join(" ".join(f"0x{c[i : i + 2]}" for i in range(0, len(c), 2)) for c in codes)
-    said = output_of(command, given + "\n")
-    lines = [" ".join(line.split()) for line in said.splitlines()]
+    output = output_of(command, given + "\n")
+    lines = [" ".join(line.split()) for line in output.splitlines()]
     lines = [line for line in lines if line and not line.startswith(".")]
     if len(lines) == len(codes):
         return lines

@@ -103,7 +103,7 @@ def _program_misses(kernel: Kernel, omit: Sequence[str]) -> Misses:
 
 def read_counts(lines: Iterable[str]) -> Misses:
     """The counts of the whole program in a file of cachegrind."""
-    said = dict(line.split(":", 1) for line in lines if line.startswith(("events:", "summary:")))
-    counts = dict(zip(said["events"].split(), map(int, said["summary"].split()), strict=True))
+    output = dict(line.split(":", 1) for line in lines if line.startswith(("events:", "summary:")))
+    counts = dict(zip(output["events"].split(), map(int, output["summary"].split()), strict=True))
     names = ("D{}", "D1m{}", "DLm{}")
     return Misses(*(sum(counts[name.format(way)] for way in ("r", "w")) for name in names))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.estimation.cache import digest, recall, remember
-from tvmconv.lab.estimation.tools import SOURCES, counting_emulator, plugin
+from tvmconv.lab.estimation.tools import SOURCES, counting_emulator, plugin, run
 
 # a program closes this descriptor to begin a section, see count.c
 MARK = 0x74760000
@@ -113,27 +112,12 @@ def count(
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         output = Path(folder) / "counts"
         switches = f"{plugin(qemu[0])},out={output}" + ",all=on" * whole
-        words = [*qemu, *options, "-plugin", switches, *command]
-        name = Path(command[0]).name
-        try:
-            done = subprocess.run(
-                [str(word) for word in words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                env={**os.environ, **(environment or {})},
-                timeout=seconds,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ArtifactError(f"{name} under {qemu[0]} took over {seconds} seconds") from error
-        if done.returncode:
-            said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
-            raise ArtifactError(f"{name} under {qemu[0]}: {said}")
+        name = f"{Path(command[0]).name} under {qemu[0]}"
+        arguments = [*qemu, *options, "-plugin", switches, *command]
+        done = run(arguments, "", name, environment, seconds)
         if not output.exists():
             raise ArtifactError(
-                f"{name} under {qemu[0]} counted nothing: it marked no section "
+                f"{name} counted nothing: it marked no section "
                 f"{done.stderr.strip()[-500:]}".rstrip()
             )
         with output.open() as file:
@@ -167,14 +151,14 @@ def parse(lines: Iterable[str]) -> dict[int, Section]:
     blocks: dict[str, list[Code]] = {}
     current: Counter[Code] = Counter()
     for line in lines:
-        kind, *words = line.split()
+        kind, *fields = line.split()
         if kind == "section":
-            current = sections.setdefault(int(words[0]), Section()).runs
+            current = sections.setdefault(int(fields[0]), Section()).runs
         elif kind == "block":
-            blocks[words[0]] = _instructions(int(words[1], 16), words[2])
+            blocks[fields[0]] = _instructions(int(fields[1], 16), fields[2])
         elif kind == "runs":
-            runs = int(words[1])
-            for code in blocks[words[0]]:
+            runs = int(fields[1])
+            for code in blocks[fields[0]]:
                 current[code] += runs
     return sections
 

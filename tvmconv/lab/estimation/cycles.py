@@ -100,9 +100,9 @@ def simulated(
         f"-iterations={repetitions}",
         "-skip-unsupported-instructions=any",
     ]
-    said = output_of(command, "\n".join(lines) + "\n", f"llvm-mca for {model}")
+    output = output_of(command, "\n".join(lines) + "\n", f"llvm-mca for {model}")
     try:
-        regions: list[Any] = json.loads(said[said.index("{") :])["CodeRegions"]
+        regions: list[Any] = json.loads(output[output.index("{") :])["CodeRegions"]
     except (ValueError, KeyError) as error:
         raise ArtifactError(f"cannot read what llvm-mca wrote for {model}: {error}") from error
     found = {int(region["Name"]): region["SummaryView"] for region in regions}

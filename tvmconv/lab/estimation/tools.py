@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,27 +23,43 @@ PACKAGES = "qemu-user llvm-19 gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 
 
 def output_of(command: Sequence[str | Path], text: str = "", what: str = "") -> str:
-    """The output of a program, given an input.
+    """The output of a program, given an input; fails as :func:`run`."""
+    return run(command, text, what, {"LC_ALL": "C"}).stdout
 
-    Raises :class:`ArtifactError` if it cannot be started or fails.
+
+def run(
+    command: Sequence[str | Path],
+    text: str = "",
+    what: str = "",
+    environment: Mapping[str, str] | None = None,
+    seconds: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with an input, further variables and a time limit.
+
+    Raises :class:`ArtifactError`, with the name ``what``, if it cannot be started, fails or takes
+    too long.
     """
-    words = [str(word) for word in command]
+    arguments = [str(argument) for argument in command]
+    what = what or arguments[0]
     try:
         done = subprocess.run(
-            words,
+            arguments,
             input=text,
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, **(environment or {})},
+            timeout=seconds,
         )
     except OSError as error:
-        raise ArtifactError(f"cannot start {words[0]}: {error.strerror}") from error
+        raise ArtifactError(f"cannot start {arguments[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise ArtifactError(f"{what} took over {seconds} seconds") from error
     if done.returncode:
-        said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
-        raise ArtifactError(f"{what or words[0]}: {said}")
-    return done.stdout
+        output = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
+        raise ArtifactError(f"{what}: {output}")
+    return done
 
 
 def check_tools(triple: str) -> None:

@@ -70,14 +70,14 @@ def gpu_facts(gpu: Mapping[str, Any] | None) -> dict[str, str]:
     """The GPU of a saved header, as text; empty where a CPU was measured."""
     if not gpu:
         return {}
-    said = gpu.get("nvidia_smi") or {}
+    smi = gpu.get("nvidia_smi") or {}
     after = (gpu.get("nvidia_smi_after") or {}).get("clocks.sm")
     clocks = [
-        f"{said[f'clocks.{place}']} of {said[f'clocks.max.{place}']} ({name})"
+        f"{smi[f'clocks.{place}']} of {smi[f'clocks.max.{place}']} ({name})"
         for place, name in (("sm", "SM"), ("mem", "memory"))
-        if f"clocks.{place}" in said and f"clocks.max.{place}" in said
+        if f"clocks.{place}" in smi and f"clocks.max.{place}" in smi
     ]
-    driver = [f"driver {said['driver_version']}"] if "driver_version" in said else []
+    driver = [f"driver {smi['driver_version']}"] if "driver_version" in smi else []
     return {
         "gpu": ", ".join([str(gpu["name"]), *driver, f"CUDA {gpu['driver_cuda']}"]),
         **({"clocks_at_start": "; ".join(clocks)} if clocks else {}),
