@@ -36,29 +36,14 @@ def measure(
     device: int = 0,
     emulator: Mapping[str, str] | None = None,
 ) -> int:
-    """Run phases until the time is up.
+    """Run phases until the ``total`` seconds are over.
 
-    Parameters
-    ----------
-    kit
-        The folder that was prepared, of this version of the code.
-    results
-        A folder for a file of each phase, rewritten after every case, and ``summary.json``. Or a
-        file that ends in ``.zip`` and holds these.
-    small, target, only
-        As of :func:`~examples.gpu.phases.phases`.
-    total
-        Seconds for all.
-    device
-        Number of the GPU in the driver's order.
-    emulator
-        Variables of an emulated GPU.
-
-    Returns
-    -------
-    int
-        0 if everything was measured. 1 if a phase did not end by itself, or has missing cases or
-        faulty rows. 2 without a GPU that runs the kit.
+    ``kit`` is the folder that was prepared by this version of the code. ``results`` is a folder for
+    a file of each phase, rewritten after every case, and ``summary.json``; or a file that ends in
+    ``.zip`` and holds these. ``device`` is the number of the GPU in the driver's order;
+    ``emulator`` has variables of an emulated one. Returns 0 if everything was measured, 1 if a
+    phase did not end by itself, or has missing cases or faulty rows, and 2 without a GPU that runs
+    the kernels.
     """
     start = time.monotonic()
     state = {**environment(), **(emulator or {})}

@@ -33,12 +33,7 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
 
     Existing files are not compiled again, so that an interrupted run can continue. Output of nvcc
     stays in a folder next to it, also when other code changes. ``KIT.zip`` has the folder in one
-    file.
-
-    Returns
-    -------
-    int
-        0 if all was compiled, else 1; the end of the output names the failures.
+    file. Returns 0 if all was compiled, else 1; the end of the output names the failures.
     """
     place = contents(kit)
     place.mkdir(parents=True, exist_ok=True)

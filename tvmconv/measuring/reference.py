@@ -23,16 +23,9 @@ def convolution(
 ) -> Exact:
     """The exact output of a workload, NCHW; 3-D convolutions have its ``data_shape`` and so on.
 
-    Parameters
-    ----------
-    workload
-        The problem; its layout does not matter here.
-    inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
-    constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it.
-    dtype
-        The type of sums and result; ``int64`` for integers without an epilogue.
+    ``inputs`` are ``data`` (N, C, H, W), and ``residual`` of the output's shape. ``constants`` are
+    ``weight`` (K, C/groups, R, S), and ``bias`` (K,). ``dtype`` is the type of sums and result;
+    ``int64`` for integers without an epilogue.
     """
     w = workload
     pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))

@@ -98,20 +98,11 @@ def run_report(
     output: Path | None = None,
     onnx: Path | None = None,
 ) -> Report:
-    """Run a model and describe its outputs.
+    """Run a model, built or loaded here or on a device, and describe its outputs.
 
-    Parameters
-    ----------
-    model
-        Built or loaded, here or on a device.
-    inputs
-        All inputs by name.
-    repeat
-        Timed calls.
-    output
-        ``.npz`` file for the outputs.
-    onnx
-        The ONNX model, to compare values and speed with onnxruntime.
+    ``inputs`` are all inputs by name, ``repeat`` counts the timed calls. ``output`` names an
+    ``.npz`` file for the outputs. ``onnx`` is the ONNX model, to compare values and speed with
+    onnxruntime.
     """
     results = model.run(dict(inputs))
     values = dict(zip((info.name for info in model.outputs), results, strict=True))

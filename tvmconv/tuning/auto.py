@@ -45,29 +45,11 @@ def run(
 ) -> dict[str, Any]:
     """Tune one workload by MetaSchedule and measure its best interleaved with others.
 
-    Parameters
-    ----------
-    workload, machine
-        The layer and the target.
-    expression
-        Algorithm and config whose tensor expression is scheduled.
-    default, rival
-        Choices that are compared with the result.
-    settings
-        Trials and seed of MetaSchedule's evolutionary search, and the measurement.
-    seconds
-        The time limit; a search that exceeds it has no result.
-
-    Returns
-    -------
-    dict
-        ``checks`` and ``samples`` of the default, of the result and of the rival, in this order,
-        and the ``trials`` that were measured; or ``failed`` with the reason.
-
-    Raises
-    ------
-    ArtifactError
-        If this CPU cannot run code for the machine.
+    ``expression`` names algorithm and config whose tensor expression is scheduled. The result is
+    compared with ``default`` and, if given, with ``rival``. A search that takes more than
+    ``seconds`` has no result. Returns the measured ``trials``, and ``checks`` and ``samples`` of
+    the default, the result and the rival, in this order. Or it returns ``failed`` with the reason.
+    Raises :class:`ArtifactError` if this CPU cannot run code for the machine.
     """
     # MetaSchedule calls what it compiles by itself
     ensure_machine(machine, f"a candidate of {workload}")

@@ -40,16 +40,9 @@ def tune_auto(
 ) -> Outcome:
     """Tune one workload with MetaSchedule's rules and log the result if it beats the default.
 
-    Parameters
-    ----------
-    workload, machine, settings
-        The layer, its target, and how long to search.
-    log, journal
-        Where the record goes, and where finished workloads are noted.
-    provenance
-        Returns ``versions`` and ``date`` of a record.
-    deadline
-        In the time of ``time.monotonic``. The search ends there and starts afresh in a later run.
+    The record goes to ``log``, finished workloads to ``journal``. ``provenance`` returns
+    ``versions`` and ``date`` of a record. At the ``deadline``, in the time of ``time.monotonic``,
+    the search ends, and starts afresh in a later run.
     """
     start = time.monotonic()
     default = untuned_choice(workload, machine, settings.policy)

@@ -71,7 +71,7 @@ class Running:
     def answer(self, seconds: float, what: str) -> dict[str, Any]:
         """The next message after the process's number.
 
-        Raises :class:`Failure` if the message is late, reports an error, or the process died.
+        Raises :class:`Failure` if it is late, reports an error, or the process died.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -154,19 +154,9 @@ class Pool:
     ) -> Running:
         """Let a process begin to build kernels.
 
-        Parameters
-        ----------
-        workload, machine, choices
-            The kernels to build.
-        remote
-            The device that they will run on; None for this machine.
-        draft
-            Use less of LLVM's work: enough to find the good ones of many candidates.
-
-        Raises
-        ------
-        TvmconvError
-            If the warm process cannot be started.
+        ``remote`` is the device that they will run on; None for this machine. A ``draft`` uses less
+        of LLVM's work: enough to find the good ones of many candidates. Raises
+        :class:`TvmconvError` if the warm process cannot be started.
         """
         ours, theirs = pair()
         request = {

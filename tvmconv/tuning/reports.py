@@ -79,14 +79,8 @@ def tune_report(
 ) -> Report:
     """The result of a tuning run for each workload.
 
-    Parameters
-    ----------
-    tasks, outcomes, log, seconds
-        The workloads, the results, the file of records, and the total time.
-    missing
-        The reason by name for each baseline that was not measured.
-    estimated
-        Facts on the estimate: clock and method. None where times were measured.
+    ``seconds`` is the total time. ``missing`` has the reason for each baseline that was not
+    measured. ``estimated`` has clock and method of estimates; None where times were measured.
     """
     names = {task.workload: task.name for task in tasks}
     rows = [

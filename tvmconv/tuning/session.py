@@ -82,12 +82,8 @@ def collect(
     """The distinct convolution workloads of everything that is to be tuned.
 
     ``shapes`` and ``fold_budget`` are arguments of :func:`tvmconv.build` for the models. The policy
-    decides how models are quantized and rounded.
-
-    Raises
-    ------
-    ModelError, WorkloadError, ConfigError
-        If something cannot be read, or no algorithm computes a layer.
+    decides how models are quantized and rounded. Fails if something cannot be read, or no algorithm
+    computes a layer.
     """
     from tvmconv.measuring import suites as library
 

@@ -50,16 +50,8 @@ Batch = dict[Search, list[Config]]
 class WorkloadTuner:
     """One workload on one machine.
 
-    Parameters
-    ----------
-    workload, machine, measurer, settings
-        The layer, its target, where candidates run, and how long to search.
-    log, journal
-        Where the record goes, and where trials are stored.
-    provenance
-        Returns ``versions`` and ``date`` of a record.
-    facts
-        Facts of the weights; the usual ones by default.
+    The record goes to ``log``, trials to ``journal``. ``provenance`` returns ``versions`` and
+    ``date`` of a record. ``facts`` describe the weights; usual ones by default.
     """
 
     def __init__(

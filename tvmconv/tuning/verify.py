@@ -25,27 +25,11 @@ def verify(
 ) -> tuple[list[dict[str, Any]], list[Record]]:
     """Measure records again, interleaved with this version's untuned choice.
 
-    Parameters
-    ----------
-    records
-        Records for another instruction set, or for more threads than this machine
-        has, are listed as ``foreign``.
-    machine
-        This machine; every record is measured with its own number of threads.
-    threads
-        Where given, records for any other number are foreign.
-    measurer, final
-        Where candidates run, and the interleaved measurement.
-    provenance
-        Versions and date of the new records.
-    tell
-        Called with each row.
-
-    Returns
-    -------
-    tuple
-        A row for each record (``status`` is ``confirmed``, ``no gain``, ``refused``, ``foreign``
-        or a failure), and new records of this machine for the confirmed ones.
+    Records for another instruction set, for more threads than this machine has, or for another
+    number than ``threads``, are listed as ``foreign``. Every record is measured with its own number
+    of threads. ``tell`` is called with each row. A row's ``status`` is ``confirmed``, ``no gain``,
+    ``refused``, ``foreign`` or a failure. Returns the rows, and new records of this machine for the
+    confirmed ones. ``provenance`` returns their versions and date.
     """
     rows, confirmed = [], []
     for record in records:

@@ -21,19 +21,10 @@ Call = Callable[[], object]
 
 
 class NumpyGraph:
-    """A case as calls of numpy, with arrays for all that they read and write.
+    """A case as ``calls`` of numpy in order, with arrays for all that they read and write.
 
-    Attributes
-    ----------
-    calls
-        The calls in order.
-    values
-        Arrays by their names in ONNX, in ONNX's layout.
-
-    Raises
-    ------
-    Unsupported
-        If an operator has no form here.
+    ``values`` are by their names in ONNX, in ONNX's layout. Raises :class:`Unsupported` for an
+    operator without a form here.
     """
 
     def __init__(self, case: Case) -> None:

@@ -25,15 +25,10 @@ def export(adapter: ModuleType, case: Case, threads: int) -> dict[str, Any]:
 def load(
     adapter: ModuleType, case: Case, threads: int, exported: dict[str, Any]
 ) -> tuple[Session, dict[str, Any]]:
-    """Open an exported model and call it once.
+    """Open an exported model and call it once; the opened model, and times and memory.
 
-    Returns
-    -------
-    Session
-        The opened model.
-    dict
-        ``load_seconds`` from before the library's import until the model is ready,
-        ``first_call_seconds``, ``load_bytes`` by which the process grew, ``file_bytes``.
+    ``load_seconds`` run from before the library's import until the model is ready. ``load_bytes``
+    is the growth of the process.
     """
     growth = Growth()
     start = perf_counter()

@@ -63,16 +63,9 @@ class Storage:
 class QuantizedCase:
     """A case without quantizing operators.
 
-    Parameters
-    ----------
-    case
-        Its quantized constants are FP32.
-    storage
-        How a value is stored, by its name; FP32 where it has no entry.
-    integers
-        The stored constants by name.
-    stored_outputs
-        How integer outputs of the case are stored, by their names here.
+    The quantized constants of ``case`` are FP32; ``integers`` has their stored values. ``storage``
+    says how a value is stored, by its name; FP32 where it has no entry. ``stored_outputs`` is the
+    same for integer outputs, by their names here.
     """
 
     case: Case

@@ -99,14 +99,8 @@ def session_of(
 ) -> Session:
     """A session that calls in a CUDA graph, timed by events; on a CPU by its clock.
 
-    Parameters
-    ----------
-    case, info
-        The case, and the choices that were made.
-    call
-        One call; returns the result, or a tuple of results.
-    stages
-        Names with calls that end after them, used if the case asks for stages.
+    ``call`` returns the result, or a tuple of results. ``stages`` are names with calls that end
+    after them, used if the case asks for stages.
     """
     import torch
 

@@ -23,18 +23,8 @@ class BaselineTimes:
     """Baselines in processes of their own, stopped while candidates are measured.
 
     A baseline is called with the same operands again and again, so its weights are in the caches,
-    while candidates find theirs in memory. The comparison favors the baseline.
-
-    Parameters
-    ----------
-    names
-        From :data:`tvmconv.lab.baselines.BASELINES`.
-    pythons
-        Interpreter of each baseline by its name.
-    threads
-        Threads of every baseline.
-    rounds, seconds
-        Rounds of a workload, and time of a baseline in each.
+    while candidates find theirs in memory. The comparison favors the baseline. ``pythons`` has the
+    interpreter of each; ``rounds`` of ``seconds`` are timed for a workload.
     """
 
     def __init__(

@@ -27,12 +27,8 @@ _COLUMNS = (
 def cache_misses(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Simulate the cache accesses of a plan's layers, on one thread.
 
-    Raises
-    ------
-    InputError
-        If the plan holds something other than layers.
-    ArtifactError
-        If valgrind is missing, or cannot execute the target's instructions.
+    Raises :class:`InputError` if the plan holds something other than layers, and
+    :class:`ArtifactError` if valgrind is missing, or cannot execute the target's instructions.
     """
     if plan.models or plan.products or not plan.layers:
         raise InputError("cache-misses requires layers. Add --suite NAME or --layer PROBLEM.")

@@ -52,17 +52,9 @@ def too_large(
     """Why this machine's memory is too small for a layer or product; empty if it is not.
 
     Every implementation holds input, output and weights twice: in its own layouts, and as given.
-    One at a time also has its buffers and the comparison in float64.
-
-    Parameters
-    ----------
-    workload
-        The layer, or a product.
-    labels
-        Names of the implementations, which are prepared at the same time. Names with ``im2win`` or
-        ``im2col`` may need its buffer; other libraries may need im2col's.
-    available
-        Bytes; by default the available memory of the system.
+    One at a time also has its buffers and the comparison in float64. ``labels`` with ``im2win`` or
+    ``im2col`` may need its buffer; other libraries may need im2col's. ``available`` bytes are by
+    default the system's.
     """
     if isinstance(workload, GemmWorkload):
         needed = 2 * len(labels) * workload.tensor_bytes + 24 * workload.m * workload.n

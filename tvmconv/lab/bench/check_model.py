@@ -100,29 +100,10 @@ def check_layer(
 ) -> tuple[tuple[TimedCandidate, ...], int]:
     """Measure the candidates of one layer in interleaved rounds; the model's choice comes first.
 
-    Parameters
-    ----------
-    layer
-        A line of a suite; one with fewer input channels than a block reads NCHW.
-    machine
-        This host; its cores are the threads.
-    policy
-        The limits of the selection.
-    rounds, seconds
-        Rounds, and the time of one candidate in one round.
-    other
-        Another machine model of this host, whose candidates are measured as well.
-
-    Returns
-    -------
-    tuple
-        The candidates, with the predictions of ``machine`` where both machine models offer one, and
-        the index of the choice of ``other``.
-
-    Raises
-    ------
-    AssertionError
-        If two candidates compute different things.
+    ``machine`` is a model of this host, whose cores are the threads. Each candidate takes
+    ``seconds`` in each of the ``rounds``. Candidates of another machine model, ``other``, are
+    measured as well. Returns the candidates, with the predictions of ``machine`` where both offer
+    one, and the index of the choice of ``other``. Fails if two candidates compute different things.
     """
     workload = measured_workload(layer, machine)
     ours = _offers(workload, machine, layer.name, policy)
@@ -191,20 +172,9 @@ def check_model_report(
 ) -> Report:
     """Compare the model's choice of every layer with the clock's.
 
-    Parameters
-    ----------
-    layers
-        Layers of suites; equal workloads are measured once.
-    machine, policy, rounds, seconds, other
-        As of :func:`check_layer`.
-    tell
-        Gets a line for each layer.
-
-    Returns
-    -------
-    Report
-        Tables ``layers`` and ``candidates``; the loss is the chosen candidate's measured time over
-        the fastest one's, less one.
+    Equal workloads are measured once, with the arguments of :func:`check_layer`; ``tell`` gets a
+    line for each. In the tables ``layers`` and ``candidates``, the loss is the chosen candidate's
+    measured time over the fastest one's, less one.
     """
     policy, clock = policy or make_policy(), clock_of(machine)
     rows: list[dict[str, Any]] = []

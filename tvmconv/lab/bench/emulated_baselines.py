@@ -71,17 +71,7 @@ class BaselineCount:
 
 
 class EmulatedBaseline:
-    """A library of an emulated interpreter, as it runs on one CPU.
-
-    Parameters
-    ----------
-    baseline
-        The library.
-    python
-        An interpreter that may have it.
-    machine
-        The CPU that the library sees.
-    """
+    """A library of an interpreter that may have it, as it runs on an emulated CPU."""
 
     def __init__(self, baseline: Baseline, python: EmulatedPython, machine: Machine) -> None:
         self.baseline, self.python, self.machine = baseline, python, machine

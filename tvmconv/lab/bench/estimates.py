@@ -73,12 +73,8 @@ class EstimatedEntry:
 def estimate_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Estimate the measurements of a plan; ``tell`` is called with one line after every case.
 
-    Raises
-    ------
-    InputError
-        If the plan asks for figures that estimates do not have.
-    ArtifactError
-        If tools are missing.
+    Raises :class:`InputError` if the plan asks for figures that estimates do not have, and
+    :class:`ArtifactError` if tools are missing.
     """
     if plan.threads != (1,):
         most = max(plan.threads)

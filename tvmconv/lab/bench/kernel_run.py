@@ -26,16 +26,9 @@ Array = npt.NDArray[Any]
 class KernelRun:
     """A kernel, compiled as it would be in a network, ready to be called.
 
-    Parameters
-    ----------
-    kernel, threads
-        The kernel, and the threads of a call.
-    inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
-    constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; FP32. For
-        integers, the arrays of :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the
-        constants themselves.
+    ``inputs`` are ``data`` (N, C, H, W), and ``residual`` of the output's shape. ``constants`` are
+    ``weight`` (K, C/groups, R, S), and ``bias`` (K,); FP32. For integers, they are the arrays of
+    :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the constants themselves.
     """
 
     def __init__(

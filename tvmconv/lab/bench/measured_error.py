@@ -34,16 +34,9 @@ def measure_errors(
     """max|error| / max|reference| of every decision of a model, in their order.
 
     The kernel of each layer runs by itself, with its epilogue, on normally distributed input and
-    residual. Weight and bias are the model's, with batch normalization folded.
-
-    Parameters
-    ----------
-    source, shapes, fold_budget
-        As given to ``build``: weights cannot be unpacked from a module.
-    model
-        Built for this host.
-    progress
-        Called with the stage's name, the finished layers and all layers.
+    residual. Weight and bias are the model's, with batch normalization folded. ``source`` and the
+    options are those given to ``build``, because a module has no unpacked weights. ``progress`` is
+    called with the stage's name, the finished layers and all layers.
     """
     nodes = _convolutions(source, model, shapes, fold_budget)
     errors = []

@@ -36,20 +36,10 @@ def run_plan(
 ) -> BenchResult:
     """Measure everything; layers and models each with their own implementations.
 
-    Parameters
-    ----------
-    plan
-        From :func:`make_plan`.
-    tell
-        Called with one line after every case.
-    checkpoint
-        Called after every case with all results so far, so that a long run can be stored.
-
-    Raises
-    ------
-    TvmconvError
-        If this CPU cannot run code for the target, or a model cannot be read or has no reference.
-        On a GPU, such a model is a case without entries. Failures of implementations are recorded.
+    ``tell`` is called with one line after every case, ``checkpoint`` with all results so far, so
+    that a long run can be stored. Raises :class:`TvmconvError` if this CPU cannot run code for the
+    target, or a model cannot be read or has no reference. On a GPU, such a model is a case without
+    entries. Failures of implementations are recorded.
     """
     header = host_header()
     if plan.on_gpu:

@@ -54,19 +54,9 @@ def bench_report(
 ) -> Report:
     """The report of a run.
 
-    Parameters
-    ----------
-    result
-        The run.
-    earlier
-        A saved run; its rows add their time and the ratio earlier / now.
-    against
-        Names of rows to compare the others with, separated by commas.
-
-    Raises
-    ------
-    InputError
-        If ``against`` names an unknown row.
+    Rows of an ``earlier`` saved run add their time and the ratio earlier / now. ``against`` names
+    rows to compare the others with, separated by commas. Raises :class:`InputError` if it names an
+    unknown row.
     """
     saved = _index(earlier.results) if earlier else {}
     rows = [

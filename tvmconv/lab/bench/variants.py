@@ -165,14 +165,9 @@ def parse_variants(
 
     The default is every algorithm that computes one of the layers as it is given. ``all`` adds
     algorithms that read the other input layout. Algorithms that round operands take part if they
-    round to ``precision``, or are named.
-
-    Raises
-    ------
-    InputError
-        If an algorithm, a knob or a form of writing is unknown.
-    ConfigError
-        If a named form computes none of the layers.
+    round to ``precision``, or are named. Raises :class:`InputError` if an algorithm, a knob or a
+    form of writing is unknown, and :class:`ConfigError` if a named form computes none of the
+    layers.
     """
     names = _all_names(machine, precision)
     default = [_rounding(Variant(name), machine, precision) for name in names]

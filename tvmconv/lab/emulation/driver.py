@@ -13,25 +13,12 @@ _SOURCE = Path(__file__).parent / "c/driver.c"
 
 
 def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
-    """Make a ``libcuda.so.1`` that runs the kernels of some CUDA sources on the CPU.
+    """Make a ``libcuda.so.1`` in a folder that runs the kernels of some CUDA sources on the CPU.
 
-    Parameters
-    ----------
-    sources
-        CUDA C++ of a model's kernels: ``sources`` of :class:`~tvmconv.compile.gpu.GpuCode`; empty
-        for a driver that loads no module.
-    folder
-        Its folder; one driver has the kernels of one model.
-
-    Returns
-    -------
-    dict
-        The environment in which a program finds this driver before any other.
-
-    Raises
-    ------
-    ArtifactError
-        If a compiler for C or C++ is missing, or refuses the sources.
+    ``sources`` are the CUDA C++ of one model's kernels, see :class:`~tvmconv.compile.gpu.GpuCode`;
+    empty for a driver that loads no module. Returns the environment in which a program finds this
+    driver before any other. Raises :class:`ArtifactError` if a compiler for C or C++ is missing, or
+    refuses the sources.
     """
     folder.mkdir(parents=True, exist_ok=True)
     # the emulator replaces the head of each

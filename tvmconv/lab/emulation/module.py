@@ -29,26 +29,14 @@ _SHARED = ("-shared", "-fPIC", "-w", f"-I{HEADER.parent}")
 
 
 def compile_cuda(source: str, output: Path, *, many_launches: bool = False) -> None:
-    """Make a shared object that executes the kernels of a source on the CPU.
+    """Make a shared object that executes the kernels of a source of TVM's generator on the CPU.
 
     It exports the functions at the end of ``c/cuda.h``. ``launch(name, grid, block, shared,
     arguments)`` takes the arguments of ``cuLaunchKernel`` and returns 0, or 1 with a sentence in
     ``emulation_message()``. Kernels may only touch memory named by ``emulation_remember(first,
-    bytes)``. It has no thread safety: one launch at a time.
-
-    Parameters
-    ----------
-    source
-        Output of TVM's code generator for CUDA.
-    output
-        The file to be written.
-    many_launches
-        Whether to compile longer for faster kernels, as for a bench.
-
-    Raises
-    ------
-    ArtifactError
-        If a C++ compiler is missing, or refuses the source.
+    bytes)``. It has no thread safety: one launch at a time. For ``many_launches`` it compiles
+    longer for faster kernels. Raises :class:`ArtifactError` if a C++ compiler is missing, or
+    refuses the source.
     """
     driver = _compiler()
     text = translate(source).text
@@ -79,10 +67,7 @@ def _compiler() -> list[str]:
 class EmulatedModule:
     """The kernels of one source of TVM's code generator, ready to run on numpy arrays.
 
-    Raises
-    ------
-    ArtifactError
-        As :func:`compile_cuda`.
+    Fails as :func:`compile_cuda`.
     """
 
     def __init__(self, source: str) -> None:
@@ -104,24 +89,12 @@ class EmulatedModule:
     ) -> None:
         """Run a kernel in both orders of threads and blocks; the arrays then hold its results.
 
-        Parameters
-        ----------
-        name
-            The kernel.
-        grid, block
-            Blocks and threads along x, y and z; 1 by default.
-        arguments
-            As declared: contiguous arrays of 16-byte alignment, which the kernel may write and
-            outside of which it may touch nothing; numbers are passed as 32-bit values.
-        shared_bytes
-            Size of the dynamic shared memory.
-
-        Raises
-        ------
-        ArtifactError
-            If a thread does something that CUDA leaves undefined (see ``c/cuda.h``). Or if results
-            depend on the order of threads or blocks: a barrier is missing, or blocks wait for each
-            other.
+        ``grid`` and ``block`` are along x, y and z, 1 by default; ``shared_bytes`` are dynamic.
+        Array arguments are contiguous with an alignment of 16 bytes; the kernel may touch nothing
+        outside of them. Numbers are passed as 32-bit values. Raises :class:`ArtifactError` if a
+        thread does something that CUDA leaves undefined (see ``c/cuda.h``). It also does if results
+        depend on the order of threads or blocks: a barrier is missing, or blocks wait for each
+        other.
         """
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         self.launch(name, grid, block, copies, shared_bytes, descending=True)

@@ -32,15 +32,8 @@ _RELEASE, _PTX_VERSION = "release 13.0, V13.0.0", ".version 9.0\n"
 def write_toolkit(folder: Path) -> dict[str, str]:
     """Write the substitute for nvcc and a ``libcuda.so.1`` that runs its output into a folder.
 
-    Returns
-    -------
-    dict
-        The environment in which programs use both.
-
-    Raises
-    ------
-    ArtifactError
-        If a C compiler is missing.
+    Returns the environment in which programs use both. Raises :class:`ArtifactError` if a C
+    compiler is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     compile_driver(folder)
@@ -55,19 +48,10 @@ def write_toolkit(folder: Path) -> dict[str, str]:
 
 
 def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
-    """The machine code of a CUDA source for the emulated driver.
+    """The machine code of a CUDA source, as nvcc reads it, for the emulated driver.
 
-    Parameters
-    ----------
-    source
-        CUDA C++ as nvcc reads it, with tables before the kernels.
-    codes
-        Requested codes: ``sm_90`` and ``compute_90``, whose parts exist but are empty.
-
-    Raises
-    ------
-    ArtifactError
-        If a C++ compiler is missing, or refuses the source.
+    The parts of requested ``codes`` (``sm_90``, ``compute_90``) exist but are empty. Raises
+    :class:`ArtifactError` if a C++ compiler is missing, or refuses the source.
     """
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.so"

@@ -35,17 +35,9 @@ class Translation:
 
 
 def translate(source: str) -> Translation:
-    """Rewrite all kernels of a source.
+    """Rewrite all kernels (``extern "C" __global__``) of a source of TVM's code generator.
 
-    Parameters
-    ----------
-    source
-        Output of TVM's code generator for CUDA: functions ``extern "C" __global__``.
-
-    Raises
-    ------
-    ArtifactError
-        If it has no kernel.
+    Raises :class:`ArtifactError` if it has no kernel.
     """
     first = source.find('extern "C" __global__')
     if first < 0:

@@ -82,31 +82,10 @@ def count(
 ) -> dict[int, Section]:
     """Run a program of another architecture and count the executed code.
 
-    Parameters
-    ----------
-    command
-        The program and its arguments.
-    triple
-        The system that it is for.
-    options
-        Options of qemu, such as ``-cpu``, ``max``.
-    environment
-        Further variables.
-    whole
-        Whether section 1 begins with the program; by default it marks sections itself, see
-        :func:`mark`.
-    seconds
-        Time limit; None for no limit.
-
-    Returns
-    -------
-    dict
-        Sections by number; sections of one number are added.
-
-    Raises
-    ------
-    ArtifactError
-        If tools are missing, the program fails or takes too long, or it counted nothing.
+    ``command`` is the program with its arguments, ``options`` are qemu's, such as ``-cpu``,
+    ``max``. If ``whole``, section 1 begins with the program; by default it marks sections itself,
+    see :func:`mark`. Sections of one number are added. Raises :class:`ArtifactError` if tools are
+    missing, or if the program fails, takes more than ``seconds``, or counted nothing.
     """
     qemu = counting_emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:

@@ -32,27 +32,13 @@ class Steady:
 def steady_cycles(
     wanted: Iterable[tuple[str, ...]], known: Mapping[str, Instruction], model: str, triple: str
 ) -> dict[tuple[str, ...], Steady]:
-    """Cycles of stretches in the steady state.
+    """Cycles of stretches in the steady state, by llvm-mca's ``model`` of a CPU.
 
     A stretch is simulated for n and for 2 n repetitions, and the difference counts: the time to
     fill the pipeline is left out. Code that runs once between loops overlaps with them on an
-    out-of-order CPU, which its repetition approximates.
-
-    Parameters
-    ----------
-    wanted
-        Bytes of the instructions of each.
-    known
-        The instructions.
-    model
-        llvm-mca's name of the CPU.
-    triple
-        The target of the code.
-
-    Raises
-    ------
-    ArtifactError
-        If llvm-mca is missing, or does not know the CPU.
+    out-of-order CPU, which its repetition approximates. ``wanted`` are the bytes of the
+    instructions of each, which ``known`` explains. Raises :class:`ArtifactError` if llvm-mca is
+    missing, or does not know the CPU.
     """
     groups: dict[int, list[tuple[str, ...]]] = defaultdict(list)
     found: dict[tuple[str, ...], Steady] = {}

@@ -30,16 +30,9 @@ _SIMULATED = 0.9995
 class Cost:
     """Executed code, and its estimated time on one core.
 
-    Parameters
-    ----------
-    cycles
-        Estimated, with every access a hit in L1 and every branch predicted.
-    instructions
-        Executed, counted.
-    multiply_adds
-        Executed vector FMAs in FP32, counted.
-    unknown
-        Executed instructions that the CPU's model lacks; they cost no cycles.
+    ``cycles`` are estimated, with every access a hit in L1 and every branch predicted.
+    ``instructions``, and ``multiply_adds`` (FMAs on FP32 vectors), are counted. ``unknown``
+    instructions, which the CPU's model lacks, cost no cycles.
     """
 
     cycles: float

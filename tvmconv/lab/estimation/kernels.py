@@ -64,27 +64,11 @@ def run_kernels(
     operands: Sequence[Sequence[Array]],
     seconds: float | None = None,
 ) -> tuple[Estimate, list[Array]]:
-    """Estimate kernels of one machine while they compute results.
+    """Estimate kernels of one machine, as :func:`estimate_kernels`, while they compute results.
 
-    Parameters
-    ----------
-    kernels
-        As of :func:`estimate_kernels`.
-    operands
-        Operands of each: its inputs, and an array of the shape of its result. Shared arrays are
-        stored once.
-    seconds
-        Time limit of the emulation.
-
-    Returns
-    -------
-    tuple
-        The estimate, each kernel a layer, and the results.
-
-    Raises
-    ------
-    ArtifactError
-        As :func:`estimate_kernels`, and if the code crashes or takes longer.
+    ``operands`` of each are its inputs and an array of the shape of its result; shared arrays are
+    stored once. Returns the estimate, and the results. Raises :class:`ArtifactError` also if the
+    code crashes, or the emulation takes more than ``seconds``.
     """
     own, layout = processor(kernels[0].machine), Layers()
     for kernel, arrays in zip(kernels, operands, strict=True):

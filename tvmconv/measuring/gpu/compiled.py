@@ -33,17 +33,10 @@ _MAKERS = (
 
 @dataclass(frozen=True)
 class Compiled:
-    """Machine code of one function.
+    """Machine code of one function, ``fatbin``, and the ``launches`` of a call in order.
 
-    Parameters
-    ----------
-    fatbin
-        The kernels.
-    launches
-        The launches of one call, in order; their ``arguments`` number ``shapes``.
-    shapes
-        Shapes of the function's parameters: input, packed weight, bias and residual where the
-        workload has them, output, workspaces.
+    Their ``arguments`` number the parameters, which have ``shapes``: input, packed weight, bias and
+    residual where the workload has them, output, workspaces.
     """
 
     fatbin: bytes
@@ -80,12 +73,8 @@ def spill_bytes(launches: Iterable[Launch]) -> int:
 def compile_kernel(kernel: Kernel) -> Compiled:
     """Schedule a kernel and let nvcc compile it; needs TVM.
 
-    Raises
-    ------
-    ArtifactError
-        If nvcc is missing, or refuses the source.
-    ModelError, ConfigError
-        If the schedule does not fit the layer.
+    Raises :class:`ArtifactError` if nvcc is missing, or refuses the source, and :class:`ModelError`
+    or :class:`ConfigError` if the schedule does not fit the layer.
     """
     from tvmconv.compile.cuda_compiler import compile_fatbin
     from tvmconv.tir.cuda.lowering import cuda_code

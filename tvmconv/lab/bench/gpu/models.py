@@ -40,21 +40,10 @@ def built_model(
 ) -> CompiledModel:
     """A model from the folder; built, and stored there, where it is missing.
 
-    Stored models have no weights: a recipe makes them from the ONNX file of the run.
-
-    Parameters
-    ----------
-    onnx, target, shapes, algorithms, log, fold_budget, precision
-        As of ``tvmconv.build``; these, except the values of weights, identify a model.
-    folder
-        Compiled kernels and models; None to build in any case.
-    here
-        Whether it is to run on a GPU of this machine.
-
-    Raises
-    ------
-    ArtifactError
-        If it is missing and nothing here builds it.
+    Stored models have no weights: a recipe makes them from the ONNX file of the run. Other
+    arguments are as of ``tvmconv.build``; these, except the values of weights, identify a model.
+    ``here`` says whether it is to run on a GPU of this machine. Raises :class:`ArtifactError` if it
+    is missing and nothing here builds it.
     """
     import tvmconv
 

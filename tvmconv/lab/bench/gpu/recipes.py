@@ -38,19 +38,11 @@ _PLAIN, _TRANSPOSED, _PACKED, _KEPT = "plain", "transposed", "packed", "kept"
 
 @dataclass(frozen=True)
 class Piece:
-    """How one constant is made.
+    """How one constant, ``size`` bytes at an ``offset``, is made.
 
-    Parameters
-    ----------
-    offset, size
-        Its bytes among all constants.
-    form
-        ``plain``: the weight as it is; ``transposed``; ``packed`` by a kernel; or ``kept``: the
-        recipe has its bytes.
-    weight
-        Name of the ONNX model's initializer; empty for ``kept``.
-    workload, algorithm, config
-        The kernel that it is packed for.
+    ``form`` is ``plain``: the weight as it is; ``transposed``; ``packed`` by the kernel of
+    ``workload``, ``algorithm`` and ``config``; or ``kept``: the recipe has its bytes. ``weight``
+    names the ONNX model's initializer; empty for ``kept``.
     """
 
     offset: int
@@ -75,18 +67,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All constants of a model.
+    """All constants of a model, made by ``pieces``.
 
-    Parameters
-    ----------
-    sha256
-        Their hash in the build, which the code and the file of weights contain.
-    size
-        Their bytes, with the zeros between them.
-    pieces
-        How each is made.
-    kept
-        Bytes of the ``kept`` ones, one after another.
+    ``sha256`` is their hash in the build, which the code and the file of weights contain. ``size``
+    are their bytes, with the zeros between them. ``kept`` are the bytes of the pieces of that form.
     """
 
     sha256: str
