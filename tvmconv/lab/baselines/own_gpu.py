@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from .case import Array, Case, Session, Unsupported
+from .case import Array, Case, Session
+from .own import layer_kernel
 
 if TYPE_CHECKING:
     from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
@@ -57,20 +58,12 @@ def _inputs(case: Case) -> dict[str, DeviceArray]:
 
 
 def _layer(case: Case) -> Session:
-    from tvmconv.core.errors import ConfigError
-    from tvmconv.core.workload import Conv2dWorkload
-    from tvmconv.lab.bench.variants import asked_kernel
     from tvmconv.machines.targets import resolve_device
     from tvmconv.measuring.gpu.compiled import kernel_code
     from tvmconv.measuring.gpu.kernel_run import GpuKernelRun
     from tvmconv.measuring.gpu.timing import Timer
 
-    workload = Conv2dWorkload.parse(case.options["workload"])
-    machine = resolve_device(case.options["target"])
-    try:
-        kernel = asked_kernel(case.options, workload, machine)
-    except ConfigError as error:
-        raise Unsupported(str(error)) from None
+    kernel = layer_kernel(case, resolve_device(case.options["target"]))
     gpu = _gpu()
     code = kernel_code(kernel, case.options.get("kernels"))
     run = GpuKernelRun(gpu, kernel, code, _inputs(case), case.constants)
@@ -86,13 +79,16 @@ def _layer(case: Case) -> Session:
 
 
 def _model(case: Case) -> Session:
+    import numpy as np
+
     from tvmconv.lab.bench.gpu.models import built_model
     from tvmconv.runtime.binding import pointers
 
+    shapes = {name: tuple(value.shape) for name, value in case.inputs.items()}
     model = built_model(
         case.onnx,
         case.options["target"],
-        None if case.options.get("fixed") else _shapes(case),
+        None if case.options.get("fixed") else shapes,
         case.options.get("kernels"),
         algorithms=case.options.get("algorithms"),
         log=case.options.get("log"),
@@ -103,7 +99,7 @@ def _model(case: Case) -> Session:
     os.environ["TVMCONV_CUDA_GRAPH"] = "1"
     gpu = _gpu()
     inputs = [gpu.array(value) for value in case.inputs.values()]
-    outputs = [gpu.array(_empty(info)) for info in model.outputs]
+    outputs = [gpu.array(np.zeros(info.shape, info.dtype)) for info in model.outputs]
     state = model._ready().new_state()
     given = [pointers([array.pointer for array in arrays]) for arrays in (inputs, outputs)]
 
@@ -119,13 +115,3 @@ def _model(case: Case) -> Session:
         "precision": next((d.precision for d in model.decisions if d.chosen.precision), ""),
     }
     return Session(run, results, info="CUDA graph, host's clock", facts=facts, colds=False)
-
-
-def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(value.shape) for name, value in case.inputs.items()}
-
-
-def _empty(info: Any) -> Array:
-    import numpy as np
-
-    return np.zeros(info.shape, info.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import Decision
@@ -85,6 +86,10 @@ def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: s
     rows = [_row(kernel, decisions, total, best) for kernel in profile]
     flops = sum(row["flops"] for row in rows)
     rate = flops / profile.total.min * 1e-9
+    limits = {}
+    if peak is not None:
+        limits = {"peak_gflops": peak.gflops, "peak_share": rate / peak.gflops}
+        limits["memory_read_gbs"] = peak.read_gbs
     return Report(
         kind="profile",
         title=f"{model.name}: {profile.total.min * 1e3:.3f} ms a call",
@@ -95,7 +100,7 @@ def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: s
             "kernel_seconds": profile.kernel_seconds,
             "gflop": flops * 1e-9,
             "gflops": rate,
-            **_peak_facts(rate, peak),
+            **limits,
         },
         tables=(
             Table("layers", "Layers", _COLUMNS, rows),
@@ -108,20 +113,10 @@ def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: s
         ),
         data={
             "profile": profile.to_json(),
-            "peak": peak.to_json() if peak else None,
+            "peak": asdict(peak) if peak else None,
             "events": profile.trace_events(),
         },
     )
-
-
-def _peak_facts(rate: float, peak: Peak | None) -> dict[str, float]:
-    if peak is None:
-        return {}
-    return {
-        "peak_gflops": peak.gflops,
-        "peak_share": rate / peak.gflops,
-        "memory_read_gbs": peak.read_gbs,
-    }
 
 
 def _row(

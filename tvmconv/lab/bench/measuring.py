@@ -25,6 +25,7 @@ from tvmconv.measuring.host import host_header, pick_cpus
 
 Case = tuple[Path, int] | suite_files.Layer | suite_files.Product
 
+_SETTINGS = ("target", "rounds", "seconds", "algorithms", "log", "fold_budget", "precision")
 # compared values of a layer's output on GPUs, whose batches are large
 _PLACES = 4096
 
@@ -48,19 +49,11 @@ def run_plan(
         ensure_machine(processor(resolve_device(plan.target)), "a contender")
     settings = {
         "cases": case_names(plan),
-        "target": plan.target,
         "threads": list(plan.threads),
-        "rounds": plan.rounds,
-        "seconds": plan.seconds,
         "peers": list(plan.baselines),
-        "algorithms": plan.algorithms,
-        "stages": plan.extras.stages,
         "cold_cache_bytes": plan.extras.cold_bytes,
-        "memory": plan.extras.memory,
-        "load": plan.extras.load,
-        "log": plan.log,
-        "fold_budget": plan.fold_budget,
-        "precision": plan.precision,
+        **{name: getattr(plan.extras, name) for name in ("stages", "memory", "load")},
+        **{name: getattr(plan, name) for name in _SETTINGS},
     }
     results: list[CaseResult] = []
     batches = plan.batches or (0,)

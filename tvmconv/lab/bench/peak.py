@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.probe import CHAINS, converging_factors
@@ -29,10 +28,6 @@ class Peak:
     gflops: float
     median_gflops: float
     read_gbs: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def measure_peak(machine: Machine, threads: int | None = None, repeat: int = 30) -> Peak:

@@ -80,7 +80,7 @@ class BenchPlan:
     @property
     def on_gpu(self) -> bool:
         """Whether the target is a GPU."""
-        return is_gpu(self.target)
+        return isinstance(resolve_device(self.target), CudaMachine)
 
     def python(self, baseline: str) -> str:
         """The interpreter that runs a baseline."""
@@ -187,10 +187,10 @@ def make_plan(
         algorithms=algorithms,
         extras=Extras(
             stages,
-            _last_cache(target) if cold else 0,
+            device.last_cache_bytes if cold else 0,
             memory,
             load,
-            _least(target, rounds, samples),
+            ceil(samples / rounds) if isinstance(device, CudaMachine) else Extras.samples,
         ),
         products=products,
         log=log,
@@ -200,20 +200,6 @@ def make_plan(
         kernels=str(kernels or ""),
         precision=precision,
     )
-
-
-def _last_cache(target: str) -> int:
-    return resolve_device(target).last_cache_bytes
-
-
-def _least(target: str, rounds: int, samples: int) -> int:
-    """Minimum number of samples of a round."""
-    return ceil(samples / rounds) if is_gpu(target) else Extras.samples
-
-
-def is_gpu(target: str) -> bool:
-    """Whether a target is a GPU."""
-    return isinstance(resolve_device(target), CudaMachine)
 
 
 def _baseline_names(text: str, known_baselines: Mapping[str, Baseline]) -> tuple[str, ...]:

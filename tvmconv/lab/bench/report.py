@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.lab.bench.gpu.predictions import gpu_facts, prediction_note, translation_note
@@ -58,7 +58,10 @@ def bench_report(
     rows to compare the others with, separated by commas. Raises :class:`InputError` if it names an
     unknown row.
     """
-    saved = _index(earlier.results) if earlier else {}
+    results = earlier.results if earlier else ()
+    saved = {
+        (case.name, case.threads, entry.label): entry for case in results for entry in case.entries
+    }
     rows = [
         _row(case, entry, saved.get((case.name, case.threads, entry.label)))
         for case in result.results
@@ -104,10 +107,6 @@ def bench_report(
             if key in ("machine", "settings", "results")
         },
     )
-
-
-def _index(results: Iterable[CaseResult]) -> dict[tuple[str, int, str], Entry]:
-    return {(c.name, c.threads, e.label): e for c in results for e in c.entries}
 
 
 def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:

@@ -6,7 +6,6 @@ They check the figures of the cost model, and are the peak of a bench's shares.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -116,18 +115,15 @@ class Probes:
         return min(self._timer.samples(run, REPEAT))
 
     def _call(self, name: str, blocks: int, *arrays: DeviceArray) -> Callable[[], object]:
-        launch = Launch(name, (blocks, 1, 1), (_block(name), 1, 1), tuple(range(len(arrays))))
-        call = GpuCall(self._gpu, Compiled(self._fatbin, (launch,), ()))
-        return partial(_kept, call.bind(arrays), arrays)
+        threads = 32 if name == "empty_kernel" else _THREADS
+        launch = Launch(name, (blocks, 1, 1), (threads, 1, 1), tuple(range(len(arrays))))
+        run = GpuCall(self._gpu, Compiled(self._fatbin, (launch,), ())).bind(arrays)
 
+        def call(held: object = arrays) -> None:
+            # the default value keeps the arrays alive
+            run()
 
-def _block(name: str) -> int:
-    return 32 if name == "empty_kernel" else _THREADS
-
-
-def _kept(run: Callable[[], object], arrays: tuple[DeviceArray, ...]) -> None:
-    """A call that keeps its arrays alive."""
-    run()
+        return call
 
 
 def gpu_peak(machine: CudaMachine, device: int = 0) -> Peak:
