@@ -6,15 +6,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tvmconv.core.datatypes import FLOAT32, DataTypes
-from tvmconv.core.errors import InputError, WorkloadError
-from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.core.errors import InputError
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.baselines import BASELINES
+from tvmconv.lab.bench.case_files import CaseInfo
 from tvmconv.lab.bench.cases import write_layer_case, write_model_case
 from tvmconv.lab.bench.emulated_baselines import EmulatedBaseline, emulated_baselines
 from tvmconv.lab.bench.gemm_run import write_gemm_case
@@ -30,7 +31,6 @@ from tvmconv.lab.estimation.kernels import estimate_kernels
 from tvmconv.lab.estimation.report import cost_row
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.measuring.suites import Layer
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
@@ -53,21 +53,33 @@ _TOTALS = (
 )
 
 
+# label, cost, and schedule; or None, and why there is no estimate
+Estimates = list[tuple[str, Cost | None, str]]
+
+
 @dataclass(frozen=True)
-class EstimatedEntry:
-    """One implementation on one case, which occurs ``count`` times.
+class EstimatedCase:
+    """The estimates of a layer, product or model, which occurs ``count`` times."""
 
-    ``problem`` and ``flops`` are empty and 0 for a model. ``cost`` is None without an estimate;
-    ``info`` has the schedule, or why there is none.
-    """
+    name: str
+    estimates: Estimates
+    count: int = 1
+    problem: str = ""
+    flops: int = 0
+    types: DataTypes = FLOAT32
 
-    case: str
-    count: int
-    problem: str
-    flops: int
-    label: str
-    cost: Cost | None
-    info: str = ""
+    def rows(self, core: Core) -> list[dict[str, Any]]:
+        """Rows of the table of estimates."""
+        least = min((cost.cycles for _, cost, _ in self.estimates if cost), default=0.0)
+        head = {"case": self.name, "count": self.count, "workload": self.problem}
+        rows = []
+        for label, cost, info in self.estimates:
+            row = {**head, "label": label, "info": info}
+            if cost is not None:
+                row |= cost_row(core, cost, self.flops, self.types)
+                row["over_least"] = cost.cycles / (least or 1.0)
+            rows.append(row)
+        return rows
 
 
 def estimate_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
@@ -87,12 +99,12 @@ def estimate_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None)
         )
     machine = resolve_machine(plan.target, 1)
     baselines = emulated_baselines(plan, machine)
-    entries = [
-        *_layers(plan, machine, [p for p in baselines if p.baseline.layers], tell),
-        *_products(plan, machine, [p for p in baselines if p.baseline.products], tell),
-        *_models(plan, machine, [p for p in baselines if p.baseline.models], tell),
+    cases = [
+        *_layers(plan, machine, [b for b in baselines if b.baseline.layers], tell),
+        *_products(plan, machine, [b for b in baselines if b.baseline.products], tell),
+        *_models(plan, machine, [b for b in baselines if b.baseline.models], tell),
     ]
-    return estimates_report(entries, core_of(machine))
+    return _report(cases, core_of(machine))
 
 
 def _layers(
@@ -100,31 +112,25 @@ def _layers(
     machine: Machine,
     baselines: Sequence[EmulatedBaseline],
     tell: Callable[[str], None],
-) -> Iterator[EstimatedEntry]:
+) -> Iterator[EstimatedCase]:
     workloads = [layer.workload for layer in plan.layers]
     variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
     for layer in plan.layers:
-        kernels = layer_kernels(layer.workload, machine, variants, plan.log)
+        w = layer.workload
+        kernels = layer_kernels(w, machine, variants, plan.log)
         distinct = list(dict.fromkeys(k for k in kernels.values() if isinstance(k, Kernel)))
         estimate = estimate_kernels(distinct)
         costs = dict(zip(distinct, (found.cost for found in estimate.layers), strict=True))
-        for label, kernel in kernels.items():
-            if isinstance(kernel, Kernel):
-                yield _entry(layer, label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
-            else:
-                yield _entry(layer, label, None, str(kernel))
-        if baselines:
-            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-                write_layer_case(Path(folder), layer.workload)
-                for label, cost, info in _baseline_rows(baselines, Path(folder)):
-                    yield _entry(layer, label, cost, info)
+        found: Estimates = [
+            (label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
+            if isinstance(kernel, Kernel)
+            else (label, None, str(kernel))
+            for label, kernel in kernels.items()
+        ]
+        found += _baselines(baselines, partial(write_layer_case, workload=w))
+        yield EstimatedCase(layer.name, found, layer.count, str(w), w.flops, w.types)
         best, least = min(costs.items(), key=lambda item: item[1].cycles)
         tell(f"{layer.name}: minimum {least.cycles:,.0f} cycles estimated, {best.algorithm}")
-
-
-def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> EstimatedEntry:
-    workload = layer.workload
-    return EstimatedEntry(layer.name, layer.count, str(workload), workload.flops, label, cost, info)
 
 
 def _products(
@@ -132,22 +138,18 @@ def _products(
     machine: Machine,
     baselines: Sequence[EmulatedBaseline],
     tell: Callable[[str], None],
-) -> Iterator[EstimatedEntry]:
+) -> Iterator[EstimatedCase]:
     """Matrix products: B packed in the call, as baselines do, and packed before."""
     for product in plan.products:
         w = product.workload
         kernels = [make_gemm(w, machine, prepacked=prepacked) for prepacked in PRODUCTS.values()]
         costs = [layer.cost for layer in estimate_kernels(kernels).layers]
-        rows: list[tuple[str, Cost | None, str]] = [
+        found: Estimates = [
             (f"{OWN} {label}", cost, f"gemm ({kernel.config})")
             for label, cost, kernel in zip(PRODUCTS, costs, kernels, strict=True)
         ]
-        if baselines:
-            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-                write_gemm_case(Path(folder), w)
-                rows += _baseline_rows(baselines, Path(folder))
-        for label, cost, info in rows:
-            yield EstimatedEntry(product.name, product.count, str(w), w.flops, label, cost, info)
+        found += _baselines(baselines, partial(write_gemm_case, workload=w))
+        yield EstimatedCase(product.name, found, product.count, str(w), w.flops)
         tell(f"{product.name}: {costs[0].cycles:,.0f} cycles estimated")
 
 
@@ -156,10 +158,20 @@ def _models(
     machine: Machine,
     baselines: Sequence[EmulatedBaseline],
     tell: Callable[[str], None],
-) -> Iterator[EstimatedEntry]:
+) -> Iterator[EstimatedCase]:
     import tvmconv
 
+    # on this CPU, also for baselines of an emulated interpreter
+    python = plan.pythons.get("onnxruntime") or sys.executable
+    reference = Implementation("reference", BASELINES["onnxruntime"].module, python)
+
     for path in plan.models:
+
+        def write(folder: Path, path: Path = path) -> CaseInfo:
+            case = write_model_case(folder, path, plan.shapes, plan.fold_budget)
+            write_reference(reference, folder, exact=case.quantized)
+            return case
+
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
             model = tvmconv.build(
                 path,
@@ -171,73 +183,45 @@ def _models(
                 fold_budget=plan.fold_budget,
             )
             cost = estimate_model(model.save(Path(folder) / "model.so")).total
-        yield EstimatedEntry(path.stem, 1, "", 0, OWN, cost)
-        if baselines:
-            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-                case = write_model_case(Path(folder), path, plan.shapes, plan.fold_budget)
-                write_reference(_reference(plan), Path(folder), exact=case.quantized)
-                for label, found, info in _baseline_rows(baselines, Path(folder), case.quantized):
-                    yield EstimatedEntry(path.stem, 1, "", 0, label, found, info)
+        yield EstimatedCase(path.stem, [(OWN, cost, ""), *_baselines(baselines, write)])
         tell(f"{path.stem}: {cost.cycles:,.0f} cycles estimated")
 
 
-def _reference(plan: BenchPlan) -> Implementation:
-    """onnxruntime on this CPU, also for baselines of an emulated interpreter."""
-    python = plan.pythons.get("onnxruntime") or sys.executable
-    return Implementation("reference", BASELINES["onnxruntime"].module, python)
+def _baselines(
+    baselines: Sequence[EmulatedBaseline], write: Callable[[Path], CaseInfo]
+) -> Estimates:
+    """The estimates of baselines, with versions and algorithms, on a case that is written."""
+    rows: Estimates = []
+    if not baselines:
+        return rows
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        case = write(Path(folder))
+        for baseline in baselines:
+            name, machine = baseline.baseline.name, baseline.machine
+            found = baseline.count(Path(folder), case.quantized)
+            if found.section is None:
+                rows.append((name, None, f"{found.status}: {found.message}"))
+                continue
+            (cost,) = section_costs([found.section], core_of(machine), machine.triple)
+            algorithm = f", {found.info}" if found.info else ""
+            rows.append((name, cost, f"{found.version}, error {found.error:.0e}{algorithm}"))
+    return rows
 
 
-def _baseline_rows(
-    baselines: Sequence[EmulatedBaseline], folder: Path, quantized: bool = False
-) -> Iterator[tuple[str, Cost | None, str]]:
-    """Label, cost, and version and algorithm of each baseline on a case, or why it has no cost."""
-    for baseline in baselines:
-        found = baseline.count(folder, quantized)
-        if found.section is None:
-            yield baseline.baseline.name, None, f"{found.status}: {found.message}"
-            continue
-        (cost,) = section_costs([found.section], core_of(baseline.machine), baseline.machine.triple)
-        algorithm = f", {found.info}" if found.info else ""
-        yield baseline.baseline.name, cost, f"{found.version}, error {found.error:.0e}{algorithm}"
-
-
-def estimates_report(entries: list[EstimatedEntry], core: Core) -> Report:
-    """The table of estimates, with the method.
-
-    ``entries`` of one case are consecutive.
-    """
-    least: dict[tuple[str, str], float] = {}
-    for entry in entries:
-        if entry.cost is not None:
-            key, cycles = (entry.case, entry.problem), entry.cost.cycles
-            least[key] = min(least.get(key, cycles), cycles)
-    rows: list[dict[str, Any]] = []
-    for entry in entries:
-        row = {
-            "case": entry.case,
-            "count": entry.count,
-            "workload": entry.problem,
-            "label": entry.label,
-            "info": entry.info,
-        }
-        if entry.cost is not None:
-            row |= cost_row(core, entry.cost, entry.flops, _types(entry.problem))
-            row["over_least"] = entry.cost.cycles / (least[entry.case, entry.problem] or 1.0)
-        rows.append(row)
+def _report(cases: Sequence[EstimatedCase], core: Core) -> Report:
+    rows = [row for case in cases for row in case.rows(core)]
+    totals = Table(
+        "totals", "Estimates of all cases, as often as they occur", _TOTALS, _totals(rows)
+    )
     return Report(
         kind="bench-estimate",
-        title=f"Estimated, not measured: {core.name}, one thread, {len(least)} cases",
+        title=f"Estimated, not measured: {core.name}, one thread, {len(cases)} cases",
         facts={
             "target": core.name,
             "estimated_at": core.clock_text,
             "estimate_method": described_method(core),
         },
-        tables=(
-            Table("estimates", "Estimates", _COLUMNS, rows),
-            Table(
-                "totals", "Estimates of all cases, as often as they occur", _TOTALS, _totals(rows)
-            ),
-        ),
+        tables=(Table("estimates", "Estimates", _COLUMNS, rows), totals),
     )
 
 
@@ -257,11 +241,3 @@ def _totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     most = max((total["cases"] for total in found.values()), default=0)
     whole = [total for total in found.values() if total["cases"] == most]
     return sorted(whole, key=lambda total: float(total["estimated_cycles"]))
-
-
-def _types(problem: str) -> DataTypes:
-    """Types of a convolution's problem string; FP32 for others."""
-    try:
-        return Conv2dWorkload.parse(problem).types
-    except WorkloadError:
-        return FLOAT32
