@@ -91,19 +91,27 @@ def _dnn12(result: BenchResult) -> list[str]:
     ]
 
 
-def _memory(result: BenchResult) -> list[str]:
-    """Bytes of a call's output and buffers."""
-    labels = [*(f"{OWN} {method}" for method in _METHODS), "im2col_cublas", "cudnn"]
+def _by_label(
+    title: str, result: BenchResult, labels: Sequence[str], cell: Callable[[CaseResult, Entry], str]
+) -> list[str]:
+    """A table with a column for each label, and ``-`` where a case lacks it."""
     rows = []
     for case in result.results:
-        cells = []
-        for label in labels:
-            entry = case.entry(label)
-            size = entry.facts.get("call_bytes") if entry else None
-            cells.append(f"{size / 2**20:.0f}" if size else "-")
-        rows.append([case.name, *cells])
+        entries = [case.entry(label) for label in labels]
+        rows.append([case.name, *(cell(case, entry) if entry else "-" for entry in entries)])
     head = ("layer", *(label.removeprefix(f"{OWN} ") for label in labels))
-    return _table("MiB of output and buffers", head, rows)
+    return _table(title, head, rows)
+
+
+def _memory(result: BenchResult) -> list[str]:
+    """Bytes of a call's output and buffers."""
+
+    def cell(case: CaseResult, entry: Entry) -> str:
+        size = entry.facts.get("call_bytes")
+        return f"{size / 2**20:.0f}" if size else "-"
+
+    labels = [*(f"{OWN} {method}" for method in _METHODS), "im2col_cublas", "cudnn"]
+    return _by_label("MiB of output and buffers", result, labels, cell)
 
 
 def _layers(result: BenchResult) -> list[str]:
@@ -127,12 +135,7 @@ def _steps(result: BenchResult) -> list[str]:
             if entry.label.startswith(f"{OWN} ")
         )
     )
-    rows = []
-    for case in result.results:
-        entries = [case.entry(label) for label in labels]
-        rows.append([case.name, *(_share(case, entry) if entry else "-" for entry in entries)])
-    head = ("layer", *(label.removeprefix(f"{OWN} ") for label in labels))
-    return _table("im2win by steps, % of the measured peak", head, rows)
+    return _by_label("im2win by steps, % of the measured peak", result, labels, _share)
 
 
 def _rounded(result: BenchResult) -> list[str]:
