@@ -6,6 +6,7 @@ import json
 import subprocess
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any
 from examples.gpu.checks import baselines, find_gpu
 from examples.gpu.networks import planned, write_networks
 from examples.gpu.phases import Phase, command, environment, phases
-from examples.gpu.results import SUFFIX, Archive
 
 # seconds that are left for the summary, and for the end of a process
 _LEAST_SECONDS, _GRACE = 8.0, 5.0
@@ -54,7 +54,7 @@ def measure(
     print("\n".join(baselines(state)), flush=True)
     summary: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        packed = results if results.suffix == SUFFIX else None
+        packed = results if results.suffix == ".zip" else None
         results = Path(folder) / "results" if packed else results
         (packed.parent if packed else results).mkdir(parents=True, exist_ok=True)
         results.mkdir(exist_ok=True)
@@ -197,3 +197,31 @@ def _write(path: Path, summary: Sequence[Mapping[str, Any]]) -> None:
     written = path.with_suffix(".new")
     written.write_text(json.dumps(summary, indent=1))
     written.replace(path)
+
+
+class Archive:
+    """One file with the results of a folder; no file where ``path`` is None.
+
+    Files of the folder are replaced at once.
+    """
+
+    def __init__(self, folder: Path, path: Path | None) -> None:
+        self._folder, self._path = folder, path
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def update(self) -> bool:
+        """Write the file anew if the folder has changed; returns whether it had."""
+        if self._path is None:
+            return False
+        files = sorted(p for p in self._folder.glob("*.json*") if p.suffix in (".json", ".gz"))
+        stats = {path.name: path.stat() for path in files}
+        seen = {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()}
+        if not seen or seen == self._seen:
+            return False
+        written = self._path.with_name(f"{self._path.name}.new")
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in files:
+                archive.write(path, path.name)
+        written.replace(self._path)
+        self._seen = seen
+        return True

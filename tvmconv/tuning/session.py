@@ -142,28 +142,13 @@ def tune(
 ) -> list[Outcome]:
     """Tune workloads one after another, in the order of the time that they take.
 
-    Parameters
-    ----------
-    tasks
-        From :func:`collect`.
-    machine, measurer
-        Target of the kernels, and where candidates run.
-    log
-        Where records are appended; trials are stored next to it.
-    settings
-        For one workload.
-    total_trials
-        Shared evenly among the workloads; 0 for the limit of ``settings`` alone.
-    time_budget
-        Seconds, shared by the predicted times of the workloads in a network. Later workloads get
-        the time that earlier ones leave.
-    space
-        ``knobs`` of the schedules; ``auto``: MetaSchedule's rules, on this machine; or ``both``
-        for comparison.
-    baselines
-        Other libraries to show next to the best.
-    observe
-        Called after every trial.
+    Candidates run at the ``measurer``; records are appended to ``log``, and trials are stored next
+    to it. ``total_trials`` are shared evenly among the workloads; 0 leaves the limit of
+    ``settings`` alone. The ``time_budget`` in seconds is shared by the predicted times of the
+    workloads in a network; later ones get the time that earlier ones leave. The ``space`` is
+    ``knobs`` of the schedules, ``auto``, which is MetaSchedule's rules on this machine, or ``both``
+    for comparison. ``baselines`` are shown next to the best; ``observe`` is called after every
+    trial.
     """
     from tvmconv.measuring.host import versions
     from tvmconv.tuning.compare import compare_spaces, tune_auto

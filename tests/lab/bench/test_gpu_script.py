@@ -17,9 +17,9 @@ import pytest
 from examples.gpu import checks, measuring
 from examples.gpu import phases as script
 from examples.gpu.__main__ import main
+from examples.gpu.measuring import Archive
 from examples.gpu.networks import folded, planned
 from examples.gpu.preparing import contents, pack, prepared_target, unpacked
-from examples.gpu.results import Archive
 from examples.gpu.rows import report
 from examples.networks import NETWORKS
 from tests.cli.verbs import invoke

@@ -144,7 +144,7 @@ class Worker:
 
         case_module = load_sibling("case")
         session = self.adapter.prepare(case_module.read_case(path, options), self.threads)
-        growth = load_sibling("memory").Growth() if options.get("memory") else None
+        growth = load_sibling("loading").Growth() if options.get("memory") else None
         session.run()
         facts = dict(session.facts)
         if growth:

@@ -53,7 +53,7 @@ _TOTALS = (
 )
 
 
-# label, cost, and schedule; or None, and why there is no estimate
+# label, cost, and schedule; or label, None, and the reason
 Estimates = list[tuple[str, Cost | None, str]]
 
 

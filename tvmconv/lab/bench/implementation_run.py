@@ -25,7 +25,7 @@ class Extras:
     cold_bytes
         Calls after everything was evicted from caches of this size; 0 for none.
     memory
-        The growth of a process in its first call; needs a process for each implementation and case.
+        The growth of a process in its first call, in a process of its own.
     load
         Time and memory of loading a model and of its first call in a fresh process.
     samples

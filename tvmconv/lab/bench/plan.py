@@ -113,32 +113,14 @@ def make_plan(
     samples: int = 50,
     precision: str = "float32",
 ) -> BenchPlan:
-    """Check the user's arguments and make a plan of them.
+    """Check the user's arguments and make a plan of them, as far as they are fields of it.
 
-    Parameters
-    ----------
-    models, target, threads, rounds, seconds, shapes
-        As of :class:`BenchPlan`.
-    log, relax_pass, fold_budget, kernels, precision
-        As of :class:`BenchPlan`.
-    suites
-        Names of shipped suites, or text files.
-    layers
-        Problem strings.
-    baselines
-        ``all``, ``none``, or names separated by commas.
-    baseline_python
-        ``PATH`` for all baselines, or ``NAME=PATH`` for one.
-    algorithms
-        See :func:`tvmconv.lab.bench.variants.parse_variants`.
-    batch
-        Batch sizes of every layer and model, instead of their own.
-    types
-        Data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
-    stages, cold, memory, load
-        See :class:`Extras`.
-    samples
-        Minimum number of samples of each implementation on a GPU; papers repeat calls fifty times.
+    ``suites`` are names of shipped suites or text files, ``layers`` problem strings. ``baselines``
+    is ``all``, ``none``, or names separated by commas; ``baseline_python`` has ``PATH`` for all of
+    them, or ``NAME=PATH`` for one. ``batch`` sizes replace the sizes of every layer and model.
+    ``types`` are data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
+    :class:`Extras` explains ``stages``, ``cold``, ``memory`` and ``load``. ``samples`` is their
+    minimum number for each implementation on a GPU; papers repeat calls fifty times.
 
     Raises
     ------
