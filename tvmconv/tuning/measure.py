@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Protocol
 
@@ -138,28 +138,24 @@ class LocalMeasurer:
         """See :class:`Measurer`."""
         self.ensure(machine, f"a candidate of {workload}")
         built = self.pool.build(workload, machine, choices, draft=final.draft)
-        results: dict[int, Failure] = {n: b for n, b in enumerate(built) if isinstance(b, Failure)}
-        samples: dict[int, list[float]] = {n: [] for n in range(len(choices))}
-        checks: dict[int, tuple[float, float]] = {}
+        found = [
+            each if isinstance(each, Failure) else checked(choice, each.check or {})
+            for choice, each in zip(choices, built, strict=True)
+        ]
         try:
-            for round_number in range(-1, final.rounds):
-                for number, running in enumerate(built):
-                    if number in results or isinstance(running, Failure):
+            for _ in range(final.rounds):
+                for number, (running, measured) in enumerate(zip(built, found, strict=True)):
+                    if isinstance(running, Failure) or isinstance(measured, Failure):
                         continue
                     try:
-                        if round_number < 0:
-                            checks[number] = _checked(running.check or {})
-                        else:
-                            timed = running.order("time", samples=1, seconds=final.seconds)
-                            samples[number] += timed["samples"]
+                        timed = running.order("time", samples=1, seconds=final.seconds)
+                        samples = (*measured.samples, *timed["samples"])
+                        found[number] = replace(measured, samples=samples)
                     except Failure as failure:
-                        results[number] = failure
+                        found[number] = failure
         finally:
             _close(built)
-        return [
-            results.get(n) or MeasuredChoice(*choice, tuple(samples[n]), *checks[n])
-            for n, choice in enumerate(choices)
-        ]
+        return found
 
 
 class GpuMeasurer(LocalMeasurer):
@@ -202,9 +198,9 @@ def quick_trial(
     try:
         if built.spill_bytes and choice != spared:
             return Trial(algorithm, config, SPILLED, math.inf)
-        checked = built.check or built.order("verify")
-        error = float(checked["error"])
-        if checked["status"] != "correct":
+        verified = built.check or built.order("verify")
+        error = float(verified["error"])
+        if verified["status"] != "correct":
             return Trial(algorithm, config, "wrong", math.inf, error)
         most = max(_OUTCLASSED * best, _ALWAYS_TIMED)
         if anchor is not None and anchor.ready:
@@ -247,10 +243,13 @@ def _samples(built: Running, count: int, seconds: float, most: float) -> list[fl
     ]
 
 
-def _checked(answer: Mapping[str, Any]) -> tuple[float, float]:
+def checked(
+    choice: Choice, answer: Mapping[str, Any], samples: Sequence[float] = ()
+) -> MeasuredChoice | Failure:
+    """A choice with its samples and the result of its verification."""
     if answer.get("status") != "correct":
-        raise Failure("wrong", f"error {answer.get('error', math.inf):.3g}")
-    return float(answer["error"]), float(answer["limit"])
+        return Failure("wrong", f"error {answer.get('error', math.inf):.3g}")
+    return MeasuredChoice(*choice, tuple(samples), float(answer["error"]), float(answer["limit"]))
 
 
 def _close(built: Sequence[Running | Failure]) -> None:

@@ -15,7 +15,7 @@ from tvmconv.machines.device import Device
 from tvmconv.remote import devices_of
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, Quick, quick_trial
+from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, Quick, checked, quick_trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 from tvmconv.tuning.results import MeasuredChoice
 
@@ -102,14 +102,8 @@ class RemoteMeasurer:
             self._release(key, "")
             self._last = key
             return [
-                MeasuredChoice(
-                    *choice, tuple(samples), float(check["error"]), float(check["limit"])
-                )
-                if check["status"] == "correct"
-                else Failure("wrong", f"error {check['error']:.3g}")
-                for choice, samples, check in zip(
-                    choices, answer["samples"], answer["checks"], strict=True
-                )
+                checked(*each)
+                for each in zip(choices, answer["checks"], answer["samples"], strict=True)
             ]
 
     def _one(

@@ -26,7 +26,7 @@ _PARENTS = 16
 _RANDOM_SHARE = 0.1
 _FIRST_RANDOM_SHARE = 0.5
 _CROSSOVER = 0.3
-_NEIGHBOUR_SHARE = 0.4
+_NEIGHBOR_SHARE = 0.4
 _LEADERS = 3
 _TOURNAMENT = 4
 
@@ -66,7 +66,7 @@ class Search:
         ranked = self._evolve() if len(chosen) < count else []
         # the first batch also shows the model configs that the analytic one would never propose
         quota = round((_RANDOM_SHARE if self.times else _FIRST_RANDOM_SHARE) * count)
-        neighbors = self._neighbors(round(_NEIGHBOUR_SHARE * count)) if self.times else []
+        neighbors = self._neighbors(round(_NEIGHBOR_SHARE * count)) if self.times else []
         for config in (*neighbors, *ranked):
             if len(chosen) >= count - quota:
                 break
@@ -75,12 +75,12 @@ class Search:
                 self._proposed.add(config)
         misses = 0
         while len(chosen) < count and misses < 8 * count:
-            config_or_none = self._promising()
-            if config_or_none is None or config_or_none in self._proposed:
+            drawn = self._promising()
+            if drawn is None or drawn in self._proposed:
                 misses += 1
                 continue
-            chosen.append(config_or_none)
-            self._proposed.add(config_or_none)
+            chosen.append(drawn)
+            self._proposed.add(drawn)
         return chosen
 
     def learn(self, times: dict[Config, float]) -> None:

@@ -164,9 +164,11 @@ class Workers:
             for name in (found[0] if found else ())
         }
 
-    def _once(self, run: ImplementationRun, **request: Any) -> dict[str, Any]:
+    def _once(
+        self, run: ImplementationRun, environment: Mapping[str, str] | None = None, **request: Any
+    ) -> dict[str, Any]:
         """The answer of a process that does nothing else; empty if it fails."""
-        worker = WorkerProcess(run.implementation, self.threads, self.cpus)
+        worker = WorkerProcess(run.implementation, self.threads, self.cpus, environment)
         try:
             return worker.ask(_PREPARE_SECONDS, **request)
         except WorkerError:
@@ -176,15 +178,9 @@ class Workers:
 
     def _growth(self, run: ImplementationRun, request: dict[str, Any]) -> dict[str, Any]:
         """``call_bytes`` of a fresh process; empty if it fails."""
-        worker = WorkerProcess(run.implementation, self.threads, self.cpus, _FRESH_PAGES)
         request = {**request, "options": {**request["options"], "memory": True, "stages": False}}
-        try:
-            answer = worker.ask(_PREPARE_SECONDS, **request)
-        except WorkerError:
-            return {}
-        finally:
-            worker.close()
-        return {"call_bytes": answer.get("facts", {}).get("call_bytes")}
+        answer = self._once(run, _FRESH_PAGES, **request)
+        return {"call_bytes": answer.get("facts", {}).get("call_bytes")} if answer else {}
 
 
 def write_reference(

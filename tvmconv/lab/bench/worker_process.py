@@ -81,8 +81,7 @@ class WorkerProcess:
         try:
             answer = json.loads(line)
         except ValueError:
-            self.close()
-            raise WorkerError(f"answered {line[:100]!r}") from None
+            answer = None
         if not isinstance(answer, dict):
             self.close()
             raise WorkerError(f"answered {line[:100]!r}")

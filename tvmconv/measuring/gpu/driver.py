@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -152,14 +153,12 @@ class Gpu:
             self.call("cuModuleLoadData", ctypes.byref(module), fatbin)
         except ArtifactError as error:
             known = self.facts()["driver_cuda"]
-            ptx = translatable(fatbin)
-            if ptx is None:
-                raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
-            try:
-                self.call("cuModuleLoadData", ctypes.byref(module), ptx)
-            except ArtifactError:
-                raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
-            self.translated = known
+            if (ptx := translatable(fatbin)) is not None:
+                with suppress(ArtifactError):
+                    self.call("cuModuleLoadData", ctypes.byref(module), ptx)
+                    self.translated = known
+                    return module
+            raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
         return module
 
     def function(self, module: Handle, name: str, dynamic_shared_bytes: int = 0) -> Handle:
