@@ -79,7 +79,7 @@ def test_rows_rates_and_ratios():
     notes = " ".join(report.notes)
     assert "25.0 % of peak, 2.000 x the best peer" in notes
     assert "gone absent: no module (2 cases)" in notes
-    assert "used up to 0.9 CPUs in 2 of 4 turns" in notes
+    assert "used up to 0.9 CPUs in 2 of 4 rounds" in notes
 
 
 def test_a_compressed_file_is_read_as_what_it_holds(tmp_path: Path):
