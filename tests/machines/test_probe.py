@@ -10,7 +10,7 @@ import tvm
 
 from tests.assembly import assembly, matching
 from tvmconv.core.errors import TargetError
-from tvmconv.lab.bench.dot_peak import word_steps
+from tvmconv.lab.bench.dot_peak import dword_steps
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.host import host_features, native_machine
@@ -106,7 +106,7 @@ def test_streams_and_broadcasts_sum_what_they_read() -> None:
 def test_measured_rates_are_those_of_a_core() -> None:
     assert NATIVE is not None
     told: list[str] = []
-    found = measure(NATIVE, told.append, lambda: word_steps(NATIVE))
+    found = measure(NATIVE, told.append, lambda: dword_steps(NATIVE))
     machine, rates = found.machine, found.machine.rates
     assert told == ["multiply_adds", "words", "broadcasts", "l1", "l2", "l3", "memory"]
     assert rates.words > 0

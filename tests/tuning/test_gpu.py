@@ -32,7 +32,7 @@ import json, sys
 from pathlib import Path
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import MACHINES
-from tvmconv.tuning.gpu_measure import GpuMeasurer
+from tvmconv.tuning.measure import GpuMeasurer
 from tvmconv.tuning.measure import Final, Quick
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, tune

@@ -23,7 +23,7 @@ from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.records.logfile import read_log
 from tvmconv.records.space import make_space
 from tvmconv.selection.policy import make_policy
-from tvmconv.tuning.candidate import Candidate, Operands
+from tvmconv.tuning.candidate import CandidateKernels, SeededOperands
 from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, collect, tune
@@ -57,8 +57,8 @@ def test_normal_weights_stay_below_the_usual_sum(channels):
 
 def test_a_large_tile_of_many_channels_is_built_and_exact():
     config = next(c for c in make_space(DEEP, V3, "winograd").starts if c.int("mh") == 4)
-    operands = Operands(str(DEEP), V3.channel_block)
-    checked = Candidate.build(operands, request("winograd", config)).verify()
+    operands = SeededOperands(str(DEEP), V3.channel_block)
+    checked = CandidateKernels.build(operands, request("winograd", config)).verify()
     assert checked["status"] == "correct"
     assert checked["error"] == checked["limit"] == 0
 
@@ -69,7 +69,7 @@ def test_a_large_tile_of_many_channels_is_built_and_exact():
 def test_one_step_is_wrong_where_nothing_is_approximated(steps, status):
     workload = Conv2dWorkload.parse(f"{SMALL}{steps}")
     kernel = make_kernel(workload, V3, "direct")
-    operands = Operands(str(workload), V3.channel_block)
+    operands = SeededOperands(str(workload), V3.channel_block)
     output = operands.arrays(kernel)[-1]
     lanes = V3.channel_block
     blocked = operands.expected.reshape(1, -1, lanes, 6, 6).transpose(0, 1, 3, 4, 2).copy()
