@@ -14,7 +14,7 @@ import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import trains
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 
 
 @dataclass
@@ -29,15 +29,15 @@ class _Step:
     scale: Array
     shift: Array
     name: str
-    node: Node | None
+    node: OnnxNode | None
 
 
-def fold_affine(graph: Graph) -> None:
+def fold_affine(graph: OnnxGraph) -> None:
     """Rewrite the graph in place."""
     uses = graph.use_counts()
     steps: dict[str, _Step] = {}
     # by output name, because a merged step is taken out again
-    order: dict[str, Node | _Step] = {}
+    order: dict[str, OnnxNode | _Step] = {}
     for node in graph.nodes:
         step = _as_step(graph, node)
         if step is None:
@@ -54,8 +54,8 @@ def fold_affine(graph: Graph) -> None:
     _rebuild(graph, order.values(), uses)
 
 
-def _rebuild(graph: Graph, order: Iterable[Node | _Step], uses: dict[str, int]) -> None:
-    nodes: list[Node] = []
+def _rebuild(graph: OnnxGraph, order: Iterable[OnnxNode | _Step], uses: dict[str, int]) -> None:
+    nodes: list[OnnxNode] = []
     position: dict[str, int] = {}
     for item in order:
         if isinstance(item, _Step):
@@ -75,7 +75,7 @@ def _rebuild(graph: Graph, order: Iterable[Node | _Step], uses: dict[str, int]) 
     graph.nodes = nodes
 
 
-def _as_step(graph: Graph, node: Node) -> _Step | None:
+def _as_step(graph: OnnxGraph, node: OnnxNode) -> _Step | None:
     if node.op == "BatchNormalization":
         return _batch_norm(graph, node)
     if node.op not in ("Add", "Div", "Mul", "Sub") or "broadcast" in node.attrs:
@@ -103,7 +103,7 @@ def _as_step(graph: Graph, node: Node) -> _Step | None:
     return _Step(left, node.outputs[0], scale, shift, node.name, node)
 
 
-def _batch_norm(graph: Graph, node: Node) -> _Step | None:
+def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _Step | None:
     """The step of an inference-mode BatchNormalization with constant statistics."""
     if trains(node):
         mark = "training_mode=1" if node.opset >= 14 else f"outputs {list(node.outputs[1:])}"
@@ -137,7 +137,7 @@ def _batch_norm(graph: Graph, node: Node) -> _Step | None:
     return _Step(node.inputs[0], node.outputs[0], scale, beta - mean * scale, node.name, None)
 
 
-def _into_convolution(graph: Graph, node: Node, step: _Step) -> Node | None:
+def _into_convolution(graph: OnnxGraph, node: OnnxNode, step: _Step) -> OnnxNode | None:
     """The convolution with the step in its weights, or ``None`` where it cannot take it."""
     if node.op not in ("Conv", "ConvTranspose") or node.outputs[0] != step.source:
         return None
@@ -164,7 +164,7 @@ def _into_convolution(graph: Graph, node: Node, step: _Step) -> Node | None:
     return replace(node, inputs=tuple(inputs), outputs=(step.output,))
 
 
-def _spell_out(graph: Graph, step: _Step) -> list[Node]:
+def _spell_out(graph: OnnxGraph, step: _Step) -> list[OnnxNode]:
     """The step as Mul and Add, or the model's own operator where nothing was merged."""
     if step.node is not None:
         return [step.node]
@@ -184,6 +184,6 @@ def _spell_out(graph: Graph, step: _Step) -> list[Node]:
         value = vector.astype(np.float32).reshape(shape)
         constant = graph.add_constant(f"{step.name}.{op.lower()}", value)
         name = f"{step.name}.{op.lower()}"
-        nodes.append(Node(name, op, (source, constant), (target,), {}, graph.opset))
+        nodes.append(OnnxNode(name, op, (source, constant), (target,), {}, graph.opset))
         source = target
     return nodes

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.limits import MAX_DIMENSION, MAX_RANK
 
 _REMEDY = "correct the model and export it again"
@@ -29,7 +29,7 @@ _EQUATION = re.compile(r"([A-Za-z ,]|\.\.\.)*(->([A-Za-z ]|\.\.\.)*)?")
 _LISTS = ("axes", "perm")
 
 
-def in_ascending_order(node: Node) -> Node:
+def in_ascending_order(node: OnnxNode) -> OnnxNode:
     """The node, of a Slice or Squeeze of old operator sets with its axes sorted.
 
     Of others than ascending ones onnx's inference has no shapes, or wrong ones.
@@ -53,7 +53,7 @@ def in_ascending_order(node: Node) -> Node:
     return replace(node, attrs={**node.attrs, **ordered})
 
 
-def check_attributes(node: Node, rank: int) -> None:
+def check_attributes(node: OnnxNode, rank: int) -> None:
     """Check the node's axes against the rank of its first input, and counts against zero."""
     if "axis" in node.attrs:
         axis = node.attrs["axis"]
@@ -87,7 +87,7 @@ def check_attributes(node: Node, rank: int) -> None:
             raise node.error(f"{name}={str(flag)[:80]} must be 0 or 1", _REMEDY)
 
 
-def _check_lengths(node: Node, rank: int) -> None:
+def _check_lengths(node: OnnxNode, rank: int) -> None:
     lengths = {
         "Pad": {"pads": 2 * rank, "paddings": 2 * rank},
         "Split": {"split": len(node.outputs)},
@@ -103,7 +103,7 @@ def _check_lengths(node: Node, rank: int) -> None:
             raise node.error(f"{name}={str(values)[:80]} must have {length} values", _REMEDY)
 
 
-def check_list_operands(node: Node, rank: int, operands: Mapping[str, Array]) -> None:
+def check_list_operands(node: OnnxNode, rank: int, operands: Mapping[str, Array]) -> None:
     """Check the lengths of constant operands that list one value an axis or an output."""
 
     def size(index: int) -> int | None:

@@ -6,13 +6,13 @@ import warnings
 from typing import TYPE_CHECKING
 
 from tvmconv.core.arguments import shown
-from tvmconv.frontend.graph import Graph
+from tvmconv.frontend.graph import OnnxGraph
 
 if TYPE_CHECKING:
     import onnx
 
 
-def report_declared_shapes(proto: onnx.GraphProto, graph: Graph) -> None:
+def report_declared_shapes(proto: onnx.GraphProto, graph: OnnxGraph) -> None:
     """Warn of declared shapes of values and outputs that differ from the computed shapes."""
     wrong = [
         (value.name, declared, graph.shape(value.name))

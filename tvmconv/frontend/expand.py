@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.operators import MICROSOFT
-from tvmconv.frontend.quantised import LINEAR, LINEAR_OPSET, check_scale
+from tvmconv.frontend.quantize_linear import LINEAR, LINEAR_OPSET, check_scale
 from tvmconv.frontend.sums import check_sums
 
 _REMEDY = "correct the model and export it again"
@@ -74,8 +74,8 @@ EXPANDED = frozenset({*_FORMS, "QLinearConcat"})
 
 
 def in_standard_form(
-    graph: Graph, node: Node, domain: str, fresh: Callable[[str], str]
-) -> list[Node]:
+    graph: OnnxGraph, node: OnnxNode, domain: str, fresh: Callable[[str], str]
+) -> list[OnnxNode]:
     """The node as nodes of the default operator set; most are what they were.
 
     Parameters
@@ -97,12 +97,12 @@ def in_standard_form(
     """
     if domain == MICROSOFT and node.op in LINEAR:
         opset = max(node.opset, LINEAR_OPSET)
-        return [Node(node.name, node.op, node.inputs, node.outputs, node.attrs, opset)]
+        return [OnnxNode(node.name, node.op, node.inputs, node.outputs, node.attrs, opset)]
     form = _form(node)
     return [node] if form is None else _Expansion(graph, node, form, fresh).nodes()
 
 
-def _form(node: Node) -> _Form | None:
+def _form(node: OnnxNode) -> _Form | None:
     if node.op != "QLinearConcat":
         return _FORMS.get(node.op)
     count, rest = divmod(len(node.inputs) - 2, 3)
@@ -115,11 +115,13 @@ def _form(node: Node) -> _Form | None:
 class _Expansion:
     """One operator as several; the float one in the middle keeps its name."""
 
-    def __init__(self, graph: Graph, node: Node, form: _Form, fresh: Callable[[str], str]) -> None:
+    def __init__(
+        self, graph: OnnxGraph, node: OnnxNode, form: _Form, fresh: Callable[[str], str]
+    ) -> None:
         self._graph, self._node, self._form, self._fresh = graph, node, form, fresh
-        self._before: list[Node] = []
+        self._before: list[OnnxNode] = []
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[OnnxNode]:
         """The nodes in order."""
         node, form = self._node, self._form
         attrs = self._attributes()
@@ -136,15 +138,15 @@ class _Expansion:
             return [*self._before, self._float(attrs, inputs, node.outputs[0])]
         middle = self._fresh(f"{node.outputs[0]}.float")
         parameters = self._parameters((form.operands[0][0], scale, zero_point), is_output=True)
-        linear = Node(
+        linear = OnnxNode(
             f"{node.name}.quantised", "QuantizeLinear", (middle, *parameters), node.outputs,
             {}, max(node.opset, LINEAR_OPSET),
         )  # fmt: skip
         return [*self._before, self._float(attrs, inputs, middle), linear]
 
-    def _float(self, attrs: dict[str, object], inputs: list[str], output: str) -> Node:
+    def _float(self, attrs: dict[str, object], inputs: list[str], output: str) -> OnnxNode:
         name, opset = self._node.name, max(self._node.opset, self._form.since)
-        return Node(name, self._form.op, tuple(inputs), (output,), attrs, opset)
+        return OnnxNode(name, self._form.op, tuple(inputs), (output,), attrs, opset)
 
     def _attributes(self) -> dict[str, object]:
         node, attrs = self._node, dict(self._node.attrs)
@@ -174,7 +176,7 @@ class _Expansion:
             raise node.error(f"input {places[0]} is missing", _REMEDY)
         scale, zero_point = self._parameters(places)
         axis = self._axis(index, name, scale)
-        return self._dequantised(places[0], scale, zero_point, axis)
+        return self._dequantized(places[0], scale, zero_point, axis)
 
     def _axis(self, index: int, name: str, scale: str) -> int | None:
         """Where the operand's channels are, if its scales are of channels."""
@@ -244,14 +246,16 @@ class _Expansion:
             return name
         return self._graph.add_constant(self._fresh(name or f"{self._node.name}.zero"), value)
 
-    def _dequantised(self, place: int, scale: str, zero_point: str, axis: int | None) -> str:
+    def _dequantized(self, place: int, scale: str, zero_point: str, axis: int | None) -> str:
         node, name = self._node, self._node.inputs[place]
         output = self._fresh(f"{name}.dequantised")
         inputs = (name, scale, zero_point) if zero_point else (name, scale)
         attrs = {} if axis is None else {"axis": axis}
         opset = max(node.opset, LINEAR_OPSET)
         self._before.append(
-            Node(f"{node.name}.input{place}", "DequantizeLinear", inputs, (output,), attrs, opset)
+            OnnxNode(
+                f"{node.name}.input{place}", "DequantizeLinear", inputs, (output,), attrs, opset
+            )
         )
         return output
 
@@ -276,7 +280,7 @@ class _Expansion:
         else:
             axis = len(info.shape) - 1
         name = graph.add_constant(self._fresh(f"{info.name}.scale"), scale.astype(np.float32))
-        return self._dequantised(place, name, "", axis)
+        return self._dequantized(place, name, "", axis)
 
     def _check_sums(self) -> None:
         node, graph, places = self._node, self._graph, self._form.operands[1]

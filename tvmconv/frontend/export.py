@@ -10,12 +10,12 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.operators import MICROSOFT
-from tvmconv.frontend.quantised import LINEAR
+from tvmconv.frontend.quantize_linear import LINEAR
 
 
-def to_proto(graph: Graph) -> onnx.ModelProto:
+def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
     """A ``ModelProto`` that computes what the graph computes, with static shapes.
 
     Operators that the importer merged stand spelled out again, so the model holds standard
@@ -58,7 +58,7 @@ def _attribute(value: Any) -> Any:
     return _tensor(value, "") if isinstance(value, np.ndarray) else value
 
 
-def spelled_out(node: Node, opset: int) -> list[onnx.NodeProto]:
+def spelled_out(node: OnnxNode, opset: int) -> list[onnx.NodeProto]:
     """The node as ONNX has it, in a model of operator set ``opset``."""
     if node.op == "Silu":
         return _spelled(node, [("Sigmoid", ("x",), "gate"), ("Mul", ("x", "gate"), "y")])
@@ -94,7 +94,7 @@ def _scalar(value: float) -> onnx.TensorProto:
     return numpy_helper.from_array(np.asarray(value, np.float32))
 
 
-def _spelled(node: Node, steps: list[tuple[str, tuple[str, ...], str]]) -> list[onnx.NodeProto]:
+def _spelled(node: OnnxNode, steps: list[tuple[str, tuple[str, ...], str]]) -> list[onnx.NodeProto]:
     ends = {"x": node.inputs[0], "y": node.outputs[0]}
 
     def name(key: str) -> str:

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """One operator: decoded attributes, value names in and out (``""`` for an absent input).
 
     ``opset`` is the version of the default operator set that the model imports; converters
@@ -52,7 +52,7 @@ class Node:
 
 
 @dataclass
-class Graph:
+class OnnxGraph:
     """Nodes in execution order, every value with a static shape, constants as numpy arrays."""
 
     name: str
@@ -60,7 +60,7 @@ class Graph:
     ir_version: int
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[OnnxNode] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     types: dict[str, TensorInfo] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict, repr=False)

@@ -27,10 +27,10 @@ from tvmconv.frontend.checks import describe
 from tvmconv.frontend.declared import report_declared_shapes
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.fold import Folder, keeps_everything
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
-from tvmconv.frontend.quantised import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.resized import RESIZING, with_resized_shape
 from tvmconv.frontend.tensors import check_shape, element_type
 from tvmconv.frontend.types import check_input_types, check_output_types, operator_schema
@@ -60,7 +60,7 @@ def infer_graph(
     constants: dict[str, Array],
     fold_budget: int,
     weight_budget: int,
-) -> Graph:
+) -> OnnxGraph:
     """Build the graph of a model whose structure was checked.
 
     ``nodes`` are its nodes in execution order, ``constants`` its initializers, ``fold_budget``
@@ -72,7 +72,7 @@ def infer_graph(
     ModelError
         A node is malformed, unknown to ONNX, or has an output whose shape depends on data.
     """
-    graph = Graph(proto.graph.name, opset, proto.ir_version, inputs, ())
+    graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:
         graph.types[info.name] = info
     for name, value in constants.items():
@@ -98,7 +98,7 @@ def infer_graph(
     return graph
 
 
-def _check_activations(graph: Graph) -> None:
+def _check_activations(graph: OnnxGraph) -> None:
     """Refuse a graph that needs more memory at any time than a machine of today has."""
     last = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs}
     last.update((info.name, len(graph.nodes)) for info in graph.outputs)
@@ -146,11 +146,11 @@ def _fresh_names(graph: onnx.GraphProto) -> Callable[[str], str]:
     return fresh
 
 
-def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> Node:
+def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
     outputs = tuple(proto.output)
     while outputs and not outputs[-1]:
         outputs = outputs[:-1]
-    node = Node(
+    node = OnnxNode(
         name,
         proto.op_type,
         tuple(proto.input),
@@ -171,15 +171,15 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> Node:
 
 
 def _in_standard_form(
-    graph: Graph, node: Node, domain: str, fresh: Callable[[str], str]
-) -> list[Node]:
+    graph: OnnxGraph, node: OnnxNode, domain: str, fresh: Callable[[str], str]
+) -> list[OnnxNode]:
     if node.op == "Constant":
         return [node]
     _check_inputs(graph, node)
     return in_standard_form(graph, in_ascending_order(node), domain, fresh)
 
 
-def _proto_of(part: Node, node: Node, proto: onnx.NodeProto) -> onnx.NodeProto:
+def _proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
     """A node as ONNX stores it; ``node`` is the one of the model, ``proto``, that it comes from."""
     if part is node:
         return proto
@@ -191,7 +191,7 @@ def _proto_of(part: Node, node: Node, proto: onnx.NodeProto) -> onnx.NodeProto:
     return made
 
 
-def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> None:
+def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodeProto) -> None:
     if node.op == "Constant":
         _set_constant(graph, node.outputs[0], constant_value(node))
         return
@@ -224,7 +224,7 @@ def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> N
     graph.nodes.append(node)
 
 
-def _store_mask(graph: Graph, folder: Folder, node: Node) -> None:
+def _store_mask(graph: OnnxGraph, folder: Folder, node: OnnxNode) -> None:
     """The mask of a Dropout that drops nothing."""
     mask = graph.types[node.outputs[1]]
     if folder.is_read(mask.name):
@@ -232,7 +232,7 @@ def _store_mask(graph: Graph, folder: Folder, node: Node) -> None:
         folder.store(node, mask.name, np.ones(mask.shape, mask.dtype))
 
 
-def _check_inputs(graph: Graph, node: Node) -> None:
+def _check_inputs(graph: OnnxGraph, node: OnnxNode) -> None:
     for name in filter(None, node.inputs):
         if name not in graph.types:
             raise node.error(
@@ -241,7 +241,7 @@ def _check_inputs(graph: Graph, node: Node) -> None:
             )
 
 
-def _check_window(graph: Graph, node: Node) -> list[TensorInfo] | None:
+def _check_window(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
     """Check a sliding-window operator; its outputs, or ``None`` for other operators.
 
     onnx's own inference is not asked: it keeps the pooling windows that start beyond the input
@@ -270,7 +270,7 @@ def _check_window(graph: Graph, node: Node) -> list[TensorInfo] | None:
 
 
 def _window_outputs(
-    graph: Graph, node: Node, channels: int, plane: tuple[int, ...]
+    graph: OnnxGraph, node: OnnxNode, channels: int, plane: tuple[int, ...]
 ) -> list[TensorInfo]:
     data = graph.types[node.inputs[0]]
     shape = (data.shape[0], channels, *plane)
@@ -284,7 +284,7 @@ def _window_outputs(
 
 
 def _infer(
-    graph: Graph, node: Node, proto: onnx.NodeProto, operands: dict[str, Array]
+    graph: OnnxGraph, node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]
 ) -> list[TensorInfo] | None:
     """Types of the named outputs, or ``None`` where one has no static shape."""
     types = {}
@@ -323,7 +323,7 @@ def _infer(
     return [info for info in infos if info is not None]
 
 
-def _inferring_schema(node: Node) -> onnx.defs.OpSchema:
+def _inferring_schema(node: OnnxNode) -> onnx.defs.OpSchema:
     """A definition with the operator's inference: its own, or a newer one of the same shapes."""
     since = _INFERRED_SINCE.get(node.op, 0)
     if node.opset >= since:
@@ -331,7 +331,7 @@ def _inferring_schema(node: Node) -> onnx.defs.OpSchema:
     return onnx.defs.get_schema(node.op, since)
 
 
-def _static(node: Node, name: str, found: Any) -> TensorInfo | None:
+def _static(node: OnnxNode, name: str, found: Any) -> TensorInfo | None:
     if found is None or not found.HasField("tensor_type"):
         return None
     tensor = found.tensor_type
@@ -344,6 +344,6 @@ def _static(node: Node, name: str, found: Any) -> TensorInfo | None:
     return TensorInfo(name, shape, dtype)
 
 
-def _set_constant(graph: Graph, name: str, value: Array) -> None:
+def _set_constant(graph: OnnxGraph, name: str, value: Array) -> None:
     graph.constants[name] = value
     graph.types[name] = TensorInfo(name, tuple(value.shape), str(value.dtype))

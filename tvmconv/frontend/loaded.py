@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.export import to_proto
-from tvmconv.frontend.graph import Graph
+from tvmconv.frontend.graph import OnnxGraph
 
 if TYPE_CHECKING:
     import onnx
@@ -35,7 +35,7 @@ class LoadedModel:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     sha256: str
-    graph: Graph
+    graph: OnnxGraph
     fold_budget: int
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.limits import MAX_DIMENSION
 from tvmconv.frontend.tensors import check_shape
 
@@ -16,7 +16,7 @@ RESIZING = ("Resize", "Upsample")
 
 
 def with_resized_shape(
-    node: Node, inferred: TensorInfo, data: TensorInfo, operands: Mapping[str, Array]
+    node: OnnxNode, inferred: TensorInfo, data: TensorInfo, operands: Mapping[str, Array]
 ) -> TensorInfo:
     """The output of a Resize or Upsample with the sizes that onnxruntime computes.
 
@@ -39,7 +39,7 @@ def with_resized_shape(
     return replace(inferred, shape=tuple(shape))
 
 
-def _scales(node: Node, operands: Mapping[str, Array]) -> Array | None:
+def _scales(node: OnnxNode, operands: Mapping[str, Array]) -> Array | None:
     """The constant scales; ``None`` where the node has sizes instead, or no constants."""
     if node.op == "Upsample" and node.opset < 9:
         scales = node.attrs.get("scales")

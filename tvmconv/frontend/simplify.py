@@ -7,11 +7,11 @@ from dataclasses import replace
 from tvmconv.frontend.affine import fold_affine
 from tvmconv.frontend.float16 import widen_float16
 from tvmconv.frontend.fold import keeps_everything
-from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.idioms import merge_idioms
 
 
-def simplify(graph: Graph) -> Graph:
+def simplify(graph: OnnxGraph) -> OnnxGraph:
     """Remove what does nothing at inference, name activations, fold affine steps.
 
     1. float16 values become float32: see :mod:`tvmconv.frontend.float16`.
@@ -32,7 +32,7 @@ def simplify(graph: Graph) -> Graph:
     return graph
 
 
-def _does_nothing(graph: Graph, node: Node) -> bool:
+def _does_nothing(graph: OnnxGraph, node: OnnxNode) -> bool:
     if node.op == "Identity":
         return True
     if node.op == "Cast":
@@ -42,7 +42,7 @@ def _does_nothing(graph: Graph, node: Node) -> bool:
     return node.op == "Dropout" and keeps_everything(node, graph.constants)
 
 
-def _bypass(graph: Graph) -> None:
+def _bypass(graph: OnnxGraph) -> None:
     """Let readers of an operator without effect read its input; graph outputs keep theirs."""
     outputs = {info.name for info in graph.outputs}
     alias: dict[str, str] = {}
@@ -60,7 +60,7 @@ def _bypass(graph: Graph) -> None:
     graph.nodes = kept
 
 
-def _drop_dead(graph: Graph) -> None:
+def _drop_dead(graph: OnnxGraph) -> None:
     needed = {info.name for info in graph.outputs}
     kept = []
     for node in reversed(graph.nodes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.graph import Array, OnnxNode
 
 _LIMIT = 2**31
 
@@ -26,8 +26,8 @@ def largest_sum(weight: Array, zero_point: Array | int = 0, bias: Array | None =
     bias
         One integer an output.
     """
-    centred = weight.astype(np.int64) - np.asarray(zero_point, np.int64)
-    rows = centred.reshape(len(centred), -1)
+    centered = weight.astype(np.int64) - np.asarray(zero_point, np.int64)
+    rows = centered.reshape(len(centered), -1)
     positive, negative = np.maximum(rows, 0).sum(1), np.maximum(-rows, 0).sum(1)
     bounds = 255 * np.maximum(positive, negative)
     if bias is not None:
@@ -36,7 +36,7 @@ def largest_sum(weight: Array, zero_point: Array | int = 0, bias: Array | None =
 
 
 def check_sums(
-    node: Node, weight: Array, zero_point: Array | int = 0, bias: Array | None = None
+    node: OnnxNode, weight: Array, zero_point: Array | int = 0, bias: Array | None = None
 ) -> None:
     """Refuse constant weights with which a sum may leave 32 bits; see :func:`largest_sum`."""
     bound = largest_sum(weight, zero_point, bias)

@@ -9,7 +9,7 @@ import onnx
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.tensors import DTYPES
 
 _REMEDY = "correct the model and export it again"
@@ -19,7 +19,7 @@ _NAMES = {f"tensor({_SPELLINGS.get(name, name)})": name for name in DTYPES.value
 _Formal = tuple[str, frozenset[str]]
 
 
-def check_input_types(graph: Graph, node: Node) -> None:
+def check_input_types(graph: OnnxGraph, node: OnnxNode) -> None:
     """Check the operands' element types against the operator's definition.
 
     Raises
@@ -64,7 +64,7 @@ def check_output_types(proto: onnx.GraphProto, outputs: tuple[TensorInfo, ...]) 
             )
 
 
-def operator_schema(node: Node) -> onnx.defs.OpSchema:
+def operator_schema(node: OnnxNode) -> onnx.defs.OpSchema:
     """The operator's definition in the node's operator set."""
     try:
         return onnx.defs.get_schema(node.op, node.opset, "")

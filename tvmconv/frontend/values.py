@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.graph import Array, OnnxNode
 
 
 def decode_attributes(proto: onnx.NodeProto, where: str) -> dict[str, object]:
@@ -31,7 +31,7 @@ def decode_attributes(proto: onnx.NodeProto, where: str) -> dict[str, object]:
     return attrs
 
 
-def constant_value(node: Node) -> Array:
+def constant_value(node: OnnxNode) -> Array:
     """Value of a Constant node."""
     for name, dtype in (
         ("value", None),

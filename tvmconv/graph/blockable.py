@@ -17,7 +17,7 @@ from tvmconv.graph.ranges import value_range
 from tvmconv.graph.rewrite.activations import ACTIVATIONS, epilogue_step
 from tvmconv.graph.rewrite.fold import scalar
 from tvmconv.graph.rewrite.row_gathers import PICK
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
 _UNARY = (
     "abs",
@@ -174,7 +174,7 @@ def _prelu(node: Node) -> bool:
     return _always(node) and slope.is_const and node.attrs["axis"] == 1
 
 
-def _standardise(node: Node) -> bool:
+def _standardize(node: Node) -> bool:
     """Over the channels of each pixel, or over groups of channels."""
     if not _always(node) or node.attrs["kind"] == "channels":
         return _always(node)
@@ -185,7 +185,7 @@ def _standardise(node: Node) -> bool:
 
 _RULES: dict[str, Callable[[Node], bool]] = {
     CONV: _moves,
-    STANDARDISE: _standardise,
+    STANDARDIZE: _standardize,
     PICK: _moves,
     "quantize": _linear,
     "dequantize": _linear,

@@ -35,7 +35,7 @@ _ROWS_OF_TILES = 8
 
 
 @dataclass
-class Plan:
+class LayoutPlan:
     """Nodes that compute on blocks, and the decision of each convolution.
 
     Nodes in ``leaving`` read blocks and write the plain layout. Convolutions in ``pixels`` have
@@ -60,7 +60,7 @@ def plan_layouts(
     *,
     policy: Policy | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Plan:
+) -> LayoutPlan:
     """Walk the graph once and decide.
 
     Parameters
@@ -79,7 +79,7 @@ def plan_layouts(
     ConfigError
         If no allowed algorithm computes a layer.
     """
-    plan = Plan()
+    plan = LayoutPlan()
     in_blocks: set[Value] = set()
     users = graph.users()
     decided, total = 0, len(decided_nodes(graph, machine))

@@ -15,7 +15,7 @@ from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.graph import emit_graph
 from tvmconv.graph.fusion import group_operators
 from tvmconv.graph.ir import Graph, Node
-from tvmconv.graph.layout import Plan, oihw_weight
+from tvmconv.graph.layout import LayoutPlan, oihw_weight
 from tvmconv.graph.match import unscheduled
 from tvmconv.graph.prelude import plan_module
 from tvmconv.machines.device import Device
@@ -126,10 +126,10 @@ def fuse_operators(
         The module, and a record by symbol for the merged functions.
     """
     transform = relax.transform
-    legalise = transform.LegalizeOps()
+    legalize = transform.LegalizeOps()
     after = [transform.FuseTIR(), transform.DeadCodeElimination()]
-    with reported(lambda: failing_operators(mod, partial(_described, records), legalise)):
-        legal = legalise(mod)
+    with reported(lambda: failing_operators(mod, partial(_described, records), legalize)):
+        legal = legalize(mod)
     grouped = group_operators(legal)
     merged = _merged_records(grouped, records)
     return ir.transform.Sequential(after)(grouped), merged
@@ -206,7 +206,7 @@ def _bytes(expr: RelaxExpr) -> int:
     return tensor_bytes(expr.ty) if isinstance(expr.ty, relax.TensorType) else 0
 
 
-def _named_decisions(graph: Graph, plan: Plan, emitter: Emitter) -> tuple[Decision, ...]:
+def _named_decisions(graph: Graph, plan: LayoutPlan, emitter: Emitter) -> tuple[Decision, ...]:
     """Decisions in execution order with the symbols that were given out."""
     symbols = {
         (kernel.workload, kernel.algorithm, kernel.config): var.name_hint

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmconv.graph.ir import Graph
-from tvmconv.graph.layout import Plan, decided_nodes, plan_layouts
+from tvmconv.graph.layout import LayoutPlan, decided_nodes, plan_layouts
 from tvmconv.graph.match import fuse_layers
 from tvmconv.graph.read import read_function
-from tvmconv.graph.rewrite.columns import turn_columns
+from tvmconv.graph.rewrite.columns import columns_as_rows
 from tvmconv.graph.rewrite.interleaved import order_phases
-from tvmconv.graph.rewrite.normalize import normalise
+from tvmconv.graph.rewrite.normalize import normalize
 from tvmconv.graph.rewrite.run_time_weights import take_run_time_weights
 from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.device import Device
@@ -42,16 +42,16 @@ class PlannedGraph:
     """
 
     graph: Graph
-    plan: Plan
+    plan: LayoutPlan
 
 
 def prepare(graph: Graph, machine: Device, policy: Policy | None = None) -> None:
     """Normalize a graph and fuse its layers, in place."""
-    normalise(graph, machine, policy.requantize if policy is not None else "float")
+    normalize(graph, machine, policy.requantize if policy is not None else "float")
     fuse_layers(graph)
     if isinstance(machine, Machine):
         order_phases(graph, machine.channel_block)
-        turn_columns(graph)
+        columns_as_rows(graph)
 
 
 def plan_module(

@@ -41,7 +41,7 @@ class Life:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ArenaPlan:
     """Offsets in bytes by buffer, the bytes in all, and what no plan can do without."""
 
     offsets: tuple[int, ...]
@@ -49,7 +49,7 @@ class Plan:
     bound: int
 
 
-def plan(lives: Sequence[Life], alignment: int) -> Plan:
+def plan(lives: Sequence[Life], alignment: int) -> ArenaPlan:
     """Place buffers so that none overlap that are alive at a time.
 
     Parameters
@@ -71,7 +71,7 @@ def plan(lives: Sequence[Life], alignment: int) -> Plan:
     for index, offset in zip(chosen, trials.warmed(trials.best()), strict=True):
         offsets[index] = offset
     ends = (offset + life.bytes for offset, life in zip(offsets, lives, strict=True))
-    return Plan(tuple(offsets), max(ends, default=0), bound)
+    return ArenaPlan(tuple(offsets), max(ends, default=0), bound)
 
 
 def largest_sum(sizes: Sequence[int], lives: Sequence[Life]) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.decision import KernelCall
-from tvmconv.program.arena import Life, Plan, plan
+from tvmconv.program.arena import ArenaPlan, Life, plan
 from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place
 
 # bytes of a constant that are looked at before all are
@@ -99,7 +99,7 @@ def place_outputs(results: Iterable[Buffer]) -> list[Step]:
     return copies
 
 
-def place_in_arena(steps: Sequence[Step]) -> Plan:
+def place_in_arena(steps: Sequence[Step]) -> ArenaPlan:
     """Give every buffer of the arena its offset."""
     found = lives(steps)
     planned = plan(list(found.values()), ALIGNMENT)

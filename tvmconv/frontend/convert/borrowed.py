@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import onnx_importer, relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -36,7 +36,7 @@ _FAR = 8.0
 
 
 def convert(
-    e: Emitter, node: Node, operands: list[RelaxExpr | None] | None = None
+    e: RelaxWriter, node: OnnxNode, operands: list[RelaxExpr | None] | None = None
 ) -> RelaxExpr | list[RelaxExpr]:
     """Convert one node as ``tvm.relax.frontend.onnx`` does, of its inputs or other operands."""
     if operands is None:
@@ -59,7 +59,7 @@ def _stored(value: Any) -> Any:
     return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
 
 
-def _top_k(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def _top_k(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     """Values and indices in order, which is also an answer to ``sorted=0``.
 
     TVM knows neither that nor that operator set 10 has ``k`` as an input.
@@ -75,7 +75,7 @@ def _top_k(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     return [relax.TupleGetItem(parts, i) for i in range(2)]
 
 
-def _grid_sample(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def _grid_sample(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     for name, known in (
         ("mode", ("bilinear", "linear", "nearest", "bicubic", "cubic")),
         ("padding_mode", ("zeros", "border", "reflection")),
@@ -94,7 +94,7 @@ def _grid_sample(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     return convert(e, node, [e.value(node.inputs[0]), grid])
 
 
-def _near(e: Emitter, name: str, reflects: bool) -> RelaxExpr:
+def _near(e: RelaxWriter, name: str, reflects: bool) -> RelaxExpr:
     """A grid that picks the same values, near the image.
 
     TVM makes 32-bit integers of coordinates. What is not a number becomes the image's first corner,
@@ -114,7 +114,7 @@ def _near(e: Emitter, name: str, reflects: bool) -> RelaxExpr:
     return op.where(e.emit(op.isnan(bounded), "nan"), e.scalar(-1, dtype), bounded)
 
 
-def _affine_grid(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def _affine_grid(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     size = e.constant(node, 1, "size").reshape(-1).tolist()
     if min(size, default=1) < 1:
         raise node.error(f"size={size} makes an empty grid", "correct the model")
@@ -126,7 +126,7 @@ def _affine_grid(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     return convert(e, node)
 
 
-def _trilu(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def _trilu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     """Trilu as TVM converts it; a diagonal outside the matrix is moved to its edge.
 
     TVM's indices have 32 bits.

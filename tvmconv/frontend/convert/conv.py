@@ -6,19 +6,19 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, Quantised, constant
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.convert.writer import QuantizedConstant, RelaxWriter, constant
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
-Kernel = Array | Quantised | RelaxExpr
+Kernel = Array | QuantizedConstant | RelaxExpr
 WINDOW = "auto_pad dilations group kernel_shape pads strides"
 
 
 @converts("Conv", attrs=WINDOW, inputs=2)
-def conv(e: Emitter, node: Node) -> RelaxExpr:
+def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Conv of one to three spatial dimensions; one dimension runs as a row of a 2-D one."""
     data, weight, bias = _operands(e, node)
     window = conv_window(node, e.shape(data), e.shape(weight), bias)
@@ -39,7 +39,7 @@ def conv(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("ConvTranspose", attrs=f"{WINDOW} output_padding output_shape", inputs=2)
-def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
+def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """ConvTranspose of one or two spatial dimensions.
 
     A dilated kernel is written out with its zeros, because TVM's transposed convolution takes
@@ -94,27 +94,27 @@ def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
     return end - shared, inside, added - shared - inside
 
 
-def _operands(e: Emitter, node: Node) -> tuple[str, str, tuple[int, ...] | None]:
+def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[str, str, tuple[int, ...] | None]:
     bias = node.input(2)
     return node.inputs[0], node.inputs[1], e.shape(bias) if bias else None
 
 
-def _kernel(e: Emitter, weight: str) -> Kernel:
+def _kernel(e: RelaxWriter, weight: str) -> Kernel:
     """A weight in the most that is known of it."""
     kernel = e.array(weight)
-    return kernel if kernel is not None else e.quantised.get(weight) or e.value(weight)
+    return kernel if kernel is not None else e.quantized.get(weight) or e.value(weight)
 
 
 def as_row(
-    e: Emitter, x: RelaxExpr, kernel: Kernel, window: Window
+    e: RelaxWriter, x: RelaxExpr, kernel: Kernel, window: Window
 ) -> tuple[RelaxExpr, RelaxExpr, Window]:
     """Data, weight and window of a 1-D convolution as those of one row of an image."""
     if isinstance(kernel, np.ndarray):
         w = constant(kernel[:, :, None])
-    elif isinstance(kernel, Quantised):
+    elif isinstance(kernel, QuantizedConstant):
         k, c, r = kernel.data.shape
         # channels are in the first axis of a convolution's weight, the second of a transposed one's
-        w = e.emit(kernel.reshaped((k, c, 1, r), kernel.axis).dequantised(), "weight")
+        w = e.emit(kernel.reshaped((k, c, 1, r), kernel.axis).dequantized(), "weight")
     else:
         w = e.emit(relax.op.expand_dims(kernel, 2), "weight")
     row = Window(
@@ -131,14 +131,14 @@ def as_row(
     return e.emit(relax.op.expand_dims(x, 2), "row"), w, row
 
 
-def _finish(e: Emitter, node: Node, y: RelaxExpr, rank: int) -> RelaxExpr:
+def _finish(e: RelaxWriter, node: OnnxNode, y: RelaxExpr, rank: int) -> RelaxExpr:
     bias = node.input(2)
     if bias:
         shape = (1, -1, *[1] * max(rank, 2))
-        values, quantised = e.array(bias), e.quantised.get(bias)
-        if quantised is not None:
-            row = (1, len(quantised.data), *shape[2:])
-            b = e.emit(quantised.reshaped(row, 1).dequantised(), "bias")
+        values, quantized = e.array(bias), e.quantized.get(bias)
+        if quantized is not None:
+            row = (1, len(quantized.data), *shape[2:])
+            b = e.emit(quantized.reshaped(row, 1).dequantized(), "bias")
         elif values is None:
             count = e.shape(bias)[0]
             b = e.emit(relax.op.reshape(e.value(bias), (1, count, *shape[2:])), "bias")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.exponential import expm1
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -68,7 +68,7 @@ _VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
 
 
 @converts(*_BINARY, attrs="axis broadcast", inputs=2)
-def binary(e: Emitter, node: Node) -> RelaxExpr:
+def binary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """An operator of two operands."""
     a, b = _operands(e, node)
     if node.op == "Equal" and e.dtype(node.inputs[0]) == "bool":
@@ -80,7 +80,7 @@ def binary(e: Emitter, node: Node) -> RelaxExpr:
     return _BINARY[node.op](a, b)
 
 
-def _operands(e: Emitter, node: Node) -> tuple[RelaxExpr, RelaxExpr]:
+def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[RelaxExpr, RelaxExpr]:
     """Both operands; before opset 7 ``axis`` says where the second one's dimensions belong."""
     left, right = node.inputs
     a, b = e.value(left), e.value(right)
@@ -95,7 +95,7 @@ def _operands(e: Emitter, node: Node) -> tuple[RelaxExpr, RelaxExpr]:
 
 
 @converts("Div", attrs="axis broadcast", inputs=2)
-def divide(e: Emitter, node: Node) -> RelaxExpr:
+def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Division; integers truncate towards zero, and by zero there comes zero."""
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
@@ -114,7 +114,7 @@ def divide(e: Emitter, node: Node) -> RelaxExpr:
     return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
 
 
-def _divisor(e: Emitter, node: Node, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
+def _divisor(e: RelaxWriter, node: OnnxNode, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
     """Integers with 1 in place of those at which the processor's division raises a signal.
 
     0 has no quotient; by -1 the smallest integer has none, and every remainder is that by 1.
@@ -131,7 +131,7 @@ def _divisor(e: Emitter, node: Node, b: RelaxExpr, traps: set[int]) -> RelaxExpr
 
 
 @converts("Mod", attrs="fmod", inputs=2)
-def modulo(e: Emitter, node: Node) -> RelaxExpr:
+def modulo(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Remainder with the divisor's sign, or with the dividend's for ``fmod=1``."""
     a, b = _operands(e, node)
     if e.dtype(node.inputs[0]).startswith("float") and not node.attrs.get("fmod", 0):
@@ -142,7 +142,7 @@ def modulo(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Pow", attrs="axis broadcast", inputs=2)
-def power(e: Emitter, node: Node) -> RelaxExpr:
+def power(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Base to the exponent, in the base's type; small constant exponents become products."""
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
@@ -165,7 +165,7 @@ def power(e: Emitter, node: Node) -> RelaxExpr:
     return op.power(a, op.astype(b, dtype) if e.dtype(node.inputs[1]) != dtype else b)
 
 
-def _root(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+def _root(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     """The power of 0.5: a square root, but 0 of -0 and infinity of minus infinity."""
     low = e.emit(op.equal(x, e.scalar(-np.inf, dtype)), "low")
     positive = e.emit(op.where(low, e.scalar(np.inf, dtype), x), "positive")
@@ -175,7 +175,7 @@ def _root(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
 
 
 @converts(*_UNARY)
-def unary(e: Emitter, node: Node) -> RelaxExpr:
+def unary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """An operator of one operand."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     if node.op == "Sign" and dtype.startswith("uint"):
@@ -185,7 +185,7 @@ def unary(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Not")
-def logical_not(e: Emitter, node: Node) -> RelaxExpr:
+def logical_not(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """True where the operand is false."""
     return negated(e.value(node.inputs[0]))
 
@@ -200,7 +200,7 @@ def negated(condition: RelaxExpr) -> RelaxExpr:
 
 
 @converts(*_LIBRARY)
-def library(e: Emitter, node: Node) -> RelaxExpr:
+def library(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """A function of the C library."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     if dtype == "float64" and node.op in ("Cosh", "Sinh"):
@@ -208,7 +208,7 @@ def library(e: Emitter, node: Node) -> RelaxExpr:
     return _LIBRARY[node.op](x)
 
 
-def _hyperbolic(e: Emitter, node: Node, x: RelaxExpr) -> RelaxExpr:
+def _hyperbolic(e: RelaxWriter, node: OnnxNode, x: RelaxExpr) -> RelaxExpr:
     """Cosh and Sinh of float64, which TVM does not lower."""
     half = e.scalar(0.5, "float64")
     if node.op == "Cosh":
@@ -221,7 +221,7 @@ def _hyperbolic(e: Emitter, node: Node, x: RelaxExpr) -> RelaxExpr:
 
 
 @converts("Shrink", attrs="bias lambd")
-def shrink(e: Emitter, node: Node) -> RelaxExpr:
+def shrink(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X + bias where x < -lambd, x - bias where x > lambd, else 0."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     # neither -lambd nor a fraction is a value of every integer type
@@ -237,13 +237,13 @@ def shrink(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Reciprocal")
-def reciprocal(e: Emitter, node: Node) -> RelaxExpr:
+def reciprocal(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """1 / x."""
     return op.divide(e.scalar(1, e.dtype(node.inputs[0])), e.value(node.inputs[0]))
 
 
 @converts(*_VARIADIC)
-def variadic(e: Emitter, node: Node) -> RelaxExpr:
+def variadic(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """An operator of any number of operands, applied from left to right."""
     result = e.value(node.inputs[0])
     for name in node.inputs[1:]:
@@ -254,13 +254,13 @@ def variadic(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Where", inputs=3)
-def where(e: Emitter, node: Node) -> RelaxExpr:
+def where(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Choose element-wise by a condition."""
     return op.where(*(e.value(name) for name in node.inputs))
 
 
 @converts("Cast", "CastLike", attrs="to saturate")
-def cast(e: Emitter, node: Node) -> RelaxExpr:
+def cast(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Change of element type; the target type is the output's."""
     x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     target = e.dtype(node.outputs[0])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.writer import RelaxWriter
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 
 
-def expm1(e: Emitter, x: RelaxExpr) -> RelaxExpr:
+def expm1(e: RelaxWriter, x: RelaxExpr) -> RelaxExpr:
     """exp(x) - 1 of a float64 value, to all its digits.
 
     Near 0 it is (u - 1) x / log(u) with u = exp(x) as rounded, whose error the quotient cancels.

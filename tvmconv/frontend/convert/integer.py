@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.frontend.convert.conv import WINDOW, as_row
-from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.sums import check_sums
 from tvmconv.frontend.windows import conv_window
 from tvmconv.tvm_api import relax
@@ -18,20 +18,20 @@ _REMEDY = "correct the model and export it again"
 
 
 @converts("ConvInteger", attrs=WINDOW, inputs=2)
-def conv_integer(e: Emitter, node: Node) -> RelaxExpr:
+def conv_integer(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Convolution of data and weight, each less its zero point; padding is zero after that."""
     data, weight = node.inputs[:2]
     shape = e.shape(weight)
     window = conv_window(node, e.shape(data), shape, None)
     column = (-1, *[1] * (len(shape) - 1))
-    w = _centred(e, node, 1, _zero_point(e, node, 3, (shape[0],), column))
+    w = _centered(e, node, 1, _zero_point(e, node, 3, (shape[0],), column))
     if isinstance(w, np.ndarray):
         check_sums(node, w)
     rank, row = len(window.kernel), None
     if rank == 1:
         # the bytes become a row before they become wide: so integer kernels know their data
         row, w, window = as_row(e, e.value(data), w, window)
-    x = _centred(e, node, 0, _zero_point(e, node, 2, (), ()), row)
+    x = _centered(e, node, 0, _zero_point(e, node, 2, (), ()), row)
     call = op.nn.conv3d if rank == 3 else op.nn.conv2d
     y = call(
         _bound(x), _bound(w), strides=window.strides, padding=window.padding,
@@ -42,18 +42,18 @@ def conv_integer(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("MatMulInteger", inputs=2)
-def matmul_integer(e: Emitter, node: Node) -> RelaxExpr:
+def matmul_integer(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Product of A and B, each less its zero point: one, or one a row of A and a column of B."""
     rows, columns = e.shape(node.inputs[0])[-2:], e.shape(node.inputs[1])[-1:]
-    a = _centred(e, node, 0, _zero_point(e, node, 2, rows[:-1], (-1, 1)))
-    b = _centred(e, node, 1, _zero_point(e, node, 3, columns, (-1,)))
+    a = _centered(e, node, 0, _zero_point(e, node, 2, rows[:-1], (-1, 1)))
+    b = _centered(e, node, 1, _zero_point(e, node, 3, columns, (-1,)))
     if isinstance(b, np.ndarray) and b.ndim > 1:
         check_sums(node, np.swapaxes(b, -1, -2).reshape(-1, b.shape[-2]))
     return op.matmul(_bound(a), _bound(b), out_dtype="int32")
 
 
 def _zero_point(
-    e: Emitter, node: Node, index: int, vector: tuple[int, ...], column: tuple[int, ...]
+    e: RelaxWriter, node: OnnxNode, index: int, vector: tuple[int, ...], column: tuple[int, ...]
 ) -> Array | RelaxExpr | None:
     """A zero point such that it broadcasts to its tensor, in int32; None for 0.
 
@@ -88,8 +88,8 @@ def _zero_point(
     )
 
 
-def _centred(
-    e: Emitter, node: Node, index: int, zero_point: Array | RelaxExpr | None,
+def _centered(
+    e: RelaxWriter, node: OnnxNode, index: int, zero_point: Array | RelaxExpr | None,
     view: RelaxExpr | None = None,
 ) -> Array | RelaxExpr:  # fmt: skip
     """An operand in int32 less its zero point; computed here where both are constants.

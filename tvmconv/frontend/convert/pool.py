@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.windows import Ints, pool_window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -16,7 +16,7 @@ _WINDOW = "auto_pad ceil_mode dilations kernel_shape pads strides"
 
 
 @converts("MaxPool", attrs=f"{_WINDOW} storage_order")
-def max_pool(e: Emitter, node: Node) -> RelaxExpr:
+def max_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """MaxPool with ``ceil_mode`` written out as padding; padded elements never win."""
     if len(node.outputs) > 1 and node.outputs[1] in e.uses:
         raise node.error("its Indices output is read, which is not supported", "remove that use")
@@ -25,7 +25,7 @@ def max_pool(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("AveragePool", attrs=f"{_WINDOW} count_include_pad")
-def average_pool(e: Emitter, node: Node) -> RelaxExpr:
+def average_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """AveragePool; each window divides by the elements it covers inside input and padding.
 
     ``count_include_pad`` counts the model's padding but not what ``ceil_mode`` adds at the end.
@@ -41,7 +41,7 @@ def average_pool(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("LpPool", attrs=f"{_WINDOW} p")
-def lp_pool(e: Emitter, node: Node) -> RelaxExpr:
+def lp_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """The p-norm of each window, from the mean of the powers over all taps of the window.
 
     Padding, that of ``ceil_mode`` included, holds zeros, which change no norm.
@@ -55,7 +55,7 @@ def lp_pool(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("GlobalLpPool", attrs="p")
-def global_lp_pool(e: Emitter, node: Node) -> RelaxExpr:
+def global_lp_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """The p-norm over all spatial dimensions."""
     norm, dtype = _Norm.of(node), e.dtype(node.inputs[0])
     powers = e.emit(norm.powers(e, e.value(node.inputs[0]), dtype), "powers")
@@ -70,20 +70,20 @@ class _Norm:
     p: int
 
     @classmethod
-    def of(cls, node: Node) -> _Norm:
+    def of(cls, node: OnnxNode) -> _Norm:
         p = int(node.attrs.get("p", 2))
         if p < 1:
             raise node.error(f"p={p} must be 1 or more", "correct the model")
         return cls(p)
 
-    def powers(self, e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+    def powers(self, e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
         """The elements' p-th powers."""
         if self.p == 2:
             return relax.op.multiply(x, x)
         magnitudes = relax.op.abs(x)
         return magnitudes if self.p == 1 else relax.op.power(magnitudes, e.scalar(self.p, dtype))
 
-    def root(self, e: Emitter, total: RelaxExpr, dtype: str) -> RelaxExpr:
+    def root(self, e: RelaxWriter, total: RelaxExpr, dtype: str) -> RelaxExpr:
         """The p-th root of their sum."""
         if self.p == 2:
             return relax.op.sqrt(total)
@@ -106,7 +106,7 @@ class _Pool:
     is_row: bool
 
     @classmethod
-    def of(cls, e: Emitter, node: Node) -> _Pool:
+    def of(cls, e: RelaxWriter, node: OnnxNode) -> _Pool:
         w = pool_window(node, e.shape(node.inputs[0]))
         if len(w.kernel) > 1:
             return cls(w.kernel, w.strides, w.dilations, w.begin, w.end, w.extra, is_row=False)
@@ -115,12 +115,12 @@ class _Pool:
             (0, *w.begin), (0, *w.end), (0, *w.extra), is_row=True,
         )  # fmt: skip
 
-    def image(self, e: Emitter, node: Node) -> RelaxExpr:
+    def image(self, e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         """The input as an image."""
         x = e.value(node.inputs[0])
         return e.emit(relax.op.expand_dims(x, 2), "row") if self.is_row else x
 
-    def padded(self, e: Emitter, x: RelaxExpr) -> tuple[RelaxExpr, _Pool]:
+    def padded(self, e: RelaxWriter, x: RelaxExpr) -> tuple[RelaxExpr, _Pool]:
         """The input with the model's padding in it, and the window that is left."""
         none = (0,) * len(self.kernel)
         pool = replace(self, begin=none, end=none)
@@ -132,7 +132,7 @@ class _Pool:
         return e.emit(relax.op.nn.pad(x, widths), "pad"), pool
 
     def call(
-        self, e: Emitter, kind: str, x: RelaxExpr, *, count_padding: bool = False
+        self, e: RelaxWriter, kind: str, x: RelaxExpr, *, count_padding: bool = False
     ) -> RelaxExpr:
         """The pooling call."""
         table = {
@@ -154,13 +154,13 @@ class _Pool:
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(e: Emitter, node: Node) -> RelaxExpr:
+def global_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Mean or maximum over all spatial dimensions."""
     reduce = relax.op.mean if node.op == "GlobalAveragePool" else relax.op.max
     return reduce(e.value(node.inputs[0]), axis=_spatial(e, node), keepdims=True)
 
 
-def _spatial(e: Emitter, node: Node) -> list[int]:
+def _spatial(e: RelaxWriter, node: OnnxNode) -> list[int]:
     axes = list(range(2, len(e.shape(node.inputs[0]))))
     if not axes:
         raise node.error("its input has no spatial dimensions", "correct the model")

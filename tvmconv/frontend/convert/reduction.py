@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax, tirx
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -23,7 +23,7 @@ _REDUCE = {
 }
 
 
-def _axes(e: Emitter, node: Node) -> list[int] | None:
+def _axes(e: RelaxWriter, node: OnnxNode) -> list[int] | None:
     """Axes to reduce, from attribute or input; ``None`` for no reduction at all."""
     rank = len(e.shape(node.inputs[0]))
     given: list[int] = list(node.ints("axes", ()))
@@ -35,7 +35,7 @@ def _axes(e: Emitter, node: Node) -> list[int] | None:
 
 
 @converts(*_REDUCE, attrs="axes keepdims noop_with_empty_axes")
-def reduce(e: Emitter, node: Node) -> RelaxExpr:
+def reduce(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """One pass of sum, mean, product, minimum or maximum."""
     axes = _axes(e, node)
     x = e.value(node.inputs[0])
@@ -50,7 +50,7 @@ def reduce(e: Emitter, node: Node) -> RelaxExpr:
     return _REDUCE[node.op](x, axes, keepdims=keep)
 
 
-def _integer_mean(e: Emitter, node: Node, axes: list[int], keep: bool) -> RelaxExpr:
+def _integer_mean(e: RelaxWriter, node: OnnxNode, axes: list[int], keep: bool) -> RelaxExpr:
     """The mean of integers, rounded towards zero, from a sum of 64 bits.
 
     TVM's own makes 64-bit integers where its type says 32.
@@ -70,7 +70,7 @@ def _integer_mean(e: Emitter, node: Node, axes: list[int], keep: bool) -> RelaxE
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
     attrs="axes keepdims noop_with_empty_axes",
 )  # fmt: skip
-def reduce_mapped(e: Emitter, node: Node) -> RelaxExpr:
+def reduce_mapped(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """A sum of mapped elements, mapped again; the exponential's maximum is taken off first.
 
     Roots, logarithms and exponentials of integers are those of float64, and their fractions are
@@ -113,7 +113,7 @@ def reduce_mapped(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("ArgMax", "ArgMin", attrs="axis keepdims select_last_index")
-def arg_extreme(e: Emitter, node: Node) -> RelaxExpr:
+def arg_extreme(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Index of the first (or last) largest or smallest element along an axis."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
@@ -130,7 +130,7 @@ def arg_extreme(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("CumSum", attrs="exclusive reverse", inputs=2)
-def cumulative_sum(e: Emitter, node: Node) -> RelaxExpr:
+def cumulative_sum(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Running sum along a constant axis."""
     axis = int(np.asarray(e.constant(node, 1, "axis")).reshape(-1)[0])
     axis %= len(e.shape(node.inputs[0]))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvmconv.frontend.convert.emitter import Emitter
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api.types import RelaxExpr
 
-Convert = Callable[[Emitter, Node], RelaxExpr | list[RelaxExpr]]
+Convert = Callable[[RelaxWriter, OnnxNode], RelaxExpr | list[RelaxExpr]]
 
 
 @dataclass(frozen=True)

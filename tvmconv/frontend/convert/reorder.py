@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -24,14 +24,14 @@ _IndexMode = Literal["edge", "reflect", "wrap"]
 
 
 @converts("Transpose", attrs="perm")
-def transpose(e: Emitter, node: Node) -> RelaxExpr:
+def transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Permute the axes, by default in reverse."""
     rank = len(e.shape(node.inputs[0]))
     return op.permute_dims(e.value(node.inputs[0]), list(node.ints("perm", range(rank)[::-1])))
 
 
 @converts("Concat", attrs="axis")
-def concat(e: Emitter, node: Node) -> RelaxExpr:
+def concat(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Join along an axis."""
     axis = int(node.attrs.get("axis", 1)) % len(e.shape(node.inputs[0]))
     parts = [e.value(name) for name in node.inputs]
@@ -42,7 +42,7 @@ def concat(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Split", attrs="axis split num_outputs")
-def split(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def split(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     """Cut along an axis into the outputs' sizes."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
@@ -58,7 +58,7 @@ def split(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
 
 
 @converts("Slice", attrs="axes ends starts")
-def slice_(e: Emitter, node: Node) -> RelaxExpr:
+def slice_(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Slice with constant bounds; negative steps run backwards."""
     shape = e.shape(node.inputs[0])
     if node.opset < 10:
@@ -89,7 +89,7 @@ def slice_(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Pad", attrs="mode pads paddings value")
-def pad(e: Emitter, node: Node) -> RelaxExpr:
+def pad(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Pad with a constant or repeated elements; negative widths crop."""
     name = node.inputs[0]
     shape, dtype = e.shape(name), e.dtype(name)
@@ -135,7 +135,7 @@ def pad(e: Emitter, node: Node) -> RelaxExpr:
 
 
 def _pad_by_concat(
-    e: Emitter,
+    e: RelaxWriter,
     x: RelaxExpr,
     shape: tuple[int, ...],
     widths: _Widths,
@@ -155,7 +155,7 @@ def _pad_by_concat(
 
 
 def _pad_by_index(
-    e: Emitter, x: RelaxExpr, shape: tuple[int, ...], widths: _Widths, mode: _IndexMode
+    e: RelaxWriter, x: RelaxExpr, shape: tuple[int, ...], widths: _Widths, mode: _IndexMode
 ) -> RelaxExpr:
     """Padding by repeated elements as gathers along each padded axis."""
     for axis, (low, high) in enumerate(widths):
@@ -166,7 +166,7 @@ def _pad_by_index(
 
 
 @converts("Gather", attrs="axis", inputs=2)
-def gather(e: Emitter, node: Node) -> RelaxExpr:
+def gather(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Pick along an axis; negative indices count from the end."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
@@ -187,7 +187,7 @@ def gather(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("DepthToSpace", attrs="blocksize mode")
-def depth_to_space(e: Emitter, node: Node) -> RelaxExpr:
+def depth_to_space(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Move channel blocks into the plane."""
     n, c, h, w = e.shape(node.inputs[0])
     block = int(node.attrs.get("blocksize", 1))
@@ -203,7 +203,7 @@ def depth_to_space(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("SpaceToDepth", attrs="blocksize mode")
-def space_to_depth(e: Emitter, node: Node) -> RelaxExpr:
+def space_to_depth(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Move blocks of the plane into channels."""
     n, c, h, w = e.shape(node.inputs[0])
     block = int(node.attrs.get("blocksize", 1))
@@ -214,7 +214,7 @@ def space_to_depth(e: Emitter, node: Node) -> RelaxExpr:
     return op.reshape(moved, (n, c * block**2, h // block, w // block))
 
 
-def _column_row_depth(node: Node) -> bool:
+def _column_row_depth(node: OnnxNode) -> bool:
     """Whether blocks are laid out as column, row, depth and not as depth, column, row."""
     mode = node.attrs.get("mode", "DCR")
     if mode not in ("DCR", "CRD"):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.windows import disputed_size
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 
 @converts("Flatten", "Reshape", "Squeeze", "Unsqueeze", attrs="allowzero axes axis shape")
-def reshape(e: Emitter, node: Node) -> RelaxExpr:
+def reshape(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """A reshape to the output's shape, which the reader has inferred."""
     shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
     if prod(shape) != prod(target):
@@ -25,19 +25,19 @@ def reshape(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Identity")
-def identity(e: Emitter, node: Node) -> RelaxExpr:
+def identity(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """The input itself."""
     return e.value(node.inputs[0])
 
 
 @converts("Expand", inputs=2)
-def expand(e: Emitter, node: Node) -> RelaxExpr:
+def expand(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Broadcast to the output's shape."""
     return relax.op.broadcast_to(e.value(node.inputs[0]), e.shape(node.outputs[0]))
 
 
 @converts("Tile", inputs=2)
-def tile(e: Emitter, node: Node) -> RelaxExpr:
+def tile(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Repeat along each axis, as a broadcast over a new axis before each old one."""
     shape = e.shape(node.inputs[0])
     repeats = [int(r) for r in e.constant(node, 1, "repeats")]

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -28,7 +28,7 @@ _RESIZE2D_MODES = ("align_corners", "asymmetric", "half_pixel")
 
 
 @converts("Upsample", attrs="mode scales height_scale width_scale")
-def upsample(e: Emitter, node: Node) -> RelaxExpr:
+def upsample(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Upsample of opset 7 to 9: a Resize with asymmetric coordinates, rounded down."""
     if node.opset < 9:
         scales = [float(s) for s in node.attrs.get("scales", ())]
@@ -43,7 +43,7 @@ def upsample(e: Emitter, node: Node) -> RelaxExpr:
     attrs="antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
     "extrapolation_value keep_aspect_ratio_policy mode nearest_mode",
 )
-def resize(e: Emitter, node: Node) -> RelaxExpr:
+def resize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Resize by scales or to sizes."""
     if node.attrs.get("antialias", 0):
         raise node.error("antialias=1 is not supported", "export the model without antialiasing")
@@ -73,7 +73,7 @@ def resize(e: Emitter, node: Node) -> RelaxExpr:
     return _resize(e, node, scales, mode, transform, nearest)
 
 
-def _kept_ratio(e: Emitter, node: Node, scales: list[float], policy: str) -> list[float]:
+def _kept_ratio(e: RelaxWriter, node: OnnxNode, scales: list[float], policy: str) -> list[float]:
     """One scale for all resized axes: the smallest or the largest that the sizes ask for."""
     shape = e.shape(node.inputs[0])
     axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
@@ -84,7 +84,7 @@ def _kept_ratio(e: Emitter, node: Node, scales: list[float], policy: str) -> lis
 
 
 def _resize(
-    e: Emitter, node: Node, scales: list[float], mode: str, transform: str, nearest: str
+    e: RelaxWriter, node: OnnxNode, scales: list[float], mode: str, transform: str, nearest: str
 ) -> RelaxExpr:
     shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
     if mode not in _TABLE_BYTES or len(scales) != len(shape):
@@ -135,7 +135,7 @@ def _resize(
     return x if inner == dtype else _integers(e, x, dtype)
 
 
-def _integers(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+def _integers(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     """The nearest integers of float64 numbers, saturated."""
     limits = np.iinfo(dtype)
     high = float(limits.max)
@@ -146,7 +146,7 @@ def _integers(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     return op.astype(e.emit(inside, "rounded"), dtype)
 
 
-def _is_plane(e: Emitter, node: Node, active: list[int]) -> bool:
+def _is_plane(e: RelaxWriter, node: OnnxNode, active: list[int]) -> bool:
     """Whether only height and width of a float NCHW tensor change."""
     name = node.inputs[0]
     return len(e.shape(name)) == 4 and e.dtype(name) == "float32" and min(active, default=0) >= 2
@@ -162,7 +162,12 @@ def _repeats(indices: Mapping[int, Array], shape: tuple[int, ...], target: tuple
 
 
 def _coordinates(
-    node: Node, transform: str, size: int, length: int, scale: float, kind: type[np.floating[Any]]
+    node: OnnxNode,
+    transform: str,
+    size: int,
+    length: int,
+    scale: float,
+    kind: type[np.floating[Any]],
 ) -> Array:
     """Source coordinate of each output element, computed in the type ``kind``.
 
@@ -189,7 +194,7 @@ def _coordinates(
     )
 
 
-def _nearest(node: Node, rounding: str, coordinates: Array, size: int) -> Array:
+def _nearest(node: OnnxNode, rounding: str, coordinates: Array, size: int) -> Array:
     functions: dict[str, Callable[[Array], Array]] = {
         "round_prefer_floor": lambda c: np.ceil(c - 0.5),
         "round_prefer_ceil": lambda c: np.floor(c + 0.5),
@@ -210,7 +215,7 @@ def _linear(coordinates: Array) -> list[tuple[Array, Array]]:
     return [(low, 1 - part), (low + 1, part)]
 
 
-def _cubic(node: Node, coordinates: Array) -> list[tuple[Array, Array]]:
+def _cubic(node: OnnxNode, coordinates: Array) -> list[tuple[Array, Array]]:
     a = float(node.attrs.get("cubic_coeff_a", -0.75))
     low = np.floor(coordinates)
     t = coordinates - low
@@ -224,7 +229,7 @@ def _cubic(node: Node, coordinates: Array) -> list[tuple[Array, Array]]:
 
 
 def _weighted(
-    x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: Node, shape: tuple[int, ...],
+    x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: OnnxNode, shape: tuple[int, ...],
     dtype: str,
 ) -> RelaxExpr:  # fmt: skip
     """Sum of gathers along one axis, indices clamped to the edge."""

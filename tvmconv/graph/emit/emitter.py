@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmconv.core.datatypes import itemsize
 from tvmconv.graph.ir import Arg, Array, Node, Value
-from tvmconv.graph.layout import Plan
+from tvmconv.graph.layout import LayoutPlan
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.device import Device
@@ -54,7 +54,7 @@ class Emitter:
         self,
         builder: BlockBuilder,
         machine: Device,
-        plan: Plan,
+        plan: LayoutPlan,
         kernels: dict[Kernel, GlobalVar] | None = None,
         *,
         shares: bool = False,

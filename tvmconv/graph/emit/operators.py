@@ -18,16 +18,16 @@ from tvmconv.graph.emit.emitter import (
 )
 from tvmconv.graph.emit.moves import MOVES
 from tvmconv.graph.emit.quantized import (
-    dequantised_by,
+    dequantized_by,
     emit_blocked_linear,
     emit_flip,
     emit_lookup,
-    quantised_by,
+    quantized_by,
 )
-from tvmconv.graph.emit.statistics import standardise_blocked
+from tvmconv.graph.emit.statistics import standardize_blocked
 from tvmconv.graph.ir import ARITHMETIC, Node, Value
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
 from tvmconv.operators.global_pool import global_pool
 from tvmconv.operators.lrn import lrn_blocked
@@ -190,13 +190,13 @@ def average(emitter: Emitter, node: Node, data: RelaxExpr, channels: int) -> Rel
     """An average of 8-bit integers in blocks, of which ``channels`` channels are not surplus."""
 
     def expression(x: Tensor) -> Tensor:
-        numbers = dequantised_by(x, node.attrs["source"])
+        numbers = dequantized_by(x, node.attrs["source"])
         if node.attrs["kind"] == "mean":
             mean = global_pool(numbers, channels, "avg", blocked=True)
         else:
             rows, columns = windows_of(node)
             mean = avg_pool(numbers, rows, columns, bool(node.attrs["count_include_pad"]))
-        return quantised_by(mean, node.attrs["result"])
+        return quantized_by(mean, node.attrs["result"])
 
     flops = int(np.prod(node.args[0].dims))
     return emitter.call(expression, [data], record_of(node, flops), opaque=True)
@@ -228,7 +228,7 @@ _RULES: dict[str, Rule] = {
     "depth_pool": _depth_pool,
     "mean": _global,
     "max": _global,
-    STANDARDISE: standardise_blocked,
+    STANDARDIZE: standardize_blocked,
     "image.resize2d": _resize,
     "nn.prelu": _prelu,
     "lrn": _lrn,

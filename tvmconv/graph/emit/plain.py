@@ -19,11 +19,11 @@ from tvmconv.graph.emit.resize import (
     is_bilinear_sample,
     is_plane_resize,
 )
-from tvmconv.graph.emit.statistics import standardise_plain
+from tvmconv.graph.emit.statistics import standardize_plain
 from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
 from tvmconv.graph.rewrite.row_gathers import PICK
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
@@ -46,11 +46,11 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     if function is not None:
         _call(emitter, node, lambda x: map_tensor(x, function, record.operator), record)
     elif node.op in ("nn.softmax", "nn.log_softmax") and node.output.dtype == "float32":
-        normalise = softmax if node.op == "nn.softmax" else log_softmax
+        normalize = softmax if node.op == "nn.softmax" else log_softmax
         axis = node.attrs["axis"]
-        _call(emitter, node, lambda x: normalise(x, axis), record, opaque=True)
-    elif node.op == STANDARDISE:
-        standardise_plain(emitter, node)
+        _call(emitter, node, lambda x: normalize(x, axis), record, opaque=True)
+    elif node.op == STANDARDIZE:
+        standardize_plain(emitter, node)
     elif node.op == PICK:
         emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
     elif node.op == PRODUCT:

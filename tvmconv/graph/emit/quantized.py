@@ -123,12 +123,12 @@ def _expression(
     return expression
 
 
-def dequantised_by(x: Tensor, linear: Linear) -> Tensor:
+def dequantized_by(x: Tensor, linear: Linear) -> Tensor:
     """What integers stand for by constant parameters."""
     return dequantise(x, *_immediates(linear))
 
 
-def quantised_by(x: Tensor, linear: Linear) -> Tensor:
+def quantized_by(x: Tensor, linear: Linear) -> Tensor:
     """Integers by constant parameters."""
     return quantise(x, *_immediates(linear), linear.dtype)
 

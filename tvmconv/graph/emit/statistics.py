@@ -16,7 +16,7 @@ from tvmconv.tvm_api.types import RelaxExpr, Tensor
 _Moments = Callable[[Tensor], list[Tensor]]
 
 
-def standardise_blocked(emitter: Emitter, node: Node) -> None:
+def standardize_blocked(emitter: Emitter, node: Node) -> None:
     """Of images in blocks: over all channels of each pixel, or over groups of channels."""
     attrs, (batch, channels, *_) = node.attrs, node.output.dims
     epsilon, data = attrs["epsilon"], emitter.as_blocked(node.args[0])
@@ -30,7 +30,7 @@ def standardise_blocked(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, _applied(emitter, node, data, parts))
 
 
-def standardise_plain(emitter: Emitter, node: Node) -> None:
+def standardize_plain(emitter: Emitter, node: Node) -> None:
     """Of plain tensors: over rows, or over the channels of each pixel."""
     attrs, dims = node.attrs, node.output.dims
     epsilon, data = attrs["epsilon"], emitter.as_plain(node.args[0])
@@ -66,5 +66,5 @@ def _call(emitter: Emitter, node: Node, expression: _Moments, data: RelaxExpr) -
 
 def _applied(emitter: Emitter, node: Node, data: RelaxExpr, parts: list[RelaxExpr]) -> RelaxExpr:
     record = CallRecord(node.layer, "standardise")
-    centred = emitter.bind(relax.op.subtract(data, parts[0]), record)
-    return emitter.bind(relax.op.multiply(centred, parts[1]), record)
+    centered = emitter.bind(relax.op.subtract(data, parts[0]), record)
+    return emitter.bind(relax.op.multiply(centered, parts[1]), record)

@@ -180,7 +180,7 @@ class ChainReader:
         if bounds is not None and result.steps:
             result.steps.pop()
             result.numbers.pop()
-            ends = (int(linear.quantised(np.float32(b))) - linear.zero_point for b in bounds)
+            ends = (int(linear.quantized(np.float32(b))) - linear.zero_point for b in bounds)
             low, high = next(ends), next(ends)
         factor = 1.0 / linear.scale
         if not result.steps:

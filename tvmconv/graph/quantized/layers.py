@@ -40,21 +40,21 @@ _OTHERS = ("nn.conv2d_transpose", "nn.conv3d")
 _BIAS = EpilogueOp("bias")
 
 
-def fuse_integer_layers(graph: Graph, machine: Machine, requantise: str = "float") -> None:
+def fuse_integer_layers(graph: Graph, machine: Machine, requantize: str = "float") -> None:
     """Replace 8-bit convolutions by ``tvmconv.conv2d`` nodes with integer types, in place.
 
     Their arguments are as :func:`~tvmconv.graph.match.fuse_layers` makes them: the 8-bit data,
     the weight, an int32 bias, and the residual where the epilogue has one. The attribute
     ``numbers`` holds the other fields of :class:`~tvmconv.kernels.arguments.Constants`.
     A convolution that no kernel takes gets the reason as its attribute :data:`IN_FLOAT`. With
-    ``requantise="fixed"`` sums are rescaled in integers where they can be; other nodes have the
+    ``requantize="fixed"`` sums are rescaled in integers where they can be; other nodes have the
     reason as their attribute :data:`BY_FLOAT`.
     """
 
     def match(node: Node, readers: Readers) -> tuple[Node, list[Node]] | None:
         if node.op != "nn.conv2d":
             return None
-        found = _layer(node, machine, requantise)
+        found = _layer(node, machine, requantize)
         if isinstance(found, str):
             node.attrs[IN_FLOAT] = found
         return found.fused(readers) if isinstance(found, _Layer) else None
@@ -77,7 +77,7 @@ def _takes(node: Node, value: Value) -> bool:
     return other.producer is not None and other.producer.op in _PRODUCTS
 
 
-def _layer(node: Node, machine: Machine, requantise: str) -> _Layer | str | None:
+def _layer(node: Node, machine: Machine, requantize: str) -> _Layer | str | None:
     """What is known of a convolution; why it stays in float; None where nothing is quantised."""
     dequantised = node.args[0].producer
     known = known_integers(node.args[1])
@@ -98,7 +98,7 @@ def _layer(node: Node, machine: Machine, requantise: str) -> _Layer | str | None
         return "its weight has scales of another axis than the output channels"
     if not np.all((known.scale > 0) & np.isfinite(known.scale)):
         return "a scale of its weight is not positive"
-    return _Layer(node, dequantised.args[0], linear, known, machine, requantise)
+    return _Layer(node, dequantised.args[0], linear, known, machine, requantize)
 
 
 @dataclass
@@ -108,7 +108,7 @@ class _Layer:
     linear: Linear
     known: Known
     machine: Machine
-    requantise: str
+    requantize: str
 
     def fused(self, readers: Readers) -> tuple[Node, list[Node]] | None:
         """The node with its chain, or None, the reason noted, where no kernel takes it."""
@@ -128,7 +128,7 @@ class _Layer:
             return None
         workload = self._workload(chain, weight)
         by_float = ""
-        if self.requantise == "fixed":
+        if self.requantize == "fixed":
             found = in_fixed_point(
                 workload, scale / chain.divisor, numbers, sum_bounds(weight, bias)
             )
@@ -142,7 +142,7 @@ class _Layer:
         args += [chain.residual] if chain.residual is not None else []
         rounds = workload.types.is_requantised
         # integers are made of them
-        kind = np.float64 if rounds and self.requantise == "fixed" else np.float32
+        kind = np.float64 if rounds and self.requantize == "fixed" else np.float32
         given = {
             "zero_point": self.linear.zero_point,
             "scale": (scale / chain.divisor).astype(kind),
@@ -166,7 +166,7 @@ class _Layer:
             weight: Array = (self.known.data.astype(np.int16) - shift).astype(np.int8)
             collides = has_colliding_weights(weight, self.node.attrs["groups"], self.machine)
             return weight.astype(np.int16) if collides else weight
-        return self.known.centred().astype(np.int16)
+        return self.known.centered().astype(np.int16)
 
     def _workload(self, chain: Chain, weight: Array) -> Conv2dWorkload:
         pads = reads_padding(self.node) and self.linear.zero_point != 0

@@ -31,7 +31,7 @@ _MOVES = (
 _HIGHEST_BIT = 128
 
 
-def fold_dequantised(graph: Graph, keep: Callable[[Value, list[Node]], bool]) -> None:
+def fold_dequantized(graph: Graph, keep: Callable[[Value, list[Node]], bool]) -> None:
     """Let constants that are dequantised be float32, but for those to ``keep``.
 
     Parameters
@@ -75,7 +75,7 @@ def move_roundings(graph: Graph, dtype: str) -> None:
         graph.remove_dead()
 
 
-def dequantise_apart(graph: Graph) -> None:
+def dequantize_per_reader(graph: Graph) -> None:
     """Let each element-wise reader dequantise for itself, in place.
 
     Merged with it into one function, it reads 8 bits; of several readers one would write float32
@@ -139,7 +139,7 @@ def _moved(node: Node, sources: Mapping[Value, Value], linear: Linear | None, dt
     copy.outputs = [Value(v.shape, dtype, v.name, None, copy) for v in node.outputs]
     if node.op == "nn.pad" and linear is not None:
         number = np.float32(node.attrs.get("pad_value") or 0.0)
-        copy.attrs["pad_value"] = float(linear.quantised(number))
+        copy.attrs["pad_value"] = float(linear.quantized(number))
         copy.call = None
     return copy
 
@@ -150,7 +150,7 @@ def _raise_quantize(graph: Graph, nodes: LinearNodes) -> None:
 
     def raised(value: Value, linear: Linear, made: list[Node]) -> Value:
         if value.data is not None:
-            return constant(linear.quantised(value.data))
+            return constant(linear.quantized(value.data))
         move = value.producer
         if move is None or not is_move(move) or len(move.outputs) != 1 or counts[value] != 1:
             layer = move.layer if move is not None else ""
@@ -231,7 +231,7 @@ def _pads_exactly(node: Node, linear: Linear) -> bool:
     if node.op != "nn.pad":
         return True
     number = np.float32(node.attrs.get("pad_value") or 0.0)
-    return linear.number(int(linear.quantised(number))) == number
+    return linear.number(int(linear.quantized(number))) == number
 
 
 def _round_once(graph: Graph, nodes: LinearNodes) -> None:

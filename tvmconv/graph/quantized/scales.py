@@ -44,7 +44,7 @@ class Linear:
         info = np.iinfo(self.dtype)
         return int(info.min), int(info.max)
 
-    def quantised(self, values: npt.ArrayLike) -> Array:
+    def quantized(self, values: npt.ArrayLike) -> Array:
         """Integers for numbers, as ONNX's QuantizeLinear makes them of float32."""
         with np.errstate(all="ignore"):
             quotient = np.asarray(values, np.float32) / np.float32(self.scale)
@@ -91,13 +91,13 @@ class Known:
         shape[self.axis] = -1
         return vector.reshape(shape)
 
-    def centred(self) -> Array:
+    def centered(self) -> Array:
         """The integers less their zero points, int64."""
         return np.asarray(self.data.astype(np.int64) - self.along(self.zero_point))
 
     def values(self) -> Array:
         """The numbers, in float32."""
-        return np.asarray(self.centred().astype(np.float32) * self.along(self.scale))
+        return np.asarray(self.centered().astype(np.float32) * self.along(self.scale))
 
     def node(self) -> Node:
         """A ``dequantize`` of the constants."""

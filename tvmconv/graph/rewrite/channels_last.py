@@ -12,7 +12,7 @@ import numpy as np
 
 from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node, pixelwise
 from tvmconv.graph.rewrite.activations import ACTIVATIONS
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
 # axes of a transposition to (N, H, W, C), and of one back
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -60,7 +60,7 @@ def _moved(node: Node, images: dict[Value, Value]) -> Node | None:
         return None
     if node.op in _UNARY:
         return _made(node, [image], shape)
-    if node.op == STANDARDISE and node.attrs["rows"] == n * height * width:
+    if node.op == STANDARDIZE and node.attrs["rows"] == n * height * width:
         return _made(node, [image], shape, kind="channels")
     if node.op == "matmul" and node.args[1].is_const and len(node.args[1].dims) == 2:
         weight = node.args[1]

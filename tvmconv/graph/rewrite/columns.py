@@ -16,7 +16,7 @@ from tvmconv.graph.ir import Graph, constant
 from tvmconv.graph.match import CONV
 
 
-def turn_columns(graph: Graph) -> None:
+def columns_as_rows(graph: Graph) -> None:
     """Swap height and width of such layers' workloads and weights, in place.
 
     Values keep their shapes: kernels read and write views of them.

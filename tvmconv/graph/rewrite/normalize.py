@@ -19,7 +19,7 @@ from tvmconv.graph.match import IN_FLOAT
 from tvmconv.graph.quantized.dense import dense_as_convolution, note_wide_products
 from tvmconv.graph.quantized.layers import fuse_integer_layers, is_weight
 from tvmconv.graph.quantized.pool import fuse_averages
-from tvmconv.graph.quantized.regions import dequantise_apart, fold_dequantised, move_roundings
+from tvmconv.graph.quantized.regions import dequantize_per_reader, fold_dequantized, move_roundings
 from tvmconv.graph.quantized.sums import fuse_integer_sums
 from tvmconv.graph.quantized.tables import tabulate
 from tvmconv.graph.rewrite.activations import canonical_activations
@@ -39,7 +39,7 @@ from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 
 
-def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
+def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     """Rewrite a graph in place.
 
     Parameters
@@ -49,11 +49,11 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     machine
         Its channel block is the layout's, its 8-bit kernels compute what they can of quantised
         layers.
-    requantise
+    requantize
         How those rescale sums: ``"float"`` or ``"fixed"``.
     """
     fold_constants(graph)
-    fold_dequantised(graph, is_weight)
+    fold_dequantized(graph, is_weight)
     graph.forward(_split_batch_norm)
     # 8-bit layers, which are found in between, are matrices; those of float32 have any rank
     graph.forward(partial(_simplify, ranks=2 if isinstance(machine, Machine) else None))
@@ -72,10 +72,10 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     graph.remove_dead()
     # GPUs have no 8-bit kernels so far: they round where the model does, and sum in float32
     if not isinstance(machine, Machine):
-        _note_quantised(graph)
-        fold_dequantised(graph, lambda _value, _users: False)
+        _note_quantized(graph)
+        fold_dequantized(graph, lambda _value, _users: False)
     elif any(node.op in ("quantize", "dequantize") for node in graph.nodes):
-        _quantised(graph, machine, requantise)
+        _quantized(graph, machine, requantize)
     if isinstance(machine, Machine):
         fuse_integer_sums(graph, machine)
         graph.forward(partial(_simplify, ranks=None))
@@ -89,7 +89,7 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
         rewrite_products(graph)
 
 
-def _note_quantised(graph: Graph) -> None:
+def _note_quantized(graph: Graph) -> None:
     """Give layers of dequantised data the reason, :data:`IN_FLOAT`, that a GPU computes them so."""
     for node in graph.nodes:
         if node.op.startswith("nn.conv") or node.op == "matmul":
@@ -98,7 +98,7 @@ def _note_quantised(graph: Graph) -> None:
                 node.attrs[IN_FLOAT] = "GPUs have no 8-bit kernels"
 
 
-def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
+def _quantized(graph: Graph, machine: Machine, requantize: str) -> None:
     """8-bit regions, and the convolutions in them that 8-bit kernels take; the rest is float32."""
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
@@ -113,13 +113,13 @@ def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
     fuse_patterns(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
-    fuse_integer_layers(graph, machine, requantise)
+    fuse_integer_layers(graph, machine, requantize)
     fuse_averages(graph)
     tabulate(graph, machine)
     graph.remove_dead()
-    dequantise_apart(graph)
+    dequantize_per_reader(graph)
     graph.remove_dead()
-    fold_dequantised(graph, lambda _value, _users: False)
+    fold_dequantized(graph, lambda _value, _users: False)
     # products whose constant was kept for an 8-bit layer
     graph.forward(partial(_simplify, ranks=2))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node
 from tvmconv.graph.rewrite.activations import ACTIVATIONS
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
 _POOLS = {"nn.max_pool1d": "nn.max_pool2d", "nn.avg_pool1d": "nn.avg_pool2d"}
 
@@ -85,7 +85,7 @@ def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
         return None
     n, channels, width = node.output.shape
     shape, attrs = (n, channels, 1, width), dict(node.attrs)
-    if node.op in (*ACTIVATIONS, STANDARDISE):
+    if node.op in (*ACTIVATIONS, STANDARDIZE):
         return make_node(node.op, [images[node.args[0]]], shape, layer=node.layer, attrs=attrs)
     if node.op in _POOLS:
         attrs |= {

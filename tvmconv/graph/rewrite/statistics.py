@@ -21,23 +21,23 @@ from math import prod
 from tvmconv.graph.ir import Arg, Graph, Node, Value, made_by
 from tvmconv.graph.rewrite.fold import scalar
 
-STANDARDISE = "tvmconv.standardise"
+STANDARDIZE = "tvmconv.standardise"
 
 
 def fuse_statistics(graph: Graph) -> None:
     """Replace the last node of each spelling; the rest becomes dead where nothing else reads it."""
     for node in graph.nodes:
         if node.op == "divide" and node.output.shape is not None:
-            _standardise(node)
+            _standardize(node)
 
     graph.forward(_without_views)
 
 
-def _standardise(node: Node) -> None:
-    centred, deviation = node.args
+def _standardize(node: Node) -> None:
+    centered, deviation = node.args
     root = made_by(deviation, "sqrt")
     added = made_by(root.args[0], "add") if root else None
-    subtracted = made_by(centred, "subtract")
+    subtracted = made_by(centered, "subtract")
     if not added or not subtracted or node.output.dtype != "float32":
         return
     source, mean = subtracted.args[0], made_by(subtracted.args[1], "mean")
@@ -45,14 +45,14 @@ def _standardise(node: Node) -> None:
         return
     for spread, number in (added.args, added.args[::-1]):
         variance, epsilon = made_by(spread, "mean"), scalar(number)
-        if variance is None or epsilon is None or _squared(variance.args[0]) is not centred:
+        if variance is None or epsilon is None or _squared(variance.args[0]) is not centered:
             continue
         axes = _axes(mean)
         if axes is None or axes != _axes(variance):
             continue
         attrs = _attributes(source.dims, axes)
         if attrs is not None:
-            node.op, node.args, node.call = STANDARDISE, [source], None
+            node.op, node.args, node.call = STANDARDIZE, [source], None
             node.attrs = {**attrs, "epsilon": epsilon}
         return
 
@@ -87,11 +87,11 @@ def _attributes(shape: tuple[int, ...], axes: tuple[int, ...]) -> dict[str, obje
 
 def _without_views(node: Node, _mapping: dict[Value, Value]) -> list[Node]:
     """Groups of channels that exporters spell as another shape before, and the old one after."""
-    inner = made_by(node.args[0], STANDARDISE) if node.op == "reshape" else None
+    inner = made_by(node.args[0], STANDARDIZE) if node.op == "reshape" else None
     before = made_by(inner.args[0], "reshape") if inner else None
     if inner and before and inner.attrs["kind"] == "rows":
         source = before.args[0]
         if source.shape == node.output.shape:
-            node.op, node.args, node.attrs = STANDARDISE, [source], dict(inner.attrs)
+            node.op, node.args, node.attrs = STANDARDIZE, [source], dict(inner.attrs)
             node.layer, node.call = inner.layer, None
     return [node]

@@ -84,10 +84,10 @@ def _weight(node: Node) -> Array | None:
     known = known_integers(node.args[1])
     if known is None:
         return node.const(1)
-    centred = known.centred()
-    narrow = centred.astype(np.int8)
+    centered = known.centered()
+    narrow = centered.astype(np.int8)
     of_outputs = known.axis == 1 or not known.scale.ndim
-    return narrow if of_outputs and np.all(narrow == centred) else None
+    return narrow if of_outputs and np.all(narrow == centered) else None
 
 
 def _most_bytes(node: Node) -> int:

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.tensors import element_type
 
 LINEAR = ("DequantizeLinear", "QuantizeLinear")
@@ -24,7 +24,7 @@ _FLOATS = ("float16", "float32")
 _REMEDY = "correct the model and export it again"
 
 
-def infer_linear(graph: Graph, node: Node) -> list[TensorInfo]:
+def infer_linear(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo]:
     """Check a QuantizeLinear or DequantizeLinear; its output, which has the data's shape.
 
     Raises
@@ -46,11 +46,11 @@ def infer_linear(graph: Graph, node: Node) -> list[TensorInfo]:
             _REMEDY,
         )
     if node.op == "DequantizeLinear":
-        _check_dequantised(graph, node, data, zero_point)
+        _check_dequantized(graph, node, data, zero_point)
         dtype = _named_type(node, "output_dtype") or scale.dtype
         allowed: tuple[str, ...] = _FLOATS
     else:
-        dtype = quantised_type(node, None if zero_point is None else zero_point.dtype)
+        dtype = quantized_type(node, None if zero_point is None else zero_point.dtype)
         allowed = _INTEGERS
         if division_type(node, scale.dtype) not in _FLOATS:
             raise node.error("precision must be float32 or float16", _REMEDY)
@@ -62,7 +62,7 @@ def infer_linear(graph: Graph, node: Node) -> list[TensorInfo]:
     return [TensorInfo(node.outputs[0], data.shape, dtype)]
 
 
-def check_scale(node: Node, scale: TensorInfo, values: Array | None) -> None:
+def check_scale(node: OnnxNode, scale: TensorInfo, values: Array | None) -> None:
     """Refuse a constant scale that is no positive number."""
     if scale.dtype not in _FLOATS:
         raise node.error(f"scale {scale.name!r} is {scale.dtype}, not float32 or float16", _REMEDY)
@@ -77,7 +77,7 @@ def check_scale(node: Node, scale: TensorInfo, values: Array | None) -> None:
         )
 
 
-def channel_axis(node: Node, data: tuple[int, ...], scale: tuple[int, ...]) -> int | None:
+def channel_axis(node: OnnxNode, data: tuple[int, ...], scale: tuple[int, ...]) -> int | None:
     """The axis along which scales vary, counted from the front; None where there is one scale.
 
     ``data`` and ``scale`` are shapes.
@@ -87,12 +87,12 @@ def channel_axis(node: Node, data: tuple[int, ...], scale: tuple[int, ...]) -> i
     return int(node.attrs.get("axis", 1)) % max(len(data), 1)
 
 
-def block_size(node: Node) -> int:
+def block_size(node: OnnxNode) -> int:
     """Elements along the axis that share a scale; 0 where none or all do."""
     return int(node.attrs.get("block_size", 0))
 
 
-def quantised_type(node: Node, zero_point: str | None) -> str:
+def quantized_type(node: OnnxNode, zero_point: str | None) -> str:
     """Type of a QuantizeLinear's output; ``zero_point`` is that of its zero point, if given."""
     named = _named_type(node, "output_dtype")
     if zero_point is not None and named not in ("", zero_point):
@@ -102,12 +102,12 @@ def quantised_type(node: Node, zero_point: str | None) -> str:
     return zero_point or named or "uint8"
 
 
-def division_type(node: Node, scale: str) -> str:
+def division_type(node: OnnxNode, scale: str) -> str:
     """Type in which a QuantizeLinear divides; ``scale`` is that of its scale."""
     return _named_type(node, "precision") or scale
 
 
-def report_wide(graph: Graph) -> None:
+def report_wide(graph: OnnxGraph) -> None:
     """Warn of tensors of 16 bits, whose layers run in float32."""
     nodes = [
         node
@@ -124,7 +124,7 @@ def report_wide(graph: Graph) -> None:
         )
 
 
-def _check_shape(node: Node, data: tuple[int, ...], scale: tuple[int, ...]) -> None:
+def _check_shape(node: OnnxNode, data: tuple[int, ...], scale: tuple[int, ...]) -> None:
     what = f"scale {node.inputs[1]!r} has shape {scale}"
     rank = len(data)
     size = block_size(node)
@@ -151,8 +151,8 @@ def _check_shape(node: Node, data: tuple[int, ...], scale: tuple[int, ...]) -> N
         )
 
 
-def _check_dequantised(
-    graph: Graph, node: Node, data: TensorInfo, zero_point: TensorInfo | None
+def _check_dequantized(
+    graph: OnnxGraph, node: OnnxNode, data: TensorInfo, zero_point: TensorInfo | None
 ) -> None:
     if data.dtype not in (*_INTEGERS, "int32"):
         raise node.error(
@@ -166,7 +166,7 @@ def _check_dequantised(
         raise node.error("an int32 tensor has no zero point but 0", _REMEDY)
 
 
-def _named_type(node: Node, attribute: str) -> str:
+def _named_type(node: OnnxNode, attribute: str) -> str:
     code = node.attrs.get(attribute, 0)
     if not isinstance(code, int):
         raise node.error(f"{attribute}={code!r} must be an integer", _REMEDY)

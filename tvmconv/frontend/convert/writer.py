@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
@@ -19,7 +19,7 @@ def constant(array: Array) -> RelaxExpr:
 
 
 @dataclass(frozen=True)
-class Quantised:
+class QuantizedConstant:
     """Constant integers that stand for the numbers ``(data - zero point) * scale``.
 
     Parameters
@@ -38,16 +38,16 @@ class Quantised:
     zero_point: Array
     axis: int
 
-    def dequantised(self) -> RelaxExpr:
+    def dequantized(self) -> RelaxExpr:
         """The numbers, as Relax computes them from the integers."""
         operands = (constant(array) for array in (self.data, self.scale, self.zero_point))
         return relax.op.dequantize(*operands, self.axis)
 
-    def reshaped(self, shape: tuple[int, ...], axis: int) -> Quantised:
+    def reshaped(self, shape: tuple[int, ...], axis: int) -> QuantizedConstant:
         """The same in another shape, in which the scales' axis is ``axis``."""
         return replace(self, data=self.data.reshape(shape), axis=axis)
 
-    def transposed(self) -> Quantised:
+    def transposed(self) -> QuantizedConstant:
         """A matrix with rows and columns exchanged."""
         data = np.ascontiguousarray(self.data.T)
         return replace(self, data=data, axis=1 - self.axis if self.scale.ndim else 0)
@@ -58,29 +58,29 @@ class Quantised:
         if self.scale.ndim:
             along[self.axis] = -1
         zero_point, scale = (p.reshape(along) for p in (self.zero_point, self.scale))
-        centred = self.data.astype(np.int64) - zero_point.astype(np.int64)
-        return np.asarray(centred.astype(np.float32) * scale)
+        centered = self.data.astype(np.int64) - zero_point.astype(np.int64)
+        return np.asarray(centered.astype(np.float32) * scale)
 
 
-class Emitter:
+class RelaxWriter:
     """Builds the body of ``main`` inside a dataflow block.
 
     Bindings are named after the ONNX node: the first one a converter makes without a suffix
     carries the node's exact name, so that layers keep their names to the final report.
     """
 
-    def __init__(self, graph: Graph, builder: BlockBuilder, budget: int) -> None:
+    def __init__(self, graph: OnnxGraph, builder: BlockBuilder, budget: int) -> None:
         self._budget = budget
         self.graph = graph
         self.builder = builder
         self.uses = graph.use_counts()
-        self.quantised: dict[str, Quantised] = {}
+        self.quantized: dict[str, QuantizedConstant] = {}
         self._values: dict[str, RelaxExpr] = {}
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._current = ""
 
-    def begin(self, node: Node) -> None:
+    def begin(self, node: OnnxNode) -> None:
         """Name following bindings after this node."""
         self._current = node.name
 
@@ -98,11 +98,11 @@ class Emitter:
         """Array of a constant value, else ``None``."""
         return self.graph.constants.get(name)
 
-    def constant(self, node: Node, index: int, what: str) -> Array:
+    def constant(self, node: OnnxNode, index: int, what: str) -> Array:
         """Array of an input that must be a constant."""
         name = node.input(index)
-        if name in self.quantised:
-            return self.quantised[name].values()
+        if name in self.quantized:
+            return self.quantized[name].values()
         if name not in self.graph.constants:
             raise node.error(
                 f"its {what} (input {index}) is {'computed at run time' if name else 'missing'}",
@@ -122,7 +122,7 @@ class Emitter:
         """A constant of shape ()."""
         return constant(np.asarray(value, dtype))
 
-    def reserve(self, node: Node, size: int) -> None:
+    def reserve(self, node: OnnxNode, size: int) -> None:
         """Refuse a node whose tables, such as indices along an axis, exceed the fold budget.
 
         Called before they are made, where their size depends on more than constants.
