@@ -22,7 +22,6 @@ from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record
 
 _ATTEMPTS = 200
-_NO_FACTS = WeightFacts()
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Space:
     error_budget
         Most max|error| / max|reference| that a config may be estimated at.
     facts
-        Of the weights; configs must be exact for them.
+        Properties of the weights, for which configs must be exact; None for any config.
     precision
         What operands of products may be rounded to, beside float32; empty for anything.
     """
@@ -51,7 +50,7 @@ class Space:
     values: Mapping[str, tuple[KnobValue, ...]]
     starts: tuple[Config, ...]
     error_budget: float = math.inf
-    facts: WeightFacts = _NO_FACTS
+    facts: WeightFacts | None = None
     precision: str = ""
 
     @property
@@ -71,9 +70,12 @@ class Space:
         algorithm = registry.algorithm(self.algorithm, self.machine.kind)
         if self.precision and algorithm.precision(config) not in ("", self.precision):
             return False
-        limit = algorithm.exact_below(self.workload, config)
-        if limit is not None and self.facts.largest_sum >= limit:
-            return False
+        if self.facts is not None:
+            refused, _ = self.facts.refusal(
+                self.algorithm, self.workload, self.machine.kind, config
+            )
+            if refused:
+                return False
         estimate = algorithm.error_estimate(self.workload, self.machine, config)
         return estimate <= self.error_budget
 
@@ -149,7 +151,7 @@ def make_space(
         values,
         starts,
         error_budget,
-        facts or _NO_FACTS,
+        facts,
         precision,
     )
     return replace(space, starts=tuple(start for start in starts if space.fits(start)))

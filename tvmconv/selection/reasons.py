@@ -51,18 +51,8 @@ def refuse_inexact(
     """The candidate, rejected if integer sums would not be exact, or transformed weights finite."""
     if offer.rejected:
         return offer
-    if offer.precision and (why := PRECISIONS[offer.precision].beyond(facts.largest_weight)):
-        return replace(offer, rejected=why, cause="range")
-    algorithm, text = registry.algorithm(offer.algorithm, kind), ""
-    limit, held = algorithm.exact_below(workload, offer.config), algorithm.excess_held(offer.config)
-    if limit is not None and facts.largest_sum >= limit:
-        text = f"sums of products may reach {facts.largest_sum}, and it is exact below {limit}"
-    elif held is not None and (needed := facts.excess[held[0] - 1]) > held[1]:
-        text = (
-            f"pairs of weights beyond 128 need {needed} more steps to be exact, and it has "
-            f"{held[1]}"
-        )
-    return replace(offer, rejected=text, cause="overflow") if text else offer
+    text, cause = facts.refusal(offer.algorithm, workload, kind, offer.config)
+    return replace(offer, rejected=text, cause=cause) if text else offer
 
 
 def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:

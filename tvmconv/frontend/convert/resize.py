@@ -229,8 +229,8 @@ def _cubic(node: OnnxNode, coordinates: Array) -> list[tuple[Array, Array]]:
 
 
 def _weighted(
-    x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: OnnxNode, shape: tuple[int, ...],
-    dtype: str,
+    x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: OnnxNode,
+    shape: tuple[int, ...], dtype: str,
 ) -> RelaxExpr:  # fmt: skip
     """Sum of gathers along one axis, indices clamped to the edge."""
     size = shape[axis]
