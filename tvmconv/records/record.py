@@ -1,8 +1,7 @@
 """One line of a tuning log: a verified, measured improvement over the untuned choice.
 
-A record is plain JSON: what was tuned (workload string, machine, algorithm, knob values), what
-was measured (every sample, and the samples of the default taken in turn with them), how the
-output was verified, and where it came from (device, versions, date). It never holds code.
+A record is plain JSON and never holds code. It states the kernel (workload, machine, algorithm,
+knob values), every sample of the kernel and of the default, the verification, and the origin.
 """
 
 from __future__ import annotations
@@ -22,18 +21,19 @@ from tvmconv.records.fields import (
     MACHINE_TEXT,
     RecordError,
     as_config,
-    as_fraction,
     as_machine,
     as_name,
     as_object,
     as_samples,
     as_workload,
     check_depth,
-    pairs,
+    check_fraction,
+    unique_fields,
 )
 
 VERSION = 1
 MAX_LINE_BYTES = 64 * 1024
+# fewer samples have no outliers
 _FENCED = 4
 
 
@@ -52,12 +52,12 @@ class Record:
     samples
         Seconds of one call, every sample kept.
     default_algorithm, default_config, default_samples
-        The untuned choice, measured in turn with the kernel.
+        The untuned choice, measured in interleaved runs with the kernel.
     verification
         ``error`` (max|error| / max|reference| against float64) and the ``limit`` it had to keep.
     device
-        Which processor measured: its name, and the RPC key where it was remote. Where nothing was
-        measured, ``estimate`` says how the samples were estimated.
+        The processor that measured, and the RPC key of a remote one. ``estimate`` describes the
+        method of samples that were estimated.
     versions, date, tuner
         Provenance: package versions, ISO date, and space, seed and trials of the search.
     extra
@@ -96,12 +96,12 @@ class Record:
 
     @property
     def relative_seconds(self) -> float:
-        """Time as a share of the untuned choice's; a hostile log may make either ratio zero."""
+        """Time over the time of the untuned choice; a hostile log may make either ratio zero."""
         return _median_ratio(self.samples, self.default_samples)
 
     @property
     def outliers(self) -> int:
-        """Samples of the kernel that lie far above the others."""
+        """How many samples of the kernel are far above the others."""
         return outliers(self.samples)
 
     @property
@@ -116,7 +116,7 @@ class Record:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What two records must share to compete: workload, machine, algorithm, origin."""
+        """Equal for records that compete: workload, machine, algorithm, origin."""
         return (str(self.workload), machine_key(self.machine), self.algorithm, self.estimated)
 
     def to_json(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Record:
             extra["default"] = inner
         verification = as_object(data.get("verification"), "verification")
         for name in ("error", "limit"):
-            as_fraction(verification.get(name), f"verification.{name}")
+            check_fraction(verification.get(name), f"verification.{name}")
         if verification["error"] > verification["limit"]:
             raise RecordError(
                 f"its error {verification['error']:.3g} exceeds the limit "
@@ -204,7 +204,7 @@ class Record:
             raise RecordError(f"the line has {size} bytes; the limit is {MAX_LINE_BYTES}")
         try:
             data = json.loads(
-                line, parse_constant=no_number, parse_float=finite, object_pairs_hook=pairs
+                line, parse_constant=no_number, parse_float=finite, object_pairs_hook=unique_fields
             )
         except RecordError:
             raise
@@ -213,26 +213,25 @@ class Record:
         return cls.from_json(data)
 
 
-def turn_ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    """Samples of ``one`` over those of ``other`` that were taken in the same turn."""
+def paired_ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Samples of ``one`` over samples of ``other`` from the same interleaved run."""
     return [a / b for a, b in zip(one, other, strict=True)]
 
 
 def _median_ratio(one: Sequence[float], other: Sequence[float]) -> float:
-    """The median of the turns' ratios.
+    """The median of the ratios of interleaved runs.
 
-    Where the machine's speed changes from turn to turn, the medians of both may be of different
-    moments. They are compared only where the samples are not of as many turns.
+    The medians of both may be of moments at which the machine had different speeds.
     """
     if len(one) != len(other):
         return median(one) / median(other)
-    return median(turn_ratios(one, other))
+    return median(paired_ratios(one, other))
 
 
 def outliers(samples: Sequence[float]) -> int:
-    """How many times lie above the upper quartile by more than 1.5 times the quartiles' distance.
+    """How many samples exceed the upper quartile by 1.5 times the quartiles' distance.
 
-    They are kept: medians do not mind them, and the reader sees how quiet the machine was.
+    They stay in the record: medians resist them, and their number shows how quiet the machine was.
     """
     if len(samples) < _FENCED:
         return 0
@@ -248,7 +247,7 @@ _DEFAULT_FIELDS = {"algorithm", "config", "samples"}
 
 
 def machine_facts(machine: Device) -> dict[str, Any]:
-    """What a record keeps of a machine: enough to tell equal, near and foreign ones apart."""
+    """The fields of a machine in a record, which tell equal, near and foreign machines apart."""
     names = ("name", *MACHINE_TEXT, *MACHINE_SIZES)
     return {name: machine.record_facts.get(name, getattr(machine, name, None)) for name in names}
 

@@ -14,7 +14,7 @@ from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import processor
-from tvmconv.records.record import turn_ratios
+from tvmconv.records.record import paired_ratios
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import SPILLED, Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
@@ -273,7 +273,7 @@ def gain(default: Sequence[float], tuned: Sequence[float]) -> tuple[float, float
 
     The bound is the distribution-free one of the median: an order statistic of the ratios.
     """
-    ratios = sorted(turn_ratios(default, tuned))
+    ratios = sorted(paired_ratios(default, tuned))
     count = len(ratios)
     low = math.floor(count / 2 - _Z95 * math.sqrt(count) / 2)
     return median(ratios), ratios[max(low, 0)]
