@@ -1,6 +1,6 @@
-"""The way of a network to its kernels, up to the choice of them: read, prepare, plan.
+"""Reads, prepares and plans a network, up to the selection of its kernels.
 
-Builds, the Relax pass, the tuner and predictions all go it, so that they see the same layers.
+Builds, the Relax pass, the tuner and predictions use these functions and see the same layers.
 """
 
 from __future__ import annotations
@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedGraph:
-    """A network whose layers have their kernels.
-
-    Parameters
-    ----------
-    graph
-        Normalized, with fused layers.
-    plan
-        Layouts, and a decision for each layer.
-    """
+    """A normalized graph with fused layers, its layouts and decisions."""
 
     graph: Graph
     plan: LayoutPlan
@@ -60,18 +52,7 @@ def plan_module(
     policy: Policy | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PlannedGraph:
-    """Plan the function ``main`` of an imported network.
-
-    Parameters
-    ----------
-    mod
-        As :func:`tvmconv.frontend.to_relax` makes it.
-    machine
-        Target of the kernels.
-    policy
-        What may be chosen; by default everything within the default budgets.
-    progress
-        Called with (layers decided, layers in all).
+    """Plan the function ``main`` of :func:`tvmconv.frontend.to_relax`.
 
     Raises
     ------
@@ -92,7 +73,7 @@ def plan_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_budget: int | None = None,
 ) -> PlannedGraph:
-    """Plan an ONNX model; ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build`."""
+    """Plan an ONNX model; ``shapes`` and ``fold_budget`` are as in :func:`tvmconv.build`."""
     return plan_module(_imported(model, shapes, fold_budget), machine, policy)
 
 

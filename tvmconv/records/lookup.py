@@ -74,7 +74,7 @@ def default_log(machine: Device, estimated: bool = False) -> Path:
 
 
 def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
-    """Log files in the order of preference; ``log`` is the first, and ``"none"`` is no log at all.
+    """Log files in the order of preference; ``log`` is the first, and ``"none"`` disables all logs.
 
     Raises
     ------

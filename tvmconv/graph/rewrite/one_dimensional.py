@@ -1,15 +1,15 @@
 """Moves networks on (N, C, W) signals to (N, C, 1, W) images, the form the kernels take.
 
 A 1-D convolution arrives as a 2-D one between two reshapes. Element-wise operators, joins and
-poolings between such layers are repeated on the image, so that the reshapes of one layer and
-the next meet and cancel.
+poolings between such layers are repeated on the image. The reshapes of successive layers then
+cancel.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_conv, make_node
 from tvmconv.graph.rewrite.activations import ACTIVATIONS
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
@@ -52,20 +52,16 @@ def _as_conv2d(node: Node) -> list[Node]:
     out, (left, right) = node.output.dims, attrs["padding"]
     image = make_node("reshape", [node.args[0]], (n, channels, 1, width))
     kernel = constant(np.expand_dims(weight.data, 2), weight.name, weight.dtype)
-    conv = make_node(
-        "nn.conv2d",
-        [image.output, kernel],
+    conv = make_conv(
+        image.output,
+        kernel,
         (out[0], out[1], 1, out[2]),
+        node.layer,
+        strides=(1, *attrs["strides"]),
+        padding=(0, left, 0, right),
+        dilation=(1, *attrs["dilation"]),
+        groups=attrs["groups"],
         dtype=node.output.dtype,
-        layer=node.layer,
-        attrs={
-            "strides": (1, *attrs["strides"]),
-            "padding": (0, left, 0, right),
-            "dilation": (1, *attrs["dilation"]),
-            "groups": attrs["groups"],
-            "data_layout": "NCHW",
-            "kernel_layout": "OIHW",
-        },
     )
     return [image, conv, make_node("reshape", [conv.output], out)]
 
