@@ -173,7 +173,7 @@ def _explained(decision: Decision, node: Node, policy: Policy | None) -> Decisio
     """The decision with the reasons why a quantized layer uses FP32, or rescales in FP32."""
     reason = decision.reason
     if IN_FLOAT in node.attrs:
-        reason += f"; in float32 although quantised: {node.attrs[IN_FLOAT]}"
+        reason += f"; in float32 although quantized: {node.attrs[IN_FLOAT]}"
     fixed = policy is not None and policy.requantize == "fixed"
     if fixed and decision.workload.types.is_integer:
         obstacle = node.attrs.get(BY_FLOAT)

@@ -17,7 +17,7 @@ _POOLS = {"nn.max_pool1d": "nn.max_pool2d", "nn.avg_pool1d": "nn.avg_pool2d"}
 
 
 def raise_signals(graph: Graph) -> None:
-    """Repeat operators on signals that stem from images on those images."""
+    """Repeat operators on signals on the images that hold the same numbers, in place."""
     images: dict[Value, Value] = {}
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
@@ -74,7 +74,7 @@ def _squeezes(node: Node) -> bool:
 
 
 def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
-    """The node on images, if it is one of the known kinds and all its tensors are images."""
+    """The node on images, if its operator is supported and all its tensors are images."""
     if len(node.outputs) != 1 or node.output.shape is None or len(node.output.shape) != 3:
         return None
     if not any(value in images for value in node.inputs):
