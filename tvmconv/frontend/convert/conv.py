@@ -7,8 +7,9 @@ from math import prod
 import numpy as np
 
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import QuantizedConstant, RelaxWriter, constant
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -114,7 +115,7 @@ def as_row(
     elif isinstance(kernel, QuantizedConstant):
         k, c, r = kernel.data.shape
         # channels are in the first axis of a convolution's weight, the second of a transposed one's
-        w = e.emit(kernel.reshaped((k, c, 1, r), kernel.axis).dequantized(), "weight")
+        w = e.emit(dequantized(kernel.reshaped((k, c, 1, r), kernel.axis)), "weight")
     else:
         w = e.emit(relax.op.expand_dims(kernel, 2), "weight")
     row = Window(
@@ -138,7 +139,7 @@ def _finish(e: RelaxWriter, node: OnnxNode, y: RelaxExpr, rank: int) -> RelaxExp
         values, quantized = e.array(bias), e.quantized.get(bias)
         if quantized is not None:
             row = (1, len(quantized.data), *shape[2:])
-            b = e.emit(quantized.reshaped(row, 1).dequantized(), "bias")
+            b = e.emit(dequantized(quantized.reshaped(row, 1)), "bias")
         elif values is None:
             count = e.shape(bias)[0]
             b = e.emit(relax.op.reshape(e.value(bias), (1, count, *shape[2:])), "bias")

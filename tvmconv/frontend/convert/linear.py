@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -29,7 +29,7 @@ def gemm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
             matrix = (matrix * np.float64(alpha)).astype(matrix.dtype)
         b, alpha = constant(matrix), 1.0
     elif quantized is not None and node.attrs.get("transB", 0):
-        b = e.emit(quantized.transposed().dequantized(), "weight")
+        b = e.emit(dequantized(quantized.transposed()), "weight")
     else:
         b = e.value(node.inputs[1])
         if node.attrs.get("transB", 0):
@@ -48,7 +48,7 @@ def gemm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     else:
         c = e.value(node.inputs[2])
         if quantized is not None and quantized.data.ndim == 2 and len(quantized.data) == 1:
-            c = e.emit(quantized.reshaped(quantized.data.shape[1:], 0).dequantized(), "bias")
+            c = e.emit(dequantized(quantized.reshaped(quantized.data.shape[1:], 0)), "bias")
         if beta != 1.0:
             c = e.emit(relax.op.multiply(c, e.scalar(beta, dtype)), "beta")
     return e.emit(relax.op.add(y, c), "biased")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import QuantizedConstant, RelaxWriter, constant
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.quantize_linear import block_size, channel_axis, division_type
 from tvmconv.frontend.rounding import parameter
 from tvmconv.tvm_api import relax
@@ -73,7 +74,7 @@ def dequantize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     if data is not None and values is not None and zero_point is not None:
         known = QuantizedConstant(data, values, zero_point, axis)
         e.quantized[node.outputs[0]] = known
-        return known.dequantized()
+        return dequantized(known)
     return op.dequantize(
         e.value(name), _parameter(e, node, 1, "float32"),
         _parameter(e, node, 2, e.dtype(name)), axis,

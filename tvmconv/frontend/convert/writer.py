@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
@@ -18,48 +17,10 @@ def constant(array: Array) -> RelaxExpr:
     return relax.const(array, str(array.dtype) if wide else None)
 
 
-@dataclass(frozen=True)
-class QuantizedConstant:
-    """Constant integers that stand for the numbers ``(data - zero point) * scale``.
-
-    Parameters
-    ----------
-    data
-        The integers.
-    scale, zero_point
-        In float32 and in the data's type; of shape (), or (n,) with one value for each index
-        along ``axis``.
-    axis
-        Counted from the front.
-    """
-
-    data: Array
-    scale: Array
-    zero_point: Array
-    axis: int
-
-    def dequantized(self) -> RelaxExpr:
-        """The numbers, as Relax computes them from the integers."""
-        operands = (constant(array) for array in (self.data, self.scale, self.zero_point))
-        return relax.op.dequantize(*operands, self.axis)
-
-    def reshaped(self, shape: tuple[int, ...], axis: int) -> QuantizedConstant:
-        """The same in another shape, in which the scales' axis is ``axis``."""
-        return replace(self, data=self.data.reshape(shape), axis=axis)
-
-    def transposed(self) -> QuantizedConstant:
-        """A matrix with rows and columns exchanged."""
-        data = np.ascontiguousarray(self.data.T)
-        return replace(self, data=data, axis=1 - self.axis if self.scale.ndim else 0)
-
-    def values(self) -> Array:
-        """The numbers, in float32."""
-        along = [1] * self.data.ndim
-        if self.scale.ndim:
-            along[self.axis] = -1
-        zero_point, scale = (p.reshape(along) for p in (self.zero_point, self.scale))
-        centered = self.data.astype(np.int64) - zero_point.astype(np.int64)
-        return np.asarray(centered.astype(np.float32) * scale)
+def dequantized(known: QuantizedConstant) -> RelaxExpr:
+    """The numbers, computed by Relax from the integers."""
+    operands = (constant(array) for array in (known.data, known.scale, known.zero_point))
+    return relax.op.dequantize(*operands, known.axis)
 
 
 class RelaxWriter:

@@ -13,9 +13,16 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node, pixelwise
 from tvmconv.graph.match import IN_FLOAT, Readers
-from tvmconv.graph.quantized.scales import EIGHT_BITS, Known, LinearNodes, known_integers, linear_of
+from tvmconv.graph.quantized.scales import (
+    EIGHT_BITS,
+    LinearNodes,
+    dequantize_node,
+    known_integers,
+    linear_of,
+)
 from tvmconv.graph.rewrite.activations import epilogue_step
 from tvmconv.graph.rewrite.affine import last_axis
 
@@ -90,7 +97,7 @@ def pixels_as_rows(image: Value, shape: tuple[int, ...]) -> list[Node]:
     return [*made, make_node("reshape", [image], shape, dtype=image.dtype)]
 
 
-def _fits(node: Node, known: Known) -> bool:
+def _fits(node: Node, known: QuantizedConstant) -> bool:
     """Whether the right matrix is a constant with scales of its columns."""
     shapes = (node.args[0].shape, node.output.shape)
     if any(shape is None or len(shape) < 2 for shape in shapes) or known.data.ndim != 2:
@@ -112,10 +119,10 @@ def _image(vector: Value) -> Value | None:
     return source if source.is_map and source.dims[0] == vector.dims[0] else None
 
 
-def _weight(known: Known, image: tuple[int, ...]) -> Node:
+def _weight(known: QuantizedConstant, image: tuple[int, ...]) -> Node:
     """``dequantize`` of the matrix (inputs, outputs) as (outputs, *image)."""
     data = np.ascontiguousarray(known.data.T).reshape(-1, *image)
-    return replace(known, data=data, axis=0).node()
+    return dequantize_node(replace(known, data=data, axis=0))
 
 
 def _follow(node: Node, made: list[Node], readers: Readers, nodes: LinearNodes) -> Node:
@@ -150,6 +157,6 @@ def _bias(node: Node, value: Value) -> Value | None:
             return None
         if known.data.dtype != np.int32 or np.any(known.zero_point):
             return None
-        return replace(known, data=known.data.reshape(1, outputs, 1, 1), axis=1).node().output
+        return dequantize_node(known.reshaped((1, outputs, 1, 1), 1)).output
     vector = last_axis(other, outputs)
     return None if vector is None else constant(vector.reshape(1, outputs, 1, 1), "", "float32")

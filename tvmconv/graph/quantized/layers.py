@@ -17,6 +17,7 @@ from tvmconv.algorithms.integer.dwords import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, fused_node
 from tvmconv.graph.match import (
     BY_FLOAT,
@@ -28,7 +29,7 @@ from tvmconv.graph.match import (
     workload_of,
 )
 from tvmconv.graph.quantized.chain import LARGEST_DATA, SUMS, Chain, ChainReader
-from tvmconv.graph.quantized.scales import EIGHT_BITS, Known, Linear, known_integers, linear_of
+from tvmconv.graph.quantized.scales import EIGHT_BITS, Linear, known_integers, linear_of
 from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import exceeds_rounding, sum_bounds
 from tvmconv.kernels.multipliers import in_fixed_point
@@ -104,7 +105,7 @@ class _QuantizedLayer:
     node: Node
     data: Value
     linear: Linear
-    known: Known
+    known: QuantizedConstant
     machine: Machine
     requantize: str
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.graph.ir import Array, Node, Value, constant, make_node
 
 # conversion between INT8 and UINT8 with a zero point that differs by 128
@@ -57,48 +58,6 @@ class Linear:
         return Linear(self.scale, self.zero_point + shift, dtype)
 
 
-@dataclass(frozen=True)
-class Known:
-    """Constant integers behind a ``dequantize``.
-
-    Parameters
-    ----------
-    data
-        8-bit integers or int32.
-    scale, zero_point
-        In float32 and in int64; of shape () or of the length of the axis.
-    axis
-        Which the parameters belong to, counted from the front.
-    """
-
-    data: Array
-    scale: Array
-    zero_point: Array
-    axis: int
-
-    def along(self, vector: Array) -> Array:
-        """Parameters such that they broadcast to the data."""
-        if not vector.ndim:
-            return vector
-        shape = [1] * self.data.ndim
-        shape[self.axis] = -1
-        return vector.reshape(shape)
-
-    def centered(self) -> Array:
-        """The integers less their zero points, int64."""
-        return np.asarray(self.data.astype(np.int64) - self.along(self.zero_point))
-
-    def values(self) -> Array:
-        """The numbers, in float32."""
-        return np.asarray(self.centered().astype(np.float32) * self.along(self.scale))
-
-    def node(self) -> Node:
-        """A ``dequantize`` of the constants."""
-        args = [self.data, self.scale, self.zero_point.astype(self.data.dtype)]
-        values = [constant(array) for array in args]
-        return make_node("dequantize", values, self.data.shape, attrs={"axis": self.axis})
-
-
 def linear_of(node: Node | None, op: str = "") -> Linear | None:
     """The constant parameters of a node with one scale per tensor; None for any other node.
 
@@ -121,8 +80,8 @@ def linear_of(node: Node | None, op: str = "") -> Linear | None:
     return Linear(factor, int(zero_point.data.reshape(-1)[0]), dtype)
 
 
-def known_integers(value: Value) -> Known | None:
-    """The constant integers that a value is dequantised from, if it is."""
+def known_integers(value: Value) -> QuantizedConstant | None:
+    """The constant integers of a dequantized value; None for other values."""
     node = value.producer
     if node is None or node.op != "dequantize" or node.output.dtype != "float32":
         return None
@@ -131,7 +90,14 @@ def known_integers(value: Value) -> Known | None:
         return None
     scale, zero_point = (p.reshape(()) if p.size == 1 else p for p in (scale, zero_point))
     axis = node.attrs["axis"] % max(data.ndim, 1)
-    return Known(data, scale.astype(np.float32), zero_point.astype(np.int64), axis)
+    return QuantizedConstant(data, scale.astype(np.float32), zero_point.astype(np.int64), axis)
+
+
+def dequantize_node(known: QuantizedConstant) -> Node:
+    """A ``dequantize`` node of constants."""
+    args = [known.data, known.scale, known.zero_point.astype(known.data.dtype)]
+    values = [constant(array) for array in args]
+    return make_node("dequantize", values, known.data.shape, attrs={"axis": known.axis})
 
 
 class LinearNodes:

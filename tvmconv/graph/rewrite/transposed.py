@@ -15,9 +15,10 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_conv, make_node
-from tvmconv.graph.quantized.scales import Known, known_integers
+from tvmconv.graph.quantized.scales import dequantize_node, known_integers
 from tvmconv.graph.rewrite.activations import epilogue_step
 from tvmconv.graph.rewrite.affine import channel_affine
 
@@ -130,7 +131,8 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
         scale = _spread(np.tile(scale, groups), phases, stride, inner).reshape(-1)
         # channels that pad a block have no scale
         scale = np.where(scale > 0, scale, 1).astype(np.float32)
-        before = [Known(packed, scale, np.zeros(len(scale), np.int64), 0).node()]
+        zeros = np.zeros(len(scale), np.int64)
+        before = [dequantize_node(QuantizedConstant(packed, scale, zeros, 0))]
         kernel = before[0].output
     shape = (n, packed.shape[0], rows.steps, columns.steps)
     pads = (rows.pad_begin, columns.pad_begin, rows.pad_end, columns.pad_end)

@@ -9,13 +9,13 @@ repeated on the images. The changes of layout between layers then have no reader
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_conv, make_node
-from tvmconv.graph.quantized.scales import Known, known_integers
+from tvmconv.graph.quantized.scales import dequantize_node, known_integers
 from tvmconv.graph.scalars import scalar_expression
 
 _POOLS = {"nn.max_pool3d": "nn.max_pool2d", "nn.avg_pool3d": "nn.avg_pool2d"}
@@ -44,7 +44,7 @@ def is_volume_conv(node: Node) -> bool:
     )
 
 
-def _known_kernel(node: Node) -> Known | None:
+def _known_kernel(node: Node) -> QuantizedConstant | None:
     """The integers of a kernel whose scales belong to the output channels."""
     known = known_integers(node.args[1])
     return known if known is not None and known.axis == 0 else None
@@ -130,7 +130,7 @@ class _Volumes:
         if known is None:
             kernel = constant(np.reshape(weight.data, shape), weight.name, weight.dtype)
         else:
-            self.steps.append(replace(known, data=known.data.reshape(shape)).node())
+            self.steps.append(dequantize_node(known.reshaped(shape, known.axis)))
             kernel = self.steps[-1].output
         n, _, planes, height, width = node.output.dims
         conv = make_conv(
