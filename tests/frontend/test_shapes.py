@@ -228,7 +228,7 @@ def test_a_shape_that_the_network_cannot_take(
     assert f"node 'layer' ({operator})" in text and named in text
     assert f"a shape that the network takes instead of {given}" in text
     fixed = make_model([layer], given, ["y"], constants)
-    with pytest.raises(ModelError, match=r"; correct the model and export it again$"):
+    with pytest.raises(ModelError, match=r"\. Correct the model and export it again\.$"):
         tvmconv.build(fixed, "x86-64-v3")
 
 

@@ -1,8 +1,8 @@
 """Folds per-channel affine steps, y = x * scale + shift, at build time.
 
-BatchNormalization in inference is such a step, and so are Mul, Add, Sub and Div by a constant
-that varies over channels only. Chains of them become one step in float64, which is then folded
-into the weights of a convolution that feeds it alone, or left as one Mul and one Add.
+Such steps are BatchNormalization in inference mode, and Mul, Add, Sub and Div by one constant per
+channel. Chains of steps become one step in float64. It is folded into the weights of a convolution
+before it if the convolution has no other reader, and otherwise written as one Mul and one Add.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fold_affine(graph: OnnxGraph) -> None:
     """Rewrite the graph in place."""
     uses = graph.use_counts()
     steps: dict[str, _Step] = {}
-    # by output name, because a merged step is taken out again
+    # by output name, because a merged step is removed again
     order: dict[str, OnnxNode | _Step] = {}
     for node in graph.nodes:
         step = _as_step(graph, node)
@@ -109,7 +109,7 @@ def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _Step | None:
         mark = "training_mode=1" if node.opset >= 14 else f"outputs {list(node.outputs[1:])}"
         mark = "is_test=0" if node.opset < 7 else mark
         raise node.error(
-            f"it is in training mode, by {mark}, in which statistics are those of the data",
+            f"it is in training mode, by {mark}, which computes the statistics of the data",
             "export the model for inference",
         )
     if not node.attrs.get("spatial", 1):
@@ -117,14 +117,13 @@ def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _Step | None:
     shape = graph.shape(node.inputs[0])
     values = [graph.constants.get(name) for name in node.inputs[1:5]]
     if len(values) != 4 or len(shape) < 2:
-        raise node.error("it needs five inputs, the first of rank 2 or more", "export it again")
+        raise node.error("it needs five inputs, the first of rank 2 or more")
     if any(v is None for v in values) or graph.types[node.inputs[0]].dtype != "float32":
         return None
     arrays = [np.asarray(v, np.float64) for v in values]
     if any(a.shape != (shape[1],) for a in arrays):
         raise node.error(
-            f"its parameters have shapes {[a.shape for a in arrays]}, not ({shape[1]},)",
-            "correct the model and export it again",
+            f"its parameters have shapes {[a.shape for a in arrays]}, not ({shape[1]},)"
         )
     gamma, beta, mean, variance = arrays
     spread = variance + float(node.attrs.get("epsilon", 1e-5))

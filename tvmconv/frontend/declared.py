@@ -33,7 +33,7 @@ def report_declared_shapes(proto: onnx.GraphProto, graph: OnnxGraph) -> None:
 
 
 def _sizes(value: onnx.ValueInfoProto) -> tuple[int | None, ...] | None:
-    """The declared sizes, ``None`` for unknown ones; ``None`` where there is no shape."""
+    """The declared sizes, ``None`` for an unknown size or an undeclared shape."""
     tensor = value.type.tensor_type
     if value.type.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
         return None

@@ -1,8 +1,7 @@
 """Values of operators whose operands are all constants, by ``onnx.reference`` or numpy.
 
-numpy takes over where the reference copies what could stay a view, or computes something else
-than the operator's definition says; ``tests/frontend/test_evaluate.py`` holds both against the
-expected outputs of onnx's own node cases.
+numpy computes operators for which the reference copies a view, or deviates from the operator's
+definition. ``tests/frontend/test_evaluate.py`` compares both with onnx's node cases.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from tvmconv.frontend.rounding import dequantized, quantized
 # absent optional operands are None
 Operands = list[Array | None]
 
-# First operator set whose meaning onnx.reference knows: pools round in ceil_mode in a way of their
-# own, the global one of p-norms is missing, that of maxima wants images, LRN sums as many channels
-# as there are images, norms of p=1 are sums, Softmax worked on a matrix before 13. Such nodes run
-# with the model, as do those that broadcast along an axis, before operator set 7.
+# First operator set that onnx.reference computes correctly. Pools round differently in ceil_mode.
+# GlobalLpPool is missing, GlobalMaxPool requires images, LRN confuses images with channels, norms of
+# p=1 are plain sums, and Softmax is another operator before 13. Such nodes run with the model, like
+# nodes of operator sets before 7 that broadcast along an axis.
 _NEVER = 1_000
 _KNOWN_FROM = {
     "AveragePool": _NEVER, "GlobalLpPool": _NEVER, "GlobalMaxPool": _NEVER, "Hardmax": 13,
@@ -49,7 +48,7 @@ def evaluate(node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]) 
         The operator cannot be evaluated on these operands.
     """
     try:
-        # float64 arithmetic on numbers beyond float32's range is the model's own affair
+        # the model may compute with numbers beyond float32's range
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             if node.op in _OWN:
@@ -57,17 +56,16 @@ def evaluate(node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]) 
                 results = _OWN[node.op](node, values)
             else:
                 results = _by_reference(node, proto, operands)
-    # the reference raises whatever numpy and Python raise
+    # the reference passes exceptions of numpy and Python on
     except Exception as error:
         raise node.error(
-            f"its constant operands cannot be evaluated ({' '.join(str(error).split())[:300]})",
-            "correct the model and export it again",
+            f"its constant operands cannot be evaluated ({' '.join(str(error).split())[:300]})"
         ) from None
     named = zip(node.outputs, results, strict=False)
     return {name: _owned(value) for name, value in named if name}
 
 
-# their results have their operands' type, whatever inference found
+# results have the operands' type
 _TYPED = ("Cast", "CastLike", "Compress", "Range")
 
 
@@ -170,7 +168,7 @@ def _one_hot(node: OnnxNode, operands: Operands) -> list[Array | None]:
 
 
 def _batch_norm(node: OnnxNode, operands: Operands) -> list[Array | None]:
-    """Inference, or training mode, in which the statistics are those of the data."""
+    """Inference, or training mode, which computes the statistics of the data."""
     data, *parameters = (_present(value) for value in operands[:5])
     gamma, beta, mean, variance = (p.astype(np.float64) for p in parameters)
     epsilon = float(node.attrs.get("epsilon", 1e-5))
@@ -259,7 +257,7 @@ def _products(node: OnnxNode, operands: list[Array], written: int) -> float:
 
 
 def scratch_bytes(node: OnnxNode, operands: list[Array], written: int) -> int:
-    """Memory that :func:`evaluate` needs beside operands and outputs, where it is larger."""
+    """Memory that :func:`evaluate` needs in addition to operands and outputs."""
     if node.op in ("Conv", "ConvTranspose"):
         size = written if node.op == "Conv" else operands[0].size
         return 4 * size * prod(operands[1].shape[1:])

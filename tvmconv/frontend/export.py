@@ -18,9 +18,9 @@ from tvmconv.frontend.quantize_linear import LINEAR
 def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
     """A ``ModelProto`` that computes what the graph computes, with static shapes.
 
-    Operators that the importer merged stand spelled out again, so the model holds standard
-    ONNX only, and com.microsoft's QuantizeLinear and DequantizeLinear where those of the model's
-    operator set lack something.
+    Merged operators are written as several operators again, so that the model is standard ONNX. If
+    the model's operator set lacks a feature, QuantizeLinear and DequantizeLinear of com.microsoft
+    are used.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def _attribute(value: Any) -> Any:
 
 
 def spelled_out(node: OnnxNode, opset: int) -> list[onnx.NodeProto]:
-    """The node as ONNX has it, in a model of operator set ``opset``."""
+    """The node as ONNX nodes in a model of operator set ``opset``."""
     if node.op == "Silu":
         return _spelled(node, [("Sigmoid", ("x",), "gate"), ("Mul", ("x", "gate"), "y")])
     if node.op == "HardSwish" and node.opset < 14:
@@ -83,7 +83,7 @@ def spelled_out(node: OnnxNode, opset: int) -> list[onnx.NodeProto]:
             ],
         )
     attributes = {name: _attribute(value) for name, value in node.attrs.items()}
-    # of a later operator set than the model's
+    # the model's operator set has no such form
     domain = MICROSOFT if node.op in LINEAR and node.opset != opset else ""
     return [
         helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=domain, **attributes)

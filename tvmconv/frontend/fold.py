@@ -1,8 +1,8 @@
 """Which constants the reader computes, and within which bounds.
 
-Everything that is computed from constants alone is folded: shapes, weights, tables. A small file
-may ask for a lot of that, so the memory of the constants alive at a time and the time that they
-take are bounded, and what nobody reads any more is released at once.
+Everything that depends on constants only is folded: shapes, weights, tables. A small file may
+define large constants. Therefore memory and time are limited, and constants without readers are
+released.
 """
 
 from __future__ import annotations
@@ -32,18 +32,11 @@ _DYNAMIC = ("Compress", "NonZero", "Range")
 
 
 class Folder:
-    """Computes constants into a graph and releases those that are used up.
+    """Computes constants into a graph and releases constants without readers.
 
-    Parameters
-    ----------
-    graph
-        Its constants are the initializers at first.
-    proto
-        The graph as the model has it, for the readers of each value.
-    budget
-        Bytes that computed constants may take at a time.
-    weight_budget
-        In addition for weights of convolutions and matrix products that are ConstantOfShape.
+    ``proto`` is the model's graph, which has all readers of each value. ``budget`` limits the bytes
+    of computed constants that are alive at a time. ``weight_budget`` is an additional limit for
+    weights of layers that are ConstantOfShape.
     """
 
     def __init__(
@@ -67,9 +60,9 @@ class Folder:
         }
 
     def fold(self, node: OnnxNode, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
-        """Replace a node by constants; False where it has to be computed with the model.
+        """Replace a node by constants; False if the model has to compute it.
 
-        ``outputs`` is what shape inference found, ``None`` where it found nothing.
+        ``outputs`` is the result of shape inference, if any.
 
         Raises
         ------
@@ -116,10 +109,10 @@ class Folder:
         return True
 
     def _makes_nothing(self, node: OnnxNode, outputs: list[TensorInfo]) -> bool:
-        """Whether no result has elements: then all are known, whatever they are computed from.
+        """Whether no result has elements, so that all results are known.
 
-        Of sizes that depend on values onnx's inference is no proof: a Range of 2**66 has none
-        there. Scales that leave nothing of an image are refused with its converter.
+        If a size depends on values, onnx's inference may be wrong: it gives a Range of 2**66
+        elements none. The converter refuses scales that make empty images.
         """
         made = {info.name for info in outputs if 0 in info.shape}
         is_given = node.op in RESIZING and 0 not in self._graph.shape(node.inputs[0])
@@ -197,7 +190,6 @@ def _as_inferred(node: OnnxNode, value: Array, info: TensorInfo | None) -> Array
         return value
     if value.shape != info.shape:
         raise node.error(
-            f"its constant operands give shape {value.shape}, but its output has {info.shape}",
-            "correct the model and export it again",
+            f"its constant operands give shape {value.shape}, but its output has {info.shape}"
         )
     return value.astype(info.dtype, copy=False)

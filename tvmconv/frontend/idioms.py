@@ -1,7 +1,7 @@
-"""Recognises activations that exporters spell out in several operators.
+"""Recognizes activations that exporters write as several operators.
 
-The named operators are Silu (internal to tvmconv), HardSwish and Gelu; each replaces the last
-operator of its spelling, and the others die if nothing else reads them.
+The operators are Silu (internal to tvmconv), HardSwish and Gelu. Each replaces the last operator of
+its pattern. Operators without readers are removed later.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Finder:
         return None
 
     def _hard_sigmoid_of(self, name: str) -> str | None:
-        """x of clip(x / 6 + 1/2, 0, 1), in any of its spellings."""
+        """x of clip(x / 6 + 1/2, 0, 1), in any of its forms."""
         maker = self._makers.get(name)
         if maker is None:
             return None

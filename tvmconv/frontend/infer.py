@@ -1,8 +1,7 @@
 """One walk in execution order: check each node, fold it, or infer its output shapes.
 
-Inferring node by node, with every operand's shape already known, lets the window checks run
-before onnx's own inference sees a node, and lets shapes that are computed in the graph settle
-as soon as their operands are known.
+Node by node, the shapes of all operands are known. Windows are checked before onnx's inference
+runs. Shapes that the graph computes are known as soon as their operands are.
 """
 
 from __future__ import annotations
@@ -43,10 +42,12 @@ from tvmconv.frontend.windows import (
 )
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
-# onnx infers GroupNormalization from its function body, which single-node inference leaves out,
-# and old Dropout's mask not at all
+
+# onnx does not infer the mask of old Dropout nodes; it infers GroupNormalization from its function
+# body, which is not available for single nodes
 _SAME_SHAPE = ("Dropout", "GroupNormalization")
-# of operator set 12 onnx infers them from their function bodies, too; the set that does not
+
+# first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
@@ -63,9 +64,8 @@ def infer_graph(
 ) -> OnnxGraph:
     """Build the graph of a model whose structure was checked.
 
-    ``nodes`` are its nodes in execution order, ``constants`` its initializers, ``fold_budget``
-    the bytes that constants computed from them may take at a time, ``weight_budget`` more bytes
-    for weights of layers that are ConstantOfShape.
+    ``nodes`` are in execution order, ``constants`` are the initializers. ``fold_budget`` and
+    ``weight_budget`` are as in :class:`~tvmconv.frontend.fold.Folder`.
 
     Raises
     ------
@@ -93,13 +93,13 @@ def infer_graph(
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:
         raise ModelError(
-            f"the model's constants take {total} bytes; at most {MAX_CONSTANT_BYTES} are allowed"
+            f"the model's constants take {total} bytes. At most {MAX_CONSTANT_BYTES} are allowed."
         )
     return graph
 
 
 def _check_activations(graph: OnnxGraph) -> None:
-    """Refuse a graph that needs more memory at any time than a machine of today has."""
+    """Refuse a graph that needs too much memory at any time."""
     last = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs}
     last.update((info.name, len(graph.nodes)) for info in graph.outputs)
     sizes = {info.name: _bytes(info) for info in graph.inputs}
@@ -133,7 +133,7 @@ def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
 
 
 def _fresh_names(graph: onnx.GraphProto) -> Callable[[str], str]:
-    """Gives names of values that the model does not have."""
+    """A function that makes names that no value of the model has."""
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     taken.update(value.name for value in (*graph.input, *graph.initializer))
 
@@ -164,9 +164,7 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
             "replace it with supported operators or cut the model before it",
         )
     if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
-        raise node.error(
-            "its first input and output must be named", "correct the model and export it again"
-        )
+        raise node.error("its first input and output must be named")
     return node
 
 
@@ -180,7 +178,7 @@ def _in_standard_form(
 
 
 def _proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
-    """A node as ONNX stores it; ``node`` is the one of the model, ``proto``, that it comes from."""
+    """A node in ONNX's form; it is a part of ``node``, which ``proto`` is the form of."""
     if part is node:
         return proto
     stored = {attribute.name: attribute for attribute in proto.attribute}
@@ -244,15 +242,15 @@ def _check_inputs(graph: OnnxGraph, node: OnnxNode) -> None:
 def _check_window(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
     """Check a sliding-window operator; its outputs, or ``None`` for other operators.
 
-    onnx's own inference is not asked: it keeps the pooling windows that start beyond the input
-    in ``ceil_mode``, which the operator's definition and the runtimes drop.
+    onnx's inference is not used. In ``ceil_mode``, it keeps windows that start after the input,
+    which the operator's definition drops.
     """
     if node.op not in (*_CONVOLUTIONS, *_POOLS):
         return None
     shapes = [graph.shape(name) if name else None for name in node.inputs]
     low = 1 if node.op in _POOLS else 2
     if len(shapes) < low or any(shape is None for shape in shapes[:low]):
-        raise node.error(f"it needs {low} inputs", "correct the model and export it again")
+        raise node.error(f"it needs {low} inputs")
     data = shapes[0]
     assert data is not None
     if node.op in _POOLS:

@@ -31,13 +31,13 @@ def read_model(
     Parameters
     ----------
     model
-        Path, serialised bytes, or a ``ModelProto`` (which is not modified). External tensor data
+        Path, serialized bytes, or a ``ModelProto`` (which is not modified). External tensor data
         is read only for paths, and only from inside the model file's folder.
     shapes
         Full shape by input name, for inputs with symbolic dimensions.
     fold_budget
-        Most bytes of constants computed from the model's own, alive at a time; by default 4 times
-        the model's size and 256 MiB, and 1 GiB for weights that are ConstantOfShape.
+        Maximum bytes of computed constants that are alive at a time. By default 4 times the
+        model's size and 256 MiB, and 1 GiB for weights that are ConstantOfShape.
 
     Returns
     -------
@@ -55,8 +55,8 @@ def read_model(
             return _read(open_source(model), shapes, fold_budget)
     except UnicodeDecodeError as error:
         raise ModelError(
-            f"a name in the model is not UTF-8 text ({error}); the file may be damaged: "
-            "export or download it again"
+            f"a name in the model is not UTF-8 text ({error}); the file may be damaged. "
+            "Export or download it again."
         ) from None
 
 

@@ -11,8 +11,8 @@ from tvmconv.frontend.quantize_linear import block_size, channel_axis, division_
 def quantized(node: OnnxNode, data: Array, scale: Array, zero_point: Array | None) -> Array:
     """Integers of a QuantizeLinear: ``saturate(round(data / scale) + zero point)``.
 
-    The division is in the scale's type or in that which ``precision`` names; halves are rounded to
-    even numbers. What is not a number becomes the smallest integer, as in onnxruntime.
+    The division is in the scale's type, or in the type of ``precision``, with ties to even. A NaN
+    becomes the smallest integer, as in onnxruntime.
     """
     dtype = np.dtype(quantized_type(node, None if zero_point is None else str(zero_point.dtype)))
     precise = np.dtype(division_type(node, str(scale.dtype)))
@@ -37,7 +37,7 @@ def dequantized(node: OnnxNode, data: Array, scale: Array, zero_point: Array | N
 
 
 def parameter(node: OnnxNode, shape: tuple[int, ...], values: Array) -> Array:
-    """Scales or zero points such that they broadcast to data of a shape."""
+    """Scales or zero points in a form that broadcasts to data of a shape."""
     axis = channel_axis(node, shape, values.shape)
     if axis is None:
         return values.reshape(())

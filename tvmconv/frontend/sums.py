@@ -1,4 +1,4 @@
-"""Bounds of 32-bit sums of 8-bit products."""
+"""Bounds of 32-bit accumulators of INT8 products."""
 
 from __future__ import annotations
 
@@ -10,21 +10,14 @@ _LIMIT = 2**31
 
 
 def largest_sum(weight: Array, zero_point: Array | int = 0, bias: Array | None = None) -> int:
-    """A bound on the magnitude of any sum of 8-bit data, less their zero point, times weights.
+    """A bound on the magnitude of any sum of INT8 data, without their zero point, times weights.
 
-    Data of 8 bits less any zero point of their type lie in ``[-z, 255 - z]`` with z of 0 to 255. A
-    sum is largest where data are largest under positive weights and smallest under negative ones:
-    ``(255 - z) * P + z * N``, with P and N the magnitudes of the positive and the negative weights'
-    sums, and that is at most ``255 * max(P, N)``.
+    ``weight`` has shape (outputs, ...), ``zero_point`` is broadcast to it, ``bias`` has one integer
+    per output.
 
-    Parameters
-    ----------
-    weight
-        Integers of shape (outputs, ...).
-    zero_point
-        Of the weights, broadcast to them.
-    bias
-        One integer an output.
+    Data without their zero point are in ``[-z, 255 - z]`` with z of 0 to 255. P and N are the
+    magnitudes of the sums of positive and of negative weights. The largest sum is
+    ``(255 - z) * P + z * N``, which is at most ``255 * max(P, N)``.
     """
     centered = weight.astype(np.int64) - np.asarray(zero_point, np.int64)
     rows = centered.reshape(len(centered), -1)
@@ -43,5 +36,5 @@ def check_sums(
     if bound >= _LIMIT:
         raise node.error(
             f"its sums may reach {bound}, which int32 does not hold",
-            "quantise with smaller weights (reduce_range), or leave this layer in float32",
+            "quantize with smaller weights (reduce_range), or leave this layer in float32",
         )

@@ -40,8 +40,8 @@ def element_type(code: int, where: str) -> str:
         names = onnx.TensorProto.DataType
         name = names.Name(code) if code in names.values() else str(code)
         raise ModelError(
-            f"{where} has element type {name}, which is not supported; "
-            f"convert it to one of {', '.join(DTYPES.values())}"
+            f"{where} has element type {name}, which is not supported. "
+            f"Convert it to one of {', '.join(DTYPES.values())}."
         )
     return DTYPES[code]
 
@@ -49,14 +49,14 @@ def element_type(code: int, where: str) -> str:
 def check_shape(shape: tuple[int, ...], dtype: str, where: str) -> int:
     """Check a static shape against the limits; returns the tensor's size in bytes."""
     if len(shape) > MAX_RANK:
-        raise ModelError(f"{where} has rank {len(shape)}; at most {MAX_RANK} is supported")
+        raise ModelError(f"{where} has rank {len(shape)}. At most {MAX_RANK} is supported.")
     if any(not 0 <= n <= MAX_DIMENSION for n in shape):
         raise ModelError(f"{where} has shape {shape}; each size must be 0 to {MAX_DIMENSION}")
     size = prod(shape) * np.dtype(dtype).itemsize
     if size > MAX_TENSOR_BYTES:
         raise ModelError(
-            f"{where} of shape {shape} and type {dtype} would take {size} bytes; "
-            f"at most {MAX_TENSOR_BYTES} are allowed: check the model's sizes"
+            f"{where} of shape {shape} and type {dtype} would take {size} bytes. "
+            f"At most {MAX_TENSOR_BYTES} are allowed. Check the model's sizes."
         )
     return size
 
@@ -82,12 +82,14 @@ def decode_tensor(
     shape = tuple(tensor.dims)
     size = check_shape(shape, dtype, where)
     if tensor.HasField("segment"):
-        raise ModelError(f"{where} is stored in segments; save the model again with a current onnx")
+        raise ModelError(
+            f"{where} is stored in segments. Save the model again with a current onnx package."
+        )
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         if external is None:
             raise ModelError(
                 f"{where} keeps its data in an external file, but the model was not given as a "
-                "path; pass the path of the .onnx file"
+                "path. Pass the path of the .onnx file."
             )
         return external.read(tensor, size, where).view(dtype).reshape(shape)
     if tensor.HasField("raw_data"):
@@ -95,7 +97,7 @@ def decode_tensor(
         if len(raw) != size:
             raise ModelError(
                 f"{where} of shape {shape} and type {dtype} needs {size} bytes of data but holds "
-                f"{len(raw)}; the file is damaged: export it again"
+                f"{len(raw)}; the file is damaged. Export it again."
             )
         # the file format is little-endian on every machine
         array: Array = np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape)
@@ -104,8 +106,8 @@ def decode_tensor(
         return np.asarray(numpy_helper.to_array(tensor)).reshape(shape)
     except Exception as error:
         raise ModelError(
-            f"{where} of shape {shape} cannot be decoded ({error}); "
-            "the file is damaged: export it again"
+            f"{where} of shape {shape} cannot be decoded ({error}). "
+            "The file is damaged. Export it again."
         ) from None
 
 
@@ -119,7 +121,7 @@ def read_initializers(graph: onnx.GraphProto, external: ExternalData | None) -> 
         total += array.nbytes
         if total > MAX_CONSTANT_BYTES:
             raise ModelError(
-                f"the initializers take more than {MAX_CONSTANT_BYTES} bytes; "
-                "check the model's sizes"
+                f"the initializers take more than {MAX_CONSTANT_BYTES} bytes. "
+                "Check the model's sizes."
             )
     return arrays

@@ -1,4 +1,4 @@
-"""Element types: what an operator's definition allows, and what the model declares."""
+"""Element types and shapes that operators' definitions allow or the model declares."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _Formal = tuple[str, frozenset[str]]
 def check_input_types(graph: OnnxGraph, node: OnnxNode) -> None:
     """Check the operands' element types against the operator's definition.
 
+    onnx's own inference does not check them.
+
     Raises
     ------
     ModelError
-        The operator set has no such operator, it does not take the type of an operand, or two
-        operands that must have the same type differ. onnx's own inference looks at none of this.
+        If the operator set has no such operator or it does not support the types of the operands.
     """
     operator_schema(node)
     formals, repeats = _formal_inputs(node.op, node.opset)
@@ -87,5 +88,5 @@ def _formal_inputs(op: str, opset: int) -> tuple[tuple[_Formal, ...], bool]:
 
 
 def _dtypes(types: Iterable[str]) -> frozenset[str]:
-    """Numpy's names for such as ``tensor(float)``, of those that both have."""
+    """Numpy's names of ONNX types such as ``tensor(float)``, as far as numpy has the type."""
     return frozenset(_NAMES[name] for name in types if name in _NAMES)

@@ -21,8 +21,8 @@ Ints = tuple[int, ...]
 class Window:
     """A resolved window; every tuple has one element per spatial dimension.
 
-    ``extra`` is padding at the end beyond ``end`` that only ``ceil_mode`` asks for: pooling may
-    start a window there, but never counts it. ``output_padding`` belongs to ConvTranspose.
+    ``extra`` is padding after ``end`` that ``ceil_mode`` adds. Pooling may start a window there,
+    but does not count it. ``output_padding`` belongs to ConvTranspose.
     """
 
     kernel: Ints
@@ -37,8 +37,22 @@ class Window:
 
     @property
     def padding(self) -> Ints:
-        """Begin then end paddings, as Relax takes them."""
+        """Begin then end paddings, in Relax's order."""
         return self.begin + self.end
+
+    def as_row(self) -> Window:
+        """A 1-D window as the window of one row of an image."""
+        return Window(
+            kernel=(1, *self.kernel),
+            strides=(1, *self.strides),
+            dilations=(1, *self.dilations),
+            begin=(0, *self.begin),
+            end=(0, *self.end),
+            output=(1, *self.output),
+            extra=(0, *self.extra),
+            output_padding=(0, *self.output_padding) if self.output_padding else (),
+            groups=self.groups,
+        )
 
 
 def conv_window(node: OnnxNode, data: Ints, weight: Ints, bias: Ints | None) -> Window:
@@ -72,8 +86,8 @@ def pool_window(node: OnnxNode, data: Ints) -> Window:
 def conv_transpose_window(node: OnnxNode, data: Ints, weight: Ints, bias: Ints | None) -> Window:
     """Check a ConvTranspose and resolve its window.
 
-    The paddings follow the operator's definition: a given ``output_shape`` decides the total
-    padding, whose odd element goes to the end for SAME_UPPER and to the start otherwise.
+    As in the operator's definition, a given ``output_shape`` determines the total padding. Its odd
+    element is at the end for SAME_UPPER, and otherwise at the start.
     """
     groups = _check_operands(node, data, weight, bias)
     _expect(node, data[1] == weight[0], f"the input has {data[1]} channels, but weight {weight} "
@@ -90,7 +104,7 @@ def conv_transpose_window(node: OnnxNode, data: Ints, weight: Ints, bias: Ints |
     dilations = _list(node, "dilations", rank, 1) or (1,) * rank
     extra = _list(node, "output_padding", rank, 0) or (0,) * rank
     mode = _auto_pad(node)
-    # sizes before any padding is taken off
+    # sizes before padding is subtracted
     full = tuple(
         s * (n - 1) + e + (k - 1) * d + 1
         for s, n, e, k, d in zip(strides, size, extra, kernel, dilations, strict=True)
@@ -123,9 +137,9 @@ def conv_transpose_window(node: OnnxNode, data: Ints, weight: Ints, bias: Ints |
 
 
 def disputed_size(graph: OnnxGraph, node: OnnxNode) -> str:
-    """What an operator before a node makes of another size than onnxruntime, or nothing.
+    """A description of an earlier node whose output size differs in onnxruntime; may be empty.
 
-    That is a ConvTranspose with ``auto_pad=SAME_*`` and a kernel below its stride.
+    Such a node is a ConvTranspose with ``auto_pad=SAME_*`` and a kernel smaller than its stride.
     """
     makers = {name: maker for maker in graph.nodes for name in maker.outputs}
     pending, seen = list(node.inputs), set(node.inputs)

@@ -77,8 +77,7 @@ def _find(node: OnnxNode) -> Converter:
         )
     if not all(node.input(i) for i in range(converter.inputs)):
         raise node.error(
-            f"it has inputs {list(node.inputs)}; the first {converter.inputs} must be present",
-            "correct the model and export it again",
+            f"it has inputs {list(node.inputs)}; the first {converter.inputs} must be present"
         )
     return converter
 

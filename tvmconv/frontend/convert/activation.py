@@ -155,7 +155,7 @@ def celu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))."""
     alpha = float(node.attrs.get("alpha", 1.0))
     if alpha == 0:
-        raise node.error("alpha=0 divides by zero", "correct the model")
+        raise node.error("alpha=0 divides by zero")
     if _SMALLEST_ALPHA <= abs(alpha) <= _LARGEST_ALPHA:
         return _elu(e, node, alpha, 1.0 / alpha)
     return _celu_of_extreme_alpha(e, node, alpha)
@@ -236,7 +236,7 @@ def softmax(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     function = op.nn.softmax if node.op == "Softmax" else op.nn.log_softmax
     axis = int(node.attrs.get("axis", -1 if node.opset >= 13 else 1))
     if not -len(shape) <= axis < max(len(shape), 1):
-        raise node.error(f"axis={axis} is outside the rank of {shape}", "correct the model")
+        raise node.error(f"axis={axis} is outside the rank of {shape}")
     axis %= len(shape)
     rest = [i for i in range(axis, len(shape)) if shape[i] != 1]
     if node.opset >= 13 or len(rest) <= 1:

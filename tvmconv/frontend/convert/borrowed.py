@@ -68,7 +68,7 @@ def _top_k(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
         raise node.error("TVM's sort has no uint64", "cast the input")
     k = int(node.attrs["k"] if node.opset < 10 else e.constant(node, 1, "k").reshape(-1)[0])
     if k < 1:
-        raise node.error(f"k={k} leaves no element", "correct the model")
+        raise node.error(f"k={k} leaves no element")
     axis, largest = int(node.attrs.get("axis", -1)), bool(node.attrs.get("largest", 1))
     result = relax.op.topk(e.value(node.inputs[0]), k, axis, "both", largest, "int64")
     parts = e.emit(result, "parts")
@@ -117,7 +117,7 @@ def _near(e: RelaxWriter, name: str, reflects: bool) -> RelaxExpr:
 def _affine_grid(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     size = e.constant(node, 1, "size").reshape(-1).tolist()
     if min(size, default=1) < 1:
-        raise node.error(f"size={size} makes an empty grid", "correct the model")
+        raise node.error(f"size={size} makes an empty grid")
     if node.attrs.get("align_corners", 0) and 1 in size[2:]:
         raise node.error(
             f"size={size} has one point along an axis, which align_corners=1 puts on no place",

@@ -88,7 +88,7 @@ def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[RelaxExpr, RelaxExpr]:
     if node.attrs.get("broadcast", 0) and "axis" in node.attrs and other:
         axis = int(node.attrs["axis"]) % max(rank, 1)
         if axis + other > rank:
-            raise node.error(f"axis={axis} does not fit the operands", "correct the model")
+            raise node.error(f"axis={axis} does not fit the operands")
         shape = e.shape(right) + (1,) * (rank - axis - other)
         b = e.emit(op.reshape(b, shape), "aligned")
     return a, b

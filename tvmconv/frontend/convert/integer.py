@@ -14,7 +14,6 @@ from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
-_REMEDY = "correct the model and export it again"
 
 
 @converts("ConvInteger", attrs=WINDOW, inputs=2)
@@ -67,15 +66,14 @@ def _zero_point(
     tensor = node.inputs[index - 2]
     if e.dtype(name) != e.dtype(tensor):
         raise node.error(
-            f"zero point {name!r} is {e.dtype(name)}, but {tensor!r} is {e.dtype(tensor)}", _REMEDY
+            f"zero point {name!r} is {e.dtype(name)}, but {tensor!r} is {e.dtype(tensor)}"
         )
     if int(np.prod(shape)) == 1:
         column = ()
     elif len(shape) == 1 and shape != vector:
         raise node.error(
             f"zero point {name!r} has shape {shape}; it must be a number"
-            + (f", or have shape {vector}" if vector else ""),
-            _REMEDY,
+            + (f", or have shape {vector}" if vector else "")
         )
     elif len(shape) > 1:
         # of rows and columns of a stack of matrices: it broadcasts as it is

@@ -62,7 +62,7 @@ def group_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     shape = e.shape(node.inputs[0])
     groups = int(node.attrs["num_groups"])
     if groups < 1 or shape[1] % groups:
-        raise node.error(f"num_groups={groups} does not divide {shape[1]}", "correct the model")
+        raise node.error(f"num_groups={groups} does not divide {shape[1]}")
     grouped = e.emit(
         op.reshape(e.value(node.inputs[0]), (shape[0], groups, shape[1] // groups, *shape[2:])),
         "groups",
@@ -112,7 +112,7 @@ def local_response(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     shape = e.shape(name)
     size = int(node.attrs["size"])
     if size < 1 or len(shape) < 3:
-        raise node.error(f"size={size} or rank {len(shape)} is too small", "correct the model")
+        raise node.error(f"size={size} or rank {len(shape)} is too small")
     alpha, beta = float(node.attrs.get("alpha", 1e-4)), float(node.attrs.get("beta", 0.75))
     x = e.value(name)
     plane = (shape[0], 1, shape[1], int(np.prod(shape[2:])))

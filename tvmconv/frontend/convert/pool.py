@@ -73,7 +73,7 @@ class _Norm:
     def of(cls, node: OnnxNode) -> _Norm:
         p = int(node.attrs.get("p", 2))
         if p < 1:
-            raise node.error(f"p={p} must be 1 or more", "correct the model")
+            raise node.error(f"p={p} must be 1 or more")
         return cls(p)
 
     def powers(self, e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
@@ -163,5 +163,5 @@ def global_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def _spatial(e: RelaxWriter, node: OnnxNode) -> list[int]:
     axes = list(range(2, len(e.shape(node.inputs[0]))))
     if not axes:
-        raise node.error("its input has no spatial dimensions", "correct the model")
+        raise node.error("its input has no spatial dimensions")
     return axes

@@ -75,7 +75,7 @@ def slice_(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     begin, end, strides = [], [], []
     for axis, start, stop, step in zip(axes, starts, ends, steps, strict=True):
         if step == 0:
-            raise node.error("a step is 0", "correct the model and export it again")
+            raise node.error("a step is 0")
         # Python's own slice arithmetic clamps exactly as ONNX asks
         low, high, _ = slice(int(start), int(stop), int(step)).indices(shape[axis])
         if not range(low, high, int(step)):
@@ -104,7 +104,7 @@ def pad(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     if node.input(3):
         axes = [int(a) % rank for a in e.constant(node, 3, "axes").reshape(-1)]
     if len(pads) != 2 * len(axes):
-        raise node.error(f"pads={pads} must have {2 * len(axes)} values", "correct the model")
+        raise node.error(f"pads={pads} must have {2 * len(axes)} values")
     widths = [(0, 0)] * rank
     for i, axis in enumerate(axes):
         widths[axis] = (pads[i], pads[i + len(axes)])
@@ -173,9 +173,7 @@ def gather(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     index = e.array(node.inputs[1])
     if index is not None:
         if index.size and not (-shape[axis] <= index.min() and index.max() < shape[axis]):
-            raise node.error(
-                f"an index is outside -{shape[axis]} to {shape[axis] - 1}", "correct the model"
-            )
+            raise node.error(f"an index is outside -{shape[axis]} to {shape[axis] - 1}")
         picked = constant(np.where(index < 0, index + shape[axis], index).astype(index.dtype))
     else:
         raw = e.value(node.inputs[1])
