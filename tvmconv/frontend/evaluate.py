@@ -21,9 +21,9 @@ from tvmconv.frontend.rounding import dequantized, quantized
 Operands = list[Array | None]
 
 # First operator set that onnx.reference computes correctly. Pools round differently in ceil_mode.
-# GlobalLpPool is missing, GlobalMaxPool requires images, LRN confuses images with channels, norms of
-# p=1 are plain sums, and Softmax is another operator before 13. Such nodes run with the model, like
-# nodes of operator sets before 7 that broadcast along an axis.
+# GlobalLpPool is missing, GlobalMaxPool requires images, LRN confuses images with channels. Norms
+# of p=1 are plain sums, and Softmax is another operator before 13. Such nodes run with the model,
+# like nodes of operator sets before 7 that broadcast along an axis.
 _NEVER = 1_000
 _KNOWN_FROM = {
     "AveragePool": _NEVER, "GlobalLpPool": _NEVER, "GlobalMaxPool": _NEVER, "Hardmax": 13,

@@ -23,7 +23,6 @@ from tvmconv.frontend.attributes import (
     in_ascending_order,
 )
 from tvmconv.frontend.checks import describe
-from tvmconv.frontend.declared import report_declared_shapes
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
@@ -32,7 +31,12 @@ from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.resized import RESIZING, with_resized_shape
 from tvmconv.frontend.tensors import check_shape, element_type
-from tvmconv.frontend.types import check_input_types, check_output_types, operator_schema
+from tvmconv.frontend.types import (
+    check_input_types,
+    check_output_types,
+    operator_schema,
+    report_declared_shapes,
+)
 from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
 from tvmconv.frontend.windows import (
     conv_transpose_window,

@@ -4,21 +4,55 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.checks import check_structure, check_versions, in_execution_order, run_checker
+from tvmconv.frontend.export import to_proto
 from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.graph import OnnxGraph
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import Shapes, fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
-from tvmconv.frontend.loaded import LoadedModel
 from tvmconv.frontend.simplify import simplify
 from tvmconv.frontend.source import Source, open_source
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
     import onnx
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that passed every check.
+
+    Attributes
+    ----------
+    name
+        Name for reports: the file's stem, else the graph's name.
+    inputs, outputs
+        Tensors in the model's order; all shapes are static.
+    sha256
+        Hexadecimal hash of the model file (or its serialized form) and its external data files.
+    graph
+        The simplified graph that :func:`tvmconv.frontend.to_relax` converts.
+    fold_budget
+        Maximum bytes of tables that the conversion makes.
+    """
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    sha256: str
+    graph: OnnxGraph
+    fold_budget: int
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The simplified graph as a new ``ModelProto`` (constants included, so built on demand)."""
+        return to_proto(self.graph)
 
 
 def read_model(

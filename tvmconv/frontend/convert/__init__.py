@@ -10,8 +10,7 @@ from importlib import import_module
 from tvmconv.core.errors import ModelError
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.unexpected import summary
-from tvmconv.frontend.convert.registry import CONVERTERS, Converter
-from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import IRModule, RelaxExpr
@@ -30,7 +29,6 @@ _FAMILIES = (
     "quantize_linear",
     "reduction",
     "reorder",
-    "reshape",
     "resize",
 )
 

@@ -6,9 +6,8 @@ from math import inf, isnan
 
 import numpy as np
 
-from tvmconv.frontend.convert.exponential import expm1
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.convert.elementwise import expm1
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.idioms import clip_bounds
 from tvmconv.tvm_api import relax, tirx

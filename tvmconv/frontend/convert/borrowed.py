@@ -1,7 +1,7 @@
 """Operators converted by TVM's own ONNX importer.
 
-Listed are those whose every case in ``onnx.backend.test`` comes out right through it; the
-attributes it honours are listed too, so that no other is ignored.
+The importer's results are correct for every case of these operators in ``onnx.backend.test``. The
+table lists the attributes that it reads. Others are refused.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import onnx_importer, relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -31,14 +30,14 @@ _BORROWED = {
 }
 
 
-# coordinates of a grid beyond which all points that a mode reads lie outside of the image
+# coordinates of a grid beyond which all points of any mode are outside of the image
 _FAR = 8.0
 
 
 def convert(
     e: RelaxWriter, node: OnnxNode, operands: list[RelaxExpr | None] | None = None
 ) -> RelaxExpr | list[RelaxExpr]:
-    """Convert one node as ``tvm.relax.frontend.onnx`` does, of its inputs or other operands."""
+    """Convert one node as ``tvm.relax.frontend.onnx`` does, with its inputs or other operands."""
     if operands is None:
         operands = [e.value(name) if name else None for name in node.inputs]
     attributes = {name: _stored(value) for name, value in node.attrs.items()}
@@ -95,10 +94,9 @@ def _grid_sample(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
 
 
 def _near(e: RelaxWriter, name: str, reflects: bool) -> RelaxExpr:
-    """A grid that picks the same values, near the image.
+    """A grid with the same samples, near the image, because TVM's coordinates have 32 bits.
 
-    TVM makes 32-bit integers of coordinates. What is not a number becomes the image's first corner,
-    of which onnxruntime makes other numbers in each mode.
+    A NaN becomes the image's first corner; onnxruntime's result differs by mode.
     """
     op, grid, dtype = relax.op, e.value(name), e.dtype(name)
     far = e.scalar(_FAR, dtype)

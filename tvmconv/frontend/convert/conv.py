@@ -6,8 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant, dequantized
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
@@ -43,8 +42,8 @@ def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """ConvTranspose of one or two spatial dimensions.
 
-    A dilated kernel is written out with its zeros, because TVM's transposed convolution takes
-    dilation 1 only.
+    A dilated kernel is stored with its zeros, because TVM's transposed convolution requires
+    dilation 1.
     """
     data, weight, bias = _operands(e, node)
     window = conv_transpose_window(node, e.shape(data), e.shape(weight), bias)
@@ -54,7 +53,7 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     x = e.value(data)
     kernel = e.array(weight)
     if kernel is not None and not np.isfinite(kernel).all():
-        # zeros between the input's elements meet the weights: infinity by 0 is not a number
+        # zeros between the input's elements times infinite weights would be NaN
         raise node.error(
             f"weight {weight!r} has values that are not finite", "correct or retrain the model"
         )
@@ -87,8 +86,8 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
     """End padding, output padding and zeros to append, for an axis' given two paddings.
 
-    Output padding first gives back what the end padding cut off, then takes rows that no tap
-    reaches. Relax requires it to be below the stride, so that the rest of those is appended.
+    Output padding first cancels end padding, then adds rows that no kernel element reaches. Relax
+    requires it to be smaller than the stride, so further rows are appended.
     """
     shared = min(end, added)
     inside = min(added - shared, stride - 1)
@@ -101,7 +100,7 @@ def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[str, str, tuple[int, ...]
 
 
 def _kernel(e: RelaxWriter, weight: str) -> Kernel:
-    """A weight in the most that is known of it."""
+    """A weight as an array or a quantized constant if possible."""
     kernel = e.array(weight)
     return kernel if kernel is not None else e.quantized.get(weight) or e.value(weight)
 
@@ -109,27 +108,16 @@ def _kernel(e: RelaxWriter, weight: str) -> Kernel:
 def as_row(
     e: RelaxWriter, x: RelaxExpr, kernel: Kernel, window: Window
 ) -> tuple[RelaxExpr, RelaxExpr, Window]:
-    """Data, weight and window of a 1-D convolution as those of one row of an image."""
+    """Data, weight and window of a 1-D convolution for one row of an image."""
     if isinstance(kernel, np.ndarray):
         w = constant(kernel[:, :, None])
     elif isinstance(kernel, QuantizedConstant):
         k, c, r = kernel.data.shape
-        # channels are in the first axis of a convolution's weight, the second of a transposed one's
+        # the channels' axis is 0 for a convolution's weight, 1 for a transposed convolution's
         w = e.emit(dequantized(kernel.reshaped((k, c, 1, r), kernel.axis)), "weight")
     else:
         w = e.emit(relax.op.expand_dims(kernel, 2), "weight")
-    row = Window(
-        kernel=(1, *window.kernel),
-        strides=(1, *window.strides),
-        dilations=(1, *window.dilations),
-        begin=(0, *window.begin),
-        end=(0, *window.end),
-        output=(1, *window.output),
-        extra=(0, *window.extra),
-        output_padding=(0, *window.output_padding) if window.output_padding else (),
-        groups=window.groups,
-    )
-    return e.emit(relax.op.expand_dims(x, 2), "row"), w, row
+    return e.emit(relax.op.expand_dims(x, 2), "row"), w, window.as_row()
 
 
 def _finish(e: RelaxWriter, node: OnnxNode, y: RelaxExpr, rank: int) -> RelaxExpr:

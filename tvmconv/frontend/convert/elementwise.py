@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmconv.frontend.convert.exponential import expm1
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -193,8 +191,7 @@ def logical_not(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def negated(condition: RelaxExpr) -> RelaxExpr:
     """The opposite of booleans.
 
-    By an operator that TVM's simplifier leaves alone: of ``not (a < b)`` it makes ``b <= a``, which
-    is false where either is NaN.
+    TVM would simplify ``not (a < b)`` to ``b <= a``, which is false for a NaN.
     """
     return op.logical_xor(condition, constant(np.array(True)))
 
@@ -218,6 +215,20 @@ def _hyperbolic(e: RelaxWriter, node: OnnxNode, x: RelaxExpr) -> RelaxExpr:
     part = expm1(e, op.multiply(size, e.scalar(-2, "float64")))
     whole = op.multiply(op.multiply(part, op.exp(size)), e.scalar(-0.5, "float64"))
     return op.multiply(op.sign(x), whole)
+
+
+def expm1(e: RelaxWriter, x: RelaxExpr) -> RelaxExpr:
+    """exp(x) - 1 of a float64 value without cancellation.
+
+    Near 0 it is (u - 1) x / log(u) with u = exp(x), in which rounding errors of u cancel. Source:
+    Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 1.14.1.
+    """
+    one = e.scalar(1, "float64")
+    grown = e.emit(op.exp(x), "grown")
+    less = e.emit(op.subtract(grown, one), "less")
+    near = e.emit(op.divide(op.multiply(less, x), op.log(grown)), "near")
+    small = e.emit(op.where(op.equal(grown, one), x, near), "small")
+    return e.emit(op.where(op.less(op.abs(x), one), small, less), "expm1")
 
 
 @converts("Shrink", attrs="bias lambd")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.frontend.convert.conv import WINDOW, as_row
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.sums import check_sums
 from tvmconv.frontend.windows import conv_window
@@ -28,7 +27,7 @@ def conv_integer(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         check_sums(node, w)
     rank, row = len(window.kernel), None
     if rank == 1:
-        # the bytes become a row before they become wide: so integer kernels know their data
+        # expand the INT8 tensor, so that INT8 kernels are recognized
         row, w, window = as_row(e, e.value(data), w, window)
     x = _centered(e, node, 0, _zero_point(e, node, 2, (), ()), row)
     call = op.nn.conv3d if rank == 3 else op.nn.conv2d
@@ -54,10 +53,9 @@ def matmul_integer(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def _zero_point(
     e: RelaxWriter, node: OnnxNode, index: int, vector: tuple[int, ...], column: tuple[int, ...]
 ) -> Array | RelaxExpr | None:
-    """A zero point such that it broadcasts to its tensor, in int32; None for 0.
+    """A zero point in INT32, in a shape that broadcasts to its tensor; None for 0.
 
-    ``vector`` is the shape that it may have beside that of a number, which is then reshaped to
-    ``column``.
+    A zero point is a number, or has the shape ``vector`` and is reshaped to ``column``.
     """
     name = node.input(index)
     if not name:
@@ -76,7 +74,7 @@ def _zero_point(
             + (f", or have shape {vector}" if vector else "")
         )
     elif len(shape) > 1:
-        # of rows and columns of a stack of matrices: it broadcasts as it is
+        # zero points of rows or columns of several matrices broadcast unchanged
         column = shape
     if values is not None:
         return values.astype(np.int32).reshape(column) if values.any() else None
@@ -90,9 +88,9 @@ def _centered(
     e: RelaxWriter, node: OnnxNode, index: int, zero_point: Array | RelaxExpr | None,
     view: RelaxExpr | None = None,
 ) -> Array | RelaxExpr:  # fmt: skip
-    """An operand in int32 less its zero point; computed here where both are constants.
+    """An operand in INT32 without its zero point, computed here if both are constants.
 
-    ``view`` is the operand in another shape, if it has one.
+    ``view`` is the operand in another shape, if any.
     """
     name = node.inputs[index]
     values = e.array(name) if view is None else None

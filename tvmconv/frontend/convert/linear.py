@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant, dequantized
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr

@@ -1,11 +1,10 @@
-"""Normalisations whose statistics are computed at run time, and the rest of the family."""
+"""Normalizations whose statistics are computed at run time, and related operators."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -34,7 +33,7 @@ def batch_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 
 @converts("InstanceNormalization", attrs="epsilon", inputs=3)
 def instance_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Normalise each plane of each image."""
+    """Normalize each plane of each image."""
     shape = e.shape(node.inputs[0])
     normal = _standardized(e, node, e.value(node.inputs[0]), list(range(2, len(shape))))
     column = (1, shape[1], *[1] * (len(shape) - 2))
@@ -43,7 +42,7 @@ def instance_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 
 @converts("LayerNormalization", attrs="axis epsilon stash_type", inputs=2)
 def layer_norm(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
-    """Normalise over all axes from ``axis`` on; also returns mean and 1 / deviation."""
+    """Normalize over all axes from ``axis`` on; also returns mean and 1 / deviation."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", -1)) % len(shape)
     axes = list(range(axis, len(shape)))
@@ -58,7 +57,7 @@ def layer_norm(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
 
 @converts("GroupNormalization", attrs="epsilon num_groups stash_type", inputs=3)
 def group_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Normalise groups of channels; parameters are per channel, before opset 21 per group."""
+    """Normalize groups of channels; parameters are per channel, before opset 21 per group."""
     shape = e.shape(node.inputs[0])
     groups = int(node.attrs["num_groups"])
     if groups < 1 or shape[1] % groups:
@@ -103,7 +102,7 @@ def _scale_shift(
 
 @converts("LRN", attrs="alpha beta bias size")
 def local_response(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """X / (bias + alpha / size * sum of squares over neighbouring channels) ** beta.
+    """X / (bias + alpha / size * sum of squares over adjacent channels) ** beta.
 
     The sum over a window of channels is an average pooling over the channel axis, times the
     window's size, with zeros counted beyond the ends.
@@ -136,7 +135,7 @@ def lp_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     axis = int(node.attrs.get("axis", -1))
     p = int(node.attrs.get("p", 2))
     if p not in (1, 2):
-        raise node.error(f"p={p} is no norm of this operator", "use 1 or 2")
+        raise node.error(f"p={p} is not supported", "use 1 or 2")
     if p == 1:
         norm = op.sum(op.abs(x), [axis], keepdims=True)
     else:

@@ -1,11 +1,10 @@
-"""Quantisation: between real numbers and integers that stand for them."""
+"""Quantization: conversion between real numbers and integers that represent them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant, dequantized
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.quantize_linear import block_size, channel_axis, division_type
@@ -19,14 +18,14 @@ _LEVELS = 255  # between the smallest and the largest uint8
 
 @converts("QuantizeLinear", attrs="axis block_size output_dtype precision saturate", inputs=2)
 def quantize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """saturate(round(x / scale) + zero point), halves rounded to even numbers.
+    """saturate(round(x / scale) + zero point), with ties to even.
 
-    ``saturate`` is about 8-bit floating point only.
+    The attribute ``saturate`` applies to 8-bit floating point only.
     """
     name, scale = node.inputs[:2]
     x, dtype = e.value(name), e.dtype(node.outputs[0])
     if division_type(node, e.dtype(scale)) == "float16":
-        # half the digits of float32 and more than twice: the quotient is rounded as in float16
+        # FP32 has more than twice the digits of FP16, so the quotient is rounded as in FP16
         quotient = op.divide(_in(e, x, name, "float16"), _spread(e, node, scale, "float16"))
         wide = e.emit(op.astype(e.emit(quotient, "quotient"), "float32"), "wide")
         if _is_blocked(e, node):
@@ -43,7 +42,7 @@ def quantize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 
 
 def _quantize_blocks(e: RelaxWriter, node: OnnxNode, quotient: RelaxExpr) -> RelaxExpr:
-    """The rest of a quantisation, after the division by scales of blocks."""
+    """The steps of a quantization after the division by scales of blocks."""
     dtype = e.dtype(node.outputs[0])
     if not node.input(2):
         return op.quantize(quotient, e.scalar(1), e.scalar(0, dtype), 0, dtype)
@@ -60,7 +59,7 @@ def _quantize_blocks(e: RelaxWriter, node: OnnxNode, quotient: RelaxExpr) -> Rel
 def dequantize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """(x - zero point) * scale.
 
-    A constant stays integers, for kernels that compute with them.
+    Constants stay integers, for INT8 kernels.
     """
     name = node.inputs[0]
     if _is_blocked(e, node):
@@ -87,7 +86,7 @@ def _is_blocked(e: RelaxWriter, node: OnnxNode) -> bool:
 
 
 def _axis(e: RelaxWriter, node: OnnxNode) -> int:
-    """The axis of the channels; 0 where there is one scale."""
+    """The axis of the channels; 0 for one scale."""
     return channel_axis(node, e.shape(node.inputs[0]), e.shape(node.inputs[1])) or 0
 
 
@@ -111,7 +110,7 @@ def _is_vector(e: RelaxWriter, node: OnnxNode) -> bool:
 
 
 def _parameter(e: RelaxWriter, node: OnnxNode, index: int, dtype: str) -> RelaxExpr:
-    """A scale or zero point as Relax takes it, of shape () or (channels,)."""
+    """A scale or zero point in Relax's form, of shape () or (channels,)."""
     values = _array(e, node, index)
     if values is not None:
         return constant(values.astype(dtype))
@@ -123,7 +122,7 @@ def _parameter(e: RelaxWriter, node: OnnxNode, index: int, dtype: str) -> RelaxE
 
 
 def _spread(e: RelaxWriter, node: OnnxNode, name: str, dtype: str) -> RelaxExpr:
-    """Scales or zero points such that they broadcast to the data."""
+    """Scales or zero points in a form that broadcasts to the data."""
     shape, values = e.shape(node.inputs[0]), e.array(name)
     if values is None:
         axis = channel_axis(node, shape, e.shape(name)) or 0
@@ -137,7 +136,7 @@ def _spread(e: RelaxWriter, node: OnnxNode, name: str, dtype: str) -> RelaxExpr:
 
 @converts("DynamicQuantizeLinear")
 def dynamic(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
-    """uint8 by the data's own range, to which 0 belongs; its scale and its zero point."""
+    """UINT8 by the range of the data, which includes 0; its scale and its zero point."""
     x, zero = e.value(node.inputs[0]), e.scalar(0)
     low = e.emit(op.minimum(op.min(x), zero), "low")
     high = e.emit(op.maximum(op.max(x), zero), "high")

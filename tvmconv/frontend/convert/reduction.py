@@ -6,8 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter
+from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax, tirx
 from tvmconv.tvm_api.types import RelaxExpr
@@ -71,10 +70,10 @@ def _integer_mean(e: RelaxWriter, node: OnnxNode, axes: list[int], keep: bool) -
     attrs="axes keepdims noop_with_empty_axes",
 )  # fmt: skip
 def reduce_mapped(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """A sum of mapped elements, mapped again; the exponential's maximum is taken off first.
+    """A function of a sum of mapped elements; exponentials are relative to the maximum.
 
-    Roots, logarithms and exponentials of integers are those of float64, and their fractions are
-    dropped, as in the functions by which ONNX defines these operators.
+    Roots, logarithms and exponentials of integers are computed in float64 and truncated, as in
+    ONNX's definition.
     """
     axes, keep = _axes(e, node), bool(node.attrs.get("keepdims", 1))
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])

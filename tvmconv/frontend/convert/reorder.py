@@ -1,14 +1,15 @@
-"""Operators that move, pick or pad elements."""
+"""Operators that change the shape, or move, pick or pad elements."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 import numpy as np
 
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
+from tvmconv.frontend.windows import disputed_size
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -21,6 +22,42 @@ _MAX_PARTS = 32
 _INDEX_BYTES = 16
 _Widths = list[tuple[int, int]]
 _IndexMode = Literal["edge", "reflect", "wrap"]
+_INDEX_MODES: tuple[_IndexMode, ...] = ("edge", "reflect", "wrap")
+
+
+@converts("Flatten", "Reshape", "Squeeze", "Unsqueeze", attrs="allowzero axes axis shape")
+def reshape(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """A reshape to the output's shape, which the reader has inferred."""
+    shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
+    if prod(shape) != prod(target):
+        problem, cause = f"{shape} cannot become {target}", disputed_size(e.graph, node)
+        if cause:
+            raise node.error(f"{problem}: {cause}", "give that node pads instead")
+        raise node.misfit(problem)
+    return op.reshape(e.value(node.inputs[0]), target)
+
+
+@converts("Identity")
+def identity(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """The input itself."""
+    return e.value(node.inputs[0])
+
+
+@converts("Expand", inputs=2)
+def expand(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Broadcast to the output's shape."""
+    return op.broadcast_to(e.value(node.inputs[0]), e.shape(node.outputs[0]))
+
+
+@converts("Tile", inputs=2)
+def tile(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Repeat along each axis, as a broadcast over a new axis before each old one."""
+    shape = e.shape(node.inputs[0])
+    repeats = [int(r) for r in e.constant(node, 1, "repeats")]
+    pairs = [(r, n) for r, n in zip(repeats, shape, strict=True)]
+    x = e.emit(op.reshape(e.value(node.inputs[0]), [m for _, n in pairs for m in (1, n)]))
+    wide = e.emit(op.broadcast_to(x, [m for pair in pairs for m in pair]), "wide")
+    return op.reshape(wide, e.shape(node.outputs[0]))
 
 
 @converts("Transpose", attrs="perm")
@@ -79,8 +116,8 @@ def slice_(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         # Python's own slice arithmetic clamps exactly as ONNX asks
         low, high, _ = slice(int(start), int(stop), int(step)).indices(shape[axis])
         if not range(low, high, int(step)):
-            low = high = 0  # TVM refuses an end on the wrong side of the start
-        # a longer step leads beyond the end all the same, but TVM's arithmetic would overflow
+            low = high = 0  # TVM refuses an end on the wrong side of the start.
+        # longer steps have the same result, but overflow in TVM
         strides.append(max(-shape[axis], min(int(step), shape[axis])) or 1)
         begin.append(low)
         # -1 would mean "the last element" again; one more step back means "up to the first"
@@ -123,12 +160,9 @@ def pad(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         return _pad_by_concat(e, x, shape, widths, value, dtype)
     length = sum(n + low + high for n, (low, high) in zip(shape, widths, strict=True) if low + high)
     e.reserve(node, _INDEX_BYTES * length)
-    if mode == "edge":
-        return _pad_by_index(e, x, shape, widths, "edge")
-    if mode == "reflect":
-        return _pad_by_index(e, x, shape, widths, "reflect")
-    if mode == "wrap":
-        return _pad_by_index(e, x, shape, widths, "wrap")
+    for known in _INDEX_MODES:
+        if mode == known:
+            return _pad_by_index(e, x, shape, widths, known)
     raise node.error(
         f"mode={mode!r} is not supported", "use constant, reflect, edge or wrap padding"
     )

@@ -1,10 +1,10 @@
 """Resize and Upsample.
 
-Sizes and scales are static, so the source coordinate of every output row and column is known
-here. Where TVM's ``image.resize2d`` computes the same coordinates it is used; every other case
-becomes a gather (nearest) or a weighted sum of gathers (linear, cubic) along each axis, with
-indices and weights as constants. The sums of integers are rounded to the nearest, halves to even
-ones, and saturated, as in ``onnx.reference``. Source: the ONNX operator specification, Resize-19.
+Sizes and scales are static, so the source coordinates of all rows and columns are constants. If
+TVM's ``image.resize2d`` computes the same coordinates, it is used. Otherwise, each axis is a gather
+(nearest) or a weighted sum of gathers (linear, cubic) with constant indices and weights. Sums of
+integers are rounded to nearest, with ties to even, and saturated, as in ``onnx.reference``. Source:
+the ONNX operator specification, Resize-19.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.convert.writer import RelaxWriter, constant
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
-# for an element of a resized axis: an index, and for each tap an index and a weight
+# bytes for an element of a resized axis: indices and weights
 _TABLE_BYTES = {"nearest": 16, "linear": 32, "bilinear": 32, "cubic": 64}
 _RESIZE2D_MODES = ("align_corners", "asymmetric", "half_pixel")
 
@@ -98,7 +97,7 @@ def _resize(
     if transform == "pytorch_half_pixel" and all(target[i] > 1 for i in resized):
         transform = "half_pixel"
     e.reserve(node, _TABLE_BYTES[mode] * sum(target[i] for i in resized))
-    # onnxruntime picks the nearest element by float32 coordinates
+    # onnxruntime selects the nearest element by float32 coordinates
     kind = np.float32 if mode == "nearest" else np.float64
     coordinates = {i: _coordinates(node, transform, *axes[i], kind) for i in resized}
     x = e.value(node.inputs[0])

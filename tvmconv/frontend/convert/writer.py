@@ -1,6 +1,9 @@
-"""What a converter works with: operands as Relax expressions, and a way to bind results."""
+"""The state of a conversion to Relax, and the registry of converters."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,8 +29,8 @@ def dequantized(known: QuantizedConstant) -> RelaxExpr:
 class RelaxWriter:
     """Builds the body of ``main`` inside a dataflow block.
 
-    Bindings are named after the ONNX node: the first one a converter makes without a suffix
-    carries the node's exact name, so that layers keep their names to the final report.
+    Bindings are named after the ONNX node. The first binding without a suffix has the node's exact
+    name, which is the layer's name in reports.
     """
 
     def __init__(self, graph: OnnxGraph, builder: BlockBuilder, budget: int) -> None:
@@ -84,13 +87,13 @@ class RelaxWriter:
         return constant(np.asarray(value, dtype))
 
     def reserve(self, node: OnnxNode, size: int) -> None:
-        """Refuse a node whose tables, such as indices along an axis, exceed the fold budget.
+        """Refuse a node whose tables, such as indices along an axis, are too large.
 
-        Called before they are made, where their size depends on more than constants.
+        Must be called before tables are made whose size depends on more than constants.
         """
         if size > self._budget:
             raise node.error(
-                f"it needs {size} bytes of tables; at most {self._budget} are left to them",
+                f"it needs {size} bytes of tables; at most {self._budget} are left",
                 "check the model's sizes, or allow more with fold_budget",
             )
         self._budget -= size
@@ -100,7 +103,7 @@ class RelaxWriter:
         base = f"{self._current}.{suffix}" if suffix else self._current
         name = base
         while name in self._names:
-            # go on from the last number given, so that many equal names stay cheap
+            # continue after the last number, so that many equal names stay cheap
             count = self._numbers[base] = self._numbers.get(base, 0) + 1
             name = f"{base}.{count}"
         self._names.add(name)
@@ -109,3 +112,43 @@ class RelaxWriter:
         var = relax.DataflowVar(name, expr.ty)
         self.builder.emit_normalized(relax.VarBinding(var, expr))
         return var
+
+
+Convert = Callable[[RelaxWriter, OnnxNode], RelaxExpr | list[RelaxExpr]]
+
+
+@dataclass(frozen=True)
+class Converter:
+    """A conversion function with the attributes it reads.
+
+    A node with any other attribute is refused: ONNX adds attributes in new operator sets, and
+    ignoring one would change the result silently.
+    """
+
+    function: Convert
+    attributes: frozenset[str]
+    inputs: int
+
+
+CONVERTERS: dict[str, Converter] = {}
+
+
+def converts(*ops: str, attrs: str = "", inputs: int = 1) -> Callable[[Convert], Convert]:
+    """Register a function for operators.
+
+    Parameters
+    ----------
+    ops
+        ONNX operator names.
+    attrs
+        Names of the attributes that the function reads, separated by blanks.
+    inputs
+        Number of leading inputs that must be present.
+    """
+
+    def register(function: Convert) -> Convert:
+        for op in ops:
+            CONVERTERS[op] = Converter(function, frozenset(attrs.split()), inputs)
+        return function
+
+    return register
