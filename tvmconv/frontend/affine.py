@@ -1,8 +1,8 @@
 """Folds per-channel affine steps, y = x * scale + shift, at build time.
 
 Such steps are BatchNormalization in inference mode, and Mul, Add, Sub and Div by one constant per
-channel. Chains of steps become one step in float64. It is folded into the weights of a convolution
-before it if the convolution has no other reader, and otherwise written as one Mul and one Add.
+channel. Chains of steps become one step in float64. If only the step reads a convolution, it is
+folded into the convolution's weights. Otherwise it is written as one Mul and one Add.
 """
 
 from __future__ import annotations

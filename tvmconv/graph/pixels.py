@@ -21,8 +21,8 @@ from tvmconv.selection.reasons import millions
 # products of the kernel on channel blocks for each product of the layer: from here on, most
 # products are zero
 _MOSTLY_ZEROS = 2.0
-# assumed rate of a layout change as a share of the rate after L2: a layout change writes as much
-# as it reads, and has no arithmetic
+# assumed rate of a layout change as a share of the rate after L2: a layout change also writes, and
+# no arithmetic overlaps with it
 _REORDER_SHARE = 0.2
 
 
@@ -39,7 +39,7 @@ class PixelLayer:
 
 @dataclass(frozen=True)
 class Around:
-    """The layouts around a layer: of its input, and in which its result is read."""
+    """The layouts around a layer: the layout of its input, and the layouts its readers need."""
 
     is_blocked: bool
     wants_blocks: bool

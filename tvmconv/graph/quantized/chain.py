@@ -22,8 +22,8 @@ LARGEST_DATA = 255
 _ADD = EpilogueOp("add")
 # relative difference of equal products of two FP32 scales
 _SAME_SCALE = 1e-6
-# maximum error of a rounded bias: in units of the next rounding, or, for an FP32 result, relative
-# to the largest possible accumulator of the channel
+# maximum error of a rounded bias: in units of the next rounding, and, for an FP32 result, relative
+# to the channel's largest possible accumulator
 _OF_STEP, _OF_REACH = 1 / 256, 1e-6
 
 

@@ -50,7 +50,7 @@ def lower_transposed(graph: Graph, lanes: int) -> None:
 
     Per-channel arithmetic and activations that follow are moved before the interleaving, where
     they become the convolution's epilogue. The channels of each phase are padded to whole blocks of
-    ``lanes`` if that adds less than half of the work: interleaving then copies whole vectors.
+    ``lanes`` if that adds less than half of the work. Interleaving then copies whole vectors.
     """
     rewritten: list[Node] = []
     for node in graph.nodes:
