@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
@@ -137,18 +138,11 @@ def _check_values(graph: onnx.GraphProto) -> None:
                     "Each must be made once. Export the model again."
                 )
             defined.add(name)
-    for node in graph.node:
-        for name in filter(None, node.input):
-            if name not in defined:
-                raise ModelError(
-                    f"{describe(node)}: input {name!r} is made by no node, input or initializer. "
-                    "Export the model again."
-                )
-    for output in graph.output:
-        if output.name not in defined:
+    reads = ((f"{describe(node)}: input", name) for node in graph.node for name in node.input)
+    for what, name in chain(reads, (("output", output.name) for output in graph.output)):
+        if name not in defined and (name or what == "output"):
             raise ModelError(
-                f"output {output.name!r} is made by no node, input or initializer. "
-                "Export the model again."
+                f"{what} {name!r} is made by no node, input or initializer. Export the model again."
             )
 
 

@@ -109,18 +109,11 @@ def _present(value: Array | None) -> Array:
     return value
 
 
-def _identity(node: OnnxNode, operands: Operands) -> list[Array | None]:
-    return [operands[0]]
-
-
-def _quantize(node: OnnxNode, operands: Operands) -> list[Array | None]:
+def _linear(node: OnnxNode, operands: Operands) -> list[Array | None]:
+    """QuantizeLinear and DequantizeLinear."""
     zero_point = operands[2] if len(operands) > 2 else None
-    return [quantized(node, _present(operands[0]), _present(operands[1]), zero_point)]
-
-
-def _dequantize(node: OnnxNode, operands: Operands) -> list[Array | None]:
-    zero_point = operands[2] if len(operands) > 2 else None
-    return [dequantized(node, _present(operands[0]), _present(operands[1]), zero_point)]
+    compute = quantized if node.op == "QuantizeLinear" else dequantized
+    return [compute(node, _present(operands[0]), _present(operands[1]), zero_point)]
 
 
 def _dropout(node: OnnxNode, operands: Operands) -> list[Array | None]:
@@ -209,12 +202,12 @@ def trains(node: OnnxNode) -> bool:
 _OWN: dict[str, Callable[[OnnxNode, Operands], list[Array | None]]] = {
     "BatchNormalization": _batch_norm,
     "ConstantOfShape": _fill,
-    "DequantizeLinear": _dequantize,
+    "DequantizeLinear": _linear,
     "Dropout": _dropout,
     "GatherElements": _gather_elements,
-    "Identity": _identity,
+    "Identity": lambda _, operands: [operands[0]],
     "OneHot": _one_hot,
-    "QuantizeLinear": _quantize,
+    "QuantizeLinear": _linear,
     "Reshape": _reshape,
 }
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,36 +29,21 @@ _KEYS = {"location", "offset", "length", "checksum"}
 
 
 class ExternalData:
-    """Opens the external files of one model once each; use as a context manager.
+    """Opens the external files of one model once each.
 
-    Parameters
-    ----------
-    folders
-        The model file's folder and the folder of its target, both without symbolic links.
-    digest
-        ``hashlib`` object that every byte read is added to.
+    ``folders`` are the model file's folder and the folder of its target, without symbolic links.
+    Every byte that is read is added to the ``hashlib`` object ``digest``. ``size`` is the total
+    size of the opened files.
     """
 
     def __init__(self, folders: tuple[Path, ...], digest: Any) -> None:
+        self.size = 0
         self._folders = folders
         self._digest = digest
         self._files: dict[str, int] = {}
-        self._size = 0
 
-    @property
-    def size(self) -> int:
-        """Bytes of the files read so far."""
-        return self._size
-
-    def __enter__(self) -> ExternalData:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close all files."""
         for handle in self._files.values():
             os.close(handle)
         self._files.clear()
@@ -141,7 +125,7 @@ class ExternalData:
                 "may be in another folder. Put a copy of it in the model's folder."
             )
         self._files[location] = file
-        self._size += os.fstat(file).st_size
+        self.size += os.fstat(file).st_size
         return file
 
     def _resolved(self, location: str) -> tuple[Path, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -98,17 +98,14 @@ def _read(source: Source, shapes: Shapes | None, fold_budget: int | None) -> Loa
     proto = source.proto
     opset = check_versions(proto)
     check_structure(proto)
-    with ExitStack() as stack:
-        external = None
-        if source.folders:
-            external = stack.enter_context(ExternalData(source.folders, source.digest))
-        constants = read_initializers(proto.graph, external)
+    with closing(ExternalData(source.folders, source.digest)) as external:
+        constants = read_initializers(proto.graph, external if source.folders else None)
     nodes = in_execution_order(proto.graph)
     run_checker(proto, nodes)
     inputs = freeze_inputs(proto.graph, constants, shapes)
     weight_budget = FREE_WEIGHT_BYTES if fold_budget is None else 0
     if fold_budget is None:
-        size = source.size + (external.size if external else 0)
+        size = source.size + external.size
         fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
     graph = simplify(
         infer_graph(proto, nodes, opset, inputs, constants, fold_budget, weight_budget)

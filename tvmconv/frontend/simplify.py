@@ -12,15 +12,13 @@ from tvmconv.frontend.idioms import merge_idioms
 
 
 def simplify(graph: OnnxGraph) -> OnnxGraph:
-    """Remove what does nothing at inference, name activations, fold affine steps.
+    """Rewrite the graph in place and return it.
 
     1. float16 values become float32: see :mod:`tvmconv.frontend.float16`.
     2. Identity, inference Dropout and casts to the same type are bypassed.
     3. Values that no output needs are dropped.
-    4. Activations that exporters spell out become one operator.
+    4. Activations that exporters write as several operators become one operator.
     5. BatchNormalization and per-channel Mul/Add are folded into the convolution before them.
-
-    The graph is changed in place and returned.
     """
     widen_float16(graph)
     _bypass(graph)

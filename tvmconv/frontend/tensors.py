@@ -64,16 +64,9 @@ def check_shape(shape: tuple[int, ...], dtype: str, where: str) -> int:
 def decode_tensor(
     tensor: onnx.TensorProto, where: str, external: ExternalData | None = None
 ) -> Array:
-    """The array of a ``TensorProto``.
+    """The array of a ``TensorProto``, which errors call ``where``.
 
-    Parameters
-    ----------
-    tensor
-        The stored tensor.
-    where
-        How errors call the tensor.
-    external
-        Reader of external data; ``None`` where the model did not come from a file.
+    ``external`` reads external data; it is ``None`` if the model was not read from a file.
     """
     import onnx
     from onnx import numpy_helper

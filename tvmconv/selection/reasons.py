@@ -14,7 +14,7 @@ from tvmconv.selection.policy import Policy
 
 _MIXES = (
     "finite=False: it mixes the values of several pixels, so that one that is not finite, or "
-    "nearly overflows, spoils the outputs of all"
+    "nearly overflows, corrupts the outputs of all"
 )
 # a part of the model is named if it makes at least this share of a difference in cycles
 _NAMED_SHARE = 0.15
@@ -153,10 +153,10 @@ def impossible(workload: Conv2dWorkload, layer: str, offers: Sequence[Candidate]
     """The message if no candidate is left."""
     large = [o for o in offers if o.cause == "memory"]
     if large:
-        least = min(large, key=lambda o: o.workspace_bytes)
+        smallest = min(large, key=lambda o: o.workspace_bytes)
         return (
-            f"layer {layer!r} needs at least {least.workspace_bytes} bytes of workspace "
-            f"({least.algorithm}), more than memory_budget allows; raise it, or allow an "
+            f"layer {layer!r} needs at least {smallest.workspace_bytes} bytes of workspace "
+            f"({smallest.algorithm}), more than memory_budget allows; raise it, or allow an "
             f"algorithm without workspace in algorithms= ({workload})"
         )
     why = "; ".join(dict.fromkeys(f"{o.algorithm}: {o.rejected}" for o in offers))

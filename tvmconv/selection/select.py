@@ -163,8 +163,8 @@ def select(
 def _fallback(able: Sequence[Candidate], kind: str) -> list[Candidate]:
     """The candidates if none meets the error budget: sums of products, as defined."""
     sums = [o for o in able if registry.algorithm(o.algorithm, kind).sums_products]
-    least = min(o.error for o in able)
-    return sums or [o for o in able if o.error == least]
+    smallest = min(o.error for o in able)
+    return sums or [o for o in able if o.error == smallest]
 
 
 def _confined(

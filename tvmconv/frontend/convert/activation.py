@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isnan
 
 import numpy as np
@@ -18,14 +19,30 @@ op = relax.op
 _SMALLEST_ALPHA, _LARGEST_ALPHA = 1e-3, 1e3
 
 
-@converts("Relu")
-def relu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """max(x, 0)."""
-    return _relu(e, e.value(node.inputs[0]), e.dtype(node.inputs[0]))
-
-
 def _relu(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     return op.nn.relu(x) if dtype.startswith("float") else op.maximum(x, e.scalar(0, dtype))
+
+
+def _softplus(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+    """max(x, 0) + log(1 + exp(-abs(x))), which does not overflow."""
+    tail = op.log(op.add(op.exp(op.negative(op.abs(x))), e.scalar(1, dtype)))
+    return e.emit(op.add(op.maximum(x, e.scalar(0, dtype)), tail), "softplus")
+
+
+# functions of the writer, the operand and its type
+_PLAIN: dict[str, Callable[[RelaxWriter, RelaxExpr, str], RelaxExpr]] = {
+    "Mish": lambda e, x, dtype: op.multiply(x, op.tanh(_softplus(e, x, dtype))),
+    "Relu": _relu,
+    "Silu": lambda _e, x, _dtype: op.nn.silu(x),  # merged by tvmconv.frontend.idioms
+    "Softplus": _softplus,
+    "Softsign": lambda e, x, dtype: op.divide(x, op.add(op.abs(x), e.scalar(1, dtype))),
+}
+
+
+@converts(*_PLAIN)
+def plain(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """An activation without attributes."""
+    return _PLAIN[node.op](e, e.value(node.inputs[0]), e.dtype(node.inputs[0]))
 
 
 @converts("LeakyRelu", attrs="alpha")
@@ -117,12 +134,6 @@ def hard_swish(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     return op.multiply(e.value(node.inputs[0]), gate)
 
 
-@converts("Silu")
-def silu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """X * sigmoid(x), merged by :mod:`tvmconv.frontend.idioms`."""
-    return op.nn.silu(e.value(node.inputs[0]))
-
-
 @converts("Swish", attrs="alpha")
 def swish(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X * sigmoid(alpha * x)."""
@@ -199,32 +210,6 @@ def thresholded_relu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     alpha = e.scalar(float(node.attrs.get("alpha", 1.0)), dtype)
     return op.where(op.greater(x, alpha), x, e.scalar(0, dtype))
-
-
-@converts("Softplus")
-def softplus(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """log(1 + exp(x))."""
-    return _softplus(e, node)
-
-
-@converts("Mish")
-def mish(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """X * tanh(softplus(x))."""
-    return op.multiply(e.value(node.inputs[0]), op.tanh(_softplus(e, node)))
-
-
-def _softplus(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """max(x, 0) + log(1 + exp(-abs(x))), which does not overflow."""
-    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
-    tail = op.log(op.add(op.exp(op.negative(op.abs(x))), e.scalar(1, dtype)))
-    return e.emit(op.add(op.maximum(x, e.scalar(0, dtype)), tail), "softplus")
-
-
-@converts("Softsign")
-def softsign(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """X / (1 + abs(x))."""
-    x = e.value(node.inputs[0])
-    return op.divide(x, op.add(op.abs(x), e.scalar(1, e.dtype(node.inputs[0]))))
 
 
 @converts("Softmax", "LogSoftmax", attrs="axis")

@@ -28,8 +28,15 @@ _BINARY: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
 }
 _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Abs": op.abs,
+    "Acos": op.acos,
+    "Acosh": op.acosh,
+    "Asin": op.asin,
+    "Asinh": op.asinh,
+    "Atan": op.atan,
+    "Atanh": op.atanh,
     "Ceil": op.ceil,
     "Cos": op.cos,
+    "Cosh": op.cosh,
     "Erf": op.erf,
     "Exp": op.exp,
     "Floor": op.floor,
@@ -40,19 +47,10 @@ _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Sigmoid": op.sigmoid,
     "Sign": op.sign,
     "Sin": op.sin,
-    "Sqrt": op.sqrt,
-    "Tanh": op.tanh,
-}
-_LIBRARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
-    "Acos": op.acos,
-    "Acosh": op.acosh,
-    "Asin": op.asin,
-    "Asinh": op.asinh,
-    "Atan": op.atan,
-    "Atanh": op.atanh,
-    "Cosh": op.cosh,
     "Sinh": op.sinh,
+    "Sqrt": op.sqrt,
     "Tan": op.tan,
+    "Tanh": op.tanh,
 }
 _WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 _EQUAL = ("Equal", "GreaterOrEqual", "LessOrEqual")
@@ -179,6 +177,8 @@ def unary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     if node.op == "Sign" and dtype.startswith("uint"):
         # TVM would need -1
         return op.astype(op.not_equal(x, e.scalar(0, dtype)), dtype)
+    if dtype == "float64" and node.op in ("Cosh", "Sinh"):
+        return _hyperbolic(e, node, x)
     return _UNARY[node.op](x)
 
 
@@ -194,15 +194,6 @@ def negated(condition: RelaxExpr) -> RelaxExpr:
     TVM would simplify ``not (a < b)`` to ``b <= a``, which is false for a NaN.
     """
     return op.logical_xor(condition, constant(np.array(True)))
-
-
-@converts(*_LIBRARY)
-def library(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """A function of the C library."""
-    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
-    if dtype == "float64" and node.op in ("Cosh", "Sinh"):
-        return _hyperbolic(e, node, x)
-    return _LIBRARY[node.op](x)
 
 
 def _hyperbolic(e: RelaxWriter, node: OnnxNode, x: RelaxExpr) -> RelaxExpr:
