@@ -251,18 +251,16 @@ def _check_window(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
     """
     if node.op not in (*_CONVOLUTIONS, *_POOLS):
         return None
-    shapes = [graph.shape(name) if name else None for name in node.inputs]
     low = 1 if node.op in _POOLS else 2
-    if len(shapes) < low or any(shape is None for shape in shapes[:low]):
+    if not all(map(node.input, range(low))):
         raise node.error(f"it needs {low} inputs")
-    data = shapes[0]
-    assert data is not None
+    data = graph.shape(node.inputs[0])
     if node.op in _POOLS:
         window = pool_window(node, data)
         return _window_outputs(graph, node, data[1], window.output)
-    weight = shapes[1]
-    assert weight is not None
-    bias = shapes[2] if len(shapes) > 2 and node.op != "ConvInteger" else None
+    weight = graph.shape(node.inputs[1])
+    has_bias = node.input(2) and node.op != "ConvInteger"
+    bias = graph.shape(node.inputs[2]) if has_bias else None
     if node.op != "ConvTranspose":
         window, channels = conv_window(node, data, weight, bias), weight[0]
     else:

@@ -205,14 +205,17 @@ class _Trials:
 
     def _orders(self) -> Iterator[list[int]]:
         lives, sizes, spans = self.lives, self.sizes, self.spans
-        crowds = [sizes[i] + sum(sizes[j] for j in self.conflicts[i]) for i in range(len(lives))]
+        conflict_bytes = [
+            size + sum(sizes[j] for j in conflicts)
+            for size, conflicts in zip(sizes, self.conflicts, strict=True)
+        ]
         for key in (
             lambda i: (lives[i].first, -spans[i], -sizes[i]),
             lambda i: (-lives[i].last, -spans[i], -sizes[i]),
             lambda i: (-sizes[i], lives[i].first),
             lambda i: (-sizes[i] * spans[i], lives[i].first),
             lambda i: (-spans[i], -sizes[i]),
-            lambda i: (-crowds[i], lives[i].first),
+            lambda i: (-conflict_bytes[i], lives[i].first),
         ):
             yield sorted(range(len(lives)), key=key)
 
