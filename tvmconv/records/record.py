@@ -16,20 +16,8 @@ from tvmconv.core.config import Config
 from tvmconv.core.plain_data import finite, no_number
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
-from tvmconv.records.fields import (
-    MACHINE_SIZES,
-    MACHINE_TEXT,
-    RecordError,
-    as_config,
-    as_machine,
-    as_name,
-    as_object,
-    as_samples,
-    as_workload,
-    check_depth,
-    check_fraction,
-    unique_fields,
-)
+from tvmconv.records import fields
+from tvmconv.records.fields import MACHINE_SIZES, MACHINE_TEXT, RecordError
 
 VERSION = 1
 MAX_LINE_BYTES = 64 * 1024
@@ -155,38 +143,38 @@ class Record:
         RecordError
             If a field is missing, of another type, or out of range.
         """
-        as_object(data, "record")
+        fields.as_object(data, "record")
         version = data.get("v")
         if type(version) is not int or not 1 <= version <= VERSION:
             raise RecordError(f"v={version!r}; expected a version up to {VERSION}")
-        check_depth(data)
-        default = as_object(data.get("default"), "default")
+        fields.check_depth(data)
+        default = fields.as_object(data.get("default"), "default")
         known = _FIELDS | {"default"}
         extra = {name: value for name, value in data.items() if name not in known}
         if inner := {k: v for k, v in default.items() if k not in _DEFAULT_FIELDS}:
             extra["default"] = inner
-        verification = as_object(data.get("verification"), "verification")
+        verification = fields.as_object(data.get("verification"), "verification")
         for name in ("error", "limit"):
-            check_fraction(verification.get(name), f"verification.{name}")
+            fields.check_fraction(verification.get(name), f"verification.{name}")
         if verification["error"] > verification["limit"]:
             raise RecordError(
                 f"its error {verification['error']:.3g} exceeds the limit "
                 f"{verification['limit']:.3g}"
             )
         return cls(
-            workload=as_workload(data.get("workload")),
-            machine=as_machine(data.get("machine")),
-            algorithm=as_name(data.get("algorithm"), "algorithm"),
-            config=as_config(data.get("config"), "config"),
-            samples=as_samples(data.get("samples"), "samples"),
-            default_algorithm=as_name(default.get("algorithm"), "default.algorithm"),
-            default_config=as_config(default.get("config"), "default.config"),
-            default_samples=as_samples(default.get("samples"), "default.samples"),
+            workload=fields.as_workload(data.get("workload")),
+            machine=fields.as_machine(data.get("machine")),
+            algorithm=fields.as_name(data.get("algorithm"), "algorithm"),
+            config=fields.as_config(data.get("config"), "config"),
+            samples=fields.as_samples(data.get("samples"), "samples"),
+            default_algorithm=fields.as_name(default.get("algorithm"), "default.algorithm"),
+            default_config=fields.as_config(default.get("config"), "default.config"),
+            default_samples=fields.as_samples(default.get("samples"), "default.samples"),
             verification=verification,
-            device=as_object(data.get("device", {}), "device"),
-            versions=as_object(data.get("versions", {}), "versions"),
-            date=as_name(data.get("date", ""), "date", empty=True),
-            tuner=as_object(data.get("tuner", {}), "tuner"),
+            device=fields.as_object(data.get("device", {}), "device"),
+            versions=fields.as_object(data.get("versions", {}), "versions"),
+            date=fields.as_name(data.get("date", ""), "date", empty=True),
+            tuner=fields.as_object(data.get("tuner", {}), "tuner"),
             extra=extra,
         )
 
@@ -204,7 +192,10 @@ class Record:
             raise RecordError(f"the line has {size} bytes; the limit is {MAX_LINE_BYTES}")
         try:
             data = json.loads(
-                line, parse_constant=no_number, parse_float=finite, object_pairs_hook=unique_fields
+                line,
+                parse_constant=no_number,
+                parse_float=finite,
+                object_pairs_hook=fields.unique_fields,
             )
         except RecordError:
             raise
