@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+from tvmconv.frontend.integers import check_sums
 from tvmconv.frontend.operators import MICROSOFT
 from tvmconv.frontend.quantize_linear import LINEAR, LINEAR_OPSET, check_scale
-from tvmconv.frontend.sums import check_sums
 
 _EIGHT_BITS = ("int8", "uint8")
 # tensor, scale, zero point

@@ -30,14 +30,19 @@ from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.resized import RESIZING, with_resized_shape
-from tvmconv.frontend.tensors import check_shape, element_type
+from tvmconv.frontend.tensors import (
+    as_tensor,
+    check_shape,
+    constant_value,
+    decode_attributes,
+    element_type,
+)
 from tvmconv.frontend.types import (
     check_input_types,
     check_output_types,
     operator_schema,
     report_declared_shapes,
 )
-from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
 from tvmconv.frontend.windows import (
     conv_transpose_window,
     conv_window,

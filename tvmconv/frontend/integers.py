@@ -1,4 +1,4 @@
-"""Constant integers that represent real numbers."""
+"""Constant integers that represent real numbers, and bounds of their accumulators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tvmconv.frontend.graph import Array
+from tvmconv.frontend.graph import Array, OnnxNode
+
+_LIMIT = 2**31
 
 
 @dataclass(frozen=True)
@@ -47,3 +49,34 @@ class QuantizedConstant:
         shape = [1] * self.data.ndim
         shape[self.axis] = -1
         return vector.reshape(shape)
+
+
+def largest_sum(weight: Array, zero_point: Array | int = 0, bias: Array | None = None) -> int:
+    """A bound on the magnitude of any sum of INT8 data, without their zero point, times weights.
+
+    ``weight`` has shape (outputs, ...), ``zero_point`` is broadcast to it, ``bias`` has one integer
+    per output.
+
+    Data without their zero point are in ``[-z, 255 - z]`` with z of 0 to 255. P and N are the
+    magnitudes of the sums of positive and of negative weights. The largest sum is
+    ``(255 - z) * P + z * N``, which is at most ``255 * max(P, N)``.
+    """
+    centered = weight.astype(np.int64) - np.asarray(zero_point, np.int64)
+    rows = centered.reshape(len(centered), -1)
+    positive, negative = np.maximum(rows, 0).sum(1), np.maximum(-rows, 0).sum(1)
+    bounds = 255 * np.maximum(positive, negative)
+    if bias is not None:
+        bounds = bounds + np.abs(bias.astype(np.int64))
+    return int(bounds.max(initial=0))
+
+
+def check_sums(
+    node: OnnxNode, weight: Array, zero_point: Array | int = 0, bias: Array | None = None
+) -> None:
+    """Refuse constant weights with which a sum may leave 32 bits; see :func:`largest_sum`."""
+    bound = largest_sum(weight, zero_point, bias)
+    if bound >= _LIMIT:
+        raise node.error(
+            f"its sums may reach {bound}, which int32 does not hold",
+            "quantize with smaller weights (reduce_range), or leave this layer in float32",
+        )

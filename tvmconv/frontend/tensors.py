@@ -1,4 +1,4 @@
-"""Decodes stored tensors: their sizes are checked before a byte is copied."""
+"""Decodes stored tensors and attributes; sizes are checked before a byte is copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.graph import Array
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES, MAX_DIMENSION, MAX_RANK, MAX_TENSOR_BYTES
 
 if TYPE_CHECKING:
@@ -118,3 +118,50 @@ def read_initializers(graph: onnx.GraphProto, external: ExternalData | None) -> 
                 "Check the model's sizes."
             )
     return arrays
+
+
+def decode_attributes(proto: onnx.NodeProto, where: str) -> dict[str, object]:
+    """Attributes as plain Python values; tensors as arrays, graphs as they are."""
+    import onnx
+    from onnx import helper
+
+    attrs: dict[str, object] = {}
+    for attribute in proto.attribute:
+        value: object
+        kind = attribute.type
+        if kind == onnx.AttributeProto.TENSOR:
+            value = decode_tensor(attribute.t, f"{where}: attribute {attribute.name!r}")
+        elif kind == onnx.AttributeProto.STRING:
+            value = attribute.s.decode("utf-8", "replace")
+        elif kind == onnx.AttributeProto.STRINGS:
+            value = tuple(s.decode("utf-8", "replace") for s in attribute.strings)
+        else:
+            value = helper.get_attribute_value(attribute)
+            if isinstance(value, list):
+                value = tuple(value)
+        attrs[attribute.name] = value
+    return attrs
+
+
+def constant_value(node: OnnxNode) -> Array:
+    """Value of a Constant node."""
+    for name, dtype in (
+        ("value", None),
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
+        if name in node.attrs:
+            return np.asarray(node.attrs[name], dtype)
+    raise node.error(
+        f"its value is given as {', '.join(node.attrs) or 'nothing'}, which is not supported",
+        "use a dense numeric tensor",
+    )
+
+
+def as_tensor(value: Array) -> onnx.TensorProto:
+    """A ``TensorProto`` of an array, for shape inference."""
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape))

@@ -7,7 +7,7 @@ import numpy as np
 from tvmconv.frontend.convert.conv import WINDOW, as_row
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import Array, OnnxNode
-from tvmconv.frontend.sums import check_sums
+from tvmconv.frontend.integers import check_sums
 from tvmconv.frontend.windows import conv_window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
