@@ -19,7 +19,7 @@ from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, sec
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
 from tvmconv.frontend.operators import CONVERTED
-from tvmconv.frontend.resized import RESIZING
+from tvmconv.frontend.shapes import RESIZING
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (

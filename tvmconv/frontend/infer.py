@@ -29,7 +29,7 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
-from tvmconv.frontend.resized import RESIZING, with_resized_shape
+from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
 from tvmconv.frontend.tensors import (
     as_tensor,
     check_shape,
@@ -43,12 +43,7 @@ from tvmconv.frontend.types import (
     operator_schema,
     report_declared_shapes,
 )
-from tvmconv.frontend.windows import (
-    conv_transpose_window,
-    conv_window,
-    disputed_size,
-    pool_window,
-)
+from tvmconv.frontend.windows import disputed_size
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
 
@@ -58,8 +53,6 @@ _SAME_SHAPE = ("Dropout", "GroupNormalization")
 
 # first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
-_POOLS = ("AveragePool", "LpPool", "MaxPool")
-_CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 
 
 def infer_graph(
@@ -211,7 +204,7 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
-    known = infer_linear(graph, node) if node.op in LINEAR else _check_window(graph, node)
+    known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
@@ -246,46 +239,6 @@ def _check_inputs(graph: OnnxGraph, node: OnnxNode) -> None:
                 f"input {name!r} has no shape that can be inferred",
                 "tvmconv needs static shapes: remove the operator that makes it",
             )
-
-
-def _check_window(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
-    """Check a sliding-window operator; its outputs, or ``None`` for other operators.
-
-    onnx's inference is not used. In ``ceil_mode``, it keeps windows that start after the input,
-    which the operator's definition drops.
-    """
-    if node.op not in (*_CONVOLUTIONS, *_POOLS):
-        return None
-    low = 1 if node.op in _POOLS else 2
-    if not all(map(node.input, range(low))):
-        raise node.error(f"it needs {low} inputs")
-    data = graph.shape(node.inputs[0])
-    if node.op in _POOLS:
-        window = pool_window(node, data)
-        return _window_outputs(graph, node, data[1], window.output)
-    weight = graph.shape(node.inputs[1])
-    has_bias = node.input(2) and node.op != "ConvInteger"
-    bias = graph.shape(node.inputs[2]) if has_bias else None
-    if node.op != "ConvTranspose":
-        window, channels = conv_window(node, data, weight, bias), weight[0]
-    else:
-        window = conv_transpose_window(node, data, weight, bias)
-        channels = weight[1] * window.groups
-    return _window_outputs(graph, node, channels, window.output)
-
-
-def _window_outputs(
-    graph: OnnxGraph, node: OnnxNode, channels: int, plane: tuple[int, ...]
-) -> list[TensorInfo]:
-    data = graph.types[node.inputs[0]]
-    shape = (data.shape[0], channels, *plane)
-    infos = []
-    first = "int32" if node.op == "ConvInteger" else data.dtype
-    for name, dtype in zip(node.outputs, (first, "int64"), strict=False):
-        if name:
-            check_shape(shape, dtype, f"node {node.name!r} ({node.op}): output {name!r}")
-            infos.append(TensorInfo(name, shape, dtype))
-    return infos
 
 
 def _infer(
