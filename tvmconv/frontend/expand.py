@@ -222,7 +222,7 @@ class _Expansion:
         if name not in self._graph.constants:
             raise self._node.error(
                 f"its {what} is {'computed at run time' if name else 'missing'}",
-                "tvmconv needs it as a constant: fix the value in the model",
+                "store it as a constant in the model",
             )
         return self._graph.constants[name]
 

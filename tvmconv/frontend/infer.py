@@ -215,7 +215,7 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
     if found is None:
         raise node.error(
             "the shape of its output depends on data or cannot be inferred",
-            "tvmconv needs static shapes: remove the operator or cut the model before it",
+            "remove the operator, or cut the model before it, because shapes must be static",
         )
     for info in found:
         graph.types[info.name] = info
@@ -237,7 +237,7 @@ def _check_inputs(graph: OnnxGraph, node: OnnxNode) -> None:
         if name not in graph.types:
             raise node.error(
                 f"input {name!r} has no shape that can be inferred",
-                "tvmconv needs static shapes: remove the operator that makes it",
+                "remove the operator that makes it, because shapes must be static",
             )
 
 

@@ -70,7 +70,7 @@ class RelaxWriter:
         if name not in self.graph.constants:
             raise node.error(
                 f"its {what} (input {index}) is {'computed at run time' if name else 'missing'}",
-                "tvmconv needs it as a constant: simplify the model or fix the value in it",
+                "simplify the model, or store it as a constant in the model",
             )
         return self.graph.constants[name]
 
