@@ -18,7 +18,7 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 
 
 @dataclass
-class _Step:
+class _AffineStep:
     """``output = source * scale + shift`` with float64 vectors of one value a channel.
 
     ``node`` is the operator as the model has it, or ``None`` once steps were merged.
@@ -35,9 +35,9 @@ class _Step:
 def fold_affine(graph: OnnxGraph) -> None:
     """Rewrite the graph in place."""
     uses = graph.use_counts()
-    steps: dict[str, _Step] = {}
+    steps: dict[str, _AffineStep] = {}
     # by output name, because a merged step is removed again
-    order: dict[str, OnnxNode | _Step] = {}
+    order: dict[str, OnnxNode | _AffineStep] = {}
     for node in graph.nodes:
         step = _as_step(graph, node)
         if step is None:
@@ -54,11 +54,13 @@ def fold_affine(graph: OnnxGraph) -> None:
     _rebuild(graph, order.values(), uses)
 
 
-def _rebuild(graph: OnnxGraph, order: Iterable[OnnxNode | _Step], uses: dict[str, int]) -> None:
+def _rebuild(
+    graph: OnnxGraph, order: Iterable[OnnxNode | _AffineStep], uses: dict[str, int]
+) -> None:
     nodes: list[OnnxNode] = []
     position: dict[str, int] = {}
     for item in order:
-        if isinstance(item, _Step):
+        if isinstance(item, _AffineStep):
             index = position.get(item.source)
             if index is not None and uses[item.source] == 1:
                 folded = _into_convolution(graph, nodes[index], item)
@@ -75,7 +77,7 @@ def _rebuild(graph: OnnxGraph, order: Iterable[OnnxNode | _Step], uses: dict[str
     graph.nodes = nodes
 
 
-def _as_step(graph: OnnxGraph, node: OnnxNode) -> _Step | None:
+def _as_step(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
     if node.op == "BatchNormalization":
         return _batch_norm(graph, node)
     if node.op not in ("Add", "Div", "Mul", "Sub") or "broadcast" in node.attrs:
@@ -100,10 +102,10 @@ def _as_step(graph: OnnxGraph, node: OnnxNode) -> _Step | None:
         scale, shift = one, vector if node.op == "Add" else -vector
     else:
         scale, shift = vector if node.op == "Mul" else 1.0 / vector, zero
-    return _Step(left, node.outputs[0], scale, shift, node.name, node)
+    return _AffineStep(left, node.outputs[0], scale, shift, node.name, node)
 
 
-def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _Step | None:
+def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
     """The step of an inference-mode BatchNormalization with constant statistics."""
     if trains(node):
         mark = "training_mode=1" if node.opset >= 14 else f"outputs {list(node.outputs[1:])}"
@@ -133,10 +135,10 @@ def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _Step | None:
             "correct the statistics or epsilon and export the model again",
         )
     scale = gamma / np.sqrt(spread)
-    return _Step(node.inputs[0], node.outputs[0], scale, beta - mean * scale, node.name, None)
+    return _AffineStep(node.inputs[0], node.outputs[0], scale, beta - mean * scale, node.name, None)
 
 
-def _into_convolution(graph: OnnxGraph, node: OnnxNode, step: _Step) -> OnnxNode | None:
+def _into_convolution(graph: OnnxGraph, node: OnnxNode, step: _AffineStep) -> OnnxNode | None:
     """The convolution with the step in its weights, or ``None`` where it cannot take it."""
     if node.op not in ("Conv", "ConvTranspose") or node.outputs[0] != step.source:
         return None
@@ -163,7 +165,7 @@ def _into_convolution(graph: OnnxGraph, node: OnnxNode, step: _Step) -> OnnxNode
     return replace(node, inputs=tuple(inputs), outputs=(step.output,))
 
 
-def _spell_out(graph: OnnxGraph, step: _Step) -> list[OnnxNode]:
+def _spell_out(graph: OnnxGraph, step: _AffineStep) -> list[OnnxNode]:
     """The step as Mul and Add, or the model's own operator where nothing was merged."""
     if step.node is not None:
         return [step.node]

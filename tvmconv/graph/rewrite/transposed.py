@@ -24,7 +24,7 @@ from tvmconv.graph.rewrite.affine import channel_affine
 
 
 @dataclass(frozen=True)
-class _Axis:
+class _PhaseAxis:
     """One spatial axis: the convolution's taps and padding, and the crop of its result."""
 
     taps: int
@@ -34,7 +34,7 @@ class _Axis:
     crop: int
 
 
-def _axis(size: int, out: int, kernel: int, stride: int, pad: int) -> _Axis:
+def _axis(size: int, out: int, kernel: int, stride: int, pad: int) -> _PhaseAxis:
     taps = -(-kernel // stride)
     first, last = pad // stride, (pad + out - 1) // stride
     begin = max(taps - 1 - first, 0)
@@ -42,7 +42,7 @@ def _axis(size: int, out: int, kernel: int, stride: int, pad: int) -> _Axis:
     start = first if begin == taps - 1 - first else taps - 1
     end = max(last - (size - 1), 0)
     steps = size + begin + end - taps + 1
-    return _Axis(taps, begin, end, steps, pad - stride * start)
+    return _PhaseAxis(taps, begin, end, steps, pad - stride * start)
 
 
 def lower_transposed(graph: Graph, lanes: int) -> None:
