@@ -9,6 +9,7 @@ import pytest
 import tvmconv
 from tests.graph.quantised_net import QuantisedNet
 from tests.tuning.examples import V3, Instant
+from tvmconv.algorithms.integer.saturation import ORDERS
 from tvmconv.algorithms.winograd.integers import (
     exact_below,
     integer_transforms,
@@ -84,6 +85,16 @@ def test_a_space_holds_the_tiles_that_are_exact():
     limited = make_space(DEEP, V3, "winograd", facts=WeightFacts(2**25))
     assert (2, 2) in tiles(limited)
     assert (4, 4) not in tiles(limited)
+
+
+@pytest.mark.parametrize("needed", [0, 3])
+def test_a_space_holds_the_steps_that_saturating_weights_need(needed):
+    workload = Conv2dWorkload.parse("ic64ih8oc32kh3ph1:u8s8s32u8+bias")
+    facts = WeightFacts(0, (needed,) * len(ORDERS))
+    space = make_space(workload, V3, "direct_bytes", facts=facts)
+    start = make_space(workload, V3, "direct_bytes").starts[0]
+    accepted = [n for n in range(5) if space.fits(start.replace(excess=n))]
+    assert accepted == [*range(needed, 5)]
 
 
 def test_the_default_of_a_layer_without_weights_is_that_of_usual_ones():

@@ -11,7 +11,7 @@ from typing import Any
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
-from tvmconv.records.record import Record, machine_facts, turn_ratios
+from tvmconv.records.record import Record, machine_facts, paired_ratios
 
 _SMALLEST_GAIN = 0.01
 _Z95 = 1.96
@@ -61,7 +61,7 @@ def gain(default: Sequence[float], tuned: Sequence[float]) -> tuple[float, float
 
     The bound is distribution-free: an order statistic of the ratios.
     """
-    ratios = sorted(turn_ratios(default, tuned))
+    ratios = sorted(paired_ratios(default, tuned))
     count = len(ratios)
     low = math.floor(count / 2 - _Z95 * math.sqrt(count) / 2)
     return median(ratios), ratios[max(low, 0)]

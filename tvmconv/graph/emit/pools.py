@@ -30,9 +30,9 @@ def is_plane_pool(emitter: Emitter, node: Node) -> bool:
 
 
 def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
-    """A pool over planes; of volumes, the depth is pooled after the planes.
+    """A pool over planes, and then over the depth of volumes.
 
-    The mean of means is the mean: each axis divides by its own count.
+    The mean of means is the mean, because each axis divides by its own count.
     """
     source = node.args[0]
     data, dims = emitter.as_plain(source), node.output.dims
@@ -66,7 +66,7 @@ def _pool(
     if rows == columns == PoolWindow(1):
         return emitter.reshape(data, shape)
     if rows == PoolWindow(1):
-        # rows that no window joins are those of one plane
+        # no window spans several rows: treat all rows as rows of one plane
         shape = (1, shape[0] * shape[1], shape[2])
     lanes = emitter.lanes
     counted = bool(node.attrs.get("count_include_pad", False))
