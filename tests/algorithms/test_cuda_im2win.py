@@ -161,11 +161,11 @@ def test_first_kernels_write_what_the_second_one_reads():
 @pytest.mark.parametrize(
     ("problem", "algorithm", "knobs", "sentence"),
     [
-        ("ic8ih9oc40kh3ph1", "im2win", {"kernel": "base"}, "must be one of 32x32"),
-        ("ic8ih9oc40kh3ph1", "im2win", {"micro": 0}, "must be one of 32x32"),
+        ("ic8ih9oc40kh3ph1", "im2win", {"kernel": "base"}, "Expected one of 32x32"),
+        ("ic8ih9oc40kh3ph1", "im2win", {"micro": 0}, "Expected one of 32x32"),
         ("ic8ih9oc40kh3ph1", "im2win", {"vector": 2}, "vector=2 .* must be one of 1, 4"),
         ("ic8ih9oc40kh3ph1", "im2win", {"slice": "row"}, "must be one of channels, column, window"),
-        ("mb512ic64ih224oc64kh7sh2", "im2win", {"windows": "stored"}, "take windows=fused"),
+        ("mb512ic64ih224oc64kh7sh2", "im2win", {"windows": "stored"}, "Set windows=fused"),
     ],
 )
 def test_configs_that_no_block_can_have_are_refused(problem, algorithm, knobs, sentence):

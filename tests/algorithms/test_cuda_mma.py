@@ -91,14 +91,14 @@ def test_words_hold_what_was_rounded():
     nearest = [1, 1 + 2.0**-10, -1 - 2.0**-10, 1 + 2.0**-10, -np.inf]
     np.testing.assert_array_equal(round_tf32(values), np.float32(nearest))
     assert np.isnan(round_tf32(np.float32([np.nan]))).all()
-    words = PRECISIONS["fp16"].words(np.float32([[1, 2], [70000, -0.5]]))
+    words = PRECISIONS["fp16"].dwords(np.float32([[1, 2], [70000, -0.5]]))
     np.testing.assert_array_equal(words.ravel(), [0x40003C00, 0xB8007C00])
 
 
 def test_fragments_give_every_value_one_place():
     for place, shape in (
-        (fragments.of_weights, (fragments.ROWS, fragments.WORDS)),
-        (fragments.of_columns, (fragments.WORDS, fragments.COLUMNS)),
+        (fragments.of_weights, (fragments.ROWS, fragments.DWORDS)),
+        (fragments.of_columns, (fragments.DWORDS, fragments.COLUMNS)),
         (fragments.of_sums, (fragments.ROWS, fragments.COLUMNS)),
     ):
         lane, register = place(*np.indices(shape))
@@ -145,7 +145,7 @@ class TestSelection:
         depthwise = select(Conv2dWorkload.parse("g96mb8ic96ih56oc96kh3ph1"), SM_90, policy=policy)
         assert depthwise.precision == "float32"
         (refused,) = (o for o in depthwise.rejected if o.algorithm == ALGORITHM)
-        assert "depthwise layer is no matrix product" in refused.rejected
+        assert "depthwise layer is not a matrix product" in refused.rejected
 
     def test_an_error_budget_that_is_given_holds(self):
         policy = make_policy(precision="tf32", error_budget=1e-5)
@@ -165,12 +165,12 @@ class TestSelection:
 @pytest.mark.parametrize(
     ("knobs", "sentence"),
     [
-        ({"wm": 48}, "warps wm=48 wp=32 .* must share the tile m=32 p=64"),
-        ({"k": 12}, "slices of tf32 are multiples of 8"),
-        ({"precision": "fp16", "k": 24}, "slices of fp16 are multiples of 16"),
-        ({"m": 128, "p": 128, "wm": 64, "wp": 64, "k": 32}, "bytes of shared memory, a block has"),
-        ({"m": 128, "p": 128, "wm": 64, "wp": 128, "k": 8}, "registers of a thread, it has 255"),
-        ({"k": 8, "split": 5}, "split=5 must divide the 72 slices"),
+        ({"wm": 48}, "warps wm=48 wp=32 .* do not divide the tile m=32 p=64"),
+        ({"k": 12}, "a multiple of 8 for tf32"),
+        ({"precision": "fp16", "k": 24}, "a multiple of 16 for fp16"),
+        ({"m": 128, "p": 128, "wm": 64, "wp": 64, "k": 32}, "bytes of shared memory .* Expected"),
+        ({"m": 128, "p": 128, "wm": 64, "wp": 128, "k": 8}, "of a thread. Expected at most 255"),
+        ({"k": 8, "split": 5}, "split=5 .* does not divide its 72 slices"),
         ({"precision": "bf16"}, "precision='bf16' .* must be one of tf32, fp16"),
     ],
 )

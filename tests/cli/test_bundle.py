@@ -99,7 +99,7 @@ def test_several_inputs_and_types(several: Path, tmp_path: Path) -> None:
     assert "output b bool 2 7" in told
     ramp = run(tmp_path / "made")
     assert ramp.returncode == 0
-    assert "least 1, most " in ramp.stdout
+    assert "minimum 1, maximum " in ramp.stdout
     tvmconv.load(tmp_path / "made/model.so").bundle(tmp_path / "made")
     assert run(tmp_path / "made", "-r", 1).stdout.count("\n") == ramp.stdout.count("\n")
 

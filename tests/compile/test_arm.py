@@ -189,7 +189,7 @@ def test_a_bundle_is_copied_compiled_and_run(weights: str, tmp_path: Path) -> No
 
 def test_emulation_needs_qemu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(emulation.shutil, "which", lambda _: None)
-    with pytest.raises(ArtifactError, match=r"needs qemu-aarch64, .* apt install qemu-user"):
+    with pytest.raises(ArtifactError, match=r"requires qemu-aarch64, .* apt install qemu-user"):
         run_emulated(tmp_path / "model.so", NEON.triple, (), (), {})
 
 

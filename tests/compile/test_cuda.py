@@ -103,7 +103,7 @@ class TestSmall:
         [
             ({"TVMCONV_EMULATED_GPUS": "0"}, "the driver shows none; CUDA_VISIBLE_DEVICES"),
             ({"TVMCONV_EMULATED_CAPABILITY": "86"}, r"built for cuda:sm_90, and the GPU here"),
-            ({"TVMCONV_EMULATED_CUDA": "11070"}, "toolchain.; it knows CUDA up to 11.7: if the"),
+            ({"TVMCONV_EMULATED_CUDA": "11070"}, "it supports CUDA up to 11.7. Update the driver"),
             ({"TVMCONV_EMULATED_MEMORY": "20000"}, "has no memory for .* bytes of weights"),
         ],
         ids=str,

@@ -68,7 +68,7 @@ class TestNvcc:
     def test_without_a_compiler_for_cpp_a_sentence_says_what_to_install(self, monkeypatch):
         monkeypatch.setenv("NVCC", str(Path(find_nvcc()).resolve()))
         monkeypatch.setenv("PATH", "/nonexistent")
-        with pytest.raises(ArtifactError, match=r"(?s)host compiler.*install g\+\+, or take NVRTC"):
+        with pytest.raises(ArtifactError, match=r"(?s)host compiler.*Install g\+\+, or use NVRTC"):
             compile_fatbin(SOURCE, SM_90)
 
     def test_ptx_that_needs_a_later_version_keeps_its_own(self, monkeypatch):

@@ -148,7 +148,7 @@ def test_the_driver_takes_of_several_architectures_what_it_runs(single, capabili
     assert (done.returncode == 0) == taken, done.stderr
     if not taken:
         assert "built for cuda:sm_90,sm_80, and the GPU here" in done.stderr
-        assert "is of sm_75: build it for that" in done.stderr
+        assert "has sm_75. Build it for this GPU" in done.stderr
 
 
 def test_explain_says_for_which_gpu_tiles_were_chosen(single):

@@ -13,9 +13,8 @@ from examples.networks import NETWORKS
 from tests.compile.c_model import TYPES, CModel, at_offset, shape
 from tests.small_network import small_network
 from tvmconv.compile import objects as compiling
-from tvmconv.compile.network import CompiledProgram, compile_program
+from tvmconv.compile.network import CompiledProgram, compile_program, scheduled
 from tvmconv.compile.objects import compile_objects, unaligned_parameters
-from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.graph.lower import lower
 from tvmconv.machines.targets import resolve_machine

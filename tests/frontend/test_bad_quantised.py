@@ -11,7 +11,7 @@ from onnx import TensorProto
 from tests.frontend.bad_models import refuse
 from tests.frontend.quantised_models import single_node
 from tvmconv.frontend import read_model
-from tvmconv.frontend.sums import largest_sum
+from tvmconv.frontend.integers import largest_sum
 
 U8, S8, F = np.uint8, np.int8, np.float32
 MICROSOFT = "com.microsoft"

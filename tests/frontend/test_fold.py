@@ -15,7 +15,7 @@ from tests.frontend.onnx_runner import make_model, noise, run_reference
 from tests.networks.test_builders import SMALL
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model, to_relax
-from tvmconv.frontend.graph import Graph
+from tvmconv.frontend.graph import OnnxGraph
 
 MIB = 2**20
 
@@ -38,7 +38,7 @@ def with_identities(model: onnx.ModelProto) -> onnx.ModelProto:
     return changed
 
 
-def structure(graph: Graph) -> list[tuple[object, ...]]:
+def structure(graph: OnnxGraph) -> list[tuple[object, ...]]:
     """Operators with their shapes and the bytes of their constants."""
     return [
         (

@@ -50,7 +50,7 @@ QUANTISED = (
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "Shape", "Size"}
 # what is refused, and a word of the reason
 REFUSED = {
-    "convtranspose_3d": "three spatial",
+    "convtranspose_3d": "3-D ConvTranspose",
     "maxpool_with_argmax": "Indices",
     "resize_tf_crop_and_resize": "tf_crop_and_resize",
     "antialias": "antialias",

@@ -13,7 +13,7 @@ import tvmconv
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.ir import Graph, Node
-from tvmconv.graph.layout import Plan, plan_layouts
+from tvmconv.graph.layout import LayoutPlan, plan_layouts
 from tvmconv.graph.match import CONV
 from tvmconv.graph.prelude import prepare
 from tvmconv.graph.read import read_function
@@ -103,7 +103,7 @@ def prepared(model: onnx.ModelProto, machine: Machine = AVX512) -> Graph:
     return graph
 
 
-def planned(model: onnx.ModelProto, machine: Machine = AVX512) -> tuple[Graph, Plan]:
+def planned(model: onnx.ModelProto, machine: Machine = AVX512) -> tuple[Graph, LayoutPlan]:
     """The graph with its layouts and decisions."""
     graph = prepared(model, machine)
     return graph, plan_layouts(graph, machine)

@@ -45,7 +45,7 @@ def test_numbers_are_described_beside_those_that_are_none() -> None:
 
 
 def test_another_shape_is_another_model() -> None:
-    with pytest.raises(TvmconvError, match=r"output 'y' has shape \(2,\) here and \(2, 1\)"):
+    with pytest.raises(TvmconvError, match=r"output 'y': shape \(2,\)\. Expected \(2, 1\)"):
         outputs_table({"y": np.zeros(2)}, {"y": np.zeros((2, 1))})
 
 

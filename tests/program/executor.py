@@ -11,7 +11,7 @@ import onnx
 import tvm
 
 from tests.operators.harness import HOST
-from tvmconv.compile.relax_pipeline import scheduled
+from tvmconv.compile.network import scheduled
 from tvmconv.frontend import LoadedModel, read_model, to_relax
 from tvmconv.graph.lower import lower
 from tvmconv.machines.record import Machine

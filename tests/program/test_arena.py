@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmconv.program.arena import Life, Plan, _Trials, largest_sum, plan
+from tvmconv.program.arena import ArenaPlan, Life, _Trials, largest_sum, plan
 
 ALIGNMENT = 64
 
@@ -25,7 +25,7 @@ def lives(draw: st.DrawFn) -> list[Life]:
     return found
 
 
-def check(buffers: list[Life], found: Plan) -> None:
+def check(buffers: list[Life], found: ArenaPlan) -> None:
     assert len(found.offsets) == len(buffers)
     assert all(offset >= 0 and offset % ALIGNMENT == 0 for offset in found.offsets)
     placed = [(o, b) for o, b in zip(found.offsets, buffers, strict=True) if b.bytes]

@@ -13,7 +13,7 @@ from tvm import relax
 
 from examples.networks import NETWORKS
 from tests.small_network import small_network
-from tvmconv.compile.relax_pipeline import legalised
+from tvmconv.compile.network import legalized
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.graph.lower import lower
 from tvmconv.machines.x86 import MACHINES
@@ -36,7 +36,7 @@ def test_arena_is_near_its_bound_and_within_tvm_s_plan(name: str) -> None:
     loaded = read_model(CASES[name]())
     lowered = lower(to_relax(loaded), MACHINE)
     # schedules change no buffer
-    mod = legalised(lowered.mod)
+    mod = legalized(lowered.mod)
     program, functions = collect(
         mod, loaded.inputs, loaded.outputs, lowered.calls, lowered.decisions
     )

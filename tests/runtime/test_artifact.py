@@ -143,7 +143,7 @@ def test_manifest_in_another_spelling(saved: Path) -> None:
 def test_what_older_versions_saved(saved: Path, version: int) -> None:
     edit(saved.with_suffix(".json"), format_version=version)
     saved.write_bytes(saved.read_bytes()[: load_size(saved)])
-    with pytest.raises(ArtifactError, match=f"format version {version}, .*build the model again"):
+    with pytest.raises(ArtifactError, match=rf"format version {version}\. .*Build the model again"):
         load(saved)
 
 
@@ -191,7 +191,7 @@ def test_truncated_library(saved: Path) -> None:
 def test_truncated_manifest(saved: Path, keep: int) -> None:
     record = saved.with_suffix(".json")
     record.write_bytes(record.read_bytes()[:keep])
-    with pytest.raises(ArtifactError, match=r"dense\.json is not valid JSON.*save the model again"):
+    with pytest.raises(ArtifactError, match=r"dense\.json is not valid JSON.*Save the model again"):
         load(saved)
 
 
@@ -210,7 +210,7 @@ def test_foreign_json(saved: Path, text: str) -> None:
 
 def test_format_version(saved: Path) -> None:
     edit(saved.with_suffix(".json"), format_version=99)
-    with pytest.raises(ArtifactError, match=r"format version 99, this tvmconv .* reads 3;"):
+    with pytest.raises(ArtifactError, match=r"format version 99. Expected 3 for this tvmconv"):
         load(saved)
 
 
@@ -265,7 +265,7 @@ def test_moved_with_and_without_its_readable_copy(saved: Path, tmp_path: Path) -
 
 
 def test_wrong_arguments_of_load(saved: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"load takes the saved \.so"):
+    with pytest.raises(ArtifactError, match=r"Expected a saved \.so"):
         load(saved.with_suffix(".onnx"))
     with pytest.raises(InputError, match="threads=0 must be a whole number"):
         load(saved, threads=0)

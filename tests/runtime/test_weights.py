@@ -118,7 +118,7 @@ def to_folder(file: Path, other: Path) -> None:
         (lambda file, other: file.write_bytes(b""), r"dense\.weights is not a file of weights"),
         (lambda file, other: os.truncate(file, 63), r"dense\.weights is not a file of weights"),
         (cut, r"dense\.weights has \d+ bytes, expected \d+.*cut short"),
-        (flip, r"dense\.weights was damaged.*another hash"),
+        (flip, r"dense\.weights is damaged.*another hash"),
         (to_folder, r"dense\.weights is not a regular file"),
     ],
     ids=["missing", "another's", "foreign", "empty", "header cut", "cut", "flipped", "folder"],
@@ -152,9 +152,9 @@ def test_a_loaded_model_keeps_where_they_are(apart: Path, saved_files: Path) -> 
     again = load(apart).save(apart.with_name("again.so"))
     for suffix in SUFFIXES:
         assert again.with_suffix(suffix).read_bytes() == apart.with_suffix(suffix).read_bytes()
-    with pytest.raises(ArtifactError, match="weights of this model are a file of their own"):
+    with pytest.raises(ArtifactError, match="weights of this loaded model are a separate file"):
         load(apart).save(apart, weights="embedded")
-    with pytest.raises(ArtifactError, match="weights of this model are part of its"):
+    with pytest.raises(ArtifactError, match="weights of this loaded model are part of its"):
         load(saved_files).save(apart.with_name("x.so"), weights="external")
     with pytest.raises(ConfigError, match="'embedded' or 'external'"):
         load(apart).save(apart, weights="outside")  # type: ignore[arg-type]

@@ -210,7 +210,7 @@ def test_words_of_first_layers_hold_taps_of_a_row():
     assert packed.shape[1:4] == (2, 7, 3)
     np.testing.assert_array_equal(packed[0, 1, 5, 2, 0, 3], [*weight[3, 2, 5, 4:], 0])
     dilated = Conv2dWorkload.parse("ic3ih32oc40kh3dh1:nchw:u8s8s32u8+bias")
-    with pytest.raises(ConfigError, match="taps of its rows lie apart"):
+    with pytest.raises(ConfigError, match="taps of its rows are not neighbors"):
         make_kernel(dilated, ICELAKE, "direct_first")
 
 

@@ -222,11 +222,11 @@ def test_first_layers_have_several_taps_in_a_row(text: str, steps: tuple[int, ..
 @pytest.mark.parametrize(
     ("knobs", "reason"),
     [
-        ({"oc": 2, "side": 3}, "needs 9 tile registers, .* has 8; take a smaller group"),
-        ({"ow": 17}, "ow 2 to 16"),
-        ({"ow": 1}, "ow 2 to 16"),
-        ({"oh": 2, "side": 1}, "all its pixels are one row; take side instead"),
-        ({"oc": 2, "ow": 14, "side": 2, "rows": 3}, "rows=3 .* its 7 groups; take one of 1, 7"),
+        ({"oc": 2, "side": 3}, "needs 9 tile registers. Expected at most 8"),
+        ({"ow": 17}, "ow from 2 to 16"),
+        ({"ow": 1}, "ow from 2 to 16"),
+        ({"oh": 2, "side": 1}, "all its pixels are one row. .* Increase side"),
+        ({"oc": 2, "ow": 14, "side": 2, "rows": 3}, "rows=3 .* its 7 groups. Expected one of 1, 7"),
     ],
 )
 def test_groups_that_do_not_fit_are_refused(knobs: dict[str, int], reason: str):

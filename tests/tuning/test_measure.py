@@ -12,9 +12,10 @@ import psutil
 import pytest
 
 from tests.tuning.examples import POINTWISE, SMALL, V3, default
-from tvmconv.tuning.candidate import Candidate, Operands
-from tvmconv.tuning.measure import Final, LocalMeasurer, Measured, gain, is_better
+from tvmconv.tuning.candidate import CandidateKernels, SeededOperands
+from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Failure, Limits, Pool, Running
+from tvmconv.tuning.results import MeasuredChoice, gain, is_better
 
 GOOD = default(SMALL, V3)
 
@@ -95,7 +96,7 @@ def test_a_new_process_replaces_one_that_was_killed(pool):
 
 
 def test_a_wrong_result_is_seen():
-    candidate = Candidate.build(Operands(str(SMALL), V3.lanes), request())
+    candidate = CandidateKernels.build(SeededOperands(str(SMALL), V3.lanes), request())
     assert candidate.verify()["status"] == "correct"
     candidate.operands.expected[0, 3, 1, 1] += 0.01
     assert candidate.verify()["status"] == "wrong"
@@ -106,8 +107,8 @@ def test_interleaved_samples_come_in_turns(pool):
     first, second, third = LocalMeasurer(pool).interleaved(
         SMALL, V3, choices, Final(rounds=5, seconds=1e-4)
     )
-    assert isinstance(first, Measured)
-    assert isinstance(second, Measured)
+    assert isinstance(first, MeasuredChoice)
+    assert isinstance(second, MeasuredChoice)
     assert isinstance(third, Failure)
     assert len(first.samples) == len(second.samples) == 5
     assert first.error <= first.limit

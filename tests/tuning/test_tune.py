@@ -20,8 +20,9 @@ from tests.tuning.examples import DENSE, DEPTHWISE, POINTWISE, SMALL, V3, Instan
 from tvmconv.records.logfile import read_log
 from tvmconv.records.space import refusal
 from tvmconv.tuning.journal import Journal, Trial
-from tvmconv.tuning.measure import Final, LocalMeasurer, Measured
+from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Pool
+from tvmconv.tuning.results import MeasuredChoice
 from tvmconv.tuning.session import Task, collect, tune
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.tuning.tuner import WorkloadTuner
@@ -282,7 +283,7 @@ class Lucky(Instant):
         # a third of the turns show the low ratio, the others the high one
         turns = [(low if turn % 3 == 0 else high) * 1e-4 for turn in range(final.rounds)]
         return [
-            Measured(a, c, tuple(turns if number == 0 else [1e-4] * final.rounds), 1e-7, 1e-5)
+            MeasuredChoice(a, c, tuple(turns if number == 0 else [1e-4] * final.rounds), 1e-7, 1e-5)
             for number, (a, c) in enumerate(choices)
         ]
 

@@ -174,7 +174,7 @@ def test_knobs_outside_the_machine_are_refused():
     workload = Conv2dWorkload.parse("ic64ih32oc64kh3ph1")
     for values, message in [
         ({"oc": 4, "oh": 1, "ow": 7}, "needs 33 vector registers"),
-        ({"ow": 0}, "must be 1 or more"),
+        ({"ow": 0}, "Expected 1 or more"),
         ({"fetch_input": 2}, "must be one of 0, 1"),
     ]:
         with pytest.raises(ConfigError, match=message):

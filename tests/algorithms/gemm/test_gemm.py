@@ -201,7 +201,7 @@ def test_the_space_holds_the_block_sizes_of_the_source(machine):
     ],
 )
 def test_impossible_knobs_are_refused(values):
-    with pytest.raises(ConfigError, match=r"must|smaller"):
+    with pytest.raises(ConfigError, match=r"Expected|must"):
         make_gemm(GemmWorkload(64, 64, 64), V4, **values)
 
 

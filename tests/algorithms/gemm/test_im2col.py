@@ -163,5 +163,5 @@ def test_panels_hold_a_window_of_every_pixel(layout):
 def test_impossible_knobs_are_refused(values):
     workload = Conv2dWorkload.parse("ic64ih14oc64kh3")
     config = config_for(workload, V4, **{"mr": 12, "oc": 2, "mc": 1, **values})
-    with pytest.raises(ConfigError, match=r"must|smaller"):
+    with pytest.raises(ConfigError, match=r"Expected|must"):
         make_kernel(workload, V4, "im2col", config)

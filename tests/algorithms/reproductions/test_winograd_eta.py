@@ -25,7 +25,7 @@ from tests.layout import block
 from tests.strategies import conv_arrays, epilogues
 from tests.tiles import F4_FILTER, F4_INPUT, F4_OUTPUT, tile_products, transformed_tiles
 from tvmconv.algorithms.reproductions.winograd_eta import WinogradEta, _input, _product
-from tvmconv.algorithms.reproductions.winograd_packing import Packing, source_transforms
+from tvmconv.algorithms.reproductions.winograd_packing import Packing, paper_transforms
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -114,14 +114,14 @@ def test_any_problem_thoroughly(machine, data):
 
 
 def test_f4_has_the_matrices_of_the_source():
-    t = source_transforms(4)
+    t = paper_transforms(4)
     np.testing.assert_array_equal(t.output_matrix(), F4_OUTPUT)
     np.testing.assert_allclose(t.filter_matrix(), np.array(F4_FILTER, float), rtol=1e-15)
     np.testing.assert_array_equal(t.input_matrix(), F4_INPUT)
 
 
 def test_f6_has_points_up_to_two_and_their_inverses():
-    t = source_transforms(6)
+    t = paper_transforms(6)
     qt = np.array(
         [
             [1, 0, -21 / 4, 0, 21 / 4, 0, -1, 0],
@@ -143,7 +143,7 @@ def test_f6_has_points_up_to_two_and_their_inverses():
 
 @each_size
 def test_the_identity_holds_in_rational_arithmetic(m):
-    t = source_transforms(m)
+    t = paper_transforms(m)
     for i in range(m):
         for k in range(3):
             for j in range(t.n):
@@ -158,7 +158,7 @@ def test_g_has_the_index_map_of_the_source(m, s):
     weight = conv_arrays(workload).weight
     packed = WinogradEta().pack_weight(weight, workload, V3, knobs)
     assert packed.shape == WinogradEta().packed_weight_shape(workload, V3, knobs)
-    p = source_transforms(m).filter_matrix()
+    p = paper_transforms(m).filter_matrix()
     two_sided = np.einsum("au,kcuv,bv->kcab", p, weight.astype(np.float64), p)
     k, c, phi, gamma = np.indices((25, 20, m + 2, m + 2))
     eta = phi * (m + 2) + gamma
@@ -190,7 +190,7 @@ def test_d_has_the_index_map_of_the_source(m, tiles):
     blocked = block(arrays.data, V3.lanes, SURPLUS)
     data = te.placeholder(blocked.shape, name="data")
     found = stage([data, _input(Packing(workload, V3, knobs), data)], blocked)
-    expected = transformed_tiles(workload, m, arrays.data, source_transforms(m).input_matrix())
+    expected = transformed_tiles(workload, m, arrays.data, paper_transforms(m).input_matrix())
     b, c, mu, phi, gamma = np.indices(expected.shape)
     eta, at = phi * (m + 2) + gamma, b * expected.shape[2] + mu if tiles else b
     outer = (at // 2, 0 * mu if tiles else mu)
@@ -213,7 +213,7 @@ def test_u_has_the_index_map_of_the_source(m, outer):
     weight = te.placeholder(packed.shape, name="weight")
     sums = _product(algorithm, pack, weight, _input(pack, data))
     found = stage([data, weight, sums], blocked, packed)
-    matrices = source_transforms(m)
+    matrices = paper_transforms(m)
     expected = tile_products(workload, m, arrays, matrices)
     b, k, mu, phi, gamma = np.indices(expected.shape)
     eta = phi * (m + 2) + gamma

@@ -111,7 +111,7 @@ def test_no_rounding_is_called_between_convolutions(form: str, tmp_path: Path):
     model = quantised_network(tmp_path, form, "QUInt8", "QInt8", per_channel=True)
     compiled = tvmconv.build(model, threads=1)
     floating = {d.layer: d.reason for d in compiled.decisions if not d.workload.types.is_integer}
-    assert all("in float32 although quantised: " in reason for reason in floating.values())
+    assert all("in float32 although quantized: " in reason for reason in floating.values())
     calls = compiled.calls
     convolutions = [i for i, call in enumerate(calls) if "conv2d" in call.operator]
     for left, right in pairwise(convolutions):
@@ -156,7 +156,7 @@ def test_layers_of_16_bits_say_that_they_are_float32(data: Any, weight: Any, rea
     model.opset_import[0].version, model.ir_version = 21, 10
     (decision,) = tvmconv.build(model, threads=1).decisions
     assert decision.workload.types == FLOAT32
-    assert f"in float32 although quantised: its {reason}" in decision.reason
+    assert f"in float32 although quantized: its {reason}" in decision.reason
 
 
 def test_models_for_gpus_say_that_their_layers_are_float32():
@@ -164,7 +164,7 @@ def test_models_for_gpus_say_that_their_layers_are_float32():
     assert len(decisions) == 2
     for decision in decisions:
         assert decision.workload.types == FLOAT32
-        assert "in float32 although quantised: GPUs have no 8-bit" in decision.reason
+        assert "in float32 although quantized: GPUs have no 8-bit" in decision.reason
 
 
 @pytest.mark.filterwarnings("ignore:.*16 bits")

@@ -79,7 +79,7 @@ def test_rows_rates_and_ratios():
     notes = " ".join(report.notes)
     assert "25.0 % of peak, 2.000 x the best peer" in notes
     assert "gone absent: no module (2 cases)" in notes
-    assert "used up to 0.9 CPUs in 2 of 4 turns" in notes
+    assert "used up to 0.9 CPUs in 2 of 4 rounds" in notes
 
 
 def test_a_compressed_file_is_read_as_what_it_holds(tmp_path: Path):
@@ -188,21 +188,21 @@ def test_a_missing_file_is_refused(tmp_path: Path):
 
 
 def test_plan_words():
-    plan = make_plan(layers=["ic4ih5oc4kh3"], suites=["dnn12"], peers="ort,onednn,ort")
-    assert plan.peers == ("onnxruntime", "onednn")
+    plan = make_plan(layers=["ic4ih5oc4kh3"], suites=["dnn12"], baselines="ort,onednn,ort")
+    assert plan.baselines == ("onnxruntime", "onednn")
     assert len(plan.layers) == 13
-    assert make_plan(peers="none").peers == ()
+    assert make_plan(baselines="none").baselines == ()
 
 
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
-        ({"peers": "caffe"}, InputError, "unknown library 'caffe'"),
+        ({"baselines": "caffe"}, InputError, "unknown library 'caffe'"),
         ({"suites": ["nope"]}, WorkloadError, "unknown suite"),
         ({"layers": ["ic4"]}, WorkloadError, "lacks"),
         ({"models": [Path("nope.onnx")]}, InputError, "does not exist"),
-        ({"peer_python": ["/nonexistent/python"]}, InputError, "not an executable"),
-        ({"peer_python": ["caffe=/bin/sh"]}, InputError, "unknown library"),
+        ({"baseline_python": ["/nonexistent/python"]}, InputError, "not an executable"),
+        ({"baseline_python": ["caffe=/bin/sh"]}, InputError, "unknown library"),
         ({"log": "none.jsonl"}, TvmconvError, "none.jsonl does not exist"),
     ],
 )

@@ -12,9 +12,9 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines import OF_KIND, ort_cuda, torch_jit
 from tvmconv.lab.baselines.case import Unsupported, read_case
 from tvmconv.lab.bench.cases import write_layer_case, write_model_case
-from tvmconv.lab.bench.worker_process import Contender, WorkerProcess
+from tvmconv.lab.bench.worker_process import Implementation, WorkerProcess
 
-PEERS = OF_KIND["cuda"]
+BASELINES = OF_KIND["cuda"]
 LAYERS = (
     "ic16ih14oc32kh3ph1",
     "mb2ic3ih17oc8kh7sh2ph3:nchw+bias+relu",
@@ -27,14 +27,14 @@ LAYERS = (
 @pytest.fixture(scope="module")
 def workers():
     found = {}
-    for name, peer in PEERS.items():
-        found[name] = WorkerProcess(Contender(name, peer.module, sys.executable), 1)
+    for name, baseline in BASELINES.items():
+        found[name] = WorkerProcess(Implementation(name, baseline.module, sys.executable), 1)
     yield found
     for worker in found.values():
         worker.close()
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", BASELINES)
 def test_without_a_gpu_a_sentence_says_so(workers, name):
     answer = workers[name].ask(120, do="hello")
     if "version" in answer:

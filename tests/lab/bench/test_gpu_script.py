@@ -17,9 +17,9 @@ import pytest
 from examples.gpu import checks, measuring
 from examples.gpu import phases as script
 from examples.gpu.__main__ import main
+from examples.gpu.measuring import Archive
 from examples.gpu.networks import folded, planned
 from examples.gpu.preparing import contents, pack, prepared_target, unpacked
-from examples.gpu.results import Archive
 from examples.gpu.rows import report
 from examples.networks import NETWORKS
 from tests.cli.verbs import invoke
@@ -93,7 +93,7 @@ def test_without_a_gpu_nothing_is_tried(tmp_path, monkeypatch, capsys):
 def machine(monkeypatch):
     """One with a GPU."""
     monkeypatch.setattr(measuring, "find_gpu", lambda *given: (True, "H100"))
-    monkeypatch.setattr(measuring, "peers", lambda state: [])
+    monkeypatch.setattr(measuring, "baselines", lambda state: [])
 
 
 def test_what_there_is_no_time_for_is_told(tmp_path, machine):
@@ -245,14 +245,14 @@ def test_a_kit_is_measured_where_only_what_is_asked_for_is_installed(tmp_path):
 
 def test_absent_peers_are_told_with_what_is_lost(monkeypatch):
     monkeypatch.setattr(checks, "there", lambda name: False)
-    lines = checks.peers({})
+    lines = checks.baselines({})
     assert lines[0].startswith("torch is not there: rows cudnn, im2col_cublas")
     assert lines[1].startswith("onnxruntime is not there: networks")
 
 
 def test_a_torch_that_sees_no_gpu_is_told():
     pytest.importorskip("torch")
-    (line,) = checks.peers({**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    (line,) = checks.baselines({**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     assert line.startswith("torch ")
     assert line.endswith("sees no GPU: its rows are of no use")
 

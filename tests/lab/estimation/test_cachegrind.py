@@ -44,7 +44,7 @@ def test_without_valgrind_there_is_a_sentence(monkeypatch):
 @needs_valgrind
 def test_code_that_valgrind_cannot_execute_is_refused():
     kernel = make_kernel(Conv2dWorkload.parse(LAYER), V3, "direct")
-    with pytest.raises(ArtifactError, match="no AVX-512"):
+    with pytest.raises(ArtifactError, match="without AVX-512"):
         stage_misses(replace(kernel, machine=_vnni()))
 
 

@@ -22,7 +22,7 @@ from tvmconv.lab.estimation.measurer import EstimatingMeasurer
 from tvmconv.machines.arm import MACHINES
 from tvmconv.records.logfile import read_log
 from tvmconv.records.lookup import tuned
-from tvmconv.tuning.candidate import Operands
+from tvmconv.tuning.candidate import SeededOperands
 from tvmconv.tuning.measure import Final
 
 A72 = MACHINES["cortex-a72"].with_cores(1)
@@ -54,7 +54,7 @@ def fake(monkeypatch, results):
 
 def exact(kernels, operands):
     """What a right kernel computes, in blocks of four channels."""
-    expected = Operands(str(WORKLOAD), 4).expected
+    expected = SeededOperands(str(WORKLOAD), 4).expected
     planes, channels, height, width = expected.shape
     blocks = expected.reshape(planes, channels // 4, 4, height, width).transpose(0, 1, 3, 4, 2)
     return [blocks for _ in kernels]

@@ -11,7 +11,7 @@ from tvmconv.lab.estimation import cache, tools
 def test_llvm_is_named(monkeypatch):
     monkeypatch.setattr(tools.shutil, "which", lambda _: None)
     tools.llvm_tool.cache_clear()
-    with pytest.raises(ArtifactError, match=r"need llvm-mca of LLVM 19 .* apt install .*llvm-19"):
+    with pytest.raises(ArtifactError, match=r"llvm-mca of LLVM 19 .* apt install .*llvm-19"):
         tools.llvm_tool("llvm-mca")
 
 
