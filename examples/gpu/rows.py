@@ -1,4 +1,4 @@
-"""Measurements as tables in Markdown, for ``docs/results.md``, with minimum times."""
+"""Measurements as tables in Markdown, for ``docs/benchmarks/index.md``, with minimum times."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
-# FMAs per cycle and lane that each level reached on the twelve layers, docs/im2win.md
+# FMAs per cycle and lane that each level reached on the twelve layers, docs/notes/im2win.md
 _RATES = (0.02, 0.18, 0.45, 0.5, 1.1, 1.1, 1.1)
 _MOST_UNROLLED = 25
 

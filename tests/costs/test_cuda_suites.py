@@ -1,6 +1,6 @@
 """What selection takes for layers of all suites on sm_90: tiles full of multiply-adds, by count.
 
-docs/cuda-kernels.md has the same exceptions, with their reasons.
+docs/contributing/kernels-cuda.md has the same exceptions, with their reasons.
 """
 
 from __future__ import annotations

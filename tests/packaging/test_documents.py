@@ -18,7 +18,7 @@ from tvmconv.cli.main import app
 ROOT = Path(__file__).parents[2]
 # of the click that typer brings, which is not always the package of that name
 USAGE_ERROR = typer.BadParameter.__base__
-PAGES = sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("*.md")])
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -67,7 +67,8 @@ def _parse(command: str) -> None:
 
 
 def test_the_python_reference_names_what_exists():
-    listed = re.findall(r"^::: (\S+)$", (ROOT / "docs/api.md").read_text(), flags=re.MULTILINE)
+    page = (ROOT / "docs/reference/python.md").read_text()
+    listed = re.findall(r"^::: (\S+)$", page, flags=re.MULTILINE)
     assert {f"tvmconv.{name}" for name in ("build", "load", "CompiledModel")} <= set(listed)
     assert [name for name in listed if resolve_name(name) is None] == []
 

@@ -67,7 +67,7 @@ def _run(command: list[str], checkout: Path) -> str:
 
 
 def test_blocks_are_commands_or_python():
-    assert {language for language, _ in BLOCKS} == {"sh", "python"}
+    assert {language for language, _ in BLOCKS} == {"sh", "python", "text"}
     assert all(whole in README for whole in _SHORTENED)
 
 

@@ -125,7 +125,7 @@ def test_no_memory_but_d_and_u(machine, m):
     ],
 )
 def test_predictions_are_near_what_was_measured(problem, small, large):
-    """GFLOP/s of docs/winograd.md, on a processor of 1 MiB L2 and 36 MiB L3."""
+    """GFLOP/s of docs/notes/winograd.md, on a processor of 1 MiB L2 and 36 MiB L3."""
     measured = replace(V4, l2_bytes=1 << 20, l3_bytes=37486592, cores=1)
     workload = Conv2dWorkload.parse(problem)
     for config, gflops in zip(

@@ -2,7 +2,7 @@
 
 float16 is a storage type here: inputs, outputs and constants have it. Values between operators
 are float32. No sum is made in float16, no square overflows, and operators fuse as in a float32
-model. ``docs/numerics.md`` states the rule for users.
+model. ``docs/reference/numerics.md`` states the rule for users.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def test_sums_in_16_bits_are_exact(kind: str, lanes: int, least: float, orders: 
 
 
 def test_most_steps_are_in_twos():
-    """Normal weights of the two scales of docs/int8-measured.md."""
+    """Normal weights of the two scales of docs/notes/int8-measured.md."""
     for kind, beside, least in (("36", True, 0.95), ("36", False, 0.55), ("25", False, 0.95)):
         starts = steps_of(drawn(kind, 8), 1, beside).starts
         assert (starts[1:-1:2] - starts[:-2:2]).sum() / starts[-1] > least

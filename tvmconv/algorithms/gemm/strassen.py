@@ -35,7 +35,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 PRODUCTS = 7
-# growth of direct convolution's error, measured (docs/strassen.md)
+# growth of direct convolution's error, measured (docs/notes/strassen.md)
 _GROWTH = 2.5
 # places of the quarters of a matrix, in the order of their names
 _QUARTERS = ((0, 0), (0, 1), (1, 0), (1, 1))

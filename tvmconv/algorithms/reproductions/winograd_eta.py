@@ -29,7 +29,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# growth of the error by both transforms with the paper's points; fitted, docs/winograd.md
+# growth of the error by both transforms with the paper's points; fitted, docs/notes/winograd.md
 _AMPLIFICATION = {4: 21.0, 6: 36.0}
 
 

@@ -28,7 +28,7 @@ Rational = tuple[tuple[Fraction, ...], ...]
 
 _HALF = Fraction(1, 2)
 # products -> (points, squared scale), with the smallest error on normally distributed data among
-# sets whose transforms need few multiplications; see docs/winograd.md
+# sets whose transforms need few multiplications; see docs/notes/winograd.md
 _POINTS: dict[int, tuple[tuple[Fraction, ...], Fraction]] = {
     1: ((), Fraction(1)),
     2: ((Fraction(0),), Fraction(1)),
@@ -178,7 +178,7 @@ def interpolation(
 def rounding_error(growth: float, in_channels: int) -> float:
     """Estimate of max|error| / max|reference| in float32.
 
-    Rounding of sums over the input channels, fitted to measurements (docs/winograd.md), times the
+    Rounding of sums over the input channels, fitted to measurements, times the
     growth by the transforms of both axes.
     """
     return float(2.0**-24 * growth * (3.4 + in_channels / 48))

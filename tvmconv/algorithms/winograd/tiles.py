@@ -29,7 +29,7 @@ from tvmconv.machines.multiply import FMA, Multiply, multiply_of_shorts
 from tvmconv.machines.record import Machine
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
-# float64 (docs/winograd.md)
+# float64 (docs/notes/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
 # the same for phases with two taps, which are few compared with the outputs of such tiles
 _OF_TWO_TAPS = {3: 1.3, 6: 2.65, 7: 4.8, 8: 6.9}

@@ -118,7 +118,7 @@ DEPTHWISE_L2 = Fitted(
     4 / 9, "share of the rate of L2", "loads with so few FMAs between them", _DEPTHWISE
 )
 
-_BLOCKS = Fit("panel_blocks", "119 pairs of block sizes and 58 layers, docs/im2col.md", CHECK_FLOAT)
+_BLOCKS = Fit("panel_blocks", "119 pairs of block sizes and 58 layers", CHECK_FLOAT)
 TRAFFIC_SHOWN = Fitted(
     0.25, "share", "traffic of packed panels that computing does not hide", _BLOCKS
 )
@@ -155,7 +155,7 @@ BY_LANE = Fitted(
     _IM2COL,
 )
 
-_GEMM = Fit("gemm", "matrix products with AVX2 and AVX-512, docs/gemm.md", BENCH_GEMM)
+_GEMM = Fit("gemm", "matrix products with AVX2 and AVX-512, docs/notes/gemm.md", BENCH_GEMM)
 GEMM_L2 = Fitted(
     0.5, "share of L2", "a block of A and two slivers of B: larger blocks were slower", _GEMM
 )
@@ -164,7 +164,7 @@ PRODUCT_STEP = Fitted(
 )
 
 _IM2WIN = Fit(
-    "im2win", "im2win against direct convolution on 120 layers, docs/im2win.md", CHECK_FLOAT
+    "im2win", "im2win against direct convolution on 120 layers, docs/notes/im2win.md", CHECK_FLOAT
 )
 STRIP_COPY = Fitted(3.0, "cycles per vector", "copy of one vector into a strip", _IM2WIN)
 STRIP_LINE = Fitted(2.0, "cycles per line and tile", "late arrival of a line of a strip", _IM2WIN)
@@ -173,13 +173,13 @@ STRIP_WEIGHTS = Fitted(
 )
 
 _STRASSEN = Fit(
-    "strassen", "estimates for Neoverse N1 and Cortex-A72, docs/strassen.md", CHECK_FLOAT
+    "strassen", "estimates for Neoverse N1 and Cortex-A72, docs/notes/strassen.md", CHECK_FLOAT
 )
 STRASSEN_WORK = Fitted(
     0.75, "cycles per vector and FMA rate", "one vector that is read, added and written", _STRASSEN
 )
 
-_WINOGRAD = Fit("winograd", "measured calls of docs/winograd.md", FIT)
+_WINOGRAD = Fit("winograd", "measured calls of docs/notes/winograd.md", FIT)
 L3_SHARE = Fitted(0.912, "share of the rate of L3", "traffic of the stages, read", _WINOGRAD)
 MEMORY_SHARE = Fitted(0.84923, "share of memory's rate", "traffic of the stages, read", _WINOGRAD)
 WRITE_COST = Fitted(1.5, "reads", "a write, whose line is read first", _WINOGRAD)
@@ -222,7 +222,7 @@ SHARED_TERMS = Fitted(
     _TRANSFORMS,
 )
 
-_ETA = Fit("winograd_eta", "the twelve calls of docs/winograd.md", BENCH_REPRODUCTIONS)
+_ETA = Fit("winograd_eta", "the twelve calls of docs/notes/winograd.md", BENCH_REPRODUCTIONS)
 ETA_L3 = Fitted(
     1.6, "share of the rate of L3", "traffic of the stages, written bytes counted twice", _ETA
 )

@@ -6,9 +6,7 @@ from tvmconv.costs.constant import Fit, Fitted
 
 ESTIMATE = "tvmconv bench --estimate --suite resnet50 --target neoverse-v1+sve"
 
-_SEGMENTS = Fit(
-    "scalable", "estimates by llvm-mca for Neoverse V1, N2 and V2, docs/arm-estimated.md", ESTIMATE
-)
+_SEGMENTS = Fit("scalable", "estimates by llvm-mca for Neoverse V1, N2 and V2", ESTIMATE)
 GATHER_CYCLES = Fitted(
     0.5, "cycles per segment", "a gather: 0.33 (Neoverse V1) to 1.0 (N2, V2)", _SEGMENTS
 )

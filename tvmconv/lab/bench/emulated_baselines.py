@@ -177,7 +177,7 @@ def emulated_baselines(plan: BenchPlan, machine: Machine) -> list[EmulatedBaseli
         elif not everyone:
             raise InputError(
                 f"estimate of {name}: no interpreter. Expected a Python for {machine.triple}. "
-                "Name one that has it by --baseline-python (docs/arm-estimated.md)."
+                "Name one that has it by --baseline-python (docs/notes/arm-estimated.md)."
             )
     return found
 

@@ -59,7 +59,7 @@ class EmulatedPython:
         if head[:4] != b"\x7fELF" or int.from_bytes(head[18:20], "little") != _AARCH64:
             raise InputError(
                 f"{path} is not a program for 64-bit Arm. Expected a Python of the target's "
-                "architecture (docs/arm-estimated.md)."
+                "architecture (docs/notes/arm-estimated.md)."
             )
         whole = path.resolve()
         root = next((folder for folder in whole.parents if (folder / _LOADER).exists()), None)

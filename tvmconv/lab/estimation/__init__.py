@@ -1,7 +1,7 @@
 """Cycles of code for CPUs that are not at hand, estimated from counts: never measured.
 
 A program runs under qemu, a plugin counts how often each block is executed, and ``llvm-mca``
-simulates the cycles of a block. ``docs/arm.md`` describes the accuracy.
+simulates the cycles of a block. ``docs/how-to/deploy-arm.md`` describes the accuracy.
 
 For saved models and kernels:
 

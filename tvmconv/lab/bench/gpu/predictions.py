@@ -62,7 +62,7 @@ def translation_note(result: BenchResult) -> list[str]:
     return [
         f"the driver knows CUDA up to {known[0]}, and not the machine code; kernels that it "
         f"translated from PTX: {len(known)}, whose registers may differ from those that are shown; "
-        "update it, or compile them with a CUDA that it knows (docs/cuda.md)"
+        "update it, or compile them with a CUDA that it knows (docs/how-to/deploy-nvidia.md)"
     ]
 
 
