@@ -38,14 +38,14 @@ V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
 
 def executed_on(machine: Machine) -> Any:
     """The parameter of a test that executes code for a machine; skipped where the host cannot."""
-    with unnoted():  # of a test that is skipped where it cannot run, the others are the same
+    with unnoted():  # if one test is skipped where it cannot run, the others stay the same
         missing = lacks(machine)
     reason = f"{machine.name} needs {', '.join(missing)}, which this processor lacks"
     marks = [pytest.mark.skip(reason=reason)] if missing else []
     return pytest.param(machine, id=machine.isa, marks=marks)
 
 
-# for tests that execute what they compile, and for those that only read it
+# for tests that execute compiled code, and for tests that only read it
 each_machine = pytest.mark.parametrize("machine", [executed_on(V3), executed_on(V4)])
 each_target = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
 
@@ -80,12 +80,12 @@ def scalable_kernel(workload: Conv2dWorkload, machine: Machine, algorithm: str) 
 
 
 def dense(workload: Conv2dWorkload) -> bool:
-    """What algorithms take that share inputs between output channels."""
+    """Layers whose output channels share inputs, as some algorithms need."""
     return not workload.is_depthwise
 
 
 def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
-    """What the function takes, its output last: in the blocked layout, NaN before the call."""
+    """The function's operands, its output last: in the blocked layout, NaN before the call."""
     w, lanes = kernel.workload, kernel.machine.channel_block
     data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
     arguments = [data, kernel.pack_weight(arrays.weight)]
@@ -102,7 +102,7 @@ def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
 
 
 def integer_arguments(kernel: Kernel, operands: IntegerOperands) -> list[np.ndarray]:
-    """What the function of an 8-bit layer takes, its output last.
+    """The operands of an INT8 layer's function, its output last.
 
     Surplus lanes hold numbers that nothing may read as data.
     """
@@ -178,7 +178,7 @@ def check_kernel(
 
 
 def any_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, seed: int) -> Config:
-    """A random config among those that the schedule's ``check`` lets pass."""
+    """A random config that the schedule's ``check`` allows."""
     module, choose = registry.schedule(algorithm, machine), random.Random(seed)
     assert module is not None
     knobs = module.KNOBS.values(workload, machine)
@@ -241,7 +241,7 @@ def is_multiply_add(store: Any) -> bool:
 
 
 def nests(func: Any, wanted: Callable[[Any], bool]) -> list[str]:
-    """Loops around each wanted store, outermost first; those of border copies are among them."""
+    """Loops around each wanted store, outermost first; stores of border copies included."""
     kinds = {int(kind): kind.name.lower() for kind in tirx.ForKind}
     found: list[str] = []
 
@@ -266,5 +266,5 @@ def nests(func: Any, wanted: Callable[[Any], bool]) -> list[str]:
 
 
 def reduction_nests(kernel: Kernel) -> list[str]:
-    """Loops around each multiply-add, outermost first."""
+    """Loops around each FMA, outermost first."""
     return nests(lowered(kernel), is_multiply_add)

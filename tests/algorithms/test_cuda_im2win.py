@@ -176,7 +176,7 @@ def test_configs_that_no_block_can_have_are_refused(problem, algorithm, knobs, s
 
 
 def test_a_matrix_beyond_32_bits_is_refused():
-    """The source's Conv4 at batch 128."""
+    """The paper's Conv4 at batch 128."""
     workload = Conv2dWorkload.parse("mb128ic64ih224oc64kh7sh2")
     reason = registry.unavailable("im2col", workload, SM_90)
     assert reason == "its matrix has 4769128448 values, and kernels index 2147483647"

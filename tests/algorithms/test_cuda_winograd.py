@@ -17,8 +17,9 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.presets import MACHINES
 
-# what a layer may be, and the tile: padding of 0, 1 and 2, sides that no tile divides, sides that
-# all do, more than one image, tile or slice in a block and less, groups, and every kind of epilogue
+# every kind of layer and tile: padding of 0, 1 and 2, sides that no tile divides, and sides that
+# all tiles divide. Blocks have one or more images, tiles or slices. There are groups and every kind
+# of epilogue
 LAYERS = {
     "F(2), ragged": ("ic8ih9oc40kh3ph1+bias+add+relu", 2, 2),
     "F(4), ragged": ("ic8ih9oc40kh3ph1+bias+add+relu", 4, 4),

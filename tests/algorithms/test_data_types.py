@@ -1,4 +1,4 @@
-"""What every algorithm makes of a workload's data types."""
+"""Every algorithm accepts or refuses a workload's data types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window tensor of im2win: its values, and its size beside that of the im2col matrix."""
+"""The window tensor of im2win: its values, and its size compared with the im2col matrix."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def workspace(algorithm, workload, **knobs):
 
 
 def window_tensor(workload, image):
-    """What the stage ``windows`` of the plain form writes for an image."""
+    """The values that the stage ``windows`` of the plain form writes for an image."""
     config = default_config("im2win_nchw", workload, V3)
     data, *_, output = Im2winNchw().compute(workload, V3, config)
     stages = [output]

@@ -1,4 +1,4 @@
-"""The verbs through their entry point, on a network of a few kilobytes."""
+"""The subcommands through their entry point, on a network of a few kilobytes."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_sums_read_a_panel_that_was_just_packed(tmp_path: Path) -> None:
 
 @needs_arm
 def test_tiles_of_neoverse_cores(tmp_path: Path) -> None:
-    """What their defaults take for large layers, on small ones with tails."""
+    """The defaults for large layers, on small layers with tails."""
     machine, same = MACHINES["neoverse-v1"], Conv2dWorkload.parse(PROBLEMS[0])
     offers = registry.offers("winograd", same, machine)
     sizes = {(4, 4), (6, 4), (5, 4), (4, 5), (4, 6), (5, 5)}

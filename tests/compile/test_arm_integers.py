@@ -1,4 +1,4 @@
-"""8-bit networks on AArch64 under qemu, against onnxruntime without optimisations."""
+"""INT8 networks on AArch64 under qemu, against onnxruntime without its graph passes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NETWORKS = (residual, averaged, dense, separable, asymmetric, colliding)
 
 
 @needs_arm
-# without and with dot products of bytes, and with those of SVE alone
+# without and with dot-product instructions, and with SVE's alone
 @pytest.mark.parametrize(
     ("network", "target"),
     [*product(NETWORKS, ["aarch64", "neoverse-n1"]), (residual, "a64fx"), (dense, "aarch64+sve")],

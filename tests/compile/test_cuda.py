@@ -1,7 +1,7 @@
 """Networks for GPUs: built here, refused with a sentence, and run by the emulated driver.
 
-No GPU takes part: what runs is the shared object with its launch program and its C runtime, on a
-``libcuda.so.1`` that executes the kernels' CUDA source on the processor.
+No GPU takes part. The shared object runs with its launch program and its C runtime. Its
+``libcuda.so.1`` executes the kernels' CUDA source on the CPU.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class TestSmall:
         for row in table.rows:
             assert row["registers"] > 0
             assert row["blocks_resident"] > 0
-            # what tiles may take is the matter of their own tests
+            # tests of tiles check their own registers
             assert row["spill_bytes"] == 0 or "implicit_gemm" in row["kernel"]
         (layers,) = [table for table in report.tables if table.name == "layers"]
         # Winograd alone may pass it

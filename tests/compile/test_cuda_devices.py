@@ -129,7 +129,7 @@ def test_profiles_stand_beside_the_peak_of_the_gpu(single, tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["peak_gflops"] > 0 and found["memory_read_gbs"] > 0
-    # without nvcc there is no peak, and the rest
+    # without nvcc the peak is missing, and all other values are there
     gpus["NVCC"] = str(tmp_path / "none")
     measured = ("explain", str(single.path), "--measure", "--html", str(page))
     done = run(single, *measured, *words, **gpus)

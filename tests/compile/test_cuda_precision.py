@@ -27,7 +27,7 @@ ALGORITHM = "implicit_gemm_mma"
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory) -> Built:
     folder = tmp_path_factory.mktemp("precision") / "halves"
-    # of layers so small, selection would take few
+    # selection would choose few algorithms for layers so small
     asked = {"algorithm": ALGORITHM, "knobs": {"precision": "fp16"}}
     overrides = {"stem": asked, "projection": asked}
     return Built(folder, small_network(2), precision="fp16", overrides=overrides)
@@ -73,7 +73,7 @@ class TestHalves:
 
 
 def dense_network() -> onnx.ModelProto:
-    """Fully connected layers of 2 x 9 rows with everything behind them, and one of 2 rows."""
+    """Fully connected layers of 2 x 9 rows with every epilogue, and one of 2 rows."""
     generator = np.random.default_rng(1)
     constants = {
         name: numpy_helper.from_array(generator.standard_normal(shape).astype("float32"), name)
@@ -109,7 +109,7 @@ def test_fully_connected_layers_of_any_rank_are_on_tensor_cores(tmp_path):
     overrides = {"down": asked}
     built = Built(tmp_path / "dense", dense_network(), precision="tf32", overrides=overrides)
     found = {d.layer: d for d in built.model.decisions}
-    # of two rows there is a sum for each result
+    # with two rows there is a sum for each result
     assert set(found) == {"up", "down"}
     assert found["down"].precision == "tf32" and 1e-5 < found["down"].rounding_error < 1e-3
     assert [step.kind for step in found["up"].workload.epilogue] == ["bias", "relu"]
@@ -176,7 +176,7 @@ def test_a_layer_whose_weights_halves_do_not_hold_stays_float32(precision, asked
     decisions = plan_layouts(graph, machine, policy=policy).decisions.values()
     (found,) = (d for d in decisions if d.layer == "projection")
     if asked:
-        # of an algorithm that has both, the one that holds them
+        # the variant that holds fragments, of an algorithm with both variants
         assert found.precision == "tf32"
         return
     assert found.precision == "float32"

@@ -1,4 +1,4 @@
-"""What keeps a model from running on a GPU is a sentence; on the emulated driver."""
+"""A reason that keeps a model from running on a GPU is reported; on the emulated driver."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SCALABLE = MACHINES["aarch64+sve"].with_cores(2)
 LENGTHS = (128, 256, 512, 1024, 2048)
 
 
-# rows joined and not, shorter than a vector; tails of blocks; more taps; what an epilogue may have
+# rows joined and not, shorter than a vector; tails of blocks; more kernel elements; every epilogue
 DIRECT = (
     "mb2ic8ih7oc24kh3ph1+bias+add+relu",
     "ic12ih5iw3oc40kh3ph1+sigmoid",
@@ -40,7 +40,7 @@ DIRECT = (
     "ic9ih7oc30kh1+silu",
     "ic8ih6oc8kh3dh1ph2+hardswish",
     "ic7ih14oc13kh2ph1+add",
-    # pixels that lie apart: all rows joined; padding on both sides of rows
+    # pixels with gaps between them: all rows joined; padding on both sides of rows
     "mb2ic8ih14oc24kh3sh2ph1+bias+relu",
     "ic12ih9iw13oc24kh1sh2+add",
     "ic5ih11iw17oc36kh5sh1sw3ph2+bias",

@@ -1,4 +1,4 @@
-"""Quantised models for processors that multiply tiles of bytes: whole, saved, in a new process."""
+"""Quantized models for CPUs with AMX: whole, saved, in a new process."""
 
 from __future__ import annotations
 

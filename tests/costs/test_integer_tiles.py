@@ -41,7 +41,7 @@ def test_processors_multiply_integers_at_their_own_rate(
 def test_products_of_bytes_gain_by_multiplications_and_additions():
     """Steps in twos: three multiplications for four by pairs, and two additions for four.
 
-    Of one unit that multiplies the additions count for little.
+    With one multiplying unit, the additions count for little.
     """
     workload = Conv2dWorkload.parse("ic512ih28oc128kh1:u8s8s32u8+bias")
 

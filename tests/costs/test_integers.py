@@ -1,4 +1,4 @@
-"""Costs of 8-bit layers: rates of products of words, and the choices that follow."""
+"""Costs of INT8 layers: rates of dot products, and the selections that follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m examples.quantise``: 8-bit models that compute nearly what the float32 ones do."""
+"""``python -m examples.quantise``: INT8 models that compute nearly the same as the FP32 ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _values(model):
 
 
 def _weights_of(model, operator):
-    """Quantised weight and its scale of every node of an operator."""
+    """INT8 weight and its scale of every node of an operator."""
     values = _values(model)
     sources = {node.output[0]: node for node in model.graph.node}
     for node in model.graph.node:
@@ -62,7 +62,7 @@ def test_results_are_near_those_in_float32(resnet, recipe):
     assert not any(node.op_type == "BatchNormalization" for node in result.graph.node)
     images = random_images(SHAPE, 4, seed=1)
     expected, found = (_logits(model, images) for model in (resnet, result))
-    # random networks give all images nearly the same logits: what differs must survive, too
+    # random networks give all images nearly the same logits, so the differences are compared, too
     for a, b in ((expected, found), (expected - expected.mean(0), found - found.mean(0))):
         assert np.sum(a * b) > 0.9 * np.linalg.norm(a) * np.linalg.norm(b)
 

@@ -41,14 +41,14 @@ OTHERS = (
     "sinh", "size", "softplus", "softsign", "sqrt", "sub", "sum", "swish", "tan", "thresholdedrelu",
     "tile", "topk", "trilu", "where", "xor",
 )  # fmt: skip
-# of 8-bit models
+# of INT8 models
 QUANTISED = (
     "convinteger", "dequantizelinear", "dynamicquantizelinear", "matmulinteger", "qlinearconv",
     "qlinearmatmul", "quantizelinear",
 )  # fmt: skip
 # operators that the reader removes, so that no converter knows them
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "Shape", "Size"}
-# what is refused, and a word of the reason
+# cases that must be refused, and a part of the reason
 REFUSED = {
     "convtranspose_3d": "three spatial",
     "maxpool_with_argmax": "Indices",

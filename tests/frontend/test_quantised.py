@@ -1,4 +1,4 @@
-"""Single 8-bit operators against onnxruntime, which computes them without graph optimisations."""
+"""Single INT8 operators against onnxruntime, which computes them without its graph passes."""
 
 from __future__ import annotations
 

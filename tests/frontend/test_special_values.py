@@ -22,7 +22,7 @@ VALUES = np.array(
 
 
 def run(nodes: list[Any], feeds: dict[str, Any], constants: dict[str, Any], **outputs: int) -> Any:
-    """What tvmconv and onnxruntime make of a graph, each a list of the outputs."""
+    """Results of tvmconv and of onnxruntime for a graph, each a list of the outputs."""
     types = helper.np_dtype_to_tensor_dtype
     graph = helper.make_graph(
         nodes,

@@ -1,4 +1,4 @@
-"""What fuzzing takes as no reference, and that it takes no more than that."""
+"""Cases where fuzzing has no reference, and that there are no more of them."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_what_is_not_finite_is_compared() -> None:
         mine = theirs.copy()
         mine[at] = value
         assert "1 of 4" in _difference([mine], [theirs], [theirs], measure)
-    # what rounding of the inputs makes finite says nothing
+    # results that become finite by rounding the inputs prove nothing
     assert not _difference([np.zeros(4)], [theirs], [np.zeros(4)], replace(measure, rounds=True))
 
 
@@ -162,7 +162,7 @@ def test_a_node_that_onnxruntime_lacks_is_computed_by_the_reference() -> None:
 
 
 def test_integers_between_others_are_rounded_as_onnx_does() -> None:
-    """Behind a node that onnx.reference does not have; onnxruntime cuts fractions."""
+    """After a node that onnx.reference does not have; onnxruntime truncates fractions."""
     scale, zero = {"scale": np.float32(1)}, {"zero": np.uint8(0)}
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),

@@ -127,7 +127,7 @@ def test_progress_reports_every_stage():
 
 def test_element_wise_chain_becomes_one_function(quick_lower):
     net = Net(1, 16, 8, 8)
-    # of channels it would take no time, see tests/program/test_joins.py
+    # joining channels would take no time, see tests/program/test_joins.py
     joined = net.op("Concat", net.conv("x", 16, 16), "x", axis=2)
     y = net.op("Add", net.op("Mul", joined, net.random(16, 1, 1)), net.random(16, 1, 1))
     lowered = quick_lower(net.model(net.conv(net.op("Relu", y), 16, 16)))

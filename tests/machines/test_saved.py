@@ -1,4 +1,4 @@
-"""Measured machines in the user's folder: used for native, told when damaged, forgotten."""
+"""Measured machines in the user's folder: used for native, reported when damaged, forgotten."""
 
 from __future__ import annotations
 

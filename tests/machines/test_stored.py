@@ -1,4 +1,4 @@
-"""Machine records as data: present and older forms, and what is not believed."""
+"""Machine models as data: present and older forms, and refused values."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_strings(target: str, name: str, bits: int) -> None:
 
 
 def test_a64fx_shares_each_value_that_it_spreads() -> None:
-    """One block of outputs would make 3.2 instructions for each multiply-add."""
+    """One block of outputs would make 3.2 instructions for each FMA."""
     workload = Conv2dWorkload.parse("ic512ih7oc2048kh1")
     assert TileModel(workload, A64FX.with_cores(1)).best_tile()[0] >= 2
 

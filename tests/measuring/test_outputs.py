@@ -1,4 +1,4 @@
-"""Outputs beside another library's: what differs, and what is no number."""
+"""Outputs compared with another library's: differences, infinities and NaN."""
 
 from __future__ import annotations
 

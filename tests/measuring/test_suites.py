@@ -10,8 +10,8 @@ from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.measuring import suites
 
-# convolutions, and their multiply-adds in millions, as the networks' papers and model zoos state
-# them (torchvision's table for ResNet, VGG, AlexNet and MobileNetV2)
+# convolutions, and their MACs in millions. The networks' papers and model zoos state them
+# (torchvision's table for ResNet, VGG, AlexNet and MobileNetV2)
 NETWORKS = {
     "alexnet": (5, 656),
     "vgg16": (13, 15346),

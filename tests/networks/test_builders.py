@@ -46,9 +46,9 @@ SMALL = {
 }
 # seconds to draw the weights
 _LARGE = {"alexnet", "vgg16", "r3d_18", "r2plus1d_18"}
-# test_light.py has relatives of the first four at full size; resnet18 is run with a batch, and what
-# mobilenet_v1 has is in mobilenet_v2; tests/graph/rewrite/test_volumes.py runs the layers of the
-# others
+# test_light.py has relatives of the first four at full size. resnet18 is run with a batch, and the
+# layers of mobilenet_v1 are in mobilenet_v2. tests/graph/rewrite/test_volumes.py runs the layers of
+# the others
 _COVERED = {"vgg16", "resnet50", "googlenet", "squeezenet1_1"}
 _COVERED |= {"resnet18", "mobilenet_v1", "r3d_18", "r2plus1d_18", "x3d_s"}
 

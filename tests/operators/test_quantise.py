@@ -1,4 +1,4 @@
-"""Quantisation of elements against onnxruntime, for every value that has an awkward neighbour."""
+"""QuantizeLinear of elements against onnxruntime, for every value near an awkward one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def number(value, dtype):
 
 
 def awkward(scale, zero_point, dtype):
-    """Ties, the ends of the range, and values that are no finite numbers."""
+    """Ties, the ends of the range, infinities and NaN."""
     low, high = LIMITS[dtype]
     whole = np.linspace(low - zero_point - 3, high - zero_point + 3, 4099).round()
     ties = (whole + 0.5).astype(np.float32) * scale

@@ -1,4 +1,4 @@
-"""Saved models: what is written, what is refused, and that nothing partial is left."""
+"""Saved models: written files, refusals, and that nothing partial is left."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_foreign_files_stay(dense: CompiledModel, tmp_path: Path) -> None:
 
 
 def test_header(dense: CompiledModel, apart: Path) -> None:
-    """That of a loaded model is the built one's, and a C program knows the sizes by it."""
+    """A loaded model's header is the built one's, and a C program knows the sizes by it."""
     built = dense.save(apart.with_name("built.so"), header=True, weights="external")
     loaded = load(apart).save(apart, header=True)
     assert built.with_suffix(".h").read_text() == loaded.with_suffix(".h").read_text()

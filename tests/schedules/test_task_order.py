@@ -1,4 +1,4 @@
-"""Whatever order threads take their tasks in, the result is the same.
+"""The result does not depend on the order of the threads' tasks.
 
 On few threads a race rarely shows: two tasks that write the same rows do so one after the other.
 Here the tasks run backwards, so that what a task should not have written stays. Tasks that write

@@ -103,7 +103,7 @@ def test_coefficients_of_zero_and_one_cost_no_multiplication():
 
 @pytest.mark.parametrize(("machine", "m"), [(V3, 4), (V4, 6)], ids=["avx2", "avx512"])
 def test_no_memory_but_d_and_u(machine, m):
-    """The transforms write and read the packed order: there is no pass or buffer between."""
+    """The transforms write and read the packed order: no pass or buffer is between them."""
     built = kernel(machine, m=m)
     expected = built.expression.workspace_bytes(WORKLOAD, machine, built.config)
     assert allocated(built) == expected

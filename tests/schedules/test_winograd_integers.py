@@ -83,7 +83,7 @@ def test_a_residual_is_added_as_the_model_rounds():
 @pytest.mark.parametrize("weight", [-128, 127])
 @pytest.mark.parametrize("data", [0, 255])
 def test_extremes_wrap_back(tile: tuple[int, int], weight: int, data: int):
-    """As many channels as F(4x4, 3x3) is exact with, whatever the weights are."""
+    """As many channels as F(4x4, 3x3) is exact with, for all weights."""
     kernel = kernel_of("ic114ih8oc8kh3ph1:u8s8s32s32:zpdata+bias", V3, tile)
     operands = random_integers(kernel.workload)
     constants = replace(

@@ -51,7 +51,7 @@ ARGUMENTS = {
 
 
 def constructors():
-    """Every pass by its name: that of the function that makes it, after its family's."""
+    """Every pass by its name: its constructor's, after its family's."""
     for wing in ("general", "amx", "x86", "neon", "sve", "cuda"):
         package = importlib.import_module(f"tvmconv.tir.{wing}")
         for info in pkgutil.iter_modules(package.__path__, f"tvmconv.tir.{wing}."):

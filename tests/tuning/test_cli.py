@@ -1,4 +1,4 @@
-"""The verbs ``tune`` and ``log`` through their entry point."""
+"""The subcommands ``tune`` and ``log`` through their entry point."""
 
 from __future__ import annotations
 

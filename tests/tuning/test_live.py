@@ -1,4 +1,4 @@
-"""What a run shows: best against the default and the best peer, trials and time left."""
+"""The display of a run: best against the default and the best library, trials and time left."""
 
 from __future__ import annotations
 

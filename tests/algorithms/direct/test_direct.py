@@ -117,7 +117,7 @@ def test_the_three_algorithms_of_the_source(problem):
 
 
 def test_three_layers_run_in_one_layout():
-    """A layer's output is the next one's input as it stands, surplus lanes and all."""
+    """A layer's output is the next one's input without any change, surplus lanes included."""
     texts = ["ic20ih9oc36kh3ph1+relu", "ic36ih9oc20kh1", "ic20ih9oc12kh3sh2ph1"]
     workloads = [Conv2dWorkload.parse(text) for text in texts]
     arrays = [conv_arrays(w, seed) for seed, w in enumerate(workloads)]

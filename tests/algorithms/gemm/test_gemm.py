@@ -69,7 +69,7 @@ def test_the_default_beyond_one_block(machine):
 
 
 def test_panels_are_where_the_formulas_say():
-    """A[(i/mr) mr kc + k mr + i mod mr], B[(j/nr) nr kc + k nr + j mod nr], zeros behind."""
+    """A[(i/mr) mr kc + k mr + i mod mr], B[(j/nr) nr kc + k nr + j mod nr], then zeros."""
     workload = GemmWorkload.parse("gemm:m20n40k32")
     kernel = make_gemm(workload, V4, mr=6, nr=16, kc=32, mc=24, nc=48)
     inputs = random_operands(workload)
@@ -86,7 +86,7 @@ def test_panels_are_where_the_formulas_say():
 
 
 def panels_of(kernel: GemmKernel, inputs):
-    """What the expression's packing blocks hold."""
+    """The values of the expression's packing blocks."""
     from tvm import te
 
     a, b, output = compute(kernel.workload, kernel.machine, kernel.config)
@@ -119,7 +119,7 @@ def panels_of(kernel: GemmKernel, inputs):
     ],
 )
 def test_sums_stay_in_registers(machine, mr, nr, unroll):
-    """Source's checklist: no spills, no accumulator in memory, B vectors shared by all rows."""
+    """The paper's checklist: no spills, no accumulator in memory, B vectors shared by all rows."""
     workload = GemmWorkload(4 * mr, 4 * nr, 64)
     kernel = make_gemm(workload, machine, mr=mr, nr=nr, mc=2 * mr, nc=4 * nr, unroll=unroll)
     module = compile_function(kernel.prim_func(), machine)

@@ -1,4 +1,4 @@
-"""Winograd along eta against float64, and its packed layouts against the source's formulas."""
+"""Winograd along eta against float64, and its packed layouts against the paper's formulas."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def config(m, s, **knobs):
 
 
 def check(workload, machine, knobs):
-    """Root mean square of the error over that of the output: at most 1e-5, or 2e-5 for F(6)."""
+    """Root mean square of the error over the output's: at most 1e-5, or 2e-5 for F(6)."""
     kernel = make_kernel(workload, machine, "winograd_eta", knobs)
     error, expected = errors(kernel)
     limit = 1e-5 if kernel.config["m"] == 4 else 2e-5
@@ -278,7 +278,7 @@ def test_a_block_of_four_by_four_needs_more_than_sixteen_registers():
 
 
 def test_equation_12_has_the_values_of_the_source():
-    """For the source's block of 4x4: 4 C_l1 / (C_l1 + 4), and other blocks at 128 channels."""
+    """For the paper's block of 4x4: 4 C_l1 / (C_l1 + 4), and other blocks at 128 channels."""
     for depth, value in [(4, 2.0), (8, 2.667), (32, 3.556), (128, 3.879), (254, 3.938)]:
         assert compute_to_memory(4, 4, depth) == pytest.approx(value, abs=5e-4)
     assert compute_to_memory(5, 4, 128) > compute_to_memory(4, 4, 128)
@@ -296,5 +296,5 @@ def test_defaults_obey_the_machine(machine):
             module.check(workload, machine, knobs)
             space = module.KNOBS.values(workload, machine)
             assert all(knobs[name] in values for name, values in space.items()), knobs
-    # a batch that the block divides keeps the source's blocks of samples
+    # a batch that the block divides keeps the paper's blocks of samples
     assert module.default_config(workload, machine)["tiles"] == int(8 % knobs.int("br") != 0)

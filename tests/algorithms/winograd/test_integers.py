@@ -35,7 +35,7 @@ def pair(tile, r=3):
 
 
 def tile_sums(tile, data, weight):
-    """One tile's sums in integers of 32 bits, whatever overflows, with transforms of 16 bits.
+    """One tile's sums in 32-bit integers that may overflow, with transforms of 16 bits.
 
     ``data`` is ``(C, mh + r - 1, mw + r - 1)``, ``weight`` ``(C, r, r)``.
     """
@@ -59,7 +59,7 @@ def tile_sums(tile, data, weight):
 
 
 def quotient(tile, value, r=3):
-    """What the kernel makes of such sums: the odd factor's inverse, then a shift."""
+    """The kernel's result of such sums: the odd factor's inverse, then a shift."""
     scale = np.prod([each.scale for each in pair(tile, r)], dtype=int)
     shift = int(scale & -scale).bit_length() - 1
     inverse = pow(int(scale >> shift), -1, 2**32)

@@ -23,7 +23,7 @@ each_size = pytest.mark.parametrize("m, r", SIZES)
 
 
 def coefficient(t: Transforms, i: int, k: int, j: int) -> Fraction:
-    """What tap k and input j contribute to output i, without the scale."""
+    """The factor of kernel element k and input j in output i, without the scale."""
     return sum((t.at[i][p] * t.g[p][k] * t.bt[p][j] for p in range(t.n)), Fraction(0))
 
 

@@ -34,7 +34,7 @@ from tvmconv.kernels.registry import offers, schedule
 
 @st.composite
 def workloads(draw: st.DrawFn, *, max_size: int = 18, max_kernel: int = 5) -> Conv2dWorkload:
-    """What the algorithm takes: stride 1, dense, any padding on each side."""
+    """The layers that the algorithm accepts: stride 1, dense, any padding on each side."""
     kernel = [draw(st.integers(1, max_kernel)) for _ in "hw"]
     assume(kernel != [1, 1])
     pads = [draw(st.integers(0, kernel[i % 2] - 1)) for i in range(4)]

@@ -1,4 +1,4 @@
-"""3-D networks against onnxruntime: every convolution on a kernel, what lies between in blocks."""
+"""3-D networks against onnxruntime: convolutions on kernels, operators between in blocks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every adapter whose library is installed, on layers and a small network.
 
 ``TVMCONV_BASELINE_PYTHON`` may name environments that hold the libraries, as for ``tvmconv bench``;
-peers that are found in none are skipped.
+libraries that are found in none are skipped.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_8_bit_layers(workers, name, text, tmp_path):
     write_layer_case(tmp_path, Conv2dWorkload.parse(text))
     worker = worker_of(workers, name)
     answer = worker.ask(300, do="prepare", folder=str(tmp_path), options={}, write=None)
-    # values saturate on processors without exact products of bytes, and OpenVINO adds unrounded
+    # values saturate on CPUs without VNNI, and OpenVINO adds unrounded
     assert answer["facts"]["differing"] < 0.3, answer
     samples = worker.ask(300, do="time", seconds=0.001, calls=2)["samples"]
     assert all(0 <= sample < 1 for sample in samples)
@@ -141,7 +141,7 @@ def test_quantised_network(workers, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["onnxruntime", "ncnn", "mnn", "tvmconv"])
 def test_files_are_loaded_in_fresh_processes(name, tmp_path, monkeypatch):
-    # the quickest of two, where benches take that of five
+    # the quickest of two loads, where benches use the quickest of five
     monkeypatch.setattr("tvmconv.lab.bench.rounds._LOADS", 2)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), path)

@@ -110,7 +110,7 @@ def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
         if path.name.startswith("implicit_gemm"):
             continue
         if path.name.startswith("direct"):
-            # a block too few: what it should write stays NaN
+            # a block too few: the values that it should write stay NaN
             head, _, fatbin = content.partition(b"\n")
             data = json.loads(head)
             data["launches"][0]["grid"][0] -= 1
@@ -218,7 +218,7 @@ def test_rounded_kernels_are_called_what_they_are(gpu, tmp_path):
     ]
     assert rows[whole]["error"] < 1e-6 < 1e-5 < rows[tf32]["error"] < 1e-3
     assert rows[whole]["peak_share"] and rows[tf32]["peak_share"] is None
-    # what is neither float32 nor what was asked for is beside the others
+    # a variant of another type is listed with the others
     assert data["summary"][0]["contender"] in (tf32, whole)
     (case,) = data["results"]
     assert case["precision"] == data["settings"]["precision"] == "tf32"

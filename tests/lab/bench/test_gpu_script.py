@@ -104,7 +104,7 @@ def test_what_there_is_no_time_for_is_told(tmp_path, machine):
 
 
 def saved() -> BenchResult:
-    """A run that was ended behind its first case."""
+    """A run that was ended after its first case."""
     entries = (
         Entry("peak", "ok", operations=10**9, rounds=[[1e-4]]),
         Entry(
@@ -150,14 +150,14 @@ def test_each_phase_has_its_own_chance(tmp_path, machine, monkeypatch):
     reason = "tvmconv direct wrong: the outputs differ"
     assert rows[1]["rows_without_time"] == {reason: ["conv1 mb128"]}
     assert all(row["status"].startswith("ended") for row in rows[2:])
-    # what a phase leaves goes to the next
+    # a stage's remaining time goes to the next
     assert limits[1] == pytest.approx(105 + 105, abs=5)
     lines = measuring.table(rows)
     assert any(line.strip() == "no cases: conv2 mb128" for line in lines)
 
 
 def test_layers_and_networks_beside_others_come_first(tmp_path):
-    """Of what is cut off, the first phases are there."""
+    """If time runs out, the first stages are there."""
     names = [phase.name for phase in script.phases(tmp_path, False, [])]
     assert names[:3] == ["dnn12", "resnet50-layers", "networks"]
 

@@ -1,4 +1,4 @@
-"""Layer cases: the float64 reference against onnxruntime on the ONNX file written beside it."""
+"""Layer cases: the float64 reference against onnxruntime on the written ONNX file."""
 
 from __future__ import annotations
 

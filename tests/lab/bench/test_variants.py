@@ -1,4 +1,4 @@
-"""What --algorithms can name, and the kernels that come of it."""
+"""Names that --algorithms accepts, and the kernels that they select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker protocol with a peer that misbehaves on request."""
+"""The worker protocol with a library that misbehaves on request."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ time.sleep(600)
 
 
 def test_a_process_that_a_fault_has_broken_is_left(adapter, folder):
-    """As a GPU refuses whatever follows in the process of a kernel that faulted."""
+    """A GPU also refuses every later call in the process of a kernel that faulted."""
     info = CaseInfo("layer", "layer", "ic4ih5oc4kh3", 1)
     with Field([Contender("fake", adapter, sys.executable)], 1, ()) as field:
         field.hello()

@@ -1,4 +1,4 @@
-"""The stand-in for nvcc: fatbins that the emulated driver loads, each with kernels of its own."""
+"""The emulated nvcc: fatbins that the emulated driver loads, each with kernels of its own."""
 
 from __future__ import annotations
 

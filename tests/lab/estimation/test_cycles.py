@@ -1,4 +1,4 @@
-"""Cycles of stretches: what is asked of llvm-mca, and what comes of it."""
+"""Cycles of stretches: the calls of llvm-mca, and the results."""
 
 from __future__ import annotations
 

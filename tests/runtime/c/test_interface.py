@@ -1,4 +1,4 @@
-"""What other programs rely on: layout of structs, visible names, refusals, files of weights."""
+"""The interface for other programs: layout of structs, visible names, refusals, weights."""
 
 from __future__ import annotations
 

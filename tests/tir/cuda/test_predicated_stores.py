@@ -1,4 +1,4 @@
-"""Stores of sums under a predicate: what the pass rewrites, and what it leaves."""
+"""Stores of sums under a predicate: rewritten ones, and unchanged ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a function's vectors is what its assembly has."""
+"""The recorded vectors of a function are in its assembly."""
 
 from __future__ import annotations
 

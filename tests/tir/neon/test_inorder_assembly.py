@@ -97,7 +97,7 @@ def test_more_sums_than_registers_are_left_to_others() -> None:
 
 
 def test_no_store_of_what_the_sums_read_is_behind_them() -> None:
-    """In a kernel without loops, whose panel is packed right in front of them."""
+    """In a kernel without loops, whose panel is packed right before the sums."""
     layer = Conv2dWorkload.parse("ic24ih13iw1oc2kh1sh2+bias")
     kernel = make_kernel(layer, MACHINES["cortex-a53"], "im2col")
     source = generated(kernel).text
