@@ -12,8 +12,8 @@ Taken to ask, and so run twice, is a test that
 - shares a file with such a test and with cached functions, which may keep the answer;
 - is in a file that asks as it is imported, or that holds ``HOST``;
 - runs code that needs something hidden, or asks whether it can run;
-- starts a process that does not hide the same features in both runs, unless it is a tool of
-  ``_TOOLS`` or the test is marked ``any_processor``;
+- starts a process that does not hide the same features in both runs, except for tools of
+  ``_TOOLS`` and tests marked ``any_processor``;
 - uses a fixture that did one of these;
 - did not pass.
 """

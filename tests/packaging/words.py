@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 COUNTS = Path(__file__).with_name("word_counts.json")
 _BANNED = Path(__file__).with_name("banned_words.txt")
 _SUFFIXES = (".py", ".md", ".c", ".h", ".hpp")
-_LONGEST = 25  # longest sentence
+_LONGEST = 25  # in the longest sentence
 # names, options and arguments are not prose
 _CODE = re.compile(r"``[^`]*``|`[^`]*`|:\w+:|\]\([^)]*\)|https?://\S+|--[\w-]+|\b\w+=\S*")
 _MESSAGES = ("warn", "tell", "Option", "Argument")  # calls whose strings users read
