@@ -6,6 +6,11 @@ import gc
 import os
 from collections.abc import Iterator
 
+# One process for each CPU runs tests. Idle threads of numpy and of TVM that poll for work would
+# take the CPU of the other process. Both libraries read these when they are imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", "0")
+
 import pytest
 from hypothesis import settings
 

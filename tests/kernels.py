@@ -50,13 +50,33 @@ each_machine = pytest.mark.parametrize("machine", [executed_on(V3), executed_on(
 each_target = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
 
 
+def alternating_machines(
+    names: str, values: Sequence[Any], machines: Sequence[Machine] = (V3, V4)
+) -> Any:
+    """Each value on one machine, the next value on the next machine; slow runs have all pairs.
+
+    It is for values that describe layers and tiles, which schedules treat alike on all machines.
+    """
+    with unnoted():
+        able = [machine for machine in machines if not lacks(machine)] or list(machines)
+    found = []
+    for index, value in enumerate(values):
+        for machine in machines:
+            parameter = executed_on(machine)
+            marks = [] if machine is able[index % len(able)] else [pytest.mark.slow]
+            given = value if "," in names else (value,)
+            label = "-".join(str(each) for each in (*given, parameter.id))
+            found.append(pytest.param(machine, *given, id=label, marks=[*parameter.marks, *marks]))
+    return pytest.mark.parametrize(f"machine, {names}", found)
+
+
 def widest(machines: Sequence[Machine]) -> Machine:
     """The last one that this host executes, for tests that need one only."""
     return [machines[0], *(m for m in machines if not lacks(m))][-1]
 
 
 _PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5)"}
-each_step = pytest.mark.parametrize("step", [k + _PARAMETERS.get(k, "") for k in EPILOGUE_KINDS])
+STEPS = [kind + _PARAMETERS.get(kind, "") for kind in EPILOGUE_KINDS]
 # held by surplus lanes: nothing may read it as data
 SURPLUS = 1e3
 

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.frontend.onnx_runner import make_model, run_reference
-from tests.kernels import V3, check_kernel, each_machine, run_by_threads, run_kernel
+from tests.kernels import (
+    V3,
+    alternating_machines,
+    check_kernel,
+    each_machine,
+    run_by_threads,
+    run_kernel,
+)
 from tests.strategies import (
     ConvArrays,
     conv2d_workloads,
@@ -91,8 +98,7 @@ def test_any_problem_thoroughly(machine, algorithm, workloads):
     sweep()
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "algorithm, problem",
     [
         ("direct", "ic20id4ih9oc36kd3kh3pd1ph1+bias+add+relu"),

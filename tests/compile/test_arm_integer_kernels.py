@@ -114,8 +114,33 @@ def kernels_of(texts: Sequence[str], machine: Machine, algorithm: str) -> list[K
 
 
 @needs_arm
+@pytest.mark.parametrize(
+    ("name", "direct", "depthwise", "im2col"),
+    [
+        ("aarch64", [1, 2, 4, 5, 7, 8, 9, 10, 12, 14], [0, 1, 2, 3, 4, 10], [1, 4, 9]),
+        ("neoverse-n1", [0, 1, 3, 4, 6, 8, 11, 13], [1, 3, 5, 6, 7, 8, 9], [5, 8, 12]),
+    ],
+    ids=["aarch64", "neoverse-n1"],
+)
+def test_kernels_of_bytes_are_exact(
+    name: str, direct: list[int], depthwise: list[int], im2col: list[int], tmp_path: Path
+):
+    """Every layer on one machine at least; the multiplications themselves on both."""
+    machine = MACHINES[name].with_cores(2)
+    check(
+        [
+            *kernels_of([DIRECT[i] for i in direct], machine, "direct"),
+            *kernels_of([DEPTHWISE[i] for i in depthwise], machine, "depthwise"),
+            *kernels_of([DIRECT[i] for i in im2col], machine, "im2col"),
+        ],
+        tmp_path,
+    )
+
+
+@needs_arm
+@pytest.mark.slow
 @each_machine
-def test_kernels_of_bytes_are_exact(name: str, tmp_path: Path):
+def test_all_kernels_of_bytes_are_exact(name: str, tmp_path: Path):
     machine = MACHINES[name].with_cores(2)
     check(
         [

@@ -79,8 +79,10 @@ def share_of(kernel: Kernel) -> float | None:
     return None
 
 
-# batch 128 has the same exceptions as 32
-@pytest.mark.parametrize("batch", [1, 32, pytest.param(128, marks=pytest.mark.slow)])
+# one image has nearly all exceptions of batches, and its own
+@pytest.mark.parametrize(
+    "batch", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (32, 128))]
+)
 def test_main_loops_are_full_of_multiply_adds_but_of_the_layers_that_are_named(batch):
     known: dict[Conv2dWorkload, float | None] = {}
     found = {}

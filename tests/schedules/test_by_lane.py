@@ -175,14 +175,13 @@ def test_addresses_of_many_planes_stay_in_registers():
     assert not any(matching(_ON_STACK, body) for body in loops)
 
 
-@pytest.mark.parametrize("size", range(2, 7))
 @pytest.mark.parametrize(
-    "problem",
+    ("size", "problem"),
     [
-        "ic5ih23iw26oc9kh3ph1+bias+relu",
+        *product(range(2, 7), ["ic5ih23iw26oc9kh3ph1+bias+relu"]),
         # a strip of several parts, and regions that are parts of a row
-        "ic4ih6iw241oc4kh3ph1",
-        "mb2ic4ih9iw9oc4kh3",
+        *product((3, 6), ["ic4ih6iw241oc4kh3ph1"]),
+        *product((2, 4), ["mb2ic4ih9iw9oc4kh3"]),
     ],
 )
 def test_winograd_by_strips_of_any_tile(size, problem):

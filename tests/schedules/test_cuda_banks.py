@@ -24,7 +24,15 @@ KINDS = {
     "im2col": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"split": 1}),
     "implicit_gemm": ("mb8ic96ih28oc128kh1+bias+relu", {"slice": "channels", "split": 1}),
 }
-CASES = [(kind, *KINDS[kind], *tile) for kind in KINDS for tile in TILES]
+CASES = [
+    pytest.param(
+        *(kind, *KINDS[kind], *tile),
+        # the larger and the smaller tiles are tested
+        marks=[pytest.mark.slow] * (kind != "implicit_gemm" and tile in TILES[1:4:2]),
+    )
+    for kind in KINDS
+    for tile in TILES
+]
 # values of single pixels are stored by fours
 GATHERED = {"slice": "channels", "split": 1}
 CASES.append(("implicit_gemm", "mb8ic96ih28oc32kh3ph1+bias+add+relu", GATHERED, *TILES[-1]))

@@ -83,7 +83,7 @@ TILES = {
 
 
 # one of each tile, and what splits or pairs slices; nvcc takes seconds for each
-OFTEN = {"wide", "narrow", "pointwise", "small", "smallest, padded", "smallest, pairs"}
+OFTEN = {"wide", "pointwise", "small", "smallest, padded", "smallest, pairs"}
 OFTEN |= {"tall, padded"}
 
 

@@ -84,7 +84,13 @@ def test_algorithms(machine: Machine, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("machine", [executed_on(WIDE)])
-@pytest.mark.parametrize(("name", "text"), [(n, t) for n, t in TAKEN if n in registry.ALGORITHMS])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param(*each, marks=[pytest.mark.slow] * (index % 2))
+        for index, each in enumerate(each for each in TAKEN if each[0] in registry.ALGORITHMS)
+    ],
+)
 def test_a_block_of_two_vectors(machine: Machine, name: str, text: str) -> None:
     workload = Conv2dWorkload.parse(text)
     if registry.algorithm(name).unsupported(workload, machine) is None:

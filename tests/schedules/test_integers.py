@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,14 @@ import pytest
 import tvm
 
 from tests.assembly import assembly, matching
-from tests.kernels import V3, V4, default_config, executed_on, integer_arguments
+from tests.kernels import (
+    V3,
+    V4,
+    alternating_machines,
+    default_config,
+    executed_on,
+    integer_arguments,
+)
 from tests.layout import unblock
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -39,6 +47,7 @@ def machines_of(default: list[Machine], *others: Machine) -> Any:
     )
 
 
+ALL = [*DEFAULT, V4, ALDERLAKE]
 each_machine = machines_of(DEFAULT, V4, ALDERLAKE)
 SUMS = ":u8s8s32s32"
 LAYERS = [
@@ -102,19 +111,8 @@ def computed(kernel: Kernel, operands: IntegerOperands) -> np.ndarray:
     return unblock(tensors[-1].numpy(), kernel.workload.out_channels)
 
 
-@each_machine
-@pytest.mark.parametrize("text", LAYERS)
+@alternating_machines("text", LAYERS, ALL)
 def test_direct_convolution_is_exact(text: str, machine: Machine):
-    check_direct(text, machine)
-
-
-@machines_of([V4, ALDERLAKE])
-@pytest.mark.parametrize("text", LAYERS[1:12:4])
-def test_other_vectors_are_exact(text: str, machine: Machine):
-    check_direct(text, machine)
-
-
-def check_direct(text: str, machine: Machine) -> None:
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "direct"))
     assert actual.dtype == expected.dtype
     if expected.dtype == np.float32:
@@ -124,11 +122,7 @@ def check_direct(text: str, machine: Machine) -> None:
         assert len(np.unique(expected)) > 50
 
 
-@pytest.mark.parametrize(
-    "machine", [executed_on(V3), executed_on(V4)], ids=lambda machine: machine.mcpu
-)
-@pytest.mark.parametrize("weights", ["any", "extreme"])
-@pytest.mark.parametrize("text", BYTES)
+@alternating_machines("weights, text", [*product(("any", "extreme"), BYTES)])
 def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
     """Also with weights that would saturate in 16 bits: any sizes, and the largest alone."""
     workload = Conv2dWorkload.parse(text)
@@ -148,11 +142,7 @@ def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
     assert len(np.unique(expected)) > (30 if weights == "any" else 1)
 
 
-@pytest.mark.parametrize(
-    "machine", [executed_on(V3), executed_on(V4)], ids=lambda machine: machine.mcpu
-)
-@pytest.mark.parametrize("weights", ["any", "extreme", "normal"])
-@pytest.mark.parametrize("text", PIXELWISE)
+@alternating_machines("text, weights", [*product(PIXELWISE, ("any", "extreme", "normal"))])
 def test_packed_tiles_are_exact(text: str, weights: str, machine: Machine):
     """Last tiles of fewer pixels, shares of output blocks, strides, and dwords of every mask."""
     workload = Conv2dWorkload.parse(text)
@@ -181,8 +171,7 @@ def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
     np.testing.assert_array_equal(actual, expected)
 
 
-@each_machine
-@pytest.mark.parametrize("text", FIRST)
+@alternating_machines("text", FIRST, ALL)
 def test_first_layers_are_exact(text: str, machine: Machine):
     kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct_first")
     actual, expected = outputs(kernel)
@@ -214,16 +203,14 @@ def test_words_of_first_layers_hold_taps_of_a_row():
         make_kernel(dilated, ICELAKE, "direct_first")
 
 
-@each_machine
-@pytest.mark.parametrize("text", DEPTHWISE)
+@alternating_machines("text", DEPTHWISE, ALL)
 def test_depthwise_convolution_is_exact(text: str, machine: Machine):
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "depthwise"))
     np.testing.assert_array_equal(actual, expected)
     assert len(np.unique(expected)) > 50
 
 
-@each_machine
-@pytest.mark.parametrize("steps", ["+quantise+add", "+add", "+quantise+hardswish", "+silu"])
+@alternating_machines("steps", ["+quantise+add", "+add", "+quantise+hardswish", "+silu"], ALL)
 def test_steps_behind_the_sums_round_as_the_model_does(steps: str, machine: Machine):
     """Except for ties: an FMA rounds once where numpy rounds twice."""
     text = f"ic32ih14oc64kh3ph1:u8s8s32u8:zpdata+bias{steps}"

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from tests.host import HOST
 from tests.kernels import (
+    STEPS,
     SURPLUS,
     V3,
     V4,
+    alternating_machines,
     check_kernel,
     compile_kernel,
     default_config,
     dense,
     each_machine,
-    each_step,
     run_by_threads,
     run_kernel,
 )
@@ -80,13 +81,12 @@ def test_every_remainder_of_every_tile(
 
 
 @each_machine
-@each_step
+@pytest.mark.parametrize("step", STEPS)
 def test_every_epilogue_step(machine, step):
     check_kernel(Conv2dWorkload.parse(f"ic20ih5oc20kh1+{step}"), machine, "direct")
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "problem",
     [
         "mb1ic32ih9oc50kh3sh2ph1+bias+add+relu",

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm.ir import TensorLoad
 
 from tests.assembly import assembly
-from tests.kernels import V3, V4, each_machine, lowered, nests
+from tests.kernels import V3, V4, alternating_machines, each_machine, lowered, nests
 from tests.records import single_changes
 from tvmconv.algorithms.gemm.gemm import compute, pack_b
 from tvmconv.core.config import Config
@@ -34,9 +34,8 @@ def relative_error(text, machine, **values):
     return np.abs(run.output() - expected).max() / np.abs(expected).max()
 
 
-@each_machine
-@pytest.mark.parametrize(
-    ("text", "values"),
+@alternating_machines(
+    "text, values",
     [
         ("gemm:m70n64k96", {}),
         ("gemm:m45n77k100", {"kc": 32, "mc": 28, "nc": 32, "nr": 16}),

@@ -15,6 +15,7 @@ from tests.kernels import (
     V3,
     V4,
     allocated,
+    alternating_machines,
     check_kernel,
     default_config,
     each_machine,
@@ -112,8 +113,7 @@ def test_every_square_tile(machine, kernel):
         check(workload, machine, Config.of(**{k: v for k, v in config.items() if k in knobs}))
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "problem",
     [
         "ic64ih14oc64kh3ph1+bias+add+relu",
