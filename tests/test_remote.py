@@ -136,7 +136,7 @@ def test_values_times_and_layers(device: Device, folder: Path, weights: str) -> 
     assert profile.kernel_seconds > 0
 
 
-def test_verbs(device: Device, folder: Path) -> None:
+def test_subcommands(device: Device, folder: Path) -> None:
     where = ("--rpc", str(device.address))
     there = data_of("run", folder / "embedded.so", *where, "--repeat", 2)
     assert there["values"] == data_of("run", folder / "embedded.so")["values"]

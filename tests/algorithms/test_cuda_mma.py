@@ -86,7 +86,7 @@ def test_estimates_are_what_rounding_does():
         assert 0.5 <= measured / offer.error <= 2
 
 
-def test_words_hold_what_was_rounded():
+def test_dwords_hold_rounded_values():
     values = np.array([1.0, 1 + 2.0**-11, -1 - 2.0**-11, 1 + 2.0**-10, -np.inf], np.float32)
     nearest = [1, 1 + 2.0**-10, -1 - 2.0**-10, 1 + 2.0**-10, -np.inf]
     np.testing.assert_array_equal(round_tf32(values), np.float32(nearest))
@@ -108,7 +108,7 @@ def test_fragments_give_every_value_one_place():
         ]
 
 
-def test_weights_beyond_halves_are_refused():
+def test_weights_beyond_fp16_are_refused():
     workload = Conv2dWorkload.parse("ic32ih6oc32kh3ph1")
     kernel = kernel_of(workload, ALGORITHM, SM_90, precision="fp16", k=32, split=1)
     weight = np.full(workload.weight_shape, 1e5, np.float32)

@@ -73,7 +73,7 @@ def test_windows_hold_the_padded_image_bit_for_bit(workload):
     np.testing.assert_array_equal(found, strips[:, :, : w.out_height, : columns(w), :])
 
 
-def test_the_example_of_the_source():
+def test_the_example_of_the_paper():
     """Figure 2-5: one channel of 3x3, a 2x2 kernel: 12 elements against 16 of im2col."""
     w = Conv2dWorkload.parse("mb1ic3ih3oc8kh2:nchw")
     assert workspace(Im2winNchw(), w) == 4 * 36

@@ -73,7 +73,7 @@ def test_every_algorithm(tmp_path: Path) -> None:
 
 @needs_arm
 @pytest.mark.parametrize("core", ["cortex-a53", pytest.param("cortex-a55", marks=pytest.mark.slow)])
-def test_vectors_loaded_in_halves(core: str, tmp_path: Path) -> None:
+def test_vectors_loaded_half_by_half(core: str, tmp_path: Path) -> None:
     machine = MACHINES[core].with_cores(2)
     names = ("direct", "im2col", "winograd", "strassen")
     kernels = [make_kernel(w, machine, name) for name in names for w in taken(name, machine)[:2]]

@@ -61,7 +61,7 @@ class TestHalves:
         assert {row["layer"]: row["precision"] for row in layers.rows}["depthwise"] == "float32"
         assert "fp16" in str(report)
 
-    def test_weights_are_halves(self, halves):
+    def test_weights_are_fp16(self, halves):
         (projection,) = (d for d in halves.model.decisions if d.layer == "projection")
         # 32 channels of 32
         assert projection.chosen.packed_weight_bytes == 2 * 32 * 32
@@ -143,7 +143,7 @@ def test_a_processor_is_refused_before_anything_is_built():
 
 
 @pytest.mark.parametrize("value", ["half", "", 16, None, ["tf32"]])
-def test_an_unknown_precision_is_a_sentence(value):
+def test_an_unknown_precision_is_an_error(value):
     with pytest.raises(ConfigError, match="is unknown; use float32, tf32, fp16"):
         make_policy(precision=value)
 
@@ -155,7 +155,7 @@ def with_large_weights():
     return model
 
 
-def test_an_override_to_halves_that_do_not_hold_a_weight_names_its_layer():
+def test_an_override_to_fp16_that_does_not_hold_a_weight_names_its_layer():
     asked = {"projection": {"algorithm": ALGORITHM, "knobs": {"precision": "fp16"}}}
     said = (
         r"layer 'projection': .* a weight of 7e\+04 would be infinite, as fp16 ends at 65504: ask"
@@ -167,7 +167,7 @@ def test_an_override_to_halves_that_do_not_hold_a_weight_names_its_layer():
 @pytest.mark.parametrize(
     ("precision", "asked"), [("fp16", {}), ("float32", {"algorithm": ALGORITHM})]
 )
-def test_a_layer_whose_weights_halves_do_not_hold_stays_float32(precision, asked):
+def test_a_layer_whose_weights_fp16_does_not_hold_stays_float32(precision, asked):
     overrides = {"projection": asked} if asked else None
     policy = make_policy(precision=precision, overrides=overrides)
     machine = GPUS["cuda:sm_90"]

@@ -66,7 +66,7 @@ def test_products_at_every_vector_length(caller: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
 @pytest.mark.parametrize("rows", [8, 10, 12])
-def test_the_tiles_of_the_source_read_one_stream_of_columns(name: str, rows: int) -> None:
+def test_the_tiles_of_the_paper_read_one_stream_of_columns(name: str, rows: int) -> None:
     kernel = make_gemm(GemmWorkload(512, 512, 512), MACHINES[name], mr=rows, mc=rows)
     code = compile_function(kernel.prim_func(), kernel.machine)
     body = assembly(code).hot_loop(SVE_LANE)

@@ -38,7 +38,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return model.save(folder / "tiles.so")
 
 
-def test_a_processor_without_tiles_is_told(saved: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_processor_without_tiles_is_reported(saved: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         gate, "host_features", lambda: frozenset(gate.required_features(TILES)) - {"amx_int8"}
     )

@@ -163,7 +163,7 @@ def test_larger_winograd_tiles_within_the_budget_are_taken_where_transforms_are_
     assert found.error <= DEFAULT_ERROR_BUDGET
 
 
-def test_tiles_of_halves_leave_no_pixel_over_where_they_can() -> None:
+def test_tiles_of_half_vectors_leave_no_pixel_over_where_they_can() -> None:
     workload = Conv2dWorkload.parse("mb1ic960ih7oc320kh1")
     config = StrassenModel(workload, ARM["cortex-a72"].with_cores(1)).best()
     # 49 pixels are two parts of 25, and tiles of 13 would compute 26 of each

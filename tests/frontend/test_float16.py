@@ -112,7 +112,7 @@ def test_outputs_that_are_read_or_given() -> None:
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["input", "computed"])
-def test_quantise_divides_in_its_scale_s_type(given: bool) -> None:
+def test_quantize_divides_in_its_scale_s_type(given: bool) -> None:
     """A scale that a DequantizeLinear reads as well, which multiplies in float32."""
     first = [] if given else [node("Mul", "x one", "a")]
     nodes = [

@@ -104,7 +104,7 @@ def standardised(channels: int) -> onnx.ModelProto:
 
 # 9, and 38 MB of weights: each result alone was more than the former limit
 @pytest.mark.parametrize("channels", [16, 512, 1024])
-def test_standardised_weights_of_any_size_fold(channels: int) -> None:
+def test_standardized_weights_of_any_size_fold(channels: int) -> None:
     graph = read_model(standardised(channels)).graph
     assert [node.op for node in graph.nodes] == ["Conv"]
     rows = graph.constants[graph.nodes[0].inputs[1]].reshape(channels, -1).astype(np.float64)
@@ -112,7 +112,7 @@ def test_standardised_weights_of_any_size_fold(channels: int) -> None:
     np.testing.assert_allclose(rows.std(1), 1, rtol=1e-4)
 
 
-def test_a_layer_with_standardised_weights_is_scheduled() -> None:
+def test_a_layer_with_standardized_weights_is_scheduled() -> None:
     model = standardised(16)
     x = noise(1, 16, 8, 8)
     compiled = tvmconv.build(model, "x86-64-v3", threads=1, log="none")

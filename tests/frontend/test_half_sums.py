@@ -55,7 +55,7 @@ def test_sums_are_rounded_once(case: str, computed: bool) -> None:
 
 
 @pytest.mark.filterwarnings("error:.*plain loops")
-def test_quantised_weights_are_packed() -> None:
+def test_quantized_weights_are_packed() -> None:
     """Integers whose scale is float16: a layer in float32 like any other."""
     rng = np.random.default_rng(1)
     integers = rng.integers(-127, 128, (8, 64, 3, 3)).astype(np.int8)

@@ -107,7 +107,7 @@ def test_cases_agree_with_their_expected_outputs(module: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*16 bits")
 @pytest.mark.parametrize("build", [tvm_pipeline, whole_build])
 @pytest.mark.parametrize("module", QUANTISED)
-def test_quantised_cases_agree_with_their_expected_outputs(module: str, build: Build) -> None:
+def test_quantized_cases_agree_with_their_expected_outputs(module: str, build: Build) -> None:
     check_module(module, build)
 
 

@@ -75,7 +75,7 @@ def test_wide_concatenations_are_nested(count: int) -> None:
 
 
 @pytest.mark.parametrize("size", [31, 101, 1001])
-def test_local_response_normalisation_over_any_window(size: int) -> None:
+def test_local_response_normalization_over_any_window(size: int) -> None:
     node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.5)
     model = make_model([node], {"x": (1, 24, 5, 5)}, ["y"])
     x = noise(1, 24, 5, 5)

@@ -84,7 +84,7 @@ def test_plain_operator_between_convolutions_costs_two_reorders(quick_lower):
     ]
 
 
-def test_flattened_image_is_read_where_it_lies(quick_lower):
+def test_flattened_image_is_read_in_place(quick_lower):
     net = Net(1, 3, 8, 8)
     y = net.op("Flatten", net.op("Relu", net.conv("x", 3, 24)))
     y = net.op("Gemm", y, net.random(24 * 64, 10), net.random(10))

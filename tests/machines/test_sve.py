@@ -43,7 +43,7 @@ def test_records_are_consistent(machine: Machine) -> None:
     assert read_machine(machine.to_json()) == machine
 
 
-def test_fixed_length_code_beside_scalable_code_is_that_of_neon() -> None:
+def test_fixed_length_code_next_to_scalable_code_is_neon_code() -> None:
     for name in ("neoverse-v1", "neoverse-n2", "neoverse-v2"):
         neon, scalable = MACHINES[name], MACHINES[f"{name}+sve"]
         assert neon.isa == "neon"

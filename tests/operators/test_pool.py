@@ -105,7 +105,7 @@ def test_global_pool(shape, kind, blocked):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
-def test_large_pooling_is_parallel_and_vectorised(machine):
+def test_large_pooling_is_parallel_and_vectorized(machine):
     window = Window(3, 2, 1, 1)
     blocks = 64 // machine.lanes
     data = np.zeros((1, blocks, 112, 112, machine.lanes), np.float32)

@@ -55,7 +55,7 @@ def test_earlier_concatenations_are_parts_of_later_ones():
     assert offsets(*joined, *parts) == [start + n for n in (0, 0, 0, 0, 64, 192, 384)]
 
 
-def test_halves_of_a_buffer_take_the_whole_along():
+def test_half_a_buffer_keeps_the_whole():
     whole, left, right, other, result = (Buffer(n) for n in (256, 128, 128, 64, 320))
     steps = [made(whole), part(left, whole, 0), part(right, whole, 128)]
     steps += [made(other, reads=[right]), join(result, left, right, other)]

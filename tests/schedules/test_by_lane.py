@@ -79,7 +79,7 @@ def test_direct_multiplies_by_lanes_without_spills(core, layer):
 
 @pytest.mark.parametrize("layer", LAYERS[:2])
 @pytest.mark.parametrize("core", HALVED, ids=lambda core: core.name)
-def test_vectors_are_loaded_in_halves(core, layer):
+def test_vectors_are_loaded_half_by_half(core, layer):
     kernel = make_kernel(Conv2dWorkload.parse(layer), core, "direct")
     # LLVM marks where assembly of others begins and ends
     body = [line for line in assembly(kernel).hot_loop() if not line.startswith("\t//")]

@@ -23,7 +23,7 @@ from tvmconv.measuring.integers import exact_output, random_integers
 @pytest.mark.parametrize(
     "text", ["mb2ic15ih1iw11oc40kh1kw3pl2", "mb2ic40ih5iw11oc24kh3ph1sh2", "ic72ih14oc16kh3ph1"]
 )
-def test_complements_beside_a_copy_are_exact(text: str, machine: Machine):
+def test_complements_with_a_copy_are_exact(text: str, machine: Machine):
     """Small copies, too, which were cut into a buffer for each complement."""
     workload = Conv2dWorkload.parse(f"{text}:u8s8s32u8:zpdata+bias")
     operands = random_integers(workload, 1)
@@ -54,7 +54,7 @@ def test_weights_that_are_widened_once_are_exact(text: str, machine: Machine, wi
 
 
 @pytest.mark.parametrize("wide", [1, 2])
-def test_the_first_tile_widens_weights_beside_its_products(wide: int):
+def test_the_first_tile_widens_weights_among_its_products(wide: int):
     """One store for each vector of weights, and none of a sum; no loop is left that only widens."""
     workload = Conv2dWorkload.parse("ic64ih7oc64kh3ph1:u8s8s32u8:zpdata+bias")
     config = default_config("direct", workload, V3, oc=1, oh=1, ow=7, wide=wide)

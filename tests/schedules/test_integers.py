@@ -191,7 +191,7 @@ def test_tiles_of_first_layers(machine: Machine):
         assert (actual != expected).mean() < 2e-3
 
 
-def test_words_of_first_layers_hold_taps_of_a_row():
+def test_dwords_of_first_layers_hold_taps_of_a_row():
     workload = Conv2dWorkload.parse("ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias")
     kernel = make_kernel(workload, ICELAKE, "direct_first")
     weight = np.random.default_rng(0).integers(-128, 128, (40, 3, 7, 7)).astype(np.int8)
@@ -211,7 +211,7 @@ def test_depthwise_convolution_is_exact(text: str, machine: Machine):
 
 
 @alternating_machines("steps", ["+quantise+add", "+add", "+quantise+hardswish", "+silu"], ALL)
-def test_steps_behind_the_sums_round_as_the_model_does(steps: str, machine: Machine):
+def test_steps_after_the_sums_round_as_the_model_does(steps: str, machine: Machine):
     """Except for ties: an FMA rounds once where numpy rounds twice."""
     text = f"ic32ih14oc64kh3ph1:u8s8s32u8:zpdata+bias{steps}"
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "direct"))
@@ -307,7 +307,7 @@ def test_rows_of_a_depthwise_layer_are_put_side_by_side_by_moving_bytes():
     assert not code.has(r"vpslld|vpmovzxbd")
 
 
-def test_a_lone_row_of_a_word_is_widened_in_one_instruction():
+def test_a_lone_row_of_a_dword_is_widened_in_one_instruction():
     """With three rows, the third fills a dword alone; it is not put next to zeros first."""
     workload = Conv2dWorkload.parse("g32ic32ih16oc32kh3ph1:u8s8s32u8:zpdata+bias")
     kernel = make_kernel(workload, V3, "depthwise")

@@ -71,7 +71,7 @@ def test_three_channels_are_transformed_in_whole_vectors():
         ("g32ic32ih56oc32kh3sh2ph1", 8 * 4 + 3),
     ],
 )
-def test_words_of_rows_are_made_by_whole_vectors(text: str, words: int):
+def test_dwords_of_rows_are_made_by_whole_vectors(text: str, words: int):
     kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), MACHINES["neoverse-n1"], "depthwise")
     outputs = kernel.config.int("tile_h") * kernel.config.int("tile_w")
     body = assembly(kernel).hot_loop(WORDS)
@@ -95,7 +95,7 @@ def test_taps_are_multiplied_as_bytes(name: str):
     assert len([line for line in body if "\tsaddw" in line]) == 20 * outputs // 4
 
 
-def test_words_of_a_stride_are_lanes_too():
+def test_dwords_of_a_stride_are_lanes_too():
     workload = Conv2dWorkload.parse(f"ic64ih28oc64kh1sh2{BYTES}")
     body = assembly(make_kernel(workload, MACHINES["neoverse-n1"], "direct")).hot_loop(DOT)
     assert matching(DOT, body)

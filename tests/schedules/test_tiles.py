@@ -246,7 +246,7 @@ def test_groups_that_do_not_fit_are_refused(knobs: dict[str, int], reason: str):
         ("ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias", TILES, "channel-blocked input"),
     ],
 )
-def test_what_tiles_do_not_compute_is_told(text: str, machine: Machine, reason: str):
+def test_unsupported_layers_of_tiles_are_reported(text: str, machine: Machine, reason: str):
     found = registry.unavailable("direct_tiles", Conv2dWorkload.parse(text), machine)
     assert found is not None
     assert reason in found

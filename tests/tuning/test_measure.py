@@ -101,7 +101,7 @@ def test_a_wrong_result_is_seen():
     assert candidate.verify()["status"] == "wrong"
 
 
-def test_interleaved_samples_come_in_turns(pool):
+def test_interleaved_samples_alternate(pool):
     choices = [("direct", GOOD), ("direct", GOOD.replace(ow=2)), ("nonsense", GOOD)]
     first, second, third = LocalMeasurer(pool).interleaved(
         SMALL, V3, choices, Final(rounds=5, seconds=1e-4)

@@ -105,7 +105,7 @@ def test_shapes_that_networks_use(machine, problem):
 
 
 @pytest.mark.parametrize("problem", ["ic16ih6oc16kh3ph1+relu", "ic16ih6oc16kh1"])
-def test_the_three_algorithms_of_the_source(problem):
+def test_the_three_algorithms_of_the_paper(problem):
     workload = Conv2dWorkload.parse(problem)
     forms = registry.steps("direct", V3)
     assert [name for name, _ in forms] == ["direct_naive", "direct_naive", "direct"]

@@ -131,7 +131,7 @@ def test_sums_stay_in_registers(machine, mr, nr, unroll):
     assert sum("vbroadcastss" in text for text in body) <= unroll * mr
 
 
-def test_loops_have_the_order_of_the_source():
+def test_loops_have_the_order_of_the_paper():
     """Panels of B, packed; blocks of A, in parallel, packed; slivers of B, slivers of A, k."""
     workload = GemmWorkload(180, 320, 192)
     kernel = make_gemm(workload, V4.with_cores(2), mr=12, nr=32, kc=64, mc=36, nc=160)
@@ -169,14 +169,14 @@ def test_default_blocks_fill_half_of_l2():
         assert half - kc * mr < 2 * kc * nr + kc * mc <= half
 
 
-def test_operations_per_value_are_those_of_the_source():
+def test_operations_per_value_are_those_of_the_paper():
     """128 by 128 give 85.3 where n is large (source, section 4.2.2)."""
     config = Config.of(mc=128, kc=128)
     assert transfer_ratio(GemmWorkload(4096, 2**20, 128), config) == pytest.approx(85.3, abs=0.05)
 
 
 @pytest.mark.parametrize("machine", [V3, V4])
-def test_the_space_holds_the_block_sizes_of_the_source(machine):
+def test_the_space_holds_the_block_sizes_of_the_paper(machine):
     values = KNOBS.values(GemmWorkload(1024, 1024, 1024), machine)
     for mc, kc, nc in ((128, 128, 4096), (144, 128, 4096), (160, 128, 4096), (256, 1024, 8192)):
         assert {mc, 168} <= set(values["mc"])
@@ -234,7 +234,7 @@ def test_a_change_of_any_field_changes_the_text(text):
     assert top == {field.name for field in fields(GemmWorkload)}
 
 
-def test_types_beside_those_declared_are_refused():
+def test_undeclared_types_are_refused():
     workload = GemmWorkload.parse("gemm:m4n5k6:u8s8s32s32")
     with pytest.raises(ConfigError, match="it computes in float32, not u8s8s32s32"):
         make_gemm(workload, V4)

@@ -155,7 +155,7 @@ def test_packed_weights_of_two_levels_are_sums_of_sums():
 
 
 @pytest.mark.parametrize("problem", ["ic24ih8oc64kh1", "ic64ih8oc24kh1"])
-def test_halves_of_odd_numbers_of_blocks_are_not_cut(problem):
+def test_odd_numbers_of_blocks_are_not_split(problem):
     workload = Conv2dWorkload.parse(problem)
     assert level_counts(workload, MACHINE) == (1,)
     config = default_config("strassen", workload, MACHINE)

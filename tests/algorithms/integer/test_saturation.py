@@ -80,7 +80,7 @@ def test_complements_make_dwords_safe_that_have_no_sums_of_two_signs():
         assert np.array_equal(pair[..., 0] * first + pair[..., 1] * taken + missing[..., 1], exact)
 
 
-def test_a_word_keeps_its_data_where_no_complement_is_safe_for_all_lanes():
+def test_a_dword_keeps_its_data_where_no_complement_is_safe_for_all_lanes():
     lanes = np.zeros((4, 8, 2, 2), np.int8)
     lanes[0, 2, 1] = lanes[1, 2, 1] = lanes[2, 2] = lanes[3, 5] = 127
     lanes[1, 7, 1] = -127, 127

@@ -84,7 +84,7 @@ def test_matrices_give_the_convolution_times_their_scale(m, r):
     assert np.array_equal(found.output_matrix() @ products, found.scale * np.array(expected))
 
 
-def test_the_sources_scales_and_bounds():
+def test_the_papers_scales_and_bounds():
     assert [integer_transforms(m, 3).scale for m in (2, 3, 4)] == [2, 6, 24]
     bounds = {tile: exact_below(*pair(tile)) for tile in TILES}
     assert bounds[2, 2] == bounds[3, 3] == bounds[2, 3] == 2**29

@@ -63,7 +63,7 @@ def test_the_matrices_correlate(size, data, taps):
     assert np.allclose(found, expected, rtol=0, atol=1e-9)
 
 
-def test_f4_3_has_the_matrices_of_the_source():
+def test_f4_3_has_the_matrices_of_the_paper():
     """The scale moves the points, and columns take factors, afterwards."""
     t = interpolation(4, 3, points_of(6)[0])
     assert [list(row) for row in t.at] == F4_OUTPUT

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.graph.network import Net, check
 
-
 each_batch = pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 2])
 
 

@@ -126,7 +126,7 @@ def test_small_network(workers, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino", "litert", "ncnn"])
-def test_quantised_network(workers, name, tmp_path):
+def test_quantized_network(workers, name, tmp_path):
     worker = worker_of(workers, name)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), tmp_path / "float.onnx")
@@ -172,7 +172,7 @@ def test_layers_have_no_file_of_their_own(tmp_path):
     assert "only models" in answer["unsupported"]
 
 
-def test_symbolic_shapes_reach_the_peers(workers, tmp_path):
+def test_symbolic_shapes_reach_the_libraries(workers, tmp_path):
     path = tmp_path / "symbolic.onnx"
     onnx.save(small_network("N"), path)
     write_model_case(tmp_path, path, {"input": (2, 3, 21, 20)})

@@ -96,7 +96,7 @@ def test_what_the_interpreter_executes_is_left_out() -> None:
     assert library_code(section, [[0x1000, 0x1001], [0x2000, 0x3000]]).runs == {}
 
 
-def test_named_peers_need_an_interpreter_of_the_target(system: Path) -> None:
+def test_named_libraries_need_an_interpreter_of_the_target(system: Path) -> None:
     machine = resolve_machine("cortex-a72")
     plan = make_plan(layers=["ic4ih5oc4kh3"], peers="ncnn", target="cortex-a72")
     with pytest.raises(InputError, match=r"ncnn is estimated by a Python .*--baseline-python"):

@@ -35,7 +35,7 @@ def workers():
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_without_a_gpu_a_sentence_says_so(workers, name):
+def test_without_a_gpu_an_error_says_so(workers, name):
     answer = workers[name].ask(120, do="hello")
     if "version" in answer:
         pytest.skip("this machine has a GPU")
@@ -71,7 +71,7 @@ def test_layers_on_the_processor(workers, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["torch", "cudnn", "im2col_cublas"])
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
-def test_peers_are_of_the_precision_that_is_asked_for(workers, name, precision, tmp_path):
+def test_libraries_have_the_requested_precision(workers, name, precision, tmp_path):
     pytest.importorskip("torch")
     write_layer_case(tmp_path, Conv2dWorkload.parse(LAYERS[1]))
     options = {"device": "cpu", "precision": precision}

@@ -95,7 +95,7 @@ def wait_for(reached: Callable[[], bool]) -> bool:
     return False
 
 
-def test_a_good_peer(worker: WorkerProcess, folder: Path):
+def test_a_good_library(worker: WorkerProcess, folder: Path):
     assert worker.ask(30, do="hello") == {"version": "4.2"}
     answer = prepare(worker, folder, "good")
     assert answer["error"] < 1e-12
@@ -125,7 +125,7 @@ def test_refusals_are_answers(worker: WorkerProcess, folder: Path, mode, key, te
 
 
 @pytest.mark.parametrize(("mode", "text"), [("exit", "exit code 3"), ("signal", "signal 11")])
-def test_a_crash_is_told_and_survived(worker: WorkerProcess, folder: Path, mode, text):
+def test_a_crash_is_reported_and_survived(worker: WorkerProcess, folder: Path, mode, text):
     prepare(worker, folder, mode)
     with pytest.raises(WorkerError, match=text):
         worker.ask(30, do="time", seconds=0.0, calls=1)

@@ -161,7 +161,7 @@ def test_wrong_calls_are_sentences():
         EmulatedModule("int main() {}")
 
 
-def test_no_compiler_is_a_sentence(monkeypatch, tmp_path):
+def test_no_compiler_is_an_error(monkeypatch, tmp_path):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ArtifactError, match=r"needs a C\+\+ compiler.*install g\+\+"):
@@ -184,7 +184,7 @@ def test_launch_of_c(tmp_path):
     assert library.emulation_message() == b"there is no kernel other"
 
 
-def test_a_launch_leaves_no_memory_behind():
+def test_a_launch_leaves_no_memory():
     """Guarded stacks of 32 libraries were all the pieces of memory that a process may have."""
     x, out = np.arange(128, dtype="float32"), np.full(128, np.nan, "float32")
     module = EmulatedModule(REVERSE)

@@ -92,7 +92,7 @@ def test_tf32_fragments_are_those_of_the_tables():
     np.testing.assert_array_equal(c, expected)
 
 
-def test_fragments_of_halves_are_those_of_the_tables():
+def test_fragments_of_fp16_match_the_tables():
     a, b, c = operands(16)
     expected = 2 * (a @ b) + c
     EmulatedModule(FP16).run("fp16_kernel", [1], [32], [a, b, c])

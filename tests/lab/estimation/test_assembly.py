@@ -71,7 +71,7 @@ def test_loads_of_vectors(text, wide, narrow):
         (["ldr d1, [x1]", "ldr d2, [x1]", "mov v1.d[1], v2.d[0]", "mov x1, x2"], 0),
     ],
 )
-def test_insertions_beside_halves_of_other_vectors(texts, lone):
+def test_insertions_into_half_vectors_next_to_others(texts, lone):
     assert lone_inserts(describe(text, 4, "aarch64") for text in texts) == lone
 
 

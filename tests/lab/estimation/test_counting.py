@@ -103,7 +103,7 @@ def test_a_program_is_counted(program):
 
 @needs_arm
 @needs_estimation
-def test_a_program_that_fails_or_hangs_is_told(program, tmp_path):
+def test_a_program_that_fails_or_hangs_is_reported(program, tmp_path):
     with pytest.raises(ArtifactError, match=r"spin under qemu-aarch64.*: exit status 1"):
         count([program, "one", "two"], ARM)
     source = tmp_path / "other.c"

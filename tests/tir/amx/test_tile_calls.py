@@ -74,7 +74,7 @@ def test_each_nest_is_one_call_with_the_distance_of_its_rows():
     assert [int(store.args[i]) for i in (2, 4)] == [64, 64]
 
 
-def test_values_that_lie_otherwise_are_refused():
+def test_values_in_another_layout_are_refused():
     with pytest.raises(Exception, match=r"a tile of weight: its strides are \[0, 8, 64, 1\]"):
         transformed(group(lane_words=2), TileCalls())
 

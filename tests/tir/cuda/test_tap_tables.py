@@ -71,7 +71,7 @@ def test_others_are_left(problem, knobs):
     assert not kernel.expression.slices(kernel.workload, kernel.config).by_table
 
 
-def test_tables_beyond_constant_memory_lie_in_global_memory():
+def test_tables_beyond_constant_memory_are_in_global_memory():
     kernels = [
         SimpleNamespace(attrs={TABLES: {f"taps_{n}": ", ".join(["{0, 1}"] * 4000)}, ZEROS: n})
         for n in (7, 9)

@@ -69,7 +69,7 @@ def test_integers_of_any_size_are_clipped(vectors, dtype, limits, machine: Machi
 
 @each_machine
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
-def test_halves_are_rounded_to_even(lanes: int, machine: Machine):
+def test_ties_are_rounded_to_even(lanes: int, machine: Machine):
     """In vectors that the processor has, and in scalars and others."""
     lanes = min(lanes, machine.lanes)
     tenths = np.arange(-3000, 3000).astype(np.float32) / 10

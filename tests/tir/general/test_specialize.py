@@ -68,7 +68,7 @@ def test_a_last_tile_that_is_smaller_is_cut_off():
     check(Specialize(), before, expected)
 
 
-def test_an_inner_loop_is_behind_one_test_of_the_loop_around_it():
+def test_an_inner_loop_is_guarded_by_one_test_of_the_outer_loop():
     """The columns of interior rows, which have a predicate of their own."""
 
     @T.prim_func(private=True, s_tir=True)
