@@ -37,7 +37,13 @@ LAYERS = {
 SMALL = {"m": 32, "p": 64, "k": 4, "split": 1, "pipeline": "double"}
 
 
-@pytest.mark.parametrize("name", LAYERS)
+# another one of the same kind is tested
+SELDOM = {"ragged", "rows by fours", "1x1 by vectors", "no pipeline"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SELDOM)) for n in LAYERS]
+)
 def test_layers(name):
     problem, knobs = LAYERS[name]
     check_kernel(problem, "implicit_gemm", **{**SMALL, **knobs})

@@ -162,7 +162,7 @@ WINOGRAD = {
 }
 
 
-@pytest.fixture(scope="module", params=WINOGRAD)
+@pytest.fixture(scope="module", params=often(WINOGRAD, {"wide", "tall", "small"}))
 def winograd(request):
     side, m, p, k, _ = WINOGRAD[request.param]
     knobs = {"mh": side, "mw": side, "threads": min(p, 128), "pipeline": "double"}

@@ -15,6 +15,7 @@ from tests.kernels import (
     SURPLUS,
     V3,
     V4,
+    alternating_machines,
     each_machine,
     each_target,
     errors,
@@ -54,8 +55,7 @@ def check(workload, machine, knobs):
     assert np.abs(error).max() <= 4 * estimate * max(np.abs(expected).max(), 1.0) + 2e-6
 
 
-@each_machine
-@each_size
+@alternating_machines("m", (4, 6))
 def test_ragged_in_every_axis(machine, m):
     check(Conv2dWorkload.parse(RAGGED), machine, config(m, machine.lanes))
 
