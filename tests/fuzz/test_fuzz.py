@@ -15,8 +15,8 @@ _ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("models", 40),
-        ("drawn", 12),
+        ("models", 25),
+        ("drawn", 8),
         ("integers", 8),
         # these are about files and calls, not about code
         *(

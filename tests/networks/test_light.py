@@ -21,6 +21,9 @@ LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 NAMES = sorted(path.stem for path in LIGHT.glob("*.onnx"))
 # hundreds of megabytes of fully connected weights, or hundreds of nodes as in v1
 _LARGE = {"light_bvlc_alexnet", "light_inception_v2", "light_vgg19", "light_zfnet512"}
+# many layers, most of them alike: tests/program/test_joins.py has dense blocks, test_builders.py
+# has residual ones
+_LARGE |= {"light_densenet121", "light_resnet50"}
 # as shipped these say little that their random weights do not say better, or that AlexNet does not
 _TOLD = set(NAMES) - {"light_bvlc_alexnet"}
 

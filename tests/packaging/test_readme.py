@@ -71,21 +71,28 @@ def test_blocks_are_commands_or_python():
     assert all(whole in README for whole in _SHORTENED)
 
 
+# each is five processes and more; tests/cli/test_bench.py and other lines call the same command
+_SELDOM = re.compile(r"^tvmconv bench run --layer .* --baselines onnxruntime.*\n", re.MULTILINE)
+
+
 @pytest.mark.any_processor
-def test_every_block_runs(checkout):
+@pytest.mark.parametrize("seldom", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_block_runs(checkout, seldom):
+    """In the slow run whole, by default without some benches."""
     first = [language for language, _ in BLOCKS].index("python")
     for language, text in BLOCKS[:first]:
         assert language == "sh"
-        _run(["sh", "-ec", _shortened(text)], checkout)
+        _run(["sh", "-ec", _shortened(text, seldom)], checkout)
     # later Python blocks go on where the earlier ones stopped
     program = "".join(text for language, text in BLOCKS if language == "python")
     _run([sys.executable, "-c", program], checkout)
     for language, text in BLOCKS[first:]:
         if language == "sh":
-            _run(["sh", "-ec", _shortened(text)], checkout)
+            _run(["sh", "-ec", _shortened(text, seldom)], checkout)
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, seldom: bool) -> str:
+    text = text if seldom else _SELDOM.sub("", text)
     for whole, short in _SHORTENED.items():
         text = text.replace(whole, short)
     return text

@@ -80,8 +80,7 @@ def test_every_remainder_of_every_tile(
     check_kernel(workload, HOST, "direct", config)
 
 
-@each_machine
-@pytest.mark.parametrize("step", STEPS)
+@alternating_machines("step", STEPS)
 def test_every_epilogue_step(machine, step):
     check_kernel(Conv2dWorkload.parse(f"ic20ih5oc20kh1+{step}"), machine, "direct")
 

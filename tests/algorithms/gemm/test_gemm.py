@@ -49,8 +49,7 @@ def test_products_of_any_size(machine, text, values):
     assert relative_error(text, machine, **values) < 1e-6
 
 
-@each_machine
-@pytest.mark.parametrize("values", [{}, {"tasks": 2}, {"parallel": "n", "nc": 32}])
+@alternating_machines("values", [{}, {"tasks": 2}, {"parallel": "n", "nc": 32}])
 def test_three_threads(machine, values):
     assert relative_error("gemm:m50n70k40", machine.with_cores(3), **values) < 1e-6
 

@@ -14,8 +14,8 @@ from tests import kernels
 from tests.kernels import (
     V4,
     allocated,
+    alternating_machines,
     dense,
-    each_machine,
     run_by_threads,
 )
 from tests.strategies import conv2d_workloads, conv_arrays
@@ -71,8 +71,7 @@ def test_any_problem_thoroughly(workload, seed, cores):
     check(workload, machine, any_config(workload, machine, seed))
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "problem",
     [
         "ic64ih14oc96kh1+bias+add+relu",

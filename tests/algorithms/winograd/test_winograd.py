@@ -203,8 +203,7 @@ def test_lines_of_all_planes_fit_one_l1(channels, size, alive):
         assert max(map(sets.count, sets)) <= 8, (lanes, stride)
 
 
-@each_machine
-@pytest.mark.parametrize("fused", [0, 1])
+@alternating_machines("fused", [0, 1])
 def test_planes_that_would_meet_are_set_apart(machine, fused):
     workload = Conv2dWorkload.parse("ic64ih64iw64oc64kh3ph1+bias")
     config = Config.of(mh=4, mw=4, fused=fused, rh=1, rw=16, rt=4, kr=2)
