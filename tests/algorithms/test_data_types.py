@@ -1,4 +1,4 @@
-"""What every algorithm makes of a workload's data types."""
+"""Every algorithm accepts or refuses a workload's data types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def able(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_types_beside_those_declared_are_refused(name):
+def test_undeclared_types_are_refused(name):
     algorithm, workload = registry.algorithm(name), able(name)
     assert workload.types in algorithm.types
     other = replace(workload, types=SUMS)
