@@ -89,7 +89,7 @@ def build(
     finite
         Whether inputs hold finite numbers of ordinary size only. False excludes algorithms
         (Winograd) that spread NaN, infinity and overflow over neighboring pixels: see
-        ``docs/numerics.md``.
+        ``docs/reference/numerics.md``.
     requantize
         How INT8 layers convert accumulators to 8 bits. ``"float"`` multiplies by a float32 scale
         and rounds to even, as ONNX defines it. ``"fixed"`` uses integers only, a multiplier and a

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import benchmarks, c_api, cli, operators, papers, targets
+from docs.generate import benchmarks, c_api, cli, knobs, operators, papers, targets
 from tvmconv.machines.presets import MACHINES
-from tvmconv.report.knobs import knobs_page
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 
@@ -18,7 +17,7 @@ def pages() -> dict[Path, str]:
         REFERENCE.parent / "benchmarks/papers.md": papers.page(),
         REFERENCE / "c-api.md": c_api.page(),
         REFERENCE / "cli.md": cli.page(),
-        REFERENCE / "knobs.md": knobs_page(MACHINES["x86-64-v3"]),
+        REFERENCE / "knobs.md": knobs.page(MACHINES["x86-64-v3"]),
         REFERENCE / "operators.md": operators.page(),
         REFERENCE / "targets.md": targets.page(),
     }

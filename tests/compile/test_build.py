@@ -12,7 +12,7 @@ from tests.layout import block, unblock
 from tests.operators.harness import HOST, normal
 from tests.relax_module import compiled
 from tvmconv.kernels.rules import SCHEDULED, schedule_function, schedule_module
-from tvmconv.operators.pool import Window, max_pool
+from tvmconv.operators.pool import PoolWindow, max_pool
 from tvmconv.operators.softmax import softmax
 from tvmconv.tir.general.relax_intrinsics import VectorizableMath
 from tvmconv.tir.general.rewrite import transformed
@@ -30,7 +30,7 @@ def prim_func(expression, *shapes):
 def network(batch=1):
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((batch, 2, 12, 12, 16), "float32"))
-    window = Window(3, 2, 1, 1)
+    window = PoolWindow(3, 2, 1, 1)
     with builder.function("main", [x]):
         with builder.dataflow():
             y = builder.emit_te(lambda t: max_pool(t, window, window), x)

@@ -11,7 +11,7 @@ from tvmconv.cli.values import flag, fold_bytes, integers, number, parse_shapes,
 from tvmconv.core.plain_data import json_text
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.plan import Plan
+    from tvmconv.lab.bench.plan import BenchPlan
     from tvmconv.lab.bench.result import BenchResult
     from tvmconv.report.document import Report
 
@@ -141,14 +141,14 @@ def run(
         models=models or [],
         suites=suite or [],
         layers=layer or [],
-        peers=baselines,
+        baselines=baselines,
         target=target,
         threads=integers(threads, "--threads") if threads else (default,),
         rounds=rounds,
         seconds=seconds,
         shapes=parse_shapes(shape) or {},
         fold_budget=fold_bytes(fold_budget),
-        peer_python=baseline_python or [],
+        baseline_python=baseline_python or [],
         algorithms=algorithms,
         batch=integers(batch, "--batch") if batch else None,
         types=types,
@@ -181,7 +181,7 @@ def run(
     emit(found, as_json, report, csv)
 
 
-def _estimated(plan: Plan) -> Report:
+def _estimated(plan: BenchPlan) -> Report:
     """The cost model's predictions for GPUs, cycles counted under QEMU for CPUs."""
     if plan.on_gpu:
         from tvmconv.lab.bench.gpu.predicted import predict_plan

@@ -49,10 +49,10 @@ def command(
         removed = saved.forget(shipped)
         notes = (f"Removed {removed}." if removed else "Nothing was kept.",)
     if measure:
-        from tvmconv.lab.bench.dot_peak import word_steps
+        from tvmconv.lab.bench.dot_peak import dword_steps
         from tvmconv.machines.probe import measure as probe
 
-        found = probe(shipped, lambda name: tell(f"measuring {name}"), lambda: word_steps(shipped))
+        found = probe(shipped, lambda name: tell(f"measuring {name}"), lambda: dword_steps(shipped))
         machine, clock = found.machine, Clock(found.hertz, measured=True)
         if keep:
             path = saved.save(machine, found.hertz)

@@ -92,7 +92,7 @@ def cache_misses(
     plan = make_plan(
         suites=suite or [],
         layers=layer or [],
-        peers="none",
+        baselines="none",
         target=target,
         algorithms=algorithms,
         batch=integers(batch, "--batch") if batch else None,

@@ -64,8 +64,8 @@ def line(progress: Progress) -> str:
         parts.append(f"best {outcome.best_seconds * 1e3:.4g} ms {outcome.best},")
     if math.isfinite(outcome.default_seconds):
         parts.append(f"default {outcome.default_seconds * 1e3:.4g} ms {outcome.default},")
-    if outcome.over_peer is not None:
-        parts.append(f"{outcome.over_peer:.2f} x {outcome.peer},")
+    if outcome.over_baseline is not None:
+        parts.append(f"{outcome.over_baseline:.2f} x {outcome.baseline},")
     if outcome.spilled:
         parts.append(f"{outcome.spilled} spilled,")
     parts.append(f"{progress.trials_left} trials left")

@@ -18,7 +18,7 @@ from tvmconv.cli.output import emit, tell
 from tvmconv.cli.values import fold_bytes, number, parse_shapes, value
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.baseline_times import PeerTimes
+    from tvmconv.lab.bench.baseline_times import BaselineTimes
     from tvmconv.tuning.measure import Measurer
     from tvmconv.tuning.pool import Pool
 
@@ -203,7 +203,7 @@ def command(
             total_trials=trials,
             time_budget=time_budget or math.inf,
             space=space,
-            peers=rivals,
+            baselines=rivals,
             observe=observe,
         )
     missing = rivals.failures if rivals is not None else {}
@@ -227,21 +227,22 @@ def _stoppable() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _baseline_times(names: str, pythons: list[str], threads: int) -> PeerTimes | None:
+def _baseline_times(names: str, pythons: list[str], threads: int) -> BaselineTimes | None:
     """The baselines by their names on the command line."""
     if names == "none":
         return None
-    from tvmconv.lab.bench.baseline_times import PeerTimes
+    from tvmconv.lab.bench.baseline_times import BaselineTimes
     from tvmconv.lab.bench.plan import make_plan
 
-    plan = make_plan(peers=names, peer_python=pythons)
-    return PeerTimes(plan.peers, {name: plan.python(name) for name in plan.peers}, threads)
+    plan = make_plan(baselines=names, baseline_python=pythons)
+    return BaselineTimes(
+        plan.baselines, {name: plan.python(name) for name in plan.baselines}, threads
+    )
 
 
 def _measurer(pool: Pool, tracker: str, keys: list[str], on_gpu: bool) -> Measurer:
     """This machine, its GPU, or the devices of a tracker."""
-    from tvmconv.tuning.gpu_measure import GpuMeasurer
-    from tvmconv.tuning.measure import LocalMeasurer
+    from tvmconv.tuning.measure import GpuMeasurer, LocalMeasurer
     from tvmconv.tuning.remote import RemoteMeasurer
 
     if not tracker:

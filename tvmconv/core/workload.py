@@ -5,7 +5,7 @@ records and the command line show:
 
 ``mb1ic64ih56iw56oc64oh56ow56kh3kw3ph1pw1+bias+add+relu``
 
-Plain input and types other than float32 stand between sizes and epilogue: ``:nchw:u8s8s32u8``.
+Marks of plain input and of types other than FP32 follow the sizes: ``:nchw:u8s8s32u8``.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Conv2dWorkload:
         self._check_steps(kinds)
 
     def _check_steps(self, kinds: list[str]) -> None:
-        """Sums of integers have their bias first; what is rounded in the middle is 8-bit."""
+        """Check that integer sums have their bias first, and round to 8 bits only."""
         types = self.types
         if QUANTISE in kinds and not types.is_requantised:
             raise WorkloadError(f"a {QUANTISE!r} step needs 8-bit output; the types are {types}")
@@ -191,7 +191,7 @@ class Conv2dWorkload:
     def from_json(cls, data: dict[str, Any]) -> Conv2dWorkload:
         """Inverse of :meth:`to_json`."""
         data = dict(data)
-        # all that could be written before types were told apart
+        # workloads of older versions had no other type
         if data.get("dtype") == "float32":
             del data["dtype"]
         known = {f.name for f in fields(cls)}

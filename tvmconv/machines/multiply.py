@@ -173,16 +173,9 @@ def multiplies(machine: Machine) -> tuple[Multiply, ...]:
 
 @cache
 def multiply_of_types(types: DataTypes, machine: Machine, matrices: bool = False) -> Multiply:
-    """The exact instruction of a machine for operands of some types.
+    """The exact instruction of a machine for operands of types that its algorithms support.
 
-    Parameters
-    ----------
-    types
-        Types of a workload that the machine's algorithms support.
-    machine
-        The CPU.
-    matrices
-        Whether matrix instructions on vector registers suit the layer.
+    ``matrices`` says whether matrix instructions on vector registers suit the layer.
     """
     if types.data == FMA.data:
         return FMA

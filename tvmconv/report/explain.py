@@ -34,7 +34,7 @@ _DECISIONS = (
     Column("reason", "reason"),
 )
 _LEGEND = (
-    "problem: the convolution, in the form of `tvmconv bench run --layer` (docs/bench.md). "
+    "problem: the convolution, in the form of `tvmconv bench run --layer` . "
     "schedule: values of the algorithm's knobs, which --knobs explains. from: their origin, the "
     "cost model (default) or a tuning log.",
     "predicted: by the cost model at the clock above. M cycles are millions. Brackets show by how "

@@ -1,4 +1,4 @@
-"""The peak of the multiply-adds, or dot products, of a layer, measured in the same rounds."""
+"""The peak of a layer's FMA or dot products, measured in the same rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """The probe for the instruction set of the bench's target; of 8-bit layers, that of theirs."""
+    """The probe for the instruction set of the bench's target; for INT8 layers its dot products."""
     from tvmconv.core.workload import Conv2dWorkload
     from tvmconv.lab.bench.dot_peak import dot_runner
     from tvmconv.lab.bench.peak import fma_runner

@@ -26,8 +26,7 @@ _COLUMNS = (
 )
 _KINDS = 3
 _POINTER = (
-    "Equal layers share a row; ms is their sum. Winograd may exceed 100% of the peak: GFLOP/s count "
-    "direct sums. More: -v."
+    "Equal layers share a row; ms is their sum. Winograd may exceed 100% of the peak. More: -v."
 )
 
 

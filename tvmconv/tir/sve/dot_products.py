@@ -12,6 +12,9 @@ from collections.abc import Iterable, Sequence
 from string import Template
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass
 
 # the operator's name
@@ -74,8 +77,6 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 def _sdot(total: Any, data: Any, weight: Any) -> Any:
     """``total`` plus the products of signed bytes; the data may be one lane of a vector."""
-    from tvm import tirx
-
     dtype, lanes = str(total.ty.dtype), int(total.ty.dtype.lanes)
     name = f"{_NAME}_{lanes}"
     lane = _lane(data) if lanes == _SHORT else None
@@ -86,8 +87,6 @@ def _sdot(total: Any, data: Any, weight: Any) -> Any:
 
 def _lane(data: Any) -> int | None:
     """The lane that a shuffle broadcasts; None for other vectors."""
-    from tvm import tirx
-
     if not isinstance(data, tirx.Shuffle) or len(data.vectors) != 1:
         return None
     lane, *others = {int(index) for index in data.indices}
@@ -97,9 +96,6 @@ def _lane(data: Any) -> int | None:
 
 def _imported(func: Any) -> Any:
     """A function together with the LLVM functions that it calls."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     names: set[str] = set()
 
     def look(call: Any) -> None:

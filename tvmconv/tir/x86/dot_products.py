@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm import tirx
+
+from tvmconv.operators.products import JOINED, NEGATIVE
 from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass, is_zero
 from tvmconv.tir.general.rewrite import repeated
 
@@ -52,8 +55,6 @@ def DotProducts() -> Any:
 
 
 def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
-    from tvmconv.operators.products import JOINED, NEGATIVE
-
     plain = name.removesuffix(JOINED).removesuffix(NEGATIVE)
     if plain not in _ELEMENTS:
         return None
@@ -66,8 +67,6 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 
 def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
-    from tvm import tirx
-
     lanes = int(total.ty.dtype.lanes)
     if name == "vpmaddubsw" and lanes > 1:
         return _less(total, _sums_of_bytes(data, weight))
@@ -86,8 +85,6 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
 
 def _products(data: Any, weight: Any, name: str) -> Any:
     """The dot products without accumulator: by ``vpmaddwd``, or in plain arithmetic."""
-    from tvm import tirx
-
     lanes = int(data.ty.dtype.lanes)
     if name != "vpmaddwd" or lanes == 1:
         bits, unsigned = _ELEMENTS[name]
@@ -123,8 +120,6 @@ def _joined(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 def _sums_of_bytes(*dwords: Any) -> Any:
     """Negated dot products of one or two steps: products are first summed in 16 bits."""
-    from tvm import tirx
-
     lanes = int(dwords[0].ty.dtype.lanes)
     operands = [tirx.reinterpret(f"int8x{4 * lanes}", dword) for dword in dwords]
     sums = [
@@ -144,8 +139,6 @@ def _masked(data: Any, mask: Any = 0) -> Any:
 
 def _less(total: Any, products: Any) -> Any:
     """The difference, as a predicated operation."""
-    from tvm import tirx
-
     lanes = int(total.ty.dtype.lanes)
     everywhere = tirx.Broadcast(tirx.const(True, "bool"), lanes)
     operands = (total, products, everywhere, tirx.const(lanes, "uint32"))

@@ -1,19 +1,19 @@
-"""Where candidates are timed: what their calls find in the caches."""
+"""Where candidates are timed: the data that their calls find in the caches."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.tuning.place import Local
+from tvmconv.tuning.runner import LocalRunner
 
 
 def timed_calls(weight_bytes, cache_bytes):
     """The weights and the inputs that the calls of one timing see."""
     seen = []
-    place = Local([{"main": lambda *tensors: seen.append(tensors)}], 1, cache_bytes)
+    runner = LocalRunner([{"main": lambda *tensors: seen.append(tensors)}], 1, cache_bytes)
     arrays = [np.ones(8), np.arange(weight_bytes // 4, dtype="float32"), np.zeros(8)]
-    tensors = place.tensors(arrays)
-    place.time(0, tensors, samples=2, seconds=1e-3)
+    tensors = runner.tensors(arrays)
+    runner.time(0, tensors, samples=2, seconds=1e-3)
     return tensors, seen
 
 

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.tensors import element_type
 
 LINEAR = ("DequantizeLinear", "QuantizeLinear")
@@ -21,20 +21,19 @@ LINEAR_OPSET = 21
 WIDE = ("int16", "uint16")
 _INTEGERS = ("int8", "uint8", *WIDE)
 _FLOATS = ("float16", "float32")
-_REMEDY = "correct the model and export it again"
 
 
-def infer_linear(graph: Graph, node: Node) -> list[TensorInfo]:
-    """Check a QuantizeLinear or DequantizeLinear; its output, which has the data's shape.
+def infer_linear(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo]:
+    """Check a QuantizeLinear or DequantizeLinear and return its output.
 
     Raises
     ------
     ModelError
-        A scale has a rank, a length or a value that it must not have, the zero point does not fit
-        scale or tensor, or the element type is none that tvmconv has.
+        If a scale has a wrong shape or value, the zero point does not fit scale or tensor, or the
+        element type is not supported.
     """
     if len(node.inputs) < 2 or not node.input(1):
-        raise node.error("it has no scale", _REMEDY)
+        raise node.error("it has no scale")
     data, scale = graph.types[node.inputs[0]], graph.types[node.inputs[1]]
     _check_shape(node, data.shape, scale.shape)
     check_scale(node, scale, graph.constants.get(scale.name))
@@ -42,18 +41,17 @@ def infer_linear(graph: Graph, node: Node) -> list[TensorInfo]:
     if zero_point is not None and _squeezed(zero_point.shape) != _squeezed(scale.shape):
         raise node.error(
             f"zero point {zero_point.name!r} has shape {zero_point.shape}, but scale "
-            f"{scale.name!r} has {scale.shape}",
-            _REMEDY,
+            f"{scale.name!r} has {scale.shape}"
         )
     if node.op == "DequantizeLinear":
-        _check_dequantised(graph, node, data, zero_point)
+        _check_dequantized(graph, node, data, zero_point)
         dtype = _named_type(node, "output_dtype") or scale.dtype
         allowed: tuple[str, ...] = _FLOATS
     else:
-        dtype = quantised_type(node, None if zero_point is None else zero_point.dtype)
+        dtype = quantized_type(node, None if zero_point is None else zero_point.dtype)
         allowed = _INTEGERS
         if division_type(node, scale.dtype) not in _FLOATS:
-            raise node.error("precision must be float32 or float16", _REMEDY)
+            raise node.error("precision must be float32 or float16")
     if dtype not in allowed:
         raise node.error(
             f"its output is {dtype}, which is not supported (it may be {', '.join(allowed)})",
@@ -62,10 +60,10 @@ def infer_linear(graph: Graph, node: Node) -> list[TensorInfo]:
     return [TensorInfo(node.outputs[0], data.shape, dtype)]
 
 
-def check_scale(node: Node, scale: TensorInfo, values: Array | None) -> None:
-    """Refuse a constant scale that is no positive number."""
+def check_scale(node: OnnxNode, scale: TensorInfo, values: Array | None) -> None:
+    """Refuse a constant scale that is not a positive number."""
     if scale.dtype not in _FLOATS:
-        raise node.error(f"scale {scale.name!r} is {scale.dtype}, not float32 or float16", _REMEDY)
+        raise node.error(f"scale {scale.name!r} is {scale.dtype}, not float32 or float16")
     if values is None:
         return
     wrong = values[~(np.isfinite(values) & (values > 0))]
@@ -77,8 +75,8 @@ def check_scale(node: Node, scale: TensorInfo, values: Array | None) -> None:
         )
 
 
-def channel_axis(node: Node, data: tuple[int, ...], scale: tuple[int, ...]) -> int | None:
-    """The axis along which scales vary, counted from the front; None where there is one scale.
+def channel_axis(node: OnnxNode, data: tuple[int, ...], scale: tuple[int, ...]) -> int | None:
+    """The axis along which scales vary, not negative; None if there is one scale.
 
     ``data`` and ``scale`` are shapes.
     """
@@ -87,28 +85,28 @@ def channel_axis(node: Node, data: tuple[int, ...], scale: tuple[int, ...]) -> i
     return int(node.attrs.get("axis", 1)) % max(len(data), 1)
 
 
-def block_size(node: Node) -> int:
-    """Elements along the axis that share a scale; 0 where none or all do."""
+def block_size(node: OnnxNode) -> int:
+    """Elements along the axis that share a scale; 0 without blocks."""
     return int(node.attrs.get("block_size", 0))
 
 
-def quantised_type(node: Node, zero_point: str | None) -> str:
-    """Type of a QuantizeLinear's output; ``zero_point`` is that of its zero point, if given."""
+def quantized_type(node: OnnxNode, zero_point: str | None) -> str:
+    """Type of a QuantizeLinear's output; ``zero_point`` is the type of its zero point, if any."""
     named = _named_type(node, "output_dtype")
     if zero_point is not None and named not in ("", zero_point):
         raise node.error(
-            f"output_dtype is {named}, but zero point {node.input(2)!r} is {zero_point}", _REMEDY
+            f"output_dtype is {named}, but zero point {node.input(2)!r} is {zero_point}"
         )
     return zero_point or named or "uint8"
 
 
-def division_type(node: Node, scale: str) -> str:
-    """Type in which a QuantizeLinear divides; ``scale`` is that of its scale."""
+def division_type(node: OnnxNode, scale: str) -> str:
+    """Type in which a QuantizeLinear divides; ``scale`` is the type of its scale."""
     return _named_type(node, "precision") or scale
 
 
-def report_wide(graph: Graph) -> None:
-    """Warn of tensors of 16 bits, whose layers run in float32."""
+def report_wide(graph: OnnxGraph) -> None:
+    """Warn of INT16 tensors, whose layers run in FP32."""
     nodes = [
         node
         for node in graph.nodes
@@ -118,41 +116,37 @@ def report_wide(graph: Graph) -> None:
     if nodes:
         warnings.warn(
             f"{len(nodes)} nodes quantize to or from 16 bits, the first is {nodes[0].name!r} "
-            f"({nodes[0].op}). The layers between them are computed in float32. Quantize the "
-            "model to 8 bits for integer kernels.",
+            f"({nodes[0].op}). Layers between them are computed in float32. "
+            "Quantize the model to 8 bits for integer kernels.",
             stacklevel=2,
         )
 
 
-def _check_shape(node: Node, data: tuple[int, ...], scale: tuple[int, ...]) -> None:
+def _check_shape(node: OnnxNode, data: tuple[int, ...], scale: tuple[int, ...]) -> None:
     what = f"scale {node.inputs[1]!r} has shape {scale}"
     rank = len(data)
     size = block_size(node)
     if size < 0:
-        raise node.error(f"block_size={size} must not be negative", _REMEDY)
+        raise node.error(f"block_size={size} must not be negative")
     axis = channel_axis(node, data, scale)
     if axis is None:
         return
     given = int(node.attrs.get("axis", 1))
     if not -rank <= given < rank:
-        raise node.error(f"axis={given} is outside its input's rank {rank}, and {what}", _REMEDY)
+        raise node.error(f"axis={given} is outside its input's rank {rank}, and {what}")
     if size:
         blocks = tuple(-(-n // size) if i == axis else n for i, n in enumerate(data))
         if scale != blocks:
-            raise node.error(
-                f"{what}; blocks of {size} along axis {axis} of {data} need {blocks}", _REMEDY
-            )
+            raise node.error(f"{what}; blocks of {size} along axis {axis} of {data} need {blocks}")
         return
     if len(scale) != 1:
-        raise node.error(f"{what}; its rank must be 0 or 1", _REMEDY)
+        raise node.error(f"{what}; its rank must be 0 or 1")
     if scale[0] != data[axis]:
-        raise node.error(
-            f"{what}, but axis {axis} of its input {data} has {data[axis]} channels", _REMEDY
-        )
+        raise node.error(f"{what}, but axis {axis} of its input {data} has {data[axis]} channels")
 
 
-def _check_dequantised(
-    graph: Graph, node: Node, data: TensorInfo, zero_point: TensorInfo | None
+def _check_dequantized(
+    graph: OnnxGraph, node: OnnxNode, data: TensorInfo, zero_point: TensorInfo | None
 ) -> None:
     if data.dtype not in (*_INTEGERS, "int32"):
         raise node.error(
@@ -163,13 +157,13 @@ def _check_dequantised(
         return
     values = None if zero_point is None else graph.constants.get(zero_point.name)
     if zero_point is not None and (values is None or values.any()):
-        raise node.error("an int32 tensor has no zero point but 0", _REMEDY)
+        raise node.error("an int32 tensor has no zero point but 0")
 
 
-def _named_type(node: Node, attribute: str) -> str:
+def _named_type(node: OnnxNode, attribute: str) -> str:
     code = node.attrs.get(attribute, 0)
     if not isinstance(code, int):
-        raise node.error(f"{attribute}={code!r} must be an integer", _REMEDY)
+        raise node.error(f"{attribute}={code!r} must be an integer")
     return element_type(code, f"node {node.name!r} ({node.op}): {attribute}") if code else ""
 
 

@@ -1,7 +1,7 @@
-"""Where candidates for GPUs run: on the GPU of this machine, or on that of a tracker's device.
+"""Candidates for GPUs: on the GPU of this machine, or on the GPU of a tracker's device.
 
-A process has one GPU context, which begins behind the compilation, so that a kernel that faults
-takes no other with it. Times are those of calls in a row: L2 is left as they leave it.
+A process has one GPU context, which begins after the compilation, so that a faulting kernel ends no
+other candidate. Consecutive calls are timed, which share L2.
 """
 
 from __future__ import annotations
@@ -22,33 +22,24 @@ from tvmconv.measuring.gpu.compiled import Compiled, compile_kernel, spill_bytes
 from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
 from tvmconv.measuring.gpu.kernel_run import GpuCall
 from tvmconv.measuring.gpu.timing import Timer
-from tvmconv.tuning.place import Place, session_of
+from tvmconv.tuning.runner import Runner, session_of
 
 Array = npt.NDArray[Any]
 
 
-def make_gpu_place(
+def make_gpu_runner(
     remote: Mapping[str, Any] | None,
     kernels: Sequence[Kernel],
     constants: Constants,
-) -> Place:
-    """This machine's GPU, or that of a device that ``remote`` (``host``, ``port``, ``key``) names.
-
-    Compiles the kernels.
-    """
+) -> Runner:
+    """Compile kernels for this machine's GPU, or for the device that ``remote`` names."""
     if remote:
-        return RemoteGpu(remote, kernels, constants)
-    return LocalGpu([compile_kernel(kernel) for kernel in kernels])
+        return RemoteGpuRunner(remote, kernels, constants)
+    return GpuRunner([compile_kernel(kernel) for kernel in kernels])
 
 
-class LocalGpu:
-    """The GPU of this machine.
-
-    Parameters
-    ----------
-    compiled
-        The kernels, compiled.
-    """
+class GpuRunner:
+    """The GPU of this machine."""
 
     shared = False
 
@@ -61,18 +52,18 @@ class LocalGpu:
         self._bound: dict[int, tuple[Sequence[Any], Callable[[], object], list[DeviceArray]]] = {}
 
     def tensors(self, arrays: Sequence[Array]) -> list[Any]:
-        """See :class:`~tvmconv.tuning.place.Place`."""
+        """See :class:`~tvmconv.tuning.runner.Runner`."""
         return [self._gpu.array(array) for array in arrays]
 
     def call(self, number: int, tensors: Sequence[Any]) -> None:
-        """See :class:`~tvmconv.tuning.place.Place`."""
+        """See :class:`~tvmconv.tuning.runner.Runner`."""
         self._run(number, tensors)()
         self._gpu.wait()
 
     def time(
         self, number: int, tensors: Sequence[Any], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`~tvmconv.tuning.place.Place`; each the mean of calls in one CUDA graph."""
+        """See :class:`~tvmconv.tuning.runner.Runner`; each is the mean of calls in a graph."""
         return self._timer.samples(self._run(number, tensors), samples)
 
     def _run(self, number: int, tensors: Sequence[Any]) -> Callable[[], object]:
@@ -87,11 +78,11 @@ class LocalGpu:
         return known[1]
 
 
-class RemoteGpu:
+class RemoteGpuRunner:
     """The GPU of a device of TVM's RPC tracker.
 
-    Each candidate is a saved model of its layer alone, which needs TVM's RPC server there and
-    nothing of TVM's own CUDA. Times are those of its profile: events on the GPU, without copies.
+    Each candidate is a saved model of its layer, so the device needs TVM's RPC server but not TVM's
+    CUDA. The model's profile gives the times: events on the GPU, without copies.
     """
 
     shared = True
@@ -116,7 +107,7 @@ class RemoteGpu:
         self._loaded: list[Any] = []
 
     def tensors(self, arrays: Sequence[Array]) -> list[Any]:
-        """See :class:`~tvmconv.tuning.place.Place`; of constants none, which models hold."""
+        """See :class:`~tvmconv.tuning.runner.Runner`; the models hold their constants."""
         from tvmconv.tvm_api import runtime
 
         self._open()
@@ -125,18 +116,18 @@ class RemoteGpu:
         if w.has("add"):
             given[len(arrays) - 2] = w.result_shape
         return [
-            runtime.tensor(np.ascontiguousarray(arrays[place]).reshape(shape), device)
-            for place, shape in sorted(given.items())
+            runtime.tensor(np.ascontiguousarray(arrays[runner]).reshape(shape), device)
+            for runner, shape in sorted(given.items())
         ]
 
     def call(self, number: int, tensors: Sequence[Any]) -> None:
-        """See :class:`~tvmconv.tuning.place.Place`."""
+        """See :class:`~tvmconv.tuning.runner.Runner`."""
         self._loaded[number]["main"](*tensors)
 
     def time(
         self, number: int, tensors: Sequence[Any], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`~tvmconv.tuning.place.Place`; one call a sample."""
+        """See :class:`~tvmconv.tuning.runner.Runner`; one call a sample."""
         from tvmconv.tvm_api import runtime
 
         device = self._session.cpu(0)

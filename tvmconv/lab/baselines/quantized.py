@@ -1,7 +1,7 @@
-"""A case whose model quantises, as libraries take it that keep a scale with each tensor.
+"""A quantized case for libraries that store a scale with each tensor.
 
-The case holds QuantizeLinear and DequantizeLinear around float operators. Here both are gone: a
-value keeps its name, and a table says how the value is stored.
+The case holds QuantizeLinear and DequantizeLinear around float operators. Here both are removed: a
+value keeps its name, and a table says how it is stored.
 """
 
 from __future__ import annotations
@@ -12,23 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Node, Unsupported
+from .case import Array, Case, CaseNode, Unsupported
 
 _OPERATORS = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(frozen=True)
 class Storage:
-    """``value = scale * (stored - zero_point)``.
+    """``value = scale * (stored - zero_point)``, stored as ``dtype``.
 
-    Parameters
-    ----------
-    scale
-        Float32, of shape () or one number a channel.
-    zero_point
-        Of the type that is stored.
-    axis
-        The channels' axis.
+    ``scale`` is FP32, of shape () or one number for each channel along ``axis``.
     """
 
     scale: Array
@@ -53,11 +46,11 @@ class Storage:
 
     @property
     def least(self) -> float:
-        """The least value that it can hold."""
+        """The minimum value that it can hold."""
         return float(self.scale.max()) * (np.iinfo(self.dtype).min - self.zero_point)
 
     def same(self, other: Storage | None) -> bool:
-        """Whether stored numbers mean the same values."""
+        """Whether stored numbers represent the same values."""
         return (
             other is not None
             and self.dtype == other.dtype
@@ -67,19 +60,12 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Quantised:
-    """A case without quantising operators.
+class QuantizedCase:
+    """A case without quantizing operators.
 
-    Parameters
-    ----------
-    case
-        Its constants are float32, as far as they were quantised.
-    storage
-        How a value is stored, by its name; float32 where it has no entry.
-    integers
-        The stored constants by name.
-    stored_outputs
-        How outputs are stored that the case has as integers, by their names here.
+    The quantized constants of ``case`` are FP32; ``integers`` has their stored values. ``storage``
+    says how a value is stored, by its name; FP32 where it has no entry. ``stored_outputs`` is the
+    same for integer outputs, by their names here.
     """
 
     case: Case
@@ -88,12 +74,9 @@ class Quantised:
     stored_outputs: Mapping[str, Storage]
 
     def weight(self, name: str) -> tuple[Array, Array] | None:
-        """A stored weight in int8 with a scale for each output channel; None of a float one.
+        """A stored weight in int8 with a scale for each output channel; None for a float one.
 
-        Raises
-        ------
-        Unsupported
-            If zero stands elsewhere than at the number 0.
+        Raises :class:`Unsupported` if its zero point is not 0.
         """
         if name not in self.integers or self.integers[name].dtype not in (np.int8, np.uint8):
             return None
@@ -106,24 +89,22 @@ class Quantised:
         return stored, np.broadcast_to(kept.scale, (channels,)).astype("float32")
 
 
-def is_quantised(case: Case) -> bool:
-    """Whether a case has to be rewritten by :func:`without_quantisers`."""
+def is_quantized(case: Case) -> bool:
+    """Whether a case needs :func:`without_quantizers`."""
     return any(node.op in _OPERATORS for node in case.nodes)
 
 
-def without_quantisers(case: Case) -> Quantised:
-    """Take the quantising operators out of a case.
+def without_quantizers(case: Case) -> QuantizedCase:
+    """Remove the quantizing operators from a case.
 
-    Raises
-    ------
-    Unsupported
-        If a scale is computed at run time, or a value is quantized in two ways.
+    Raises :class:`Unsupported` if a scale is computed at run time, or a value is quantized in two
+    ways.
     """
     alias: dict[str, str] = {}
     storage: dict[str, Storage] = {}
     integers: dict[str, Array] = {}
     constants = dict(case.constants)
-    nodes: list[Node] = []
+    nodes: list[CaseNode] = []
 
     def note(name: str, kept: Storage) -> None:
         if name in storage and not kept.same(storage[name]):
@@ -151,10 +132,10 @@ def without_quantisers(case: Case) -> Quantised:
     kept_outputs = {
         new: _storage(case, makers[old]) for new, old in outputs.items() if old in makers
     }
-    return Quantised(plain, storage, integers, kept_outputs)
+    return QuantizedCase(plain, storage, integers, kept_outputs)
 
 
-def _storage(case: Case, node: Node) -> Storage:
+def _storage(case: Case, node: CaseNode) -> Storage:
     scale = case.constant(node.inputs[1]).astype("float32")
     if not node.input(2):
         return Storage(np.squeeze(scale), 0, np.dtype("uint8"), node.attrs.get("axis", 1))

@@ -1,4 +1,4 @@
-"""One contender of a bench during a case: its turns, with all that is timed in them."""
+"""One implementation of a bench during a case: its rounds, with all times of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tvmconv.lab.bench.result import PEAK, Entry
-from tvmconv.lab.bench.worker_process import Contender, WorkerError, WorkerProcess
+from tvmconv.lab.bench.worker_process import Implementation, WorkerError, WorkerProcess
 from tvmconv.measuring.host import busy_seconds
 
 HELLO_SECONDS = 120.0
@@ -16,7 +16,7 @@ _SLOW_CALL = 1.0
 
 @dataclass(frozen=True)
 class Extras:
-    """What is measured beside the time of warm calls.
+    """Measurements other than the time of warm calls.
 
     Parameters
     ----------
@@ -25,27 +25,25 @@ class Extras:
     cold_bytes
         Calls after everything was evicted from caches of this size; 0 for none.
     memory
-        By how much a process grows in its first call; takes a process of its own for each
-        contender and case.
+        The growth of a process in its first call, in a process of its own.
     load
-        Of models, how long loading takes in a fresh process and what memory loading and a first
-        call take there.
-    least
-        Samples of one turn at least; of calls above a second, one.
+        Time and memory of loading a model and of its first call in a fresh process.
+    samples
+        Minimum number of samples of one round; one for calls above a second.
     """
 
     stages: bool = False
     cold_bytes: int = 0
     memory: bool = False
     load: bool = False
-    least: int = 2
+    samples: int = 2
 
 
 @dataclass
-class Lane:
-    """A contender, its process, and what preparing it told."""
+class ImplementationRun:
+    """An implementation, its process, and its answers to the preparation of a case."""
 
-    contender: Contender
+    implementation: Implementation
     process: WorkerProcess
     first: float = 0.0
     stages: Sequence[str] = ()
@@ -54,34 +52,34 @@ class Lane:
 
     @property
     def label(self) -> str:
-        """The contender's name."""
-        return self.contender.label
+        """The implementation's name."""
+        return self.implementation.label
 
     @property
     def named(self) -> bool:
-        """Whether the user asked for this very form of an algorithm."""
-        variant = dict(self.contender.options).get("variant")
+        """Whether the user named this form of an algorithm."""
+        variant = dict(self.implementation.options).get("variant")
         return bool(variant and variant["named"])
 
-    def turn(self, entry: Entry, seconds: float, extras: Extras) -> Entry:
-        """Time the contender for one round."""
+    def time_round(self, entry: Entry, seconds: float, extras: Extras) -> Entry:
+        """Time the implementation for one round."""
         try:
-            entry = self._warm(entry, seconds, extras.least)
+            entry = self._warm(entry, seconds, extras.samples)
             if extras.cold_bytes and self.colds and entry.label != PEAK:
                 entry = self._cold(entry, seconds, extras)
         except WorkerError as error:
             return replace(entry, status="failed", message=str(error))
         return entry
 
-    def _warm(self, entry: Entry, seconds: float, least: int) -> Entry:
+    def _warm(self, entry: Entry, seconds: float, samples: int) -> Entry:
         busy = busy_seconds()
-        answer = self._time(seconds, least)
+        answer = self._time(seconds, samples)
         others = busy_seconds() - busy - answer["cpu_seconds"]
         foreign = round(max(others, 0.0) / max(answer["wall_seconds"], 1e-3), 2)
         stages = dict(entry.stages)
         for stage in self.stages:
             last = stage == self.stages[-1]
-            found = answer if last else self._time(seconds, least, stage=stage)
+            found = answer if last else self._time(seconds, samples, stage=stage)
             stages[stage] = [*stages.get(stage, ()), min(found["samples"])]
         return replace(
             entry,
@@ -91,16 +89,16 @@ class Lane:
         )
 
     def _cold(self, entry: Entry, seconds: float, extras: Extras) -> Entry:
-        size, least = extras.cold_bytes, extras.least
-        samples = self._time(seconds, least, cache_bytes=size)["samples"]
+        size, count = extras.cold_bytes, extras.samples
+        samples = self._time(seconds, count, cache_bytes=size)["samples"]
         entry = replace(entry, cold=[*entry.cold, samples])
         if not self.warms:
             return entry
-        samples = self._time(seconds, least, cache_bytes=size, warm=True)["samples"]
+        samples = self._time(seconds, count, cache_bytes=size, warm=True)["samples"]
         return replace(entry, cold_weights=[*entry.cold_weights, samples])
 
-    def _time(self, seconds: float, least: int, **what: Any) -> dict[str, Any]:
-        calls = 1 if self.first > _SLOW_CALL else least
+    def _time(self, seconds: float, samples: int, **what: Any) -> dict[str, Any]:
+        calls = 1 if self.first > _SLOW_CALL else samples
         timeout = 60 + 20 * (seconds + calls * self.first)
         answer = self.process.ask(
             timeout, do="time", seconds=seconds, calls=calls, slot=self.label, **what
@@ -120,7 +118,7 @@ class Lane:
 
 
 def reason(answer: Mapping[str, Any]) -> str:
-    """Why a worker's answer is no result."""
+    """Why a worker's answer is not a result."""
     for key in ("absent", "unsupported", "failure"):
         if key in answer:
             return str(answer[key])

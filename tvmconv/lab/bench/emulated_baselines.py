@@ -1,4 +1,4 @@
-"""Calls of peers counted under emulation, for estimates beside those of our own code."""
+"""Calls of baselines counted under emulation, for estimates next to our own code."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 import tvmconv.lab.baselines
 from tvmconv.core.errors import ArtifactError, InputError
-from tvmconv.lab.baselines import PEERS, Peer
+from tvmconv.lab.baselines import BASELINES, Baseline
 from tvmconv.lab.baselines.case import EMULATOR
 from tvmconv.lab.bench.emulated_python import EmulatedPython, emulated_cpu
-from tvmconv.lab.bench.lane import reason
-from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab.bench.implementation_run import reason
+from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.result import wrong_above
 from tvmconv.lab.estimation.cache import digest, recall, remember
 from tvmconv.lab.estimation.counting import Section, count
@@ -26,14 +26,14 @@ from tvmconv.lab.estimation.tools import counting_emulator
 from tvmconv.machines.record import Machine
 
 _PROGRAM = Path(tvmconv.lab.baselines.__file__).with_name("counted.py")
-# dictionaries of strings are walked in another order otherwise, and counts differ
+# otherwise the order of dictionaries, and with it the counts, would differ
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
 }
-# OpenBLAS asks a register of the system which processor it is, and qemu does not tell
+# OpenBLAS reads the CPU's name from a system register, which qemu does not emulate
 _CORE_TYPE = "OPENBLAS_CORETYPE"
 _OPENBLAS_CORES = {
     "cortex-a53": "CORTEXA53",
@@ -54,16 +54,12 @@ _OPENBLAS_CORES = {
 
 
 @dataclass(frozen=True)
-class PeerCount:
-    """What one call of a peer executed.
+class BaselineCount:
+    """The executed code of one call of a baseline.
 
-    Parameters
-    ----------
-    status, message, version, error, info
-        As of :class:`tvmconv.lab.bench.result.Entry`.
-    section
-        The executed code without that of the Python interpreter; None where the status is not
-        ``ok``.
+    ``status``, ``message``, ``version``, ``error`` and ``info`` are as of
+    :class:`tvmconv.lab.bench.result.Entry`. ``section`` excludes the Python interpreter; it is None
+    where the status is not ``ok``.
     """
 
     status: str
@@ -74,45 +70,28 @@ class PeerCount:
     info: str = ""
 
 
-class EmulatedPeer:
-    """A library of an emulated interpreter, as it runs on one processor.
+class EmulatedBaseline:
+    """A library of an interpreter that may have it, as it runs on an emulated CPU."""
 
-    Parameters
-    ----------
-    peer
-        The library.
-    python
-        An interpreter that may have it.
-    machine
-        What the library sees to be its processor.
-    """
-
-    def __init__(self, peer: Peer, python: EmulatedPython, machine: Machine) -> None:
-        self.peer, self.python, self.machine = peer, python, machine
+    def __init__(self, baseline: Baseline, python: EmulatedPython, machine: Machine) -> None:
+        self.baseline, self.python, self.machine = baseline, python, machine
         self.version, self.absent = "", ""
         head, _, _ = self._run(())
         if "version" in head:
             self.version = head["version"]
-            if peer.name == "openblas":
+            if baseline.name == "openblas":
                 self.version += f", {_CORE_TYPE}={openblas_core(machine)}"
         else:
             self.absent = reason(head)
 
-    def count(self, folder: Path, quantised: bool = False) -> PeerCount:
-        """One call of a case, counted after its outputs were checked; once for each content.
+    def count(self, folder: Path, quantized: bool = False) -> BaselineCount:
+        """One call of a case, counted after a check of its outputs; once for each content.
 
-        Weights were packed before, as for timed calls; what the library does with a plain input
-        in each call is counted.
-
-        Parameters
-        ----------
-        folder
-            The case with its reference.
-        quantised
-            Whether it is a model that quantises, whose outputs may differ more.
+        Weights were packed before, as for timed calls. Work on plain inputs in each call is
+        counted. Outputs of a ``quantized`` model may differ more.
         """
         if self.absent:
-            return PeerCount("absent", self.absent)
+            return BaselineCount("absent", self.absent)
         key = self._key(folder)
         if (data := recall("peers", key)) is None:
             head, answers, sections = self._run((folder,))
@@ -123,32 +102,32 @@ class EmulatedPeer:
             data = [answer, section.to_json()]
             if "error" in answer:
                 remember("peers", key, data)
-        return _counted(data[0], self.version, Section.from_json(data[1]), quantised)
+        return _counted(data[0], self.version, Section.from_json(data[1]), quantized)
 
     def _key(self, folder: Path) -> str:
-        """A name for all that decides what is executed."""
+        """A name for everything that decides the executed code."""
         files = [folder / f"{name}.npz" for name in ("inputs", "constants", "reference")]
         files += sorted(_PROGRAM.parent.glob("*.py"))
-        # the path of the ONNX file is another one each time
+        # without the path of the ONNX file, which is temporary
         nodes = json.loads((folder / "case.json").read_text())["nodes"]
-        seen = [self.peer.name, self.version, repr(self.machine), str(self.python.path)]
+        seen = [self.baseline.name, self.version, repr(self.machine), str(self.python.path)]
         seen.append(emulated_cpu(self.machine))
         return digest(*seen, json.dumps(nodes), *(file.read_bytes() for file in files))
 
     def _run(
         self, folders: Sequence[Path]
     ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[int, Section]]:
-        """What the program says of itself and of each case, and what it executed."""
+        """The program's answers on itself and on each case, and the executed code."""
         machine = self.machine
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
             result = Path(name) / "result"
-            command: list[str | Path] = [self.python.path, _PROGRAM, self.peer.module, result]
+            command: list[str | Path] = [self.python.path, _PROGRAM, self.baseline.module, result]
             with self.python.on(machine) as options:
-                words = [*counting_emulator(machine.triple), *options]
+                emulator_command = [*counting_emulator(machine.triple), *options]
                 environment = {
                     **_ENVIRONMENT,
                     _CORE_TYPE: openblas_core(machine),
-                    EMULATOR: shlex.join(words),
+                    EMULATOR: shlex.join(emulator_command),
                 }
                 try:
                     sections = count(
@@ -170,38 +149,41 @@ class EmulatedPeer:
 
 
 def openblas_core(machine: Machine) -> str:
-    """The kernels of OpenBLAS that a machine is given, unless the variable names others."""
+    """The kernels of OpenBLAS for a machine, unless the variable names others."""
     return os.environ.get(_CORE_TYPE) or _OPENBLAS_CORES.get(machine.name, "ARMV8")
 
 
-def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:
-    """The peers that a plan names, under emulation; of all peers none without an interpreter.
+def emulated_baselines(plan: BenchPlan, machine: Machine) -> list[EmulatedBaseline]:
+    """The baselines that a plan names, under emulation; none of ``all`` without an interpreter.
 
-    Raises
-    ------
-    InputError
-        If peers are named whose interpreter is not, or is not for 64-bit Arm.
+    Raises :class:`InputError` if a named baseline has no interpreter, or the target is not 64-bit
+    Arm.
     """
-    everyone = plan.peers == tuple(PEERS)
-    if not plan.peers or (everyone and not plan.pythons):
+    everyone = plan.baselines == tuple(BASELINES)
+    if not plan.baselines or (everyone and not plan.pythons):
         return []
     if not machine.triple.startswith("aarch64"):
-        raise InputError(f"other libraries are estimated for 64-bit Arm only, got {machine.name}")
+        raise InputError(
+            f"estimate of other libraries: target {machine.name}. Expected 64-bit Arm. "
+            "Use --baselines none."
+        )
     found = []
-    for name in plan.peers:
+    for name in plan.baselines:
         path = plan.pythons.get(name) or plan.pythons.get("")
         if path:
-            found.append(EmulatedPeer(PEERS[name], EmulatedPython.find(Path(path)), machine))
+            found.append(
+                EmulatedBaseline(BASELINES[name], EmulatedPython.find(Path(path)), machine)
+            )
         elif not everyone:
             raise InputError(
-                f"{name} is estimated by a Python for {machine.triple} that has it; name one with "
-                "--baseline-python (docs/arm-estimated.md says where to get it)"
+                f"estimate of {name}: no interpreter. Expected a Python for {machine.triple}. "
+                "Name one that has it by --baseline-python (docs/notes/arm-estimated.md)."
             )
     return found
 
 
 def library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Section:
-    """A section without what lies between the interpreter's addresses."""
+    """A section without the code between the interpreter's addresses."""
     return Section(
         Counter(
             {
@@ -213,13 +195,15 @@ def library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Sect
     )
 
 
-def _counted(answer: dict[str, Any], version: str, section: Section, quantised: bool) -> PeerCount:
+def _counted(
+    answer: dict[str, Any], version: str, section: Section, quantized: bool
+) -> BaselineCount:
     if "error" not in answer:
         status = "unsupported" if "unsupported" in answer else "failed"
-        return PeerCount(status, reason(answer), version)
+        return BaselineCount(status, reason(answer), version)
     error = answer["error"]
-    if error is None or not error <= wrong_above(quantised, answer["facts"]):
-        return PeerCount(
+    if error is None or not error <= wrong_above(quantized, answer["facts"]):
+        return BaselineCount(
             "wrong", f"the outputs differ from the reference by {error}", version, error
         )
-    return PeerCount("ok", "", version, error, section, answer.get("info", ""))
+    return BaselineCount("ok", "", version, error, section, answer.get("info", ""))

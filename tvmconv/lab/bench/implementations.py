@@ -1,33 +1,37 @@
-"""Who takes part in a bench: the peak, our builds or algorithms, and the peers."""
+"""The implementations of a bench: the peak, our builds or algorithms, and the baselines."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.lab import baselines as peer_table
+from tvmconv.lab import baselines as baseline_table
 from tvmconv.lab.bench.result import OWN, PEAK
-from tvmconv.lab.bench.worker_process import Contender
+from tvmconv.lab.bench.variants import parse_variants
+from tvmconv.lab.bench.worker_process import Implementation
 from tvmconv.machines.targets import resolve_device
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.plan import Plan
-    from tvmconv.lab.bench.variants import Variant
+    from tvmconv.lab.bench.plan import BenchPlan
 
 
-def contenders(plan: Plan, kind: str) -> list[Contender]:
+# labels of our matrix product, and whether B is packed before the calls
+PRODUCTS = {"gemm": False, "gemm, B packed before": True}
+
+
+def implementations(plan: BenchPlan, kind: str) -> list[Implementation]:
     """The columns for ``models``, ``layers`` or ``products``; ours and the peak first."""
     device = resolve_device(plan.target).kind
     given = (("target", plan.target), *([("kernels", plan.kernels)] if plan.kernels else []))
-    modules = peer_table.OWN_OF_KIND[device]
+    modules = baseline_table.OWN_OF_KIND[device]
 
-    def own(label: str, group: str, **options: Any) -> Contender:
+    def own(label: str, group: str, **options: Any) -> Implementation:
         module = modules[OWN].module
-        return Contender(label, module, sys.executable, (*given, *options.items()), group)
+        return Implementation(label, module, sys.executable, (*given, *options.items()), group)
 
-    found = [Contender(PEAK, modules[PEAK].module, sys.executable, given)]
+    found = [Implementation(PEAK, modules[PEAK].module, sys.executable, given)]
     if kind == "products":
-        for label, prepacked in (("gemm", False), ("gemm, B packed before", True)):
+        for label, prepacked in PRODUCTS.items():
             found.append(own(f"{OWN} {label}", f"{OWN} gemm", prepacked=prepacked))
     elif kind == "models":
         names = build_algorithms(plan)
@@ -42,31 +46,25 @@ def contenders(plan: Plan, kind: str) -> list[Contender]:
     elif plan.log and not plan.algorithms:
         found += [own(label, OWN, log=log) for label, log in builds(plan)]
     else:
-        for variant in _variants(plan):
+        workloads = [layer.workload for layer in plan.layers]
+        machine = resolve_device(plan.target)
+        for variant in parse_variants(plan.algorithms, workloads, machine, plan.precision):
             group = f"{OWN} {variant.algorithm}"
             found.append(own(f"{OWN} {variant}", group, variant=variant.to_json()))
-    for name in plan.peers:
-        peer = peer_table.OF_KIND[device][name]
-        if getattr(peer, kind):
-            found.append(Contender(name, peer.module, plan.python(name)))
+    for name in plan.baselines:
+        baseline = baseline_table.OF_KIND[device][name]
+        if getattr(baseline, kind):
+            found.append(Implementation(name, baseline.module, plan.python(name)))
     return found
 
 
-def build_algorithms(plan: Plan) -> list[str] | None:
-    """What builds of models may choose from."""
+def build_algorithms(plan: BenchPlan) -> list[str] | None:
+    """The algorithms that builds of models may choose from."""
     return [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
 
 
-def builds(plan: Plan) -> list[tuple[str, str | None]]:
+def builds(plan: BenchPlan) -> list[tuple[str, str | None]]:
     """Labels and logs of the builds to compare."""
     if plan.log in (None, "none"):
         return [(OWN, plan.log)]
     return [(f"{OWN} untuned", "none"), (f"{OWN} tuned", plan.log)]
-
-
-def _variants(plan: Plan) -> tuple[Variant, ...]:
-    from tvmconv.lab.bench.variants import parse_variants
-
-    machine = resolve_device(plan.target)
-    workloads = [layer.workload for layer in plan.layers]
-    return parse_variants(plan.algorithms, workloads, machine, plan.precision)

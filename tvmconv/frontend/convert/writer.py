@@ -1,12 +1,14 @@
-"""What a converter works with: operands as Relax expressions, and a way to bind results."""
+"""The state of a conversion to Relax, and the registry of converters."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
@@ -18,69 +20,31 @@ def constant(array: Array) -> RelaxExpr:
     return relax.const(array, str(array.dtype) if wide else None)
 
 
-@dataclass(frozen=True)
-class Quantised:
-    """Constant integers that stand for the numbers ``(data - zero point) * scale``.
-
-    Parameters
-    ----------
-    data
-        The integers.
-    scale, zero_point
-        In float32 and in the data's type; of shape (), or (n,) with one value for each index
-        along ``axis``.
-    axis
-        Counted from the front.
-    """
-
-    data: Array
-    scale: Array
-    zero_point: Array
-    axis: int
-
-    def dequantised(self) -> RelaxExpr:
-        """The numbers, as Relax computes them from the integers."""
-        operands = (constant(array) for array in (self.data, self.scale, self.zero_point))
-        return relax.op.dequantize(*operands, self.axis)
-
-    def reshaped(self, shape: tuple[int, ...], axis: int) -> Quantised:
-        """The same in another shape, in which the scales' axis is ``axis``."""
-        return replace(self, data=self.data.reshape(shape), axis=axis)
-
-    def transposed(self) -> Quantised:
-        """A matrix with rows and columns exchanged."""
-        data = np.ascontiguousarray(self.data.T)
-        return replace(self, data=data, axis=1 - self.axis if self.scale.ndim else 0)
-
-    def values(self) -> Array:
-        """The numbers, in float32."""
-        along = [1] * self.data.ndim
-        if self.scale.ndim:
-            along[self.axis] = -1
-        zero_point, scale = (p.reshape(along) for p in (self.zero_point, self.scale))
-        centred = self.data.astype(np.int64) - zero_point.astype(np.int64)
-        return np.asarray(centred.astype(np.float32) * scale)
+def dequantized(known: QuantizedConstant) -> RelaxExpr:
+    """The numbers, computed by Relax from the integers."""
+    operands = (constant(array) for array in (known.data, known.scale, known.zero_point))
+    return relax.op.dequantize(*operands, known.axis)
 
 
-class Emitter:
+class RelaxWriter:
     """Builds the body of ``main`` inside a dataflow block.
 
-    Bindings are named after the ONNX node: the first one a converter makes without a suffix
-    carries the node's exact name, so that layers keep their names to the final report.
+    Bindings are named after the ONNX node. The first binding without a suffix has the node's exact
+    name, which is the layer's name in reports.
     """
 
-    def __init__(self, graph: Graph, builder: BlockBuilder, budget: int) -> None:
+    def __init__(self, graph: OnnxGraph, builder: BlockBuilder, budget: int) -> None:
         self._budget = budget
         self.graph = graph
         self.builder = builder
         self.uses = graph.use_counts()
-        self.quantised: dict[str, Quantised] = {}
+        self.quantized: dict[str, QuantizedConstant] = {}
         self._values: dict[str, RelaxExpr] = {}
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._current = ""
 
-    def begin(self, node: Node) -> None:
+    def begin(self, node: OnnxNode) -> None:
         """Name following bindings after this node."""
         self._current = node.name
 
@@ -98,15 +62,15 @@ class Emitter:
         """Array of a constant value, else ``None``."""
         return self.graph.constants.get(name)
 
-    def constant(self, node: Node, index: int, what: str) -> Array:
+    def constant(self, node: OnnxNode, index: int, what: str) -> Array:
         """Array of an input that must be a constant."""
         name = node.input(index)
-        if name in self.quantised:
-            return self.quantised[name].values()
+        if name in self.quantized:
+            return self.quantized[name].values()
         if name not in self.graph.constants:
             raise node.error(
                 f"its {what} (input {index}) is {'computed at run time' if name else 'missing'}",
-                "tvmconv needs it as a constant: simplify the model or fix the value in it",
+                "simplify the model, or store it as a constant in the model",
             )
         return self.graph.constants[name]
 
@@ -122,14 +86,14 @@ class Emitter:
         """A constant of shape ()."""
         return constant(np.asarray(value, dtype))
 
-    def reserve(self, node: Node, size: int) -> None:
-        """Refuse a node whose tables, such as indices along an axis, exceed the fold budget.
+    def reserve(self, node: OnnxNode, size: int) -> None:
+        """Refuse a node whose tables, such as indices along an axis, are too large.
 
-        Called before they are made, where their size depends on more than constants.
+        Must be called before tables are made whose size depends on more than constants.
         """
         if size > self._budget:
             raise node.error(
-                f"it needs {size} bytes of tables; at most {self._budget} are left to them",
+                f"it needs {size} bytes of tables; at most {self._budget} are left",
                 "check the model's sizes, or allow more with fold_budget",
             )
         self._budget -= size
@@ -139,7 +103,7 @@ class Emitter:
         base = f"{self._current}.{suffix}" if suffix else self._current
         name = base
         while name in self._names:
-            # go on from the last number given, so that many equal names stay cheap
+            # continue after the last number, so that many equal names stay cheap
             count = self._numbers[base] = self._numbers.get(base, 0) + 1
             name = f"{base}.{count}"
         self._names.add(name)
@@ -148,3 +112,43 @@ class Emitter:
         var = relax.DataflowVar(name, expr.ty)
         self.builder.emit_normalized(relax.VarBinding(var, expr))
         return var
+
+
+Convert = Callable[[RelaxWriter, OnnxNode], RelaxExpr | list[RelaxExpr]]
+
+
+@dataclass(frozen=True)
+class Converter:
+    """A conversion function with the attributes it reads.
+
+    A node with any other attribute is refused: ONNX adds attributes in new operator sets, and
+    ignoring one would change the result silently.
+    """
+
+    function: Convert
+    attributes: frozenset[str]
+    inputs: int
+
+
+CONVERTERS: dict[str, Converter] = {}
+
+
+def converts(*ops: str, attrs: str = "", inputs: int = 1) -> Callable[[Convert], Convert]:
+    """Register a function for operators.
+
+    Parameters
+    ----------
+    ops
+        ONNX operator names.
+    attrs
+        Names of the attributes that the function reads, separated by blanks.
+    inputs
+        Number of leading inputs that must be present.
+    """
+
+    def register(function: Convert) -> Convert:
+        for op in ops:
+            CONVERTERS[op] = Converter(function, frozenset(attrs.split()), inputs)
+        return function
+
+    return register

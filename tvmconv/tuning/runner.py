@@ -1,8 +1,8 @@
 """Where a candidate's kernels run: in their own process, or on a device of an RPC tracker.
 
-Times are taken as in a network: activations lie in the caches, weights come from memory. A kernel
-called with the same weights again and again would keep those in cache, and a choice made on
-such times loses where they are large.
+Times are taken as in a network: activations are in the caches, weights come from memory. Repeated
+calls with the same weights would keep the weights in the cache, and favor the wrong kernels where
+weights are large.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.host import pick_cpus
 from tvmconv.tvm_api.types import DeviceTensor, Module
 
 _LEAST_SECONDS = 1e-7
-# copies of the weight, in last-level caches; of small weights, what fits them costs next to nothing
+# copies of the weight, in sizes of the last-level cache; small weights cost next to nothing
 _EVICTING = 1.5
 _MOST_COPIES = 256
 # flushing takes longer than calling a small kernel
@@ -36,18 +36,18 @@ _FLUSH = "cache_flush_cpu_non_first_arg"
 def stay(threads: int) -> None:
     """Keep this process on the CPUs of a measurement with so many threads.
 
-    Kernels that are timed in turns must take turns on the same ones: on a shared host a
-    neighbour may have the other hardware thread of one CPU's core and not of another's.
+    Interleaved kernels must share their CPUs: on a shared host, a neighbor may use the other
+    hardware thread of one core only.
     """
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, pick_cpus(threads))
 
 
-class Place(Protocol):
+class Runner(Protocol):
     """Memory, calls and times of one device; kernels go by their number.
 
-    ``shared`` tells of devices that others may ask for too: they are to be used in turn only.
-    ``spill_bytes`` is what nvcc says that threads of the kernels spill, 0 on processors.
+    ``shared`` devices may be requested by others, and wait for their turn. ``spill_bytes`` is what
+    threads of the kernels spill according to nvcc, 0 on CPUs.
     """
 
     shared: bool
@@ -68,36 +68,21 @@ class Place(Protocol):
         """
 
 
-def make_place(
-    remote: Mapping[str, Any] | None, modules: Sequence[Code], machine: Machine
-) -> Place:
+def make_runner(
+    remote: Mapping[str, Any] | None, modules: Sequence[GuardedCode], machine: Machine
+) -> Runner:
     """This process, or the device that ``remote`` (``host``, ``port``, ``key``) names."""
     if remote:
-        return Remote(remote, modules, machine)
-    return Local(modules, machine.cores, machine.last_cache_bytes)
+        return RemoteRunner(remote, modules, machine)
+    return LocalRunner(modules, machine.cores, machine.last_cache_bytes)
 
 
-class Local:
-    """This process.
-
-    Parameters
-    ----------
-    modules
-        The code of each kernel.
-    threads
-        Threads of a call.
-    cache_bytes
-        Size of the last-level cache.
-
-    Raises
-    ------
-    ArtifactError
-        If this processor lacks a feature that the code may use.
-    """
+class LocalRunner:
+    """This process; ``cache_bytes`` is the size of its last-level cache."""
 
     shared, spill_bytes = False, 0
 
-    def __init__(self, modules: Sequence[Code], threads: int, cache_bytes: int) -> None:
+    def __init__(self, modules: Sequence[GuardedCode], threads: int, cache_bytes: int) -> None:
         self._functions = [module["main"] for module in modules]
         self._threads = threads
         self._cache_bytes = cache_bytes
@@ -105,13 +90,13 @@ class Local:
         self._counts: dict[tuple[int, float], int] = {}
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         from tvmconv.tvm_api import runtime
 
         return [runtime.tensor(np.ascontiguousarray(a)) for a in arrays]
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         from tvmconv.tvm_runtime.threads import call
 
         call(self._threads, self._functions[number], *tensors)
@@ -119,7 +104,7 @@ class Local:
     def time(
         self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         ring = self._rings.get(number)
         if ring is None or ring.tensors is not tensors:
             ring = self._rings[number] = _Ring(tensors, self._cache_bytes)
@@ -127,7 +112,7 @@ class Local:
         def run() -> None:
             self.call(number, next(ring.arguments))
 
-        # what another process left in the caches is not the kernel's
+        # not timed: another process may have filled the caches
         run()
         count = self._counts.get((number, seconds))
         if count is None:
@@ -138,7 +123,7 @@ class Local:
 
 
 class _Ring:
-    """The arguments of a kernel with copies of its weight in turn, more than a cache holds."""
+    """The arguments of a kernel, with more copies of its weight than a cache holds."""
 
     def __init__(self, tensors: Sequence[DeviceTensor], cache_bytes: int) -> None:
         from tvmconv.tvm_api import runtime
@@ -151,17 +136,16 @@ class _Ring:
         self.arguments = cycle([(first, copy, *rest) for copy in copies])
 
 
-class Remote:
-    """A device of TVM's RPC tracker; it is asked for when the first tensor is made.
+class RemoteRunner:
+    """A device of TVM's RPC tracker; it is requested for the first tensor.
 
-    Whether the device has the features that the code needs, this host cannot know: a candidate
-    that dies there counts as crashed.
+    This host cannot know the features of the device: a candidate that dies there counts as crashed.
     """
 
     shared, spill_bytes = True, 0
 
     def __init__(
-        self, remote: Mapping[str, Any], modules: Sequence[Code], machine: Machine
+        self, remote: Mapping[str, Any], modules: Sequence[GuardedCode], machine: Machine
     ) -> None:
         self._remote = remote
         self._modules = modules
@@ -171,7 +155,7 @@ class Remote:
         self._loaded: list[Module] = []
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         from tvmconv.tvm_api import runtime
 
         self._open()
@@ -179,15 +163,15 @@ class Remote:
         return [runtime.tensor(np.ascontiguousarray(a), device) for a in arrays]
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
-        """See :class:`Place`."""
+        """See :class:`Runner`."""
         self._functions[number](*tensors)
 
     def time(
         self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`Place`; the device's clock, without the network.
+        """See :class:`Runner`; the device's clock, without the network.
 
-        Everything but the first tensor is flushed from the device's caches before a call.
+        All tensors but the first are flushed from the device's caches before a call.
         """
         device = self._session.cpu(0)
         module = self._loaded[number]

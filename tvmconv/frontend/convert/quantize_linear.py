@@ -1,13 +1,13 @@
-"""Quantisation: between real numbers and integers that stand for them."""
+"""Quantization: conversion between real numbers and integers that represent them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, Quantised, constant
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
-from tvmconv.frontend.quantised import block_size, channel_axis, division_type
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
+from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.frontend.integers import QuantizedConstant
+from tvmconv.frontend.quantize_linear import block_size, channel_axis, division_type
 from tvmconv.frontend.rounding import parameter
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -17,32 +17,32 @@ _LEVELS = 255  # between the smallest and the largest uint8
 
 
 @converts("QuantizeLinear", attrs="axis block_size output_dtype precision saturate", inputs=2)
-def quantise(e: Emitter, node: Node) -> RelaxExpr:
-    """saturate(round(x / scale) + zero point), halves rounded to even numbers.
+def quantize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """saturate(round(x / scale) + zero point), with ties to even.
 
-    ``saturate`` is about 8-bit floating point only.
+    The attribute ``saturate`` applies to 8-bit floating point only.
     """
     name, scale = node.inputs[:2]
     x, dtype = e.value(name), e.dtype(node.outputs[0])
     if division_type(node, e.dtype(scale)) == "float16":
-        # half the digits of float32 and more than twice: the quotient is rounded as in float16
+        # FP32 has more than twice the digits of FP16, so the quotient is rounded as in FP16
         quotient = op.divide(_in(e, x, name, "float16"), _spread(e, node, scale, "float16"))
         wide = e.emit(op.astype(e.emit(quotient, "quotient"), "float32"), "wide")
         if _is_blocked(e, node):
-            return _quantise_blocks(e, node, wide)
+            return _quantize_blocks(e, node, wide)
         zero_point = _parameter(e, node, 2, dtype)
         return op.quantize(wide, e.scalar(1), zero_point, _axis(e, node), dtype)
     x = _in(e, x, name, "float32")
     if _is_blocked(e, node):
         quotient = op.divide(x, _spread(e, node, scale, "float32"))
-        return _quantise_blocks(e, node, e.emit(quotient, "quotient"))
+        return _quantize_blocks(e, node, e.emit(quotient, "quotient"))
     return op.quantize(
         x, _parameter(e, node, 1, "float32"), _parameter(e, node, 2, dtype), _axis(e, node), dtype
     )
 
 
-def _quantise_blocks(e: Emitter, node: Node, quotient: RelaxExpr) -> RelaxExpr:
-    """The rest of a quantisation, after the division by scales of blocks."""
+def _quantize_blocks(e: RelaxWriter, node: OnnxNode, quotient: RelaxExpr) -> RelaxExpr:
+    """The steps of a quantization after the division by scales of blocks."""
     dtype = e.dtype(node.outputs[0])
     if not node.input(2):
         return op.quantize(quotient, e.scalar(1), e.scalar(0, dtype), 0, dtype)
@@ -56,45 +56,45 @@ def _quantise_blocks(e: Emitter, node: Node, quotient: RelaxExpr) -> RelaxExpr:
 
 
 @converts("DequantizeLinear", attrs="axis block_size output_dtype", inputs=2)
-def dequantise(e: Emitter, node: Node) -> RelaxExpr:
+def dequantize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """(x - zero point) * scale.
 
-    A constant stays integers, for kernels that compute with them.
+    Constants stay integers, for INT8 kernels.
     """
     name = node.inputs[0]
     if _is_blocked(e, node):
-        centred = op.astype(e.value(name), "float32")
+        centered = op.astype(e.value(name), "float32")
         if node.input(2):
-            centred = op.subtract(centred, _spread(e, node, node.inputs[2], "float32"))
+            centered = op.subtract(centered, _spread(e, node, node.inputs[2], "float32"))
         scale = _spread(e, node, node.inputs[1], "float32")
-        return op.multiply(e.emit(centred, "centred"), scale)
+        return op.multiply(e.emit(centered, "centred"), scale)
     values, zero_point = (_array(e, node, i) for i in (1, 2))
     axis, data = _axis(e, node), e.array(name)
     if data is not None and values is not None and zero_point is not None:
-        known = Quantised(data, values, zero_point, axis)
-        e.quantised[node.outputs[0]] = known
-        return known.dequantised()
+        known = QuantizedConstant(data, values, zero_point, axis)
+        e.quantized[node.outputs[0]] = known
+        return dequantized(known)
     return op.dequantize(
         e.value(name), _parameter(e, node, 1, "float32"),
         _parameter(e, node, 2, e.dtype(name)), axis,
     )  # fmt: skip
 
 
-def _is_blocked(e: Emitter, node: Node) -> bool:
+def _is_blocked(e: RelaxWriter, node: OnnxNode) -> bool:
     shape, scale = e.shape(node.inputs[0]), e.shape(node.inputs[1])
     return bool(block_size(node)) and channel_axis(node, shape, scale) is not None
 
 
-def _axis(e: Emitter, node: Node) -> int:
-    """The axis of the channels; 0 where there is one scale."""
+def _axis(e: RelaxWriter, node: OnnxNode) -> int:
+    """The axis of the channels; 0 for one scale."""
     return channel_axis(node, e.shape(node.inputs[0]), e.shape(node.inputs[1])) or 0
 
 
-def _in(e: Emitter, x: RelaxExpr, name: str, dtype: str) -> RelaxExpr:
+def _in(e: RelaxWriter, x: RelaxExpr, name: str, dtype: str) -> RelaxExpr:
     return x if e.dtype(name) == dtype else e.emit(op.astype(x, dtype), dtype)
 
 
-def _array(e: Emitter, node: Node, index: int) -> Array | None:
+def _array(e: RelaxWriter, node: OnnxNode, index: int) -> Array | None:
     """A constant scale or zero point, of shape () or (channels,); an absent zero point is 0."""
     name = node.input(index)
     if not name:
@@ -104,13 +104,13 @@ def _array(e: Emitter, node: Node, index: int) -> Array | None:
     return values.reshape(()) if values is not None and not _is_vector(e, node) else values
 
 
-def _is_vector(e: Emitter, node: Node) -> bool:
+def _is_vector(e: RelaxWriter, node: OnnxNode) -> bool:
     shape, scale = e.shape(node.inputs[0]), e.shape(node.inputs[1])
     return channel_axis(node, shape, scale) is not None
 
 
-def _parameter(e: Emitter, node: Node, index: int, dtype: str) -> RelaxExpr:
-    """A scale or zero point as Relax takes it, of shape () or (channels,)."""
+def _parameter(e: RelaxWriter, node: OnnxNode, index: int, dtype: str) -> RelaxExpr:
+    """A scale or zero point in Relax's form, of shape () or (channels,)."""
     values = _array(e, node, index)
     if values is not None:
         return constant(values.astype(dtype))
@@ -121,8 +121,8 @@ def _parameter(e: Emitter, node: Node, index: int, dtype: str) -> RelaxExpr:
     return e.emit(op.reshape(value, ()), "scalar")
 
 
-def _spread(e: Emitter, node: Node, name: str, dtype: str) -> RelaxExpr:
-    """Scales or zero points such that they broadcast to the data."""
+def _spread(e: RelaxWriter, node: OnnxNode, name: str, dtype: str) -> RelaxExpr:
+    """Scales or zero points in a form that broadcasts to the data."""
     shape, values = e.shape(node.inputs[0]), e.array(name)
     if values is None:
         axis = channel_axis(node, shape, e.shape(name)) or 0
@@ -135,8 +135,8 @@ def _spread(e: Emitter, node: Node, name: str, dtype: str) -> RelaxExpr:
 
 
 @converts("DynamicQuantizeLinear")
-def dynamic(e: Emitter, node: Node) -> list[RelaxExpr]:
-    """uint8 by the data's own range, to which 0 belongs; its scale and its zero point."""
+def dynamic(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
+    """UINT8 by the range of the data, which includes 0; its scale and its zero point."""
     x, zero = e.value(node.inputs[0]), e.scalar(0)
     low = e.emit(op.minimum(op.min(x), zero), "low")
     high = e.emit(op.maximum(op.max(x), zero), "high")
