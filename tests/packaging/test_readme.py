@@ -101,8 +101,9 @@ def _shortened(text: str, seldom: bool) -> str:
 @pytest.mark.slow
 def test_quickstart_in_full(checkout):
     told = _run(["sh", "examples/quickstart.sh"], checkout)
-    for word in ("onnxruntime", "GFLOP/s", "peak", "same to the last bit"):
+    for word in ("onnxruntime", "rounds", "% peak", "same to the last bit", "bundle"):
         assert word in told
+    assert "GFLOP/s" in (checkout / "quickstart/resnet50.txt").read_text()
 
 
 def test_operator_table_is_complete():

@@ -17,7 +17,7 @@ class Brief:
     title
         The first line.
     head
-        At most four texts with their labels. A text that is too long is cut in the middle.
+        A few texts with their labels. A text that is too long is cut in the middle.
     tables
         The main table, and tables that the user asked for.
     notes

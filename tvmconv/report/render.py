@@ -59,7 +59,7 @@ def print_brief(brief: Brief, console: Console) -> None:
             console.print()
             console.print(_view(table))
     for note in brief.notes:
-        console.print(Text(printable(note), style="dim"))
+        console.print(Text(printable(note)))
 
 
 def brief_text(brief: Brief, width: int) -> str:
