@@ -114,6 +114,8 @@ def _chart(kind: str, title: str, **options: Any) -> Any:
         foreground="var(--ink, #222)",
         foreground_strong="var(--strong, #000)",
         foreground_subtle="var(--faint, #666)",
+        guide_stroke_color="var(--faint, #666)",
+        major_guide_stroke_color="var(--faint, #666)",
         colors=_COLORS,
         font_family="sans-serif",
         title_font_size=18,

@@ -26,9 +26,11 @@ _STYLE = """
   --ink: #ddd; --strong: #fff; --faint: #999; --paper: #16181c; --line: #555; } }
 body { font: 16px/1.5 sans-serif; color: var(--ink); background: var(--paper); max-width: 72rem;
   margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
-figure { margin: 2rem 0; } svg { width: 100%; height: auto; }
+figure { margin: 2rem 0; overflow-x: auto; } svg { width: 100%; min-width: 40rem; height: auto; }
+figcaption { position: sticky; left: 0; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 0.5rem 0; }
-th, td { border: 1px solid var(--line); padding: 0.2rem 0.5rem; text-align: left; vertical-align: top; }
+th, td { border: 1px solid var(--line); padding: 0.2rem 0.5rem; text-align: left;
+  vertical-align: top; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
 .scroll { overflow-x: auto; } summary { cursor: pointer; } dt { font-weight: bold; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; } dd { margin: 0; }
