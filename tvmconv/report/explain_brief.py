@@ -69,6 +69,8 @@ def explain_brief(
 def _head(model: ModelFacts, facts: Mapping[str, Any]) -> dict[str, str]:
     seconds = facts["predicted_convolution_seconds"]
     error, budget = facts["largest_error_estimate"], facts["error_budget"]
+    if "precisions" in facts:
+        budget = None  # rounded operands have their own limits
     head = {
         "predicted": f"{seconds_text(seconds)} for all convolutions at {facts['predicted_at']}"
         f"; {macs_text(model)}",

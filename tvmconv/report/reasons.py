@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.core.decision import Candidate, Decision
-from tvmconv.selection.reasons import FEWEST
+from tvmconv.selection.reasons import FEWEST, ONLY
 
 # smaller ratios are shown in percent
 _PERCENT_BELOW = 1.1
@@ -19,7 +19,7 @@ def short_reason(decision: Decision) -> str:
 
     If nothing was compared, for example after an override, the first clause of the reason.
     """
-    if not decision.reason.startswith(FEWEST):
+    if not decision.reason.startswith((FEWEST, ONLY)):
         return decision.reason.partition(";")[0]
     chosen = decision.chosen
     others = [o for o in decision.rejected if o.algorithm != chosen.algorithm]
