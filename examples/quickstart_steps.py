@@ -1,4 +1,4 @@
-"""What ``examples.quickstart`` does, one step after another."""
+"""The steps of ``examples.quickstart``."""
 
 from __future__ import annotations
 

@@ -70,9 +70,9 @@ def summary(
     Parameters
     ----------
     comparison
-        Of :func:`~tvmconv.measuring.running.run_report`.
+        Report of :func:`~tvmconv.measuring.running.run_report`.
     profile
-        Of :func:`~tvmconv.lab.bench.layers.profile_report`.
+        Report of :func:`~tvmconv.lab.bench.layers.profile_report`.
     foreign
         CPUs that other programs used during the comparison, on average.
     library, tables

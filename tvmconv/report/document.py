@@ -31,7 +31,7 @@ class Report:
     data
         Plain data for the JSON only (all samples, machine header).
     brief
-        What the terminal shows unless everything is asked for; None shows everything.
+        Short view of the terminal. Without it, or with ``-v``, the terminal shows everything.
     """
 
     kind: str

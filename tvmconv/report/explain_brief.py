@@ -42,7 +42,7 @@ def explain_brief(
     model
         The model.
     title, facts
-        Of the report.
+        Title and facts of the report.
     layers
         Rows of the report's table ``layers``, one for each decision.
     tables

@@ -44,11 +44,11 @@ def profile_brief(
     model
         The model.
     facts
-        Of the report.
+        Facts of the report.
     layers, kinds
         Rows of the report's tables.
     notes
-        What the user must know about the measurement.
+        Notes on the measurement that the user must know.
     """
     peak = facts.get("peak_gflops")
     speed = f"{facts['gflops']:.1f} GFLOP/s"
@@ -72,7 +72,7 @@ def profile_brief(
 def _rows(
     model: ModelFacts, layers: Sequence[Mapping[str, Any]], peak: float | None
 ) -> list[dict[str, Any]]:
-    """The calls; those of equal shape and algorithm as one."""
+    """Calls; calls of equal shape and algorithm share a row."""
     chosen = {(d.layer, d.kernel): d.chosen for d in model.decisions}
     rows = []
     for row in layers:
