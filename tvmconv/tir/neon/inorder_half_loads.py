@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from tvmconv.tir.general.llvm_functions import importing
 from tvmconv.tir.general.rewrite import function_pass, local_buffer
 from tvmconv.tir.general.stack_buffers import on_stack
 from tvmconv.tir.neon.inorder_assembly import Sum, assembly
@@ -51,7 +52,7 @@ def InorderHalfLoads(ordered: bool) -> Any:
 
 def _halved(func: Any, ordered: bool) -> Any:
     import tvm_ffi
-    from tvm import ir, tirx
+    from tvm import tirx
 
     found = False
     texts: dict[str, str] = {}
@@ -70,8 +71,7 @@ def _halved(func: Any, ordered: bool) -> Any:
     body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look))
     if not found:
         return func
-    text = ir.StringImm("\n".join([IMPORTED, *texts.values()]))
-    return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, body))
+    return importing(func.with_body(body), "\n".join([IMPORTED, *texts.values()]))
 
 
 def chain_of(sums: Sequence[Any], ordered: bool) -> _Chain | None:
