@@ -94,6 +94,15 @@ def test_placeholders_have_the_workloads_types():
     assert [str(t.dtype) for t in tensors] == ["uint8", "int8", "int32", "uint8"]
 
 
+@pytest.mark.parametrize("name", ["direct", "direct_first", "depthwise", "winograd", "im2col"])
+def test_float32_sums_are_rounded_to_the_outputs_type(name):
+    workload = able(name)
+    typed = replace(workload, types=replace(FLOAT32, output="float16"))
+    config = default_config(name, workload, V3)
+    *_, residual, output = registry.algorithm(name).compute(typed, V3, config)
+    assert [str(tensor.dtype) for tensor in (residual, output)] == ["float16", "float16"]
+
+
 @pytest.mark.parametrize("name", ["direct", "direct_first", "depthwise"])
 def test_expressions_sum_in_the_accumulators_type(name):
     """Without schedules, which are written for float32 alone: products beyond 8 and 16 bits."""

@@ -63,7 +63,7 @@ class Rates:
     origin
         ``shipped`` with the package, or ``measured`` and when.
     words
-        Packed reduction steps for one vector of accumulators; 0 if only ``multiply_adds`` is known.
+        Packed integer steps for one vector of accumulators; 0 if only ``multiply_adds`` is known.
     """
 
     multiply_adds: float
