@@ -18,9 +18,10 @@ from tvmconv.core.errors import TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands, relative_error
+from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.lab.bench.measured_error import measure_errors
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.measuring.operands import random_operands
 from tvmconv.report.clock import clock_of
 from tvmconv.report.explain import explain_report
 from tvmconv.report.explain_frontier import memory_frontier

@@ -23,7 +23,7 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.lab.bench.check_model import check_layer
 from tvmconv.lab.bench.gemm_run import GemmRun
 from tvmconv.lab.bench.gemm_run import random_operands as matrices
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands
+from tvmconv.lab.bench.kernel_run import KernelRun
 from tvmconv.lab.bench.measured_error import measure_errors
 from tvmconv.lab.bench.measuring import run_plan
 from tvmconv.lab.bench.peak import fma_runner, measure_peak, read_runner
@@ -32,6 +32,7 @@ from tvmconv.machines import gate
 from tvmconv.machines.features import required_features
 from tvmconv.machines.gate import Code
 from tvmconv.machines.x86 import MACHINES
+from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.suites import parse_layer
 from tvmconv.selection.policy import make_policy
 from tvmconv.tuning import auto

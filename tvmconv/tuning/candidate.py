@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
@@ -55,7 +56,7 @@ def compile_kernel(kernel: Kernel, draft: bool = False) -> Code:
 def error_limit(kernel: Kernel) -> float:
     """The max|error| / max|reference| beyond which a kernel is wrong."""
     estimate = kernel.expression.error_estimate(kernel.workload, kernel.machine, kernel.config)
-    return max(_ERROR_FLOOR, _ERROR_FACTOR * estimate)
+    return max(_ERROR_FLOOR, _ERROR_FACTOR * estimate) + kernel.workload.types.rounding
 
 
 class Operands:
@@ -93,25 +94,21 @@ class Operands:
         return self.workload.types.is_integer and not steps & _APPROXIMATED
 
     def _floating(self) -> tuple[Array, Array | None]:
-        """Data and residual in float32; the constants and the result are set."""
+        """Data and residual in their types; the constants and the result are set."""
         from tvmconv.kernels.arguments import Constants
+        from tvmconv.measuring.operands import random_operands, typed
         from tvmconv.measuring.reference import convolution
 
-        w, generator = self.workload, np.random.default_rng(_SEED)
-
-        def normal(*shape: int) -> Array:
-            return generator.standard_normal(shape, dtype=np.float32)
-
-        data = normal(*w.data_shape)
-        weight = normal(*w.weight_shape)
-        weight /= np.float32(w.taps**0.5)
-        constants = {"weight": weight, "bias": normal(w.out_channels)}
-        inputs = {"data": data}
-        if w.has("add"):
-            inputs["residual"] = normal(*w.result_shape)
-        self.constants = Constants(weight, constants["bias"])
+        w = self.workload
+        inputs, constants = random_operands(w, _SEED)
+        self.constants = Constants(
+            typed(constants["weight"], w.types.weight), constants.get("bias")
+        )
         self.expected = convolution(w, inputs, constants).astype(np.float32)
-        return data, inputs.get("residual")
+        residual = inputs.get("residual")
+        if residual is not None:
+            residual = typed(residual, w.types.output)
+        return typed(inputs["data"], w.types.data), residual
 
     def arrays(self, kernel: Kernel) -> list[Array]:
         """What a kernel takes, with room for its output, which holds NaN where its type has it."""
@@ -122,8 +119,8 @@ class Operands:
         arrays += [self.residual] if self.residual is not None else []
         planes, channels, *sizes = w.result_shape
         shape = (planes, machine.blocks(channels), *sizes, machine.channel_block)
-        empty = np.nan if w.types.output == "float32" else _POISON
-        return [*arrays, np.full(shape, empty, w.types.output)]
+        empty = np.nan if "float" in w.types.output else _POISON
+        return [*arrays, np.full(shape, empty, numpy_type(w.types.output))]
 
     def judged(self, kernel: Kernel, output: Array) -> dict[str, Any]:
         """An output compared with the exact result."""

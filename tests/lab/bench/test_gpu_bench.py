@@ -19,10 +19,10 @@ from tvmconv.lab.baselines.case import PLACES, read_case, read_reference, relati
 from tvmconv.lab.bench.cases import write_layer_case
 from tvmconv.lab.bench.gpu.predicted import NOT_MEASURED, predict_plan
 from tvmconv.lab.bench.gpu.predictions import gpu_facts, share_right
-from tvmconv.lab.bench.kernel_run import random_operands
 from tvmconv.lab.bench.plan import make_plan
 from tvmconv.lab.bench.variants import parse_variants
 from tvmconv.machines.cuda import MACHINES
+from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
 
 LAYER = "mb2ic8ih6oc40kh3ph1+bias+relu"

@@ -16,8 +16,8 @@ from tests.assembly import Assembly, assembly
 from tests.tir.rewrites import check
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.lab.bench.kernel_run import random_operands
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.measuring.operands import random_operands
 from tvmconv.tir.general.c_functions import NATURAL, CFunctions
 from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import c_calls, compile_function, packed_calls

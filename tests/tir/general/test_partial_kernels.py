@@ -12,9 +12,10 @@ from tests.tir.rewrites import check, check_same
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands
+from tvmconv.lab.bench.kernel_run import KernelRun
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.measuring.integers import exact_output, random_integers
+from tvmconv.measuring.operands import random_operands
 from tvmconv.tir.general.partial_kernels import LeaveOutBlocks
 from tvmconv.tir.general.rewrite import transformed
 

@@ -12,8 +12,9 @@ from tvmconv.core.decision import Candidate
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.baselines.cold import Eviction, cold_call
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands, relative_error
+from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Report

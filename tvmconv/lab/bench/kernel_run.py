@@ -18,6 +18,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
+from tvmconv.measuring.operands import typed
 
 Array = npt.NDArray[Any]
 
@@ -30,9 +31,10 @@ class KernelRun:
     kernel
         What to compile.
     inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
+        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one;
+        FP32 or of the workload's types.
     constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32. Of
+        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it, likewise. Of
         integer layers, what :func:`~tvmconv.lab.bench.integer_case.write_integer_case` wrote, or
         the constants themselves.
     threads
@@ -51,14 +53,14 @@ class KernelRun:
         self.kernel, self.threads = kernel, threads
         w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
-        data = inputs["data"]
+        data = typed(inputs["data"], w.types.data)
         values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
         known = constants if isinstance(constants, Constants) else _constants(w, constants)
         start = perf_counter()
         values += constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
         if w.has("add"):
-            values.append(_blocked(inputs["residual"], lanes))
+            values.append(_blocked(typed(inputs["residual"], w.types.output), lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
         self._result = runtime.empty(shape, w.types.output)
@@ -119,11 +121,14 @@ class KernelRun:
     def touch_activations(self) -> None:
         """Bring input, residual and output into the caches, as the previous layer would."""
         data, *_, result = self._arguments
-        tensors = [data, result]
+        types = self.kernel.workload.types
+        tensors = [(data, types.data), (result, types.output)]
         if self.kernel.workload.has("add"):
-            tensors.append(self._arguments[-2])
-        for tensor in tensors:
-            np.from_dlpack(tensor).sum()
+            tensors.append((self._arguments[-2], types.output))
+        for tensor, dtype in tensors:
+            # numpy's DLPack lacks bfloat16, which is copied
+            array = tensor.numpy() if dtype == "bfloat16" else np.from_dlpack(tensor)
+            array.sum()
 
     def output(self) -> Array:
         """Result of the last call, (N, K, OH, OW), of the workload's output type."""
@@ -169,29 +174,8 @@ def _is_legal(kernel: Kernel) -> bool:
 def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constants:
     if workload.types.is_integer:
         return read_constants(arrays)
-    return Constants(arrays["weight"], arrays["bias"] if workload.has("bias") else None)
-
-
-def random_operands(
-    workload: Conv2dWorkload, seed: int = 0
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Normally distributed inputs and constants of a workload, as :class:`KernelRun` takes them.
-
-    Weights are scaled so that outputs have a variance of one.
-    """
-    w, generator = workload, np.random.default_rng(seed)
-
-    def normal(*shape: int) -> Array:
-        return generator.standard_normal(shape, dtype=np.float32)
-
-    weight = normal(*w.weight_shape)
-    inputs = {"data": normal(*w.data_shape)}
-    if w.has("add"):
-        inputs["residual"] = normal(*w.result_shape)
-    constants = {"weight": weight / np.float32(np.sqrt(w.taps))}
-    if w.has("bias"):
-        constants["bias"] = normal(w.out_channels)
-    return inputs, constants
+    weight = typed(arrays["weight"], workload.types.weight)
+    return Constants(weight, arrays["bias"] if workload.has("bias") else None)
 
 
 def relative_error(actual: Array, exact: Array) -> float:

@@ -11,8 +11,9 @@ import numpy as np
 
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands, relative_error
+from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.measuring.integers import exact_output, random_integers
+from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.reference import convolution
 
 if TYPE_CHECKING:

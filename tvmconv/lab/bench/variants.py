@@ -186,7 +186,11 @@ def parse_variants(
     """
     default = _default(machine, precision)
     if not text:
-        return _able(default, workloads, machine)
+        able = _able(default, workloads, machine)
+        if workloads and not able:
+            # raises the reasons
+            chosen_kernel(workloads[0], machine, "none", precision)
+        return able
     found: list[Variant] = []
     for word in text.split(","):
         name, *modifiers = word.strip().split(":")
