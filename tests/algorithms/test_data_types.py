@@ -66,7 +66,7 @@ def test_products_of_bytes_are_of_no_other_types():
 
 def test_selection_names_the_types_it_lacks():
     workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:f16f16f16f16")
-    with pytest.raises(ConfigError, match="direct: it computes in float32, not f16f16f16f16"):
+    with pytest.raises(ConfigError, match="winograd: it computes in float32, not f16f16f16f16"):
         select(workload, V3, layer="conv1")
 
 

@@ -221,6 +221,10 @@ class DataTypes:
 
 
 FLOAT32 = DataTypes()
+# bfloat16 data and weights: sums in FP32, which are the output or are rounded once
+BFLOAT16 = tuple(
+    DataTypes("bfloat16", "bfloat16", "float32", output) for output in ("float32", "bfloat16")
+)
 
 
 def refusal(types: DataTypes, supported: Sequence[DataTypes]) -> str | None:

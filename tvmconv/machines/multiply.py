@@ -121,6 +121,15 @@ MULTIPLIES = (
         in_tiles=True,
     ),
     Multiply("smmla", "int8", "int8", features=("i8mm",), width=8, rows=2, columns=2),
+    # On Zen 4 as many steps in a cycle as FMAs. It flushes denormals, unlike an FMA.
+    Multiply(
+        "vdpbf16ps",
+        "bfloat16",
+        "bfloat16",
+        accumulator="float32",
+        features=("avx512_bf16",),
+        width=2,
+    ),
     Multiply("vpdpbusd", "uint8", "uint8", features=("avx512_vnni", "avx_vnni"), width=4),
     Multiply("vpdpwssd", "uint8", "int16", features=("avx512_vnni", "avx_vnni"), width=2),
     Multiply(

@@ -30,6 +30,7 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import BFLOAT16, FLOAT32
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
@@ -76,6 +77,7 @@ class Direct(Algorithm):
     """
 
     name = "direct"
+    types = (FLOAT32, *BFLOAT16)
     integers = True
     blocks = ("conv2d", "output")
 
@@ -160,7 +162,7 @@ class Direct(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
 
-        Of integer types ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels a word, or
+        Of packed types ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels a dword, or
         a block's words in another order: :func:`~tvmconv.algorithms.integer.dwords.arranged`.
 
         The last group holds zero blocks where ``oc`` does not divide the number of output
@@ -219,8 +221,16 @@ class Direct(Algorithm):
         outputs = machine.blocks(workload.out_channels) * machine.channel_block
         return pixels * outputs * channels * prod(workload.weight_shape[2:])
 
+    def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
+        """As the base class, and where the last step of a block has a lane without a channel."""
+        step = workload.in_channels % word_size(workload, machine)
+        return step > 0 or super().adds_foreign_products(workload, machine)
+
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Rounding of one sum over all taps, relative to the largest output; none of integers."""
+        """Rounding of one sum over all taps, relative to the largest output; none of integers.
+
+        The rounding of operands and outputs to narrow types is the workload's.
+        """
         if workload.types.is_integer:
             return 0.0
         return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
