@@ -1,4 +1,4 @@
-"""What every algorithm makes of a workload's data types."""
+"""Every algorithm accepts or refuses a workload's data types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def able(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_types_beside_those_declared_are_refused(name):
+def test_undeclared_types_are_refused(name):
     algorithm, workload = registry.algorithm(name), able(name)
     assert workload.types in algorithm.types
     other = replace(workload, types=SUMS)
@@ -58,9 +58,9 @@ def test_types_beside_those_declared_are_refused(name):
 def test_products_of_bytes_are_of_no_other_types():
     algorithm = registry.algorithm("direct_bytes")
     workload = Conv2dWorkload.parse(BLOCKED)
-    assert algorithm.unsupported(workload, V3) == f"it computes in 8 bits, not {workload.types}"
+    assert algorithm.unsupported(workload, V3) == f"it computes in INT8, not {workload.types}"
     workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:u8s16s32s32")
-    reason = "it multiplies bytes, and weights are int16"
+    reason = "it needs INT8 weights, and weights are int16"
     assert algorithm.unsupported(workload, V3) == reason
 
 

@@ -215,7 +215,7 @@ def test_what_is_never_taken_may_be_left_out():
 
 
 def test_a_candidate_of_an_earlier_version_can_be_asked_for():
-    """A knob that its config lacks has its neutral value."""
+    """A knob that its config lacks has its backward-compatible default."""
 
     def pick(layer, workload, offers):
         direct = next(o for o in offers if o.algorithm == "direct")

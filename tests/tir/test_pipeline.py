@@ -54,7 +54,7 @@ ARGUMENTS = {
 
 
 def constructors():
-    """Every pass by its name: that of the function that makes it, after its family's."""
+    """Every pass by its name: its constructor's, after its family's."""
     for wing in ("general", "amx", "x86", "neon", "sve", "cuda"):
         package = importlib.import_module(f"tvmconv.tir.{wing}")
         for info in pkgutil.iter_modules(package.__path__, f"tvmconv.tir.{wing}."):
@@ -139,7 +139,7 @@ def test_a_pass_has_a_test_of_a_function_before_and_after(name):
     )
 
 
-def test_functions_that_are_no_kernels_are_not_specialised():
+def test_functions_that_are_no_kernels_are_not_specialized():
     @T.prim_func(private=True, s_tir=True)
     def padded(x: T.Buffer((4,), "float32"), y: T.Buffer((6,), "float32")):
         for t in T.parallel(2):
@@ -169,7 +169,7 @@ def test_drafts_leave_out_the_checks_of_arguments():
     assert len(draft.inspect_source("ll")) < len(checked.inspect_source("ll"))
 
 
-def test_no_block_is_left_behind_the_first_passes():
+def test_no_block_is_left_after_the_first_passes():
     x = tvm.te.placeholder((8,), name="x")
     func = tvm.te.create_prim_func([x, tvm.te.compute((8,), lambda i: x[i] * 2.0)])
     assert nodes(func, tvm.s_tir.SBlock)

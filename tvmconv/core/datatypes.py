@@ -1,8 +1,8 @@
 """Data types of a workload's tensors, and how its integer sums become the output.
 
-They are part of a workload's identity. The text form leaves float32 out; otherwise it names the
-types of data, weight, accumulator and output, in the short names of benchdnn's ``--dt``, and then
-what of :class:`Quantisation` is not the default: ``:u8s8s32u8:fixed:zpdata``.
+They are part of a workload's identity. The text form omits FP32. Otherwise it names the types of
+data, weight, accumulator and output by the short names of benchdnn's ``--dt``. Marks of
+:class:`Quantisation` follow where it is not the default: ``:u8s8s32u8:fixed:zpdata``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EIGHT_BITS = ("int8", "uint8")
 _MARK = re.compile(f"({'|'.join(_NAMES)})" * 4)
 
 REQUANTISE = ("none", "float", "fixed")
-# flag of Quantisation -> its mark in the text form
+# flag of a quantization -> its mark in the text form
 _FLAGS = {"data_zero_point": "zpdata"}
 
 
@@ -66,21 +66,16 @@ def numpy_type(name: str) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How sums of integers are corrected and rescaled; the default is not at all.
+    """How integer accumulators are corrected and rescaled; by default neither.
 
-    It says which code a kernel needs, not the numbers in it: zero points, and scales or
-    multipliers with shifts, are constants of a layer and operands of its kernel. Layers that
-    differ in nothing else share one kernel and one tuning record. Scales of every channel and of
-    all take the same code, and so does the output's zero point.
+    Zero points, and scales or multipliers with shifts, are constants of a layer and operands of its
+    kernel. Layers that differ in nothing else share one kernel and one tuning record. Scales for
+    each channel and for all channels, and zero points of the output, need the same code.
 
-    Parameters
-    ----------
-    requantise
-        How sums become the output: ``"none"``, they are the output; ``"float"``, times a float32
-        scale, as ONNX defines it; ``"fixed"``, times an integer, shifted right.
-    data_zero_point
-        Whether padding holds a value other than 0. Elsewhere the data's zero point is part of the
-        bias.
+    ``requantise`` says how accumulators become the output. ``"none"``: they are the output.
+    ``"float"``: times an FP32 scale, as ONNX defines it. ``"fixed"``: times an integer, shifted
+    right. ``data_zero_point`` says whether padding holds a value other than 0. Elsewhere the data's
+    zero point is part of the bias.
     """
 
     requantise: str = "none"
@@ -100,16 +95,9 @@ class Quantisation:
 class DataTypes:
     """Types of a workload's tensors in numpy's spelling.
 
-    A bias has the accumulator's type, a residual the output's.
-
-    Parameters
-    ----------
-    data, weight, accumulator, output
-        All floating; or data of 8 bits and weight of 8 or 16 with sums in int32, which are the
-        output themselves, or are rescaled to 8 bits or float32. Weights of 16 bits are those of 8
-        less their zero point.
-    quantisation
-        Of integer types.
+    A bias has the accumulator's type, a residual the output's. All types are floating-point types,
+    or data have 8 bits, weights 8 or 16, and accumulators 32. Such accumulators are the output, or
+    are rescaled to 8 bits or FP32. 16-bit weights are 8-bit weights minus their zero point.
     """
 
     data: str = "float32"
@@ -169,7 +157,7 @@ class DataTypes:
 
     @property
     def text(self) -> str:
-        """What stands in a problem string: marks with a colon before each; empty for float32."""
+        """The marks in a problem string, each after a colon; empty for FP32."""
         if self == FLOAT32:
             return ""
         marks = [self._short]

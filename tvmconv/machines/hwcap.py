@@ -25,8 +25,7 @@ def arm_features() -> frozenset[str]:
     """
     getauxval = ctypes.CDLL(None).getauxval
     getauxval.restype, getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
-    low, high = getauxval(_AT_HWCAP), getauxval(_AT_HWCAP2)
-    return features_of(low, high)
+    return features_of(getauxval(_AT_HWCAP), getauxval(_AT_HWCAP2))
 
 
 def features_of(low: int, high: int) -> frozenset[str]:

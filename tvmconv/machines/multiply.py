@@ -188,18 +188,10 @@ def multiplies(machine: Machine) -> tuple[Multiply, ...]:
 
 @cache
 def multiply_of_types(types: DataTypes, machine: Machine, matrices: bool = False) -> Multiply:
-    """The exact instruction of a machine for operands of some types.
+    """The exact instruction of a machine for operands of types that its algorithms support.
 
     Floating-point types without an instruction (:func:`lacking`) are multiplied one by one.
-
-    Parameters
-    ----------
-    types
-        Types of a workload that the machine's algorithms support.
-    machine
-        The CPU.
-    matrices
-        Whether matrix instructions on vector registers suit the layer.
+    ``matrices`` says whether matrix instructions on vector registers suit the layer.
     """
     if not types.is_integer:
         plain = replace(FMA, data=types.data, element=types.data, accumulator=types.data)

@@ -1,4 +1,4 @@
-"""Seeded operands of floating-point layers, as :mod:`tvmconv.measuring.integers` has for INT8."""
+"""Random operands of floating-point layers, arrays in channel blocks, and facts of kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +27,7 @@ def typed(values: Array, dtype: str) -> Array:
 def random_operands(
     workload: Conv2dWorkload, seed: int = 0
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Normally distributed inputs and constants of a workload.
+    """Normally distributed inputs and constants by name, as :class:`KernelRun` reads them.
 
     They are FP32 values that the workload's types represent. Weights are scaled so that outputs
     have a variance of one.
@@ -44,3 +45,32 @@ def random_operands(
     if w.has("bias"):
         constants["bias"] = rounded(normal(w.out_channels), types.accumulator)
     return inputs, constants
+
+
+def blocked(array: Array, lanes: int, fill: float = 0) -> Array:
+    """NCHW to NCHWc; surplus lanes of the last block hold ``fill``."""
+    n, channels, height, width = array.shape
+    blocks = -(-channels // lanes)
+    padded = np.full((n, blocks * lanes, height, width), fill, array.dtype)
+    padded[:, :channels] = array
+    split = padded.reshape(n, blocks, lanes, height, width)
+    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
+
+
+def unblocked(array: Array, channels: int) -> Array:
+    """NCHWc to NCHW without the surplus lanes."""
+    n, _, height, width, _ = array.shape
+    plain: Array = array.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)[:, :channels]
+    return plain
+
+
+def kernel_facts(kernel: Kernel) -> dict[str, Any]:
+    """Plain data: MACs of a call with padded channels, bytes, knobs and layout."""
+    w, machine, config = kernel.workload, kernel.machine, kernel.config
+    return {
+        "multiplies": kernel.expression.multiplies(w, machine, config),
+        "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
+        "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
+        "knobs": config.to_json(),
+        "data_layout": w.data_layout,
+    }

@@ -2,10 +2,10 @@
 
 CPUs multiply the elements of packed 32-bit dwords and add the products to a 32-bit accumulator. A
 dword is given by its first element: if ``x`` is the element at some index, ``word(x)`` is the
-dword that begins there, an int32 scalar. A dot product of dwords is a scalar of the accumulator's
-type, like any other operand of a reduction. Expressions and schedules of such kernels therefore
-have the form of FP32 kernels.
-:mod:`tvmconv.tir.general.dot_products` lowers the operators to instructions.
+dword that begins there. The dword is an int32 scalar. A dot product of dwords is a scalar of the
+accumulator's type, like any other operand of a reduction. Expressions and schedules of such kernels
+therefore have the form of FP32 kernels. :mod:`tvmconv.tir.general.dot_products` lowers the
+operators to instructions.
 """
 
 from __future__ import annotations

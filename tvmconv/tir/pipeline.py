@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmconv.machines.gate import Code
+import tvm
+from tvm import ir, s_tir, tirx
+from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
+
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tir import amx, general, neon, sve, x86
@@ -47,7 +51,7 @@ Calls = Callable[[Machine], list[Any]]
 
 def compile_function(
     function: Any, machine: Machine, draft: bool = False, calls: Calls | None = None
-) -> Code:
+) -> GuardedCode:
     """Compile a scheduled function (or module) by the passes that build networks.
 
     Parameters
@@ -63,9 +67,6 @@ def compile_function(
     calls
         The calling convention; by default TVM's (:func:`packed_calls`).
     """
-    import tvm
-    from tvm import ir, tirx
-
     options = machine.tvm_target()
     if draft:
         calls, options = unchecked_calls, {**options, "opt-level": _DRAFT_LEVEL}
@@ -75,25 +76,17 @@ def compile_function(
     _register()
     with llvm_options(machine):
         lowered = pipeline(machine, calls or packed_calls)(bound)
-        return Code(tirx.build(lowered, target=target, pipeline=_LOWERED), machine)
+        return GuardedCode(tirx.build(lowered, target=target, pipeline=_LOWERED), machine)
 
 
 class Pipeline:
-    """Passes in order.
-
-    Parameters
-    ----------
-    steps
-        TVM passes.
-    """
+    """TVM passes in order."""
 
     def __init__(self, steps: Sequence[Any]) -> None:
         self.steps = tuple(steps)
 
     def __call__(self, module: Any) -> Any:
         """Run all passes on a module."""
-        from tvm import ir
-
         return ir.transform.Sequential(self.steps, name="tvmconv.LowerFunctions")(module)
 
     @property
@@ -126,8 +119,6 @@ def pipeline(machine: Machine, calls: Calls | None = None) -> Pipeline:
 
 def loop_passes() -> list[Any]:
     """The passes from blocks to loops, which apply the annotations of schedules."""
-    from tvm import tirx
-
     return [
         *block_passes(),
         Specialize(),  # before the others, so that they see each copy of a tile by itself
@@ -145,8 +136,6 @@ def loop_passes() -> list[Any]:
 
 def statement_passes(machine: Machine) -> list[Any]:
     """The passes from loops to the statements, vectors and buffers that LLVM sees."""
-    from tvm import s_tir, tirx
-
     tir, low = tirx.transform, s_tir.transform
     families = FAMILIES.get(machine.architecture, (general,))
     added = [family.passes(machine) for family in families]
@@ -190,8 +179,6 @@ def statement_passes(machine: Machine) -> list[Any]:
 
 def packed_calls(machine: Machine) -> list[Any]:
     """The last passes for functions that TVM's runtime calls, with checks of arguments."""
-    from tvm import tirx
-
     tir = tirx.transform
     ending = [tir.AnnotateEntryFunc(), tir.SplitHostDevice(), tir.MakePackedAPI()]
     return [*_permission(machine), *ending, tir.BF16StorageLegalize()]
@@ -199,14 +186,11 @@ def packed_calls(machine: Machine) -> list[Any]:
 
 def c_calls(_: Machine) -> list[Any]:
     """The last passes for C functions, which the code of a program calls."""
-    from tvm import tirx
-
     return [CFunctions(), tirx.transform.BF16StorageLegalize()]
 
 
 def joined_calls(machine: Machine) -> list[Any]:
     """The last passes for C functions, and for functions of the same module that TVM calls."""
-    from tvm import ir
 
     def apply(mod: Any, _context: Any) -> Any:
         functions = dict(mod.functions_items())
@@ -225,8 +209,6 @@ def joined_calls(machine: Machine) -> list[Any]:
 
 def unchecked_calls(machine: Machine) -> list[Any]:
     """The last passes for drafts, without checks of arguments."""
-    from tvm import tirx
-
     return [*packed_calls(machine), tirx.transform.SkipAssert()]
 
 
@@ -236,8 +218,6 @@ def _permission(machine: Machine) -> list[Any]:
 
 def _register() -> None:
     """Register the TVM pipeline that leaves lowered functions to LLVM."""
-    from tvm import ir, tirx
-    from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 
     def factory() -> tuple[Any, Any, Any]:
         return ir.transform.Sequential([]), finalize_host_passes, finalize_device_passes

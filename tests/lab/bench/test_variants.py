@@ -1,4 +1,4 @@
-"""What --algorithms can name, and the kernels that come of it."""
+"""Names that --algorithms accepts, and the kernels that they select."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_reads_the_other_layout_where_it_must():
     assert variant.kernel(FIRST, V4).workload == FIRST
 
 
-def test_steps_of_a_source():
+def test_steps_of_a_paper():
     levels = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
     assert names("im2win_nchw:steps") == [f"im2win_nchw:level={level}" for level in levels]
     assert names("im2win_nchw:steps") == names("im2win_nchw:level=all")

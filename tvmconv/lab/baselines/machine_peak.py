@@ -1,4 +1,4 @@
-"""The peak of the multiply-adds, or dot products, of a layer, measured in the same rounds."""
+"""The peak of a layer's FMA or dot products, measured in the same rounds."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
-from tvmconv.measuring.operands import typed
+from tvmconv.measuring.operands import blocked, kernel_facts, typed, unblocked
 
 Array = npt.NDArray[Any]
 
@@ -26,19 +26,10 @@ Array = npt.NDArray[Any]
 class KernelRun:
     """A kernel, compiled as it would be in a network, ready to be called.
 
-    Parameters
-    ----------
-    kernel
-        What to compile.
-    inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one;
-        FP32 or of the workload's types.
-    constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it, likewise. Of
-        integer layers, what :func:`~tvmconv.lab.bench.integer_case.write_integer_case` wrote, or
-        the constants themselves.
-    threads
-        Threads of a call.
+    ``inputs`` are ``data`` (N, C, H, W), and ``residual`` of the output's shape. ``constants`` are
+    ``weight`` (K, C/groups, R, S), and ``bias`` (K,). All are FP32 or of the workload's types. For
+    integers, constants are the arrays of
+    :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the constants themselves.
     """
 
     def __init__(
@@ -54,13 +45,13 @@ class KernelRun:
         w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
         data = typed(inputs["data"], w.types.data)
-        values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
+        values = [data if w.data_layout == "NCHW" else blocked(data, lanes)]
         known = constants if isinstance(constants, Constants) else _constants(w, constants)
         start = perf_counter()
         values += constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
         if w.has("add"):
-            values.append(_blocked(typed(inputs["residual"], w.types.output), lanes))
+            values.append(blocked(typed(inputs["residual"], w.types.output), lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
         self._result = runtime.empty(shape, w.types.output)
@@ -81,8 +72,8 @@ class KernelRun:
     def stages(self) -> dict[str, Callable[[], None]]:
         """The algorithm's stages in order, each with a call that ends after it.
 
-        Stages of fused kernels alternate region by region; such a call then leaves out the later
-        stages of every region. The last stage's call is the kernel itself.
+        Stages of fused kernels alternate region by region; such a call leaves out the later stages
+        of every region. The last stage's call is the kernel itself.
         """
         from tvmconv.tvm_runtime.threads import call
 
@@ -95,22 +86,12 @@ class KernelRun:
         return calls
 
     def facts(self) -> dict[str, Any]:
-        """What is known of the kernel beside its time, as plain data.
+        """Facts of the kernel as plain data.
 
-        ``multiplies`` of one call, those on padded channels among them; ``workspace_bytes`` and
-        ``packed_weight_bytes``; ``pack_seconds``, the time of packing the weights once; ``knobs``
-        and ``data_layout``.
+        The facts of :func:`~tvmconv.measuring.operands.kernel_facts`, and ``pack_seconds``, the
+        time of packing the weights once.
         """
-        kernel = self.kernel
-        w, machine, config = kernel.workload, kernel.machine, kernel.config
-        return {
-            "multiplies": kernel.expression.multiplies(w, machine, config),
-            "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
-            "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
-            "pack_seconds": self._pack_seconds,
-            "knobs": config.to_json(),
-            "data_layout": w.data_layout,
-        }
+        return {**kernel_facts(self.kernel), "pack_seconds": self._pack_seconds}
 
     def __call__(self) -> None:
         """Run the kernel once."""
@@ -132,11 +113,7 @@ class KernelRun:
 
     def output(self) -> Array:
         """Result of the last call, (N, K, OH, OW), of the workload's output type."""
-        blocked = self._result.numpy()
-        n, _, height, width, _ = blocked.shape
-        plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
-        result: Array = plain[:, : self.kernel.workload.out_channels]
-        return result
+        return unblocked(self._result.numpy(), self.kernel.workload.out_channels)
 
 
 def suited(
@@ -144,9 +121,8 @@ def suited(
 ) -> Kernel:
     """The kernel for a case's weights.
 
-    Where kernels are made for some weights, as a build takes it: the cheapest offer with the knobs
-    that were asked for and room for these weights. See also
-    :meth:`~tvmconv.kernels.kernel.Kernel.suited`.
+    Where kernels depend on the weights it is the choice of a build: the cheapest candidate with the
+    given knobs and room for these weights. See also :meth:`~tvmconv.kernels.kernel.Kernel.suited`.
     """
     weight = _constants(kernel.workload, arrays).weight
     name, w, machine = kernel.algorithm, kernel.workload, kernel.machine
@@ -182,12 +158,3 @@ def relative_error(actual: Array, exact: Array) -> float:
     """max|actual - exact| / max|exact|."""
     scale = float(np.abs(exact).max()) or 1.0
     return float(np.abs(actual.astype(np.float64) - exact).max()) / scale
-
-
-def _blocked(array: Array, lanes: int) -> Array:
-    """NCHW to NCHWc, the last block filled with zeros."""
-    n, channels, height, width = array.shape
-    blocks = -(-channels // lanes)
-    fill = ((0, 0), (0, blocks * lanes - channels), (0, 0), (0, 0))
-    split = np.pad(array, fill).reshape(n, blocks, lanes, height, width)
-    return split.transpose(0, 1, 3, 4, 2)

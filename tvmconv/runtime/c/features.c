@@ -1,6 +1,6 @@
-/* features.c: what this processor has of what the model's code needs. Part of runtime.c.
+/* features.c: checks this CPU for the features that the model's code needs. Part of runtime.c.
  *
- * Names are those of /proc/cpuinfo, as in tvmconv/machines/features.py. */
+ * Names are as in /proc/cpuinfo and tvmconv/machines/features.py. */
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -56,8 +56,8 @@ static const cpuid_bit known_features[] = {
     {"avx_ifma", 7, 1, EAX, 23, YMM_REGISTERS},
 };
 
-/* Whether the operating system lets the process use tiles: Linux wants to be asked before. What it
- * grants, once or again, holds for all threads. */
+/* Whether the operating system lets the process use tiles. Linux requires a request, and its grant
+ * holds for all threads. */
 static int tiles_permitted(void) {
 #ifdef __linux__
     const long request_permission = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM */

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 
 def called(func: Any, prefix: str) -> list[str]:
     """The external functions with a prefix that a function calls, in order of their names."""
-    import tvm_ffi
-    from tvm import ir
-
     names: set[str] = set()
 
     def look(call: Any) -> None:
@@ -27,7 +27,5 @@ def called(func: Any, prefix: str) -> list[str]:
 
 def importing(func: Any, text: str) -> Any:
     """A function together with LLVM functions that it calls, as text."""
-    from tvm import ir, tirx
-
     body = tirx.AttrStmt("default", "pragma_import_llvm", ir.StringImm(text), func.body)
     return func.with_body(body)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from string import Template
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass
 from tvmconv.tir.general.llvm_functions import called, importing
 
@@ -75,8 +77,6 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 def _sdot(total: Any, data: Any, weight: Any) -> Any:
     """``total`` plus the products of signed bytes; the data may be one lane of a vector."""
-    from tvm import tirx
-
     dtype, lanes = str(total.ty.dtype), int(total.ty.dtype.lanes)
     name = f"{_NAME}_{lanes}"
     lane = _lane(data) if lanes == _SHORT else None
@@ -87,8 +87,6 @@ def _sdot(total: Any, data: Any, weight: Any) -> Any:
 
 def _lane(data: Any) -> int | None:
     """The lane that a shuffle broadcasts; None for other vectors."""
-    from tvm import tirx
-
     if not isinstance(data, tirx.Shuffle) or len(data.vectors) != 1:
         return None
     lane, *others = {int(index) for index in data.indices}

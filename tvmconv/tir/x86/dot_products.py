@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any
 
+from tvm import tirx
+
+from tvmconv.operators.products import JOINED, NEGATIVE
 from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass, is_zero
 from tvmconv.tir.general.llvm_functions import called, importing
 from tvmconv.tir.general.rewrite import repeated
@@ -53,13 +56,12 @@ def DotProducts() -> Any:
     """A pass that lowers dot products to VNNI, ``vpmaddwd``, ``vpmaddubsw`` and ``vdpbf16ps``.
 
     Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them, or vectors of FP32 for
-    ``vdpbf16ps``. Operands are dwords or
-    pairs of loaded elements, scalar or vector, whose stride is a dword, or other 32-bit integers.
-    Vectors may broadcast scalars. A joined dot product also has the operands of a second reduction
-    step, and a mask for the data of the first step.
+    ``vdpbf16ps``. Operands are dwords or pairs of loaded elements, scalar or vector, whose stride
+    is a dword, or other 32-bit integers. Vectors may broadcast scalars. A joined dot product also
+    has the operands of a second reduction step, and a mask for the data of the first step.
 
     Rewrite: the loads become loads of whole dwords. The accumulation becomes one or two calls of
-    LLVM's intrinsics. That of ``vdpbf16ps`` is called by an inlined LLVM function.
+    LLVM's intrinsics. An inlined LLVM function calls the intrinsic of ``vdpbf16ps``.
 
     Why here: after VectorizeLoop and UnrollLoop, which see scalar operators of int32. A plain sum
     of products of 8-bit integers would become 32-bit multiplications.
@@ -68,8 +70,6 @@ def DotProducts() -> Any:
 
 
 def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
-    from tvmconv.operators.products import JOINED, NEGATIVE
-
     if name == _BF16:
         return _added_bf16(total, *operands)
     plain = name.removesuffix(JOINED).removesuffix(NEGATIVE)
@@ -85,8 +85,6 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 def _added_bf16(total: Any, data: Any, weight: Any) -> Any:
     """``total`` plus products of bfloat16, the data last: they may be broadcast from memory."""
-    from tvm import tirx
-
     lanes = int(total.ty.dtype.lanes)
     if 32 * lanes not in _MADD:
         raise ValueError(
@@ -108,8 +106,6 @@ def _bf16_function(name: str) -> str:
 
 
 def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
-    from tvm import tirx
-
     lanes = int(total.ty.dtype.lanes)
     if name == "vpmaddubsw" and lanes > 1:
         return _less(total, _sums_of_bytes(data, weight))
@@ -128,8 +124,6 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
 
 def _products(data: Any, weight: Any, name: str) -> Any:
     """The dot products without accumulator: by ``vpmaddwd``, or in plain arithmetic."""
-    from tvm import tirx
-
     lanes = int(data.ty.dtype.lanes)
     if name != "vpmaddwd" or lanes == 1:
         bits, unsigned = _ELEMENTS[name]
@@ -165,8 +159,6 @@ def _joined(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 def _sums_of_bytes(*dwords: Any) -> Any:
     """Negated dot products of one or two steps: products are first summed in 16 bits."""
-    from tvm import tirx
-
     lanes = int(dwords[0].ty.dtype.lanes)
     operands = [tirx.reinterpret(f"int8x{4 * lanes}", dword) for dword in dwords]
     sums = [
@@ -186,8 +178,6 @@ def _masked(data: Any, mask: Any = 0) -> Any:
 
 def _less(total: Any, products: Any) -> Any:
     """The difference, as a predicated operation."""
-    from tvm import tirx
-
     lanes = int(total.ty.dtype.lanes)
     everywhere = tirx.Broadcast(tirx.const(True, "bool"), lanes)
     operands = (total, products, everywhere, tirx.const(lanes, "uint32"))
