@@ -16,6 +16,7 @@ from tests.asking import unnoted
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -27,6 +28,7 @@ from tvmconv.machines.gate import lacks
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.measuring.integers import IntegerOperands
+from tvmconv.measuring.operands import typed
 from tvmconv.measuring.reference import convolution
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.record_workspace import recorded
@@ -106,9 +108,10 @@ def dense(workload: Conv2dWorkload) -> bool:
 
 def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
     """The function's operands, its output last: in the blocked layout, NaN before the call."""
-    w, lanes = kernel.workload, kernel.machine.channel_block
+    w, lanes, types = kernel.workload, kernel.machine.channel_block, kernel.workload.types
     data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
-    arguments = [data, kernel.pack_weight(arrays.weight)]
+    weight = typed(arrays.weight, types.weight)
+    arguments = [typed(data, types.data), kernel.pack_weight(weight)]
     planes, channels, height, width = w.result_shape
     blocks = kernel.machine.blocks(channels)
     if w.has("bias"):
@@ -116,9 +119,9 @@ def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
         bias[: w.out_channels] = arrays.bias
         arguments.append(bias.reshape(blocks, lanes))
     if w.has("add"):
-        arguments.append(block(arrays.residual, lanes, SURPLUS))
+        arguments.append(typed(block(arrays.residual, lanes, SURPLUS), types.output))
     shape = (planes, blocks, height, width, lanes)
-    return [*arguments, np.full(shape, np.nan, np.float32)]
+    return [*arguments, np.full(shape, np.nan, numpy_type(types.output))]
 
 
 def integer_arguments(kernel: Kernel, operands: IntegerOperands) -> list[np.ndarray]:
@@ -226,9 +229,10 @@ def check_announced(
 
 
 def assert_close(kernel: Kernel, difference: np.ndarray, expected: np.ndarray) -> None:
-    """1e-5 relative to the largest output."""
+    """1e-5 relative to the largest output, and the rounding to its type."""
     error = np.abs(difference).max()
-    assert error <= 1e-5 * max(np.abs(expected).max(), 1.0), (kernel, error)
+    limit = 1e-5 + kernel.workload.types.rounding
+    assert error <= limit * max(np.abs(expected).max(), 1.0), (kernel, error)
 
 
 def lowered(kernel: Kernel | GemmKernel) -> Any:

@@ -20,6 +20,7 @@ from tvmconv.core.datatypes import FLOAT32, REQUANTISE, DataTypes, Quantisation
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS, EpilogueOp
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.measuring.operands import rounded
 
 # multiples of both lane counts, numbers next to them, and counts below one block
 CHANNELS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64)
@@ -211,8 +212,9 @@ def volumes(draw: st.DrawFn, images: st.SearchStrategy[Conv2dWorkload]) -> Conv2
 
 @dataclass(frozen=True)
 class ConvArrays:
-    """Operands of one workload in logical layout, float32, normally distributed.
+    """Operands of one workload in logical layout, normally distributed.
 
+    The values are FP32, rounded to the workload's types where these are floating-point types.
     ``data`` is NCHW, ``weight`` OIHW scaled to keep the output's variance near one, ``bias`` (K,)
     and ``residual`` NKHW. The last two are always present, also where the epilogue uses neither. Of
     3-D convolutions they have the shapes that the workload names.
@@ -232,9 +234,12 @@ def conv_arrays(workload: Conv2dWorkload, seed: int = 0) -> ConvArrays:
     def normal(*shape: int, scale: float = 1.0) -> npt.NDArray[np.float32]:
         return (rng.standard_normal(shape) * scale).astype(np.float32)
 
+    def fit(values: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.float32]:
+        return rounded(values, dtype) if "float" in dtype else values
+
     return ConvArrays(
-        data=normal(*w.data_shape),
-        weight=normal(*w.weight_shape, scale=w.taps**-0.5),
+        data=fit(normal(*w.data_shape), w.types.data),
+        weight=fit(normal(*w.weight_shape, scale=w.taps**-0.5), w.types.weight),
         bias=normal(w.out_channels),
-        residual=normal(*w.result_shape),
+        residual=fit(normal(*w.result_shape), w.types.output),
     )

@@ -186,4 +186,4 @@ def test_look_up_loads_no_compiler(write):
 
 def test_a_record_of_a_reproduction_is_refused():
     other = replace(record(), algorithm="winograd_eta")
-    assert "winograd_eta only reproduces its source" in refusal(other)
+    assert "winograd_eta only reproduces its paper" in refusal(other)

@@ -172,7 +172,7 @@ ENTRANCES = {
     "tvm.build": set(),
     "tvm.compile": set(),
     "FoldConstant": set(),
-    "VirtualMachine": {"lab/baselines/own.py", "tvm_api/relax.py"},
+    "VirtualMachine": {"lab/baselines/own.py"},
     "as_import": {"compile/external.py"},
     # torch's
     "jit": {"lab/baselines/torch_jit.py"},
@@ -186,7 +186,7 @@ ENTRANCES = {
     "time_evaluator": {"remote.py", "tuning/runner.py"},
     "get_function": {"tuning/runner.py"},
     # after a question to the gate
-    "tune_tir": {"tuning/auto.py", "tvm_api/meta_schedule.py"},
+    "tune_tir": {"tuning/auto.py"},
 }
 
 

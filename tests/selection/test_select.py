@@ -197,9 +197,9 @@ def test_reproductions_are_never_taken(name):
     assert registry.algorithm(name).unsupported(workload, AVX512) is None
     decision = choose(workload)
     assert name not in {decision.chosen.algorithm, *(o.algorithm for o in decision.rejected)}
-    with pytest.raises(ConfigError, match=f"{name} only reproduces its source, for bench; choose"):
+    with pytest.raises(ConfigError, match=f"{name} only reproduces its paper, for bench; choose"):
         make_policy(algorithms=[name, "direct"])
-    with pytest.raises(ConfigError, match=f"{name} only reproduces its source"):
+    with pytest.raises(ConfigError, match=f"{name} only reproduces its paper"):
         make_policy(overrides={"conv1": {"algorithm": name}})
 
     def pick(layer, workload, offers):

@@ -115,7 +115,7 @@ def test_estimates_of_the_documents_are_not_taken_for_results():
 
 def test_estimates_of_the_layers_of_ftengine_are_those_of_the_table():
     saved = saved_estimates(FTENGINE)
-    table = (RESULTS.parent / "arm-estimated.md").read_text()
+    table = (RESULTS.parent / "notes/arm-estimated.md").read_text()
     found = [row for row in saved["convolutions"] if row["label"] == "openblas"]
     assert len(found) == 14
     for row in found:
@@ -143,7 +143,7 @@ def taken(name: str) -> list[dict[str, Any]]:
 
 
 def test_predictions_on_tensor_cores_are_those_of_the_tables():
-    section = (RESULTS.parent / "cuda-predicted.md").read_text().partition("## Tensor cores")[2]
+    section = (RESULTS.parent / "notes/cuda-predicted.md").read_text().partition("## Tensor cores")[2]
     lines = section.partition("\n## ")[0].splitlines()
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in lines if "| not" in line

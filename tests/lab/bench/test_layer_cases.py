@@ -101,6 +101,17 @@ def test_relative_error_sees_shape_and_nan():
     assert relative_error({}, want) == float("inf")
 
 
+def test_narrow_floats_are_float32_values_of_that_type(tmp_path):
+    """Which files of arrays have, and other libraries multiply."""
+    write_layer_case(tmp_path, Conv2dWorkload.parse("ic5ih6oc7kh3ph1:bf16bf16f32bf16+bias+add"))
+    case = read_case(tmp_path, {})
+    for name in ("data", "residual", "weight"):
+        values = case.constants[name] if name == "weight" else case.inputs[name]
+        assert values.dtype == np.float32
+        assert not (values.view(np.uint32) & 0xFFFF).any()
+    assert (case.constants["bias"].view(np.uint32) & 0xFFFF).any()
+
+
 def test_layers_of_other_types_are_refused(tmp_path):
     for text in (":u8s8s32s32", ":u8s16s32u8", ":u8s8s32u8+bias+relu", ":u8s8s32f32+bias"):
         with pytest.raises(InputError, match=r"the layer .* Expected an INT8 layer"):

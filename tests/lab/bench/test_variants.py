@@ -131,3 +131,9 @@ def test_variants_survive_the_way_to_a_worker():
 def test_errors_name_knob_and_legal_values(text, error, message):
     with pytest.raises(error, match=message):
         parse_variants(text, [BLOCKED], V4)
+
+
+def test_a_layer_that_no_algorithm_computes_is_refused_with_the_reasons():
+    workload = Conv2dWorkload.parse("ic16ih8oc16kh3:f16f16f32f16")
+    with pytest.raises(ConfigError, match=r"^no allowed algorithm computes .*f16f16f32f16 \("):
+        parse_variants("", [workload], V4)
