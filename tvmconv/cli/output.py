@@ -78,8 +78,10 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
     from tvmconv.report.render import PIPE_WIDTH, print_brief, print_report
 
     brief = None if _shown.stages else report.brief
-    # a pipe has no width; 80 columns would fold every table
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    is_narrow = brief or all(table.one_line for table in report.tables)
+    # a pipe has no width, and 80 columns would fold every table
+    piped = PIPE_WIDTH if is_narrow else 200
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else piped
     with _standard_output():
         if brief:
             print_brief(brief, Console(width=width))

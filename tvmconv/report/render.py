@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tvmconv.report.brief import Brief
     from tvmconv.report.table import Printable, Table
 
-# without a terminal
+# of short views without a terminal
 PIPE_WIDTH = 120
 # parts of the names of facts, and their titles
 _TITLES = {

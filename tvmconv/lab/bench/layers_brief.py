@@ -25,9 +25,7 @@ _COLUMNS = (
     Column("peak_share", "% peak", ".1f", 100, leaves=1),
 )
 _KINDS = 3
-_POINTER = (
-    "Equal layers share a row; ms is their sum. Winograd may exceed 100% of the peak. More: -v."
-)
+_POINTER = "Equal layers share a row; ms is their sum. Winograd may exceed 100% of peak. More: -v."
 
 
 def profile_brief(
