@@ -148,6 +148,7 @@ def test_page_is_complete_and_needs_no_network(model, errors):
         assert root.get("role") == "img"
         assert root.get("aria-label")
     assert "<script" not in page
+    assert "prefers-color-scheme: dark" in page and "requantise" not in page
     assert not re.search(r"(?:src|href)=|url\(|@import", page)
     assert set(re.findall(r"https?://[^\"' <]+", page)) <= {"http://www.w3.org/2000/svg"}
     for heading in ("Time per layer", "Roofline", "Speed against memory", "Error against tile"):
