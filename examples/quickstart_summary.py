@@ -87,13 +87,13 @@ def summary(
         "spread": f"{low:.2f}x to {high:.2f}x in half of the {len(speed.ours)} rounds",
         **({"noise": speed.noise} if speed.noise else {}),
         "difference": f"at most {difference:.1e} of the output's range",
-        "saved": f"{library}, {bytes_text(library.stat().st_size)}; all tables: {tables}",
+        "saved": f"{library}, {bytes_text(library.stat().st_size)}",
+        "tables": str(tables),
     }
     program = _program()
-    bundle = library.with_suffix("")
     notes = (
         f"Try: {program} explain {library}",
-        f"     {program} bundle {library} -o {bundle} && sh {bundle}/run.sh",
+        f"     {program} bundle {library} -o {library.with_suffix('')}",
     )
     assert profile.brief is not None
     rows = [row for row in profile.brief.tables[0].rows if row["peak_share"] is not None]
