@@ -19,7 +19,7 @@ from tvmconv.report.table import Column, Table, bytes_text, seconds_text
 _SPREAD = 0.25
 _SLOWEST = 3
 _COLUMNS = (
-    Column("layer", "slowest layers"),
+    Column("layer", "slowest"),
     Column("count", ""),
     Column("shape", "shape"),
     Column("algorithm", "algorithm"),
