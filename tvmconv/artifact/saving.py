@@ -193,13 +193,8 @@ def open_artifact(
 ) -> tuple[Manifest, Library]:
     """Read and check a model's files; no code of the library is mapped.
 
-    ``verify`` compares hashes, and ``here`` checks this CPU.
-
-    Raises
-    ------
-    ArtifactError
-        If a file is missing or damaged, the files do not belong together, or this CPU lacks a
-        feature.
+    ``verify`` compares hashes, and ``here`` checks this CPU. Raises ``ArtifactError`` if a file is
+    missing or damaged, the files do not belong together, or this CPU lacks a feature.
     """
     if path.suffix != ".so":
         raise ArtifactError(

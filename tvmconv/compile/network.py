@@ -84,12 +84,8 @@ def compile_program(
     """Schedule functions that have no schedule yet, plan memory and generate machine code.
 
     In ``lowered`` every operator is a call of a ``PrimFunc``. ``cc`` names the C compiler, as for
-    :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
-
-    Raises
-    ------
-    ModelError
-        If an operator needs TVM's virtual machine or runtime; names the operator.
+    :meth:`~tvmconv.compile.toolchain.Toolchain.find`. Raises ``ModelError`` if an operator needs
+    TVM's virtual machine or runtime; names the operator.
     """
     calls, decisions = getattr(lowered, "calls", ()), getattr(lowered, "decisions", ())
     with compiler_lock():

@@ -55,10 +55,7 @@ class Part:
 def parts_of(fatbin: bytes) -> list[Part]:
     """The parts of a fatbin.
 
-    Raises
-    ------
-    ValueError
-        If it is none.
+    Raises ``ValueError`` if it is none.
     """
     if len(fatbin) < _HEAD.size or not fatbin.startswith(_MAGIC.to_bytes(4, "little")):
         raise ValueError("it does not begin as a fatbin")

@@ -83,10 +83,7 @@ class Knobs(Generic[Workload]):
     def complete(self, config: Mapping[str, KnobValue]) -> Config:
         """A config of an earlier version, or without some defaults, as a complete config.
 
-        Raises
-        ------
-        ConfigError
-            If a knob is unknown, or missing without a default.
+        Raises ``ConfigError`` if a knob is unknown, or missing without a default.
         """
         kept = {k: v for k, v in config.items() if k not in self.retired or v != self.retired[k]}
         neutral = {knob.name: knob.neutral for knob in self.knobs if knob.neutral is not None}

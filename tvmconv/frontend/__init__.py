@@ -16,6 +16,8 @@ __all__ = ["LoadedModel", "layer_name", "read_model", "to_relax"]
 def to_relax(loaded: LoadedModel) -> IRModule:
     """Convert a checked model to a Relax ``IRModule``.
 
+    Raises ``ModelError`` if an operator, or an attribute of one, cannot be converted.
+
     Parameters
     ----------
     loaded
@@ -27,11 +29,6 @@ def to_relax(loaded: LoadedModel) -> IRModule:
         Function ``main``: parameters are the graph inputs in order, the result is one tensor or
         a tuple in output order, every shape is static and weights are constants. The operator
         forms are listed in :mod:`tvmconv.frontend.canonical`.
-
-    Raises
-    ------
-    ModelError
-        An operator, or an attribute of one, cannot be converted.
     """
     from tvmconv.frontend.convert import convert_graph
 

@@ -77,13 +77,9 @@ def in_standard_form(
 ) -> list[OnnxNode]:
     """The node as nodes of the default operator set; most nodes are returned unchanged.
 
-    ``domain`` is the node's operator set, ``fresh`` makes unique names of values.
-
-    Raises
-    ------
-    ModelError
-        If scales or zero points are not constant or do not fit, an attribute is unknown, or
-        accumulators may overflow.
+    ``domain`` is the node's operator set, ``fresh`` makes unique names of values. Raises
+    ``ModelError`` if scales or zero points are not constant or do not fit, an attribute is unknown,
+    or accumulators may overflow.
     """
     if domain == MICROSOFT and node.op in LINEAR:
         opset = max(node.opset, LINEAR_OPSET)

@@ -20,12 +20,7 @@ def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
 
     Merged operators are written as several operators again, so that the model is standard ONNX. If
     the model's operator set lacks a feature, QuantizeLinear and DequantizeLinear of com.microsoft
-    are used.
-
-    Raises
-    ------
-    ValueError
-        From protobuf, if the constants exceed its 2 GiB limit.
+    are used. Protobuf raises ``ValueError`` if the constants exceed its limit of 2 GiB.
     """
     nodes = [proto for node in graph.nodes for proto in spelled_out(node, graph.opset)]
     imports = [helper.make_opsetid("", graph.opset)]

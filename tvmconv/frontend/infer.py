@@ -67,12 +67,8 @@ def infer_graph(
     """Build the graph of a model whose structure was checked.
 
     ``nodes`` are in execution order, ``constants`` are the initializers. ``fold_budget`` and
-    ``weight_budget`` are as in :class:`~tvmconv.frontend.fold.Folder`.
-
-    Raises
-    ------
-    ModelError
-        A node is malformed, unknown to ONNX, or has an output whose shape depends on data.
+    ``weight_budget`` are as in :class:`~tvmconv.frontend.fold.Folder`. Raises ``ModelError`` if a
+    node is malformed, unknown to ONNX, or has an output whose shape depends on data.
     """
     graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:

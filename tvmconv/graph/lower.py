@@ -66,12 +66,8 @@ def lower(
 ) -> LoweredGraph:
     """Select and fuse kernels for the function ``main`` of :func:`tvmconv.frontend.to_relax`.
 
-    ``progress`` is called with a stage's name, the steps done and the total steps.
-
-    Raises
-    ------
-    ConfigError
-        If no allowed algorithm computes a layer; the message names it.
+    ``progress`` is called with a stage's name, the steps done and the total steps. Raises
+    ``ConfigError`` if no allowed algorithm computes a layer; the message names it.
     """
     planned = plan_module(mod, machine, policy, _stage("choose algorithms", progress))
     graph, plan = planned.graph, planned.plan

@@ -34,6 +34,8 @@ def lacks(machine: Machine) -> tuple[str, ...]:
 def ensure_executable(needed: Iterable[str], subject: str, remedy: str = _REMEDY) -> None:
     """Raise an error if this CPU lacks an instruction set that the code may use.
 
+    Raises ``ArtifactError`` if features are missing; names them and the remedy.
+
     Parameters
     ----------
     needed
@@ -42,11 +44,6 @@ def ensure_executable(needed: Iterable[str], subject: str, remedy: str = _REMEDY
         The beginning of the message: ``model.so was built for x86-64-v4``.
     remedy
         The end of the message.
-
-    Raises
-    ------
-    ArtifactError
-        If features are missing; names them and the remedy.
     """
     missing = _missing(needed)
     if "asimd" in missing:

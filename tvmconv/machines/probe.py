@@ -47,6 +47,8 @@ def measure(
 ) -> MeasuredRates:
     """Measure one core of this host; takes about ten seconds.
 
+    Raises ``TargetError`` if this host lacks a feature of the machine.
+
     Parameters
     ----------
     machine
@@ -56,11 +58,6 @@ def measure(
     packed_steps
         Makes a call, and returns it with its number of integer reduction steps. It is an argument
         because this module does not compile kernels. Without it the model's rate stays.
-
-    Raises
-    ------
-    TargetError
-        If this host lacks a feature of the machine.
     """
     if missing := sorted(set(machine.features) - host_features()):
         raise TargetError(

@@ -31,6 +31,8 @@ def collect(
 ) -> tuple[Program, Any]:
     """The program of a network whose operators are all calls of functions.
 
+    Raises ``ModelError`` if an operator has no function, or its function needs TVM at run time.
+
     Parameters
     ----------
     mod
@@ -47,11 +49,6 @@ def collect(
     tuple
         The program, with ``workspace_bytes`` still 0, and a ``tvm.IRModule`` of the functions
         that it calls, each with its symbol.
-
-    Raises
-    ------
-    ModelError
-        If an operator has no function, or its function needs TVM at run time.
     """
     reader = _BufferReader(mod, calls)
     results = reader.read(mod["main"])

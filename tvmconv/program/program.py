@@ -54,10 +54,7 @@ class Operand:
     def parse(cls, text: str) -> Operand:
         """Inverse of ``str``.
 
-        Raises
-        ------
-        ValueError
-            If the text is not an operand.
+        Raises ``ValueError`` if the text is not an operand.
         """
         match = _OPERAND.fullmatch(text)
         if not match or int(match[4]) < int(match[3]):

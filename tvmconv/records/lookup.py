@@ -76,10 +76,7 @@ def default_log(machine: Device, estimated: bool = False) -> Path:
 def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
     """Log files in the order of preference; ``log`` is the first, and ``"none"`` disables all logs.
 
-    Raises
-    ------
-    TvmconvError
-        If the given file does not exist or holds no record.
+    Raises ``TvmconvError`` if the given file does not exist or holds no record.
     """
     first = []
     if log is not None:

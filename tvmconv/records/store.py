@@ -61,10 +61,7 @@ def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Re
 def for_workloads(records: Iterable[Record], text: str) -> tuple[Record, ...]:
     """The records whose workload, machine name or algorithm contains a text.
 
-    Raises
-    ------
-    TvmconvError
-        If there is none.
+    Raises ``TvmconvError`` if there is none.
     """
     matching = tuple(
         r

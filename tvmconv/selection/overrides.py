@@ -58,10 +58,8 @@ class Override:
 def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Override, ...]:
     """Overrides from a JSON file, or from the mapping that it would contain.
 
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read or an entry is invalid; names file, layer and value.
+    Raises ``ConfigError`` if the file cannot be read or an entry is invalid; names file, layer and
+    value.
     """
     if isinstance(source, Mapping):
         name, data = "overrides", dict(source)

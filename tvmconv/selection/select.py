@@ -48,10 +48,7 @@ def make_candidate(
 ) -> Candidate:
     """A configuration of an algorithm with its predicted cycles, bytes and error.
 
-    Raises
-    ------
-    ConfigError
-        If the configuration exceeds a limit of the machine.
+    Raises ``ConfigError`` if the configuration exceeds a limit of the machine.
     """
     algorithm = registry.algorithm(name, machine.kind)
     schedule = registry.required(name, workload, machine)
@@ -104,6 +101,8 @@ def select(
 ) -> Decision:
     """Select the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
+    Raises ``ConfigError`` if nothing that the policy allows computes the workload.
+
     Parameters
     ----------
     workload
@@ -116,11 +115,6 @@ def select(
         Allowed algorithms, budgets and overrides; everything within the default budgets if None.
     facts
         Properties of the layer's weights; by default properties that hold for all weights.
-
-    Raises
-    ------
-    ConfigError
-        If nothing that the policy allows computes the workload.
     """
     policy = policy or make_policy()
     if workload.types.is_integer:

@@ -100,10 +100,7 @@ class Pipeline:
     def until(self, name: str) -> Pipeline:
         """The passes up to and including one, named with or without ``tvmconv.``.
 
-        Raises
-        ------
-        ValueError
-            If no pass has this name.
+        Raises ``ValueError`` if no pass has this name.
         """
         for number, step in enumerate(self.steps, 1):
             if f".{step.info.name}".endswith(f".{name}"):

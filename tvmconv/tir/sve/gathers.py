@@ -23,6 +23,8 @@ _HALVES = 2
 def gathered(pixels: Lanes, buffer: Any, first: Any, tests: Sequence[Any]) -> Any:
     """Gather four contiguous values of each position; addresses depend on the position's index.
 
+    Raises ``NoScalableForm`` if positions begin inside a segment.
+
     Parameters
     ----------
     pixels
@@ -33,11 +35,6 @@ def gathered(pixels: Lanes, buffer: Any, first: Any, tests: Sequence[Any]) -> An
         Index at which the values of one position begin.
     tests
         Conditions under which a position may be read; elsewhere the value is zero.
-
-    Raises
-    ------
-    NoScalableForm
-        If positions begin inside a segment.
     """
     analyzer, pixel = pixels.analyzer, pixels.pixel
     each = number(SEGMENT // int(buffer.dtype.lanes))
