@@ -90,18 +90,9 @@ def save_artifact(
 ) -> Path:
     """Write all files; see :meth:`CompiledModel.save`.
 
-    Parameters
-    ----------
-    manifest
-        The model's manifest, without the library's hash and size.
-    link
-        Makes library and weights; called after the destination is checked.
-    path
-        Name of the shared object.
-    header
-        Makes the text of the model's header, if it is wanted.
-    separate
-        Whether a file of weights is written.
+    ``manifest`` is without the library's hash and size, and ``path`` is the shared object. ``link``
+    makes library and weights after the destination is checked. ``header`` makes the text of the
+    model's header. ``separate`` is whether a file of weights is written.
     """
     check_destination(path, separate=separate, header=header is not None)
     settle(path)

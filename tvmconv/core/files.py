@@ -29,23 +29,9 @@ def open_regular(
     """Open a user's file for reading: a regular one, of a size that can be meant.
 
     A named pipe or a device would let the reader wait, or never end. Raises ``OSError`` if it
-    cannot be opened.
-
-    Parameters
-    ----------
-    path
-        The file.
-    limit
-        Most bytes.
-    error
-        Raised with a sentence where the file is something else or larger.
-    flags, dir_fd
-        As of ``os.open``, in addition.
-
-    Returns
-    -------
-    int
-        A descriptor that the caller closes.
+    cannot be opened. Raises ``error`` if the file is of another kind, or larger than ``limit``
+    bytes. ``flags`` and ``dir_fd`` are as of ``os.open``. The caller closes the returned
+    descriptor.
     """
     try:
         flags |= os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -84,17 +70,9 @@ def check_destination(path: Path, suffix: str = "", *, replaced: bool = False) -
     """Refuse a destination before work is spent on it.
 
     Raises ``ArtifactError`` if the name has another suffix, the folder is missing or not writable,
-    or ``path`` is a folder or not writable.
-
-    Parameters
-    ----------
-    path
-        The file.
-    suffix
-        The required ending of its name, if any.
-    replaced
-        Whether a new file replaces an existing one, which requires access to the folder only.
-        Otherwise the existing file is written.
+    or ``path`` is a folder or not writable. ``suffix`` is the required ending of the name, if any.
+    A file that is ``replaced`` needs access to its folder only. Otherwise the existing file is
+    written.
     """
     if suffix and path.suffix != suffix:
         raise ArtifactError(f"{path}: the file name must end in {suffix}")
@@ -133,15 +111,8 @@ def replacing(modes: Mapping[Path, int]) -> Iterator[list[int]]:
     :func:`pending` finds them. Raises ``ArtifactError`` if the system refuses, e.g. because the
     disk is full; the old files are as they were.
 
-    Parameters
-    ----------
-    modes
-        The files, in the order of renaming, and their permissions, which the user's mask limits.
-
-    Yields
-    ------
-    list[int]
-        Descriptors, open for writing.
+    ``modes`` has the files in the order of renaming, and their permissions, which the user's mask
+    limits. The block gets descriptors that are open for writing.
     """
     paths = list(modes)
     written: list[tuple[Path, int]] = []

@@ -98,12 +98,8 @@ def host_model() -> str:
 def native_machine(mcpu: str | None = None) -> Machine:
     """Detect this host: instruction set, cache sizes and cores.
 
-    Raises ``TargetError`` if the host has neither AVX2 nor NEON.
-
-    Parameters
-    ----------
-    mcpu
-        LLVM's name of the CPU; by default the generic name of the widest instruction set.
+    Raises ``TargetError`` if the host has neither AVX2 nor NEON. ``mcpu`` is LLVM's name of the
+    CPU, by default the generic name of the widest instruction set.
     """
     have = host_features()
     bits = host_vector_bits()

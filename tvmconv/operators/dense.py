@@ -89,22 +89,11 @@ def dense(
 ) -> Tensor:
     """``epilogue(data @ weight)`` with a packed weight.
 
-    Parameters
-    ----------
-    data
-        ``(M, K)``, or any shape whose flattened tail of ``K`` values follows ``M`` in row-major
-        order, e.g. a blocked image with a weight from :func:`block_flattened_weight`.
-    weight
-        From :func:`pack_dense_weight`.
-    rest
-        The packed bias if the epilogue has ``bias``, then the residual ``(M, N)`` if it has
-        ``add``.
-    outputs
-        ``N``.
-    tile
-        The tiling, see :func:`tvmconv.costs.cpu.products.dense_tile`.
-    epilogue
-        Steps applied to each output in order.
+    ``data`` is ``(M, K)``, or any shape whose flattened tail of ``K`` values follows ``M`` in
+    row-major order. An example is a blocked image with a weight from
+    :func:`block_flattened_weight`; other weights are from :func:`pack_dense_weight`. ``rest`` is
+    the packed bias if the epilogue has ``bias``, then the residual ``(M, N)`` if it has ``add``.
+    ``outputs`` is ``N``. For the tile see :func:`tvmconv.costs.cpu.products.dense_tile`.
     """
     kinds = [step.kind for step in epilogue]
     others = list(rest)

@@ -38,10 +38,7 @@ def merge(logs: Iterable[Sequence[Record]]) -> tuple[Record, ...]:
 def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Record, str], ...]]:
     """The best records that the schedules of this version still accept.
 
-    Returns
-    -------
-    tuple
-        The kept records, and each dropped record with the reason.
+    Returns the kept records, and each dropped record with the reason.
     """
     from tvmconv.records.space import error_class, refusal
 

@@ -76,14 +76,8 @@ def _rewrite(func: Any) -> Any:
 def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
     """A statement of a kernel's outermost level without redundant barriers; None if unchanged.
 
-    Parameters
-    ----------
-    statement
-        The statement to search. Nested loops are left as they are.
-    ranges
-        Thread indices and their ranges.
-    later
-        Statements that the kernel executes afterwards.
+    ``ranges`` has the ranges of thread indices. ``later`` are statements that the kernel executes
+    afterwards. Nested loops are left as they are.
     """
     if isinstance(statement, tirx.AttrStmt):
         inner = dict(ranges)

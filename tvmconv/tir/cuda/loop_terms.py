@@ -98,19 +98,9 @@ class ReductionParts:
 def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> ReductionParts | None:
     """Group blocks by the part of a reduction that they compute.
 
-    Parameters
-    ----------
-    moving
-        A sum of terms with a loop's variable.
-    blocks
-        Number of blocks by the variable of the block index.
-    analyzer
-        An analyzer that knows the ranges of other variables.
-
-    Returns
-    -------
-    ReductionParts
-        The largest groups whose blocks have the same sum; None if several block indices occur.
+    ``moving`` is a sum of terms with a loop's variable. ``blocks`` has the number of blocks by the
+    variable of the block index. The analyzer knows the ranges of other variables. The result is the
+    largest groups whose blocks have the same sum; None if several block indices occur.
     """
     used = [var for var in blocks if uses(moving, var)]
     if len(used) != 1:

@@ -157,14 +157,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     """Lower scheduled functions to CUDA source and launches.
 
     Raises ``ModelError`` if a function computes outside of kernels, or its launches depend on its
-    arguments.
-
-    Parameters
-    ----------
-    functions
-        A ``PrimFunc`` with its symbol, or a ``tvm.IRModule`` of them.
-    machine
-        The GPU.
+    arguments. ``functions`` is a ``PrimFunc`` with its symbol, or a ``tvm.IRModule`` of them.
     """
     if isinstance(functions, tirx.PrimFunc):
         functions = ir.IRModule({str(functions.attrs["global_symbol"]): functions})

@@ -64,14 +64,9 @@ class Pixels(Lanes):
     def value(self, node: Any, tests: Sequence[Any] = ()) -> Any:
         """An expression of four lanes, or a scalar that is the same for all lanes.
 
-        Raises ``NoScalableForm`` if scalable vectors cannot compute the expression.
-
-        Parameters
-        ----------
-        node
-            The expression of one position.
-        tests
-            Conditions under which a position may be read; elsewhere the value is zero.
+        Raises ``NoScalableForm`` if scalable vectors cannot compute the expression. ``node`` is the
+        expression of one position. ``tests`` are conditions under which a position may be read;
+        elsewhere the value is zero.
         """
         if isinstance(node, tirx.Add):
             return self._sum(node, tests)

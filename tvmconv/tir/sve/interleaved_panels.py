@@ -39,14 +39,8 @@ class Panels:
     def place(self, buffer: Any, tile: Any, offset: Any, step: Any) -> Any:
         """The index of a segment's first value.
 
-        Parameters
-        ----------
-        buffer
-            The buffer, of FP32 or of vectors of four FP32 values.
-        tile, offset
-            The tile of the segment, and the segment's index in the tile.
-        step
-            The index of this step in the very first panel.
+        The buffer is of FP32, or of vectors of four FP32 values. ``offset`` is the segment's index
+        in the tile, and ``step`` the index of this step in the very first panel.
         """
         each = SEGMENT // int(buffer.dtype.lanes)
         wide = self.vectors * tirx.vscale()
