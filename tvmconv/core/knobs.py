@@ -57,12 +57,8 @@ class Knob(Generic[Workload]):
 class Knobs(Generic[Workload]):
     """All knobs of a schedule.
 
-    Parameters
-    ----------
-    knobs
-        In the order in which they are shown.
-    retired
-        Removed knobs of older records, with the value that the schedule still implements.
+    ``knobs`` are in the order in which they are shown. ``retired`` are removed knobs of older
+    records, with the value that the schedule still implements.
     """
 
     knobs: tuple[Knob[Workload], ...]

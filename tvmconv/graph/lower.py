@@ -32,21 +32,12 @@ Progress = Callable[[str, int, int], None]
 class LoweredGraph:
     """A network ready to be compiled.
 
-    Parameters
-    ----------
-    mod
-        Function ``main`` calls only ``PrimFunc`` s (and reshapes, which are views). Convolution
-        kernels are scheduled, weights are packed constants.
-    decisions
-        One for each convolution, and each layer that runs as one, in execution order.
-    calls
-        Every kernel call in execution order.
-    reorders
-        Number of layout changes that move data.
-    padding_overhead_bytes
-        Bytes of activations and weights that pad the last channel block.
-    unscheduled
-        Convolutions that no algorithm computes.
+    The function ``main`` of ``mod`` calls only ``PrimFunc`` s, and reshapes, which are views.
+    Convolution kernels are scheduled, weights are packed constants. ``decisions`` has one for each
+    convolution, and each layer that runs as one, in execution order like ``calls``. ``reorders``
+    counts layout changes that move data. ``padding_overhead_bytes`` are bytes of activations and
+    weights that pad the last channel block. No algorithm computes the convolutions in
+    ``unscheduled``.
     """
 
     mod: IRModule

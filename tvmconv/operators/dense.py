@@ -25,14 +25,8 @@ FloatArray = npt.NDArray[np.float32]
 class DenseTile:
     """The tiling of a fully connected layer.
 
-    Parameters
-    ----------
-    rows, vectors
-        The register tile: rows of the data times vectors of outputs.
-    splits
-        Parts of the inner dimension that threads sum separately.
-    lanes
-        FP32 values in a vector.
+    The register tile is ``rows`` rows of the data times ``vectors`` vectors of outputs, of
+    ``lanes`` FP32 values each. Threads sum ``splits`` parts of the inner dimension separately.
     """
 
     rows: int

@@ -28,20 +28,11 @@ _ATTEMPTS = 200
 class Space:
     """All configs of one algorithm for one workload and machine.
 
-    Parameters
-    ----------
-    workload, machine, algorithm
-        The kernel.
-    values
-        Knob -> values worth trying, which include the values of the schedule's own offers.
-    starts
-        The schedule's offers, with which a search begins.
-    error_budget
-        Maximum estimate of max|error| / max|reference|.
-    facts
-        Properties of the weights, for which configs must be exact; None for any config.
-    precision
-        The precision other than FP32 to which operands may be rounded; empty for any.
+    ``values`` has the values worth trying of each knob, which include the values of the schedule's
+    own offers. A search begins with these offers, ``starts``. ``error_budget`` is the maximum
+    estimate of max|error| / max|reference|. ``facts`` are properties of the weights, for which
+    configs must be exact; None for any config. ``precision`` is the one other than FP32 to which
+    operands may be rounded; empty for any.
     """
 
     workload: Conv2dWorkload

@@ -68,12 +68,8 @@ _PREAMBLE = """#include <cstdint>
 class CudaCode:
     """Kernels of one function, or of several.
 
-    Parameters
-    ----------
-    source
-        CUDA C++ of the kernels, each ``extern "C"``.
-    launches
-        The launches of each function in order, by its symbol.
+    ``source`` is CUDA C++ of the kernels, each ``extern "C"``. ``launches`` has the launches of
+    each function in order, by its symbol.
     """
 
     source: str

@@ -43,14 +43,8 @@ _OPERATIONS = {
 class Pixels(Lanes):
     """One vector of positions: computes the expression of a single position for all of them.
 
-    Parameters
-    ----------
-    private
-        Buffers of one position -> the buffers of the vector, by element.
-    panels
-        Interleaved panels.
-    tile
-        The tile's index, and the offset of the vector in the tile, in segments.
+    ``private`` has the buffers of the vector, by element, for buffers of one position. ``tile`` is
+    the tile's index, and the offset of the vector in the tile, in segments.
     """
 
     private: dict[Any, dict[int, Any]]
