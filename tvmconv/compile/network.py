@@ -11,12 +11,7 @@ from typing import Any, Protocol
 from tvmconv.compile.c_text import identifier
 from tvmconv.compile.gpu import compile_gpu, write_fatbins
 from tvmconv.compile.header import model_header
-from tvmconv.compile.link import (
-    constants_source,
-    link_model,
-    write_constants,
-    write_objects,
-)
+from tvmconv.compile.link import constants_source, link_model, write_constants, write_objects
 from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.source import Facts, program_source
 from tvmconv.compile.toolchain import SOURCES, Toolchain, libraries, usual_driver

@@ -17,11 +17,7 @@ from onnx import helper
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
-from tvmconv.frontend.attributes import (
-    check_attributes,
-    check_list_operands,
-    in_ascending_order,
-)
+from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
 from tvmconv.frontend.checks import describe
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.fold import Folder, keeps_everything

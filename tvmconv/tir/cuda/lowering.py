@@ -22,13 +22,7 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.annotations import RESIDENT
-from tvmconv.tir.cuda import (
-    double_buffers,
-    half,
-    predicated_loads,
-    predicated_stores,
-    tap_tables,
-)
+from tvmconv.tir.cuda import double_buffers, half, predicated_loads, predicated_stores, tap_tables
 from tvmconv.tir.cuda.barriers import Barriers
 from tvmconv.tir.cuda.extrema import DEFINITIONS, Extrema
 from tvmconv.tir.cuda.full_warps import FullWarps
