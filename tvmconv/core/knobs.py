@@ -19,20 +19,11 @@ Workload = TypeVar("Workload")
 class Knob(Generic[Workload]):
     """One choice that a schedule leaves open.
 
-    Parameters
-    ----------
-    name
-        As in configs and logs.
-    doc
-        The meaning as a clause, with the unit.
-    values
-        The values worth trying for a workload on a machine. The schedule's ``check`` decides
-        whether other integers are legal.
-    neutral
-        The backward-compatible default. Older records without the knob have this value, and
-        defaults may omit it. None for knobs that every config has.
-    closed
-        Whether no other values exist, as for strings and booleans.
+    ``doc`` is the meaning as a clause, with the unit. ``values`` are worth trying for a workload on
+    a machine. The schedule's ``check`` decides whether other integers are legal. ``neutral`` is the
+    backward-compatible default. Older records without the knob have this value, and defaults may
+    omit it. It is None for knobs that every config has. A knob is ``closed`` if no other values
+    exist, as for strings and booleans.
     """
 
     name: str

@@ -19,8 +19,8 @@ def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
     """A ``ModelProto`` that computes what the graph computes, with static shapes.
 
     A merged Gelu is written as several operators if the model's operator set lacks it. If the set
-    lacks a form of QuantizeLinear or DequantizeLinear, those of com.microsoft are used. Protobuf
-    raises ``ValueError`` if the constants exceed its limit of 2 GiB.
+    lacks a form of QuantizeLinear or DequantizeLinear, operators of com.microsoft replace them.
+    Protobuf raises ``ValueError`` if the constants exceed its limit of 2 GiB.
     """
     nodes = [proto for node in graph.nodes for proto in spelled_out(node, graph.opset)]
     imports = [helper.make_opsetid("", graph.opset)]

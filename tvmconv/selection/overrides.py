@@ -30,16 +30,9 @@ _FORM = '{"algorithm": NAME, "knobs": {KNOB: VALUE}}, knobs being optional'
 class Override:
     """The algorithm, and optionally some parameters, of layers whose name matches a pattern.
 
-    Parameters
-    ----------
-    pattern
-        A layer's name, or a shell pattern (``*``, ``?``, ``[...]``).
-    algorithm
-        A registered name.
-    knobs
-        Parameter values to fix.
-    source
-        File with the override, for messages.
+    ``pattern`` is a layer's name, or a shell pattern (``*``, ``?``, ``[...]``). ``algorithm`` is a
+    registered name, and ``knobs`` are parameter values to fix. ``source`` is the file with the
+    override, for messages.
     """
 
     pattern: str
