@@ -26,9 +26,9 @@ class Core:
     ``wide_load`` and ``narrow_load`` are cycles without an FMA while 128 bits of a vector register
     are loaded, or fewer: in-order cores with 64 bits to L1. ``lone_insert`` is the same for an
     integer register that is inserted into a vector without a load, or another insertion, of half a
-    vector. ``of_bytes`` and ``of_shorts`` are products of 8-bit data by weights of 8 and of 16
-    bits, for each lane, that the CPU adds in a cycle; 0 without INT8 kernels. ``hertz`` is a clock
-    in cycles a second, and ``product`` the product that has it.
+    vector. ``of_bytes`` and ``of_shorts`` count products that the CPU adds in a cycle for each
+    lane: of 8-bit data by weights of 8 and of 16 bits. They are 0 without INT8 kernels. ``hertz``
+    is a clock in cycles a second, and ``product`` the product that has it.
     """
 
     name: str
