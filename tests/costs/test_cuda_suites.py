@@ -1,6 +1,6 @@
 """What selection takes for layers of all suites on sm_90: tiles full of multiply-adds, by count.
 
-docs/contributing/kernels-cuda.md has the same exceptions, with their reasons.
+docs/notes/kernels-cuda.md has the same exceptions, with their reasons.
 """
 
 from __future__ import annotations
