@@ -14,6 +14,7 @@ from tvmconv.compile.source import CONSTANTS, Facts, program_source
 from tvmconv.compile.toolchain import Toolchain
 from tvmconv.compile.weights import pieces
 from tvmconv.core.errors import ArtifactError
+from tvmconv.machines.architectures import architecture_of
 from tvmconv.program.program import Program
 from tvmconv.runtime.library import Library
 
@@ -60,7 +61,8 @@ def link_model(
         if weights_sha256 is None and program.constant_bytes:
             path = folder / "constants.bin"
             write_constants(program, path)
-            large = program.constant_bytes > _LARGE and triple.startswith("x86_64")
+            known = architecture_of(triple) if program.constant_bytes > _LARGE else None
+            large = known.large_section if known else ""
             sources["constants.s"] = constants_source(str(path), program.constant_bytes, large)
         runtime = toolchain.runtime_object(on_gpu=objects.gpu is not None)
         toolchain.link(output, sources, write_objects(objects, folder / "kernels"), runtime)
@@ -85,7 +87,7 @@ def write_constants(program: Program, path: Path) -> None:
             piece.tofile(file)
 
 
-def constants_source(path: str, size: int, large: bool = False) -> str:
+def constants_source(path: str, size: int, large: str = "") -> str:
     """Assembler that puts a file into a read-only section, which is mapped and never relocated.
 
     Parameters
@@ -95,9 +97,9 @@ def constants_source(path: str, size: int, large: bool = False) -> str:
     size
         Its bytes.
     large
-        Whether to use the section of x86-64 for data that code does not reach with 32 bits.
+        A section for data that code does not reach with 32 bits, if the architecture needs one.
     """
-    section = '.lrodata,"al",%progbits' if large else '.rodata.tvmconv,"a",%progbits'
+    section = f'{large},"al",%progbits' if large else '.rodata.tvmconv,"a",%progbits'
     return "\n".join(
         [
             f"\t.section {section}",

@@ -1,6 +1,7 @@
-/* features.c: what this processor has of what the model's code needs. Part of runtime.c.
+/* processor.c: what depends on the processor's architecture. Part of runtime.c.
  *
- * Names are those of /proc/cpuinfo, as in tvmconv/machines/features.py. */
+ * Each architecture says which CPU features the processor has, by the names of
+ * tvmconv/machines/architectures.py, how long its scalable vectors are, and how it waits. */
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -96,6 +97,9 @@ static int has_feature(const char *name) {
 
 static int vector_bits(void) { return 0; }
 
+/* Called between two reads of a polled value. */
+static void relax(void) { __builtin_ia32_pause(); }
+
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #include <sys/prctl.h>
@@ -123,6 +127,8 @@ static int vector_bits(void) {
     return length < 0 ? 0 : (length & 0xffff) * 8;
 }
 
+static void relax(void) { __asm__ volatile("yield" ::: "memory"); }
+
 #else
 /* The operating system's loader has checked the architecture; there is no more to ask. */
 static int has_feature(const char *name) {
@@ -131,6 +137,8 @@ static int has_feature(const char *name) {
 }
 
 static int vector_bits(void) { return 0; }
+
+static void relax(void) {}
 #endif
 
 /* Whether the code of `program` can run here; if not, `message` says why. */
