@@ -133,7 +133,19 @@ _AARCH64 = Architecture(
     aliases=("arm64",),
     packages={"aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"},
 )
-ARCHITECTURES = {each.name: each for each in (_X86_64, _AARCH64)}
+_RISCV64 = Architecture(
+    name="riscv64",
+    described="a 64-bit RISC-V CPU",
+    marker="v",
+    # extensions of one letter, and minimum lengths of vectors, which only the C side can find out
+    features={name: name for name in (*"acdfmv", "zvl256b", "zvl512b", "zvl1024b")},
+    hwcap=tuple("abcdefghijklmnopqrstuvwxyz"),
+    switches=(*"macfdv", "zvl256b"),
+    # arguments of floating type are in registers, as in Linux distributions
+    options={"mabi": "lp64d"},
+    packages={"riscv64-linux-gnu": "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"},
+)
+ARCHITECTURES = {each.name: each for each in (_X86_64, _AARCH64, _RISCV64)}
 
 
 def architecture_of(triple: str) -> Architecture | None:

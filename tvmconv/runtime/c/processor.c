@@ -129,6 +129,24 @@ static int vector_bits(void) {
 
 static void relax(void) { __asm__ volatile("yield" ::: "memory"); }
 
+#elif defined(__riscv) && __riscv_xlen == 64 && defined(__linux__)
+#include <sys/auxv.h>
+
+/* Extensions of one letter, and minimum lengths of vectors: "zvl256b". */
+static int has_feature(const char *name) {
+    unsigned long letters = getauxval(AT_HWCAP), bytes;
+    int bits = 0;
+    if (name[0] >= 'a' && name[0] <= 'z' && !name[1]) return (int)(letters >> (name[0] - 'a') & 1);
+    if (sscanf(name, "zvl%db", &bits) != 1 || !(letters >> ('v' - 'a') & 1)) return 0;
+    __asm__ volatile("csrr %0, 0xc22" : "=r"(bytes)); /* vlenb */
+    return (unsigned long)bits <= 8 * bytes;
+}
+
+static int vector_bits(void) { return 0; }
+
+/* The instruction `pause`, which older assemblers lack. */
+static void relax(void) { __asm__ volatile(".word 0x0100000f" ::: "memory"); }
+
 #else
 /* The operating system's loader has checked the architecture; there is no more to ask. */
 static int has_feature(const char *name) {
