@@ -51,12 +51,6 @@ class Im2winSchedule(ConvSchedule[Machine]):
                 lambda w, machine: divisors(w.out_height),
                 neutral=1,
             ),
-            Knob(
-                "border",
-                "1: tiles at the right border have code of their own; 0: they share it",
-                lambda w, machine: range(2),
-                neutral=1,
-            ),
         )
     )
 
@@ -100,9 +94,7 @@ class Im2winSchedule(ConvSchedule[Machine]):
         schedule.compute_at(windows, region, preserve_unit_loops=True)
         schedule.vectorize(schedule.get_loops(windows)[-1])
         mark_parallel(schedule, n, region)
-        # a config may leave out a knob whose value is neutral
-        border = self.KNOBS.complete(config).int("border")
-        mark_cases(schedule, *((group, x_outer) if border else (group,)))
+        mark_cases(schedule, group, x_outer)
         if config.int("oh") > 1:
             mark_cases(schedule, row)
         register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
