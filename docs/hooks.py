@@ -1,4 +1,4 @@
-"""What the documentation site needs beyond its pages: the README as start page, links to source."""
+"""Makes links to files outside of ``docs`` work on the documentation site."""
 
 from __future__ import annotations
 
@@ -6,27 +6,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Make links work on the site that work in the repository.
-
-    Pages of the site are linked as pages; other files of the repository, which are no part of the
-    site, are named instead.
-    """
-    here = Path(page.file.src_uri).parent
-    if page.file.src_uri == "index.md":
-        markdown, here = (ROOT / "README.md").read_text(), Path("..")
+    """Name the files of the repository that are not part of the site, in place of a link."""
+    here = (DOCS / page.file.src_uri).parent
 
     def replace(match: re.Match[str]) -> str:
-        text, target, anchor = match[1], match[2], match[3] or ""
-        file = (ROOT / "docs" / here / target).resolve()
-        if file.is_relative_to(ROOT / "docs") and file.is_file():
-            return f"[{text}]({file.relative_to(ROOT / 'docs').as_posix()}{anchor})"
-        if not file.exists():
-            return match[0]  # for MkDocs to complain about
+        text, target = match[1], match[2]
+        file = (here / target).resolve()
+        # MkDocs follows links between pages, and reports files that do not exist
+        if file.is_relative_to(DOCS) or not file.exists():
+            return match[0]
         path = file.relative_to(ROOT).as_posix()
         return f"`{path}`" if text.strip("`") == path else f"{text} (`{path}`)"
 

@@ -1,4 +1,4 @@
-"""What tests of estimates need of the system."""
+"""System requirements of the tests of estimates."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _missing() -> str:
 _MISSING = _missing()
 needs_estimation = pytest.mark.skipif(bool(_MISSING), reason=_MISSING)
 
-# an interpreter of unpacked packages, see docs/arm-estimated.md
+# an interpreter of unpacked packages, see docs/notes/arm-estimated.md
 PEER_PYTHON = os.environ.get("TVMCONV_BASELINE_PYTHON", "")
 needs_peers = pytest.mark.skipif(
     not PEER_PYTHON,
-    reason="TVMCONV_BASELINE_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
+    reason="TVMCONV_BASELINE_PYTHON names no Python for 64-bit Arm (docs/notes/arm-estimated.md)",
 )
 
 

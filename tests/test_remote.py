@@ -136,7 +136,7 @@ def test_values_times_and_layers(device: Device, folder: Path, weights: str) -> 
     assert profile.kernel_seconds > 0
 
 
-def test_verbs(device: Device, folder: Path) -> None:
+def test_subcommands(device: Device, folder: Path) -> None:
     where = ("--rpc", str(device.address))
     there = data_of("run", folder / "embedded.so", *where, "--repeat", 2)
     assert there["values"] == data_of("run", folder / "embedded.so")["values"]
@@ -163,12 +163,12 @@ def test_a_device_of_a_tracker(lab: Device, folder: Path) -> None:
     assert sum(row["time_share"] for row in report["layers"]) == pytest.approx(1)
     wrong = invoke("run", folder / "embedded.so", *tracker, "attic")
     assert wrong.exit_code == 1
-    assert "no device under attic; it has lab" in wrong.stderr
+    assert "no device under key attic. Devices: lab." in wrong.stderr
 
 
 def test_a_model_that_the_device_cannot_run(device: Device, tmp_path: Path) -> None:
-    """The device's words: this host is not asked whether it could run the model."""
-    missing = "xop"  # of processors without AVX2
+    """The device's own message: this host is not asked whether it could run the model."""
+    missing = "xop"  # for CPUs without AVX2
     machine = resolve_machine("native", 1)
     foreign = replace(machine, features=(*machine.features, missing))
     path = tvmconv.build(RELU, foreign).save(tmp_path / "foreign.so")
@@ -189,7 +189,7 @@ def test_a_device_that_goes(folder: Path) -> None:
             there.run({t.name: np.zeros(t.shape, t.dtype) for t in there.inputs})
     with (
         pytest.raises(
-            TvmconvError, match=r"cannot reach the RPC server 127.0.0.1:\d+: .*refused; "
+            TvmconvError, match=r"cannot reach the RPC server 127.0.0.1:\d+: .*refused. "
         ),
         connected(gone.address, folder / "embedded.so"),
     ):
@@ -200,10 +200,10 @@ def test_a_device_that_goes(folder: Path) -> None:
     ("words", "message"),
     [
         (("--rpc", "9090"), "cannot read --rpc '9090'"),
-        (("--rpc", "127.0.0.1:9"), "cannot reach the RPC server 127.0.0.1:9: Connection refused; "),
+        (("--rpc", "127.0.0.1:9"), "cannot reach the RPC server 127.0.0.1:9: Connection refused. "),
         (("--rpc-tracker", "127.0.0.1:9"), "with --rpc-key KEY"),
         (("--rpc-key", "lab"), "with --rpc-key KEY"),
-        (("--rpc-tracker", "127.0.0.1:9", "--rpc-key", "lab"), "127.0.0.1:9: Connection refused; "),
+        (("--rpc-tracker", "127.0.0.1:9", "--rpc-key", "lab"), "127.0.0.1:9: Connection refused. "),
         (("--rpc", "127.0.0.1:9", "--threads", "2"), "Leave out --threads"),
         (("--rpc", "127.0.0.1:9", "--target", "x86-64-v3"), "require an ONNX model"),
         (

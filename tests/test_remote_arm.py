@@ -27,9 +27,10 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.machines.arm import MACHINES
 from tvmconv.remote import Address, connected, count_devices
-from tvmconv.tuning.measure import Final, Measured, Quick
+from tvmconv.tuning.measure import Final, Quick
 from tvmconv.tuning.pool import Limits, Pool
 from tvmconv.tuning.remote import RemoteMeasurer
+from tvmconv.tuning.results import MeasuredChoice
 
 pytest.importorskip("tornado")
 pytestmark = [pytest.mark.slow, needs_arm_python]
@@ -133,11 +134,11 @@ def test_candidates_are_verified_and_timed(tracker: str) -> None:
         assert [trial.status for trial in trials] == ["timed"] * len(choices)
         final = Final(rounds=2, seconds=1e-3)
         results = measurer.interleaved(workload, machine, choices, final)
-    assert all(isinstance(result, Measured) and result.error < 1e-5 for result in results)
+    assert all(isinstance(result, MeasuredChoice) and result.error < 1e-5 for result in results)
     assert measurer.identity() == {"cpu": "remote", "key": _KEY}
 
 
-def test_the_verb_tunes(tracker: str, tmp_path: Path) -> None:
+def test_the_subcommand_tunes(tracker: str, tmp_path: Path) -> None:
     words = ("--target", "cortex-a72", "--threads", 1, "--trials-per-layer", 2)
     where = ("--rpc-tracker", tracker, "--rpc-key", _KEY, "--tuning-log", tmp_path / "a.jsonl")
     layer = ("--layer", "mb1ic8ih6iw6oc8kh1", "--algorithms", "direct")

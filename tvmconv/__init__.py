@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'tvmconv' has no attribute {name!r}")
     module, attribute = _LAZY[name]
-    # an import of TVM that is left in the middle cannot be repeated
+    # an interrupted import of TVM cannot be repeated
     with uninterrupted():
         value = import_module(module)
     value = getattr(value, attribute) if attribute else value

@@ -9,12 +9,12 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C while it is still being imported ends it without a word too."""
+    """Run the command line. Ctrl-C prints nothing, also while modules are imported."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as by ``>&-``
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # names of files may be no text in the terminal's encoding, or in any
+        # a file's name need not be text in the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from tvmconv.cli.main import main as run_command

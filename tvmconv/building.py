@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
-# constants that a warning names
-_NAMED = 3
-# stack level of warnings: the caller of build, after its decorator
-_CALLER = 3
+_NAMED = 3  # constants that a warning names
+_CALLER = 3  # stack level of warnings: the caller of build, after its decorator
 
 
 @uninterrupted()
@@ -68,58 +66,56 @@ def build(
     threads
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
-        Convolution algorithms to choose from; by default all. ``"-winograd"`` leaves one out.
+        Convolution algorithms to choose from; by default all. ``"-winograd"`` excludes one.
     error_budget
-        Largest estimated error of a layer, as max|error| / max|reference| against float64 on
-        normally distributed input; by default 5e-6. 3e-5 admits larger Winograd tiles. Where
-        no algorithm keeps it, as with 0, one that sums plain products (direct) is taken.
+        Maximum estimated error of a layer, as max|error| / max|reference| against float64 on
+        normally distributed input. The default is 5e-6; 3e-5 admits larger Winograd tiles. Where
+        no algorithm keeps the budget, as with 0, the layer is computed by ``direct``.
     memory_budget
-        Most bytes of workspace of a call; 0 leaves algorithms without any. Layers run one after
-        the other and share it, so it bounds every layer by itself. Packed weights are not
-        counted.
+        Maximum workspace of a call in bytes; 0 allows none. Layers share the workspace, so the
+        budget bounds each layer by itself. It does not count packed weights.
     fold_budget
-        Most bytes of constants that may be computed from the model's own while it is read, alive
-        at a time; by default 4 times the size of the model with its external data, and 256 MiB,
-        and 1 GiB for weights that the model writes as ConstantOfShape.
-        Time is limited in proportion. As much again goes to tables, such as the indices of a
-        Resize. A model that needs more is refused.
+        Maximum bytes of constants that the reader holds while it computes constants of the model.
+        The default is 4 times the size of the model with its external data, plus 256 MiB. Weights
+        that the model writes as ConstantOfShape add 1 GiB. Time is limited in proportion, and
+        tables, such as the indices of a Resize, may take as many bytes again. A model that needs
+        more is rejected.
     overrides
-        A JSON file, or the mapping it would hold, that names the algorithm of single layers:
+        A JSON file, or its content as a mapping, that names the algorithm of single layers:
         ``{"layer1.*": {"algorithm": "direct"}}``. Or a function, called as
-        ``function(layer, workload, candidates)`` for every convolution, which returns one of
-        the candidates, or None to leave the choice alone. Both go before ``algorithms`` and
-        ``error_budget`` and ``finite``, but not before ``memory_budget``.
+        ``function(layer, workload, candidates)`` for every convolution. It returns one of the
+        candidates, or None to leave the choice alone. Overrides have priority over
+        ``algorithms``, ``error_budget`` and ``finite``, but not over ``memory_budget``.
     finite
-        Whether inputs hold finite numbers of ordinary size only. False leaves out algorithms
-        that spread NaN, infinities and overflow over neighbouring pixels (Winograd), see
-        ``docs/numerics.md``.
+        Whether inputs hold finite numbers of ordinary size only. False excludes algorithms
+        (Winograd) that spread NaN, infinity and overflow over neighboring pixels: see
+        ``docs/reference/numerics.md``.
     requantize
-        How 8-bit layers come from their sums to 8 bits: ``"float"``, times a float32 scale and
-        rounded to even, as ONNX defines it; or ``"fixed"``, in integers alone, by a multiplier and
-        a shift (:mod:`tvmconv.operators.fixed_point`), which may differ by one step where a result
-        lies near to a half. Layers that have no such form keep the first, and ``explain`` says why.
+        How INT8 layers convert accumulators to 8 bits. ``"float"`` multiplies by a float32 scale
+        and rounds to even, as ONNX defines it. ``"fixed"`` uses integers only, a multiplier and a
+        shift (:mod:`tvmconv.operators.fixed_point`), and may differ by one near a half. Layers
+        without such a form use ``"float"``, and ``explain`` says why.
     precision
-        ``"float32"``, or what GPUs may round the operands of convolutions' products to: ``"tf32"``
-        or ``"fp16"``, for tensor cores, with sums in float32. Layers that they do not fit or make
-        no faster stay float32; ``explain`` and the manifest name each layer's precision with its
-        error. Their error budget is 1e-3 unless ``error_budget`` is given.
+        ``"float32"``, or the type that GPUs may round operands of convolutions to for tensor
+        cores: ``"tf32"`` or ``"fp16"``. Accumulators stay float32. A layer stays float32 where
+        tensor cores do not fit it or make it no faster. ``explain`` and the manifest name each
+        layer's precision with its error. The error budget is then 1e-3 by default.
     log
-        Tuning log whose records go before those of the user's and the shipped logs; ``"none"``
-        builds without any.
+        Tuning log with priority over the user's log and the shipped logs; ``"none"`` builds
+        without any log.
     cc
-        The C compiler that links the model, with options as in a shell, e.g.
-        ``"clang --target=aarch64-linux-gnu"``; by default that of the variables ``CC`` and
-        ``CXX``, or the first that is installed. A saved model needs none.
+        The C compiler that links the model, with options as in a shell, such as
+        ``"clang --target=aarch64-linux-gnu"``. By default the variables ``CC`` and ``CXX`` name
+        it, or it is the first installed one. Loading a saved model needs no compiler.
     device, cuda_graph
-        How this object runs a model for GPUs, as of :func:`tvmconv.load`. The target ``"cuda"`` is
-        that GPU, too.
+        CUDA only: as for :func:`tvmconv.load`. The target ``"cuda"`` is that GPU, too.
     progress
         Called as ``progress(stage, done, total)`` while building.
     requantise
         Former name of ``requantize``; deprecated.
 
-    Any number of threads may build at the same time. Reading and scheduling take turns behind a
-    lock; kernels are compiled side by side. Ctrl-C ends a build at the next kernel.
+    Any number of threads may build at the same time. A lock serializes reading and scheduling;
+    kernels are compiled in parallel. Ctrl-C ends a build at the next kernel.
 
     Returns
     -------
@@ -129,22 +125,21 @@ def build(
     Raises
     ------
     ModelError
-        If the model cannot be read or imported; names the node. Also what TVM raises on the way,
-        as the cause of an error that names the node.
+        If the model cannot be read or imported; names the node. Its cause may be an error of TVM.
     TargetError
         If the target is unknown.
     ConfigError
-        If the target does not have the precision, nothing that is allowed computes a layer, or an
-        override is not understood or matches no layer; names it.
+        If the target lacks the precision, or no allowed algorithm computes a layer. Also if an
+        override is not understood or matches no layer.
     ArtifactError
-        If the target is another architecture or system than this one and ``cc`` makes no code for
-        it. Without ``cc``, a compiler is looked for when the model is first called or saved.
+        If the target is another architecture or system, and ``cc`` does not compile for it.
+        Without ``cc``, the first call or save looks for a compiler.
 
     Warns
     -----
     UserWarning
-        Names the convolutions that no algorithm takes, for example because their weights are
-        computed at run time: they run as plain loops. And constants that hold NaN.
+        Names the convolutions that no algorithm supports, for example because their weights are
+        computed at run time. These run as plain loops. Also names constants that hold NaN.
 
     Examples
     --------
@@ -170,7 +165,8 @@ def build(
         from tvmconv.selection.policy import check_precision, make_policy
 
     if requantise is not None:
-        warnings.warn("requantise= is now requantize=", DeprecationWarning, stacklevel=_CALLER)
+        text = "requantise= is deprecated. Use requantize=."
+        warnings.warn(text, DeprecationWarning, stacklevel=_CALLER)
         requantize = requantise
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
@@ -198,10 +194,10 @@ def build(
         report("read the model", 0, 1)
         with reported("reading the model"):
             loaded = read_model(model, shapes, fold_budget)
-        if spoiled := loaded.graph.not_numbers():
+        if nan := loaded.graph.not_numbers():
             warnings.warn(
-                f"{printable(loaded.name)}: NaN in {', '.join(map(repr, spoiled[:_NAMED]))}"
-                f"{' and others' * (len(spoiled) > _NAMED)}; outputs that depend on it are NaN "
+                f"{printable(loaded.name)}: NaN in {', '.join(map(repr, nan[:_NAMED]))}"
+                f"{' and others' * (len(nan) > _NAMED)}; outputs that depend on it are NaN "
                 "too. The exported checkpoint may be corrupt.",
                 stacklevel=_CALLER,
             )
@@ -243,7 +239,7 @@ def build(
 
 
 def _stoppable(progress: Progress | None) -> Progress:
-    """Progress whose steps are where Ctrl-C may end a build."""
+    """Progress that lets Ctrl-C end a build at each step."""
 
     def report(stage: str, done: int, total: int) -> None:
         checkpoint()

@@ -32,18 +32,8 @@ class CompiledModel(ModelFacts, Executable):
     """A model compiled for one machine.
 
     Made by :func:`tvmconv.build` or :func:`load`. Any number of threads may call it at the same
-    time: each call has its own state, constants are shared.
-
-    Parameters
-    ----------
-    manifest
-        The model's record.
-    library
-        Its code; loaded on the first call.
-    load_seconds
-        Time that :func:`load` took; 0 for a model built in this process.
-    gpu
-        Of a model for GPUs.
+    time: each call has its own state, and all share the constants. ``load_seconds`` is the time
+    that :func:`load` took; 0 for a model built in this process.
     """
 
     def __init__(
@@ -72,12 +62,12 @@ class CompiledModel(ModelFacts, Executable):
         weights: WeightsPlace | None = None,
         header: bool = False,
     ) -> Path:
-        """Write the model, and beside it a readable copy of its manifest.
+        """Write the model, and next to it a readable copy of its manifest.
 
-        The shared object holds the manifest too, so that one renaming switches from an old model
-        to the new one: whenever the process is killed or the disk is full, :func:`load` opens
-        either, whole. What a killed process left is removed by the next ``save`` or ``load`` of
-        the same name.
+        The shared object holds the manifest too, so one renaming replaces an old model by the new
+        one. If the process is killed or the disk is full, :func:`load` opens the complete old
+        model or the complete new one. The next ``save`` or ``load`` of the same name removes
+        files that a killed process left.
 
         Parameters
         ----------
@@ -85,13 +75,13 @@ class CompiledModel(ModelFacts, Executable):
             Name of the shared object, ending in ``.so``; the manifest gets the same name ending
             in ``.json``.
         weights
-            Where the constants are: ``"embedded"`` in the shared object, or ``"external"``, in a
-            file of the same name ending in ``.weights`` and in the same folder. Embedded by
-            default; a loaded model keeps its place. ``"inside"`` and ``"separate"`` are former
-            names.
+            The place of the constants. ``"embedded"``, the default, puts them into the shared
+            object. ``"external"`` puts them into a file of the same name ending in ``.weights``,
+            in the same folder. A loaded model keeps its place. ``"inside"`` and ``"separate"`` are
+            former names.
         header
-            Whether to write a C header too, of the same name ending in ``.h``: the model's own
-            symbol and its sizes; and ``tvmconv.h``, which it includes.
+            Whether to write a C header too, of the same name ending in ``.h``. It declares the
+            model's own symbol and sizes, and includes ``tvmconv.h``, which is written as well.
 
         Returns
         -------
@@ -101,11 +91,11 @@ class CompiledModel(ModelFacts, Executable):
         Raises
         ------
         ArtifactError
-            If the name is unsuitable, the folder is missing or not writable, writing fails, a
-            file would be replaced that is none of tvmconv's, or a loaded model's weights are
-            wanted elsewhere.
+            If the name is unsuitable, the folder is missing or not writable, or writing fails.
+            Also if saving would replace a file of another program, or move the weights of a
+            loaded model to another place.
         ConfigError
-            If ``weights`` is something else.
+            If ``weights`` is not one of these places.
         """
         destination = file_path(path, "path", ArtifactError)
         if weights not in (None, *get_args(WeightsPlace)):
@@ -144,11 +134,11 @@ class CompiledModel(ModelFacts, Executable):
         Parameters
         ----------
         folder
-            Made if it does not exist; otherwise empty, or an older bundle.
+            Is created if it does not exist. An existing folder must be empty or an older bundle.
         name
-            Of the files in it: letters, digits, ``_``, ``-`` and ``.``; ``"model"`` by default.
+            Name of the files: letters, digits, ``_``, ``-`` and ``.``; ``"model"`` by default.
         weights
-            As of :meth:`save`.
+            As for :meth:`save`.
 
         Returns
         -------
@@ -158,7 +148,7 @@ class CompiledModel(ModelFacts, Executable):
         Raises
         ------
         ArtifactError
-            As :meth:`save`, and if the folder holds something else.
+            As for :meth:`save`, and if the folder holds other files.
         """
         from tvmconv.artifact.bundle import check_bundle, write_bundle
 
@@ -171,21 +161,19 @@ class CompiledModel(ModelFacts, Executable):
 
     @uninterrupted()
     def keep(self, folder: str | Path) -> None:
-        """Write what the shared object is linked from, C and kernels, and a script that links it.
-
-        Parameters
-        ----------
-        folder
-            Made if it does not exist.
+        """Write the C sources and kernels of the shared object, and a script that links them.
 
         Raises
         ------
         ArtifactError
-            If the model was loaded: its parts are known where it is built. Or if writing fails.
+            If the model was loaded, as only a build knows its parts. Also if writing fails.
         """
         place = file_path(folder, "folder", ArtifactError)
         if isinstance(self._library, Library):
-            raise ArtifactError(f"model {self.name!r} was loaded; its parts are kept at a build")
+            raise ArtifactError(
+                f"cannot keep the parts of model {self.name!r}: it was loaded. Expected a model "
+                "that this process built. Use compile --emit-sources, or keep after build."
+            )
         try:
             self._library.keep(place)
         except OSError as error:
@@ -198,20 +186,14 @@ class CompiledModel(ModelFacts, Executable):
             ("inputs", self.inputs, code.inputs),
             ("outputs", self.outputs, code.outputs),
         ):
-            # the code reads and writes its own sizes, whatever arrays it gets
+            # the code reads and writes its own sizes, not the sizes of the arrays
             if [(i.shape, i.dtype) for i in recorded] != [(i.shape, i.dtype) for i in own]:
                 raise ArtifactError(
-                    f"model {self.name!r}: the manifest has {kind} {describe(recorded)}, the code "
-                    f"{describe(own)}; save the model again"
+                    f"model {self.name!r}: the manifest has {kind} {describe(recorded)}, and the "
+                    f"code has {describe(own)}. Save the model again."
                 )
-        return Runner(
-            code,
-            self.inputs,
-            self.outputs,
-            self.threads,
-            self._library.weights,
-            self._gpu,
-        )
+        weights = self._library.weights
+        return Runner(code, self.inputs, self.outputs, self.threads, weights, self._gpu)
 
     def __repr__(self) -> str:
         manifest = self.manifest
@@ -233,23 +215,23 @@ def load(
 ) -> CompiledModel:
     """Open a saved model.
 
-    Everything is checked before any of its code is mapped: the manifest, the hash of the
-    shared object, the processor's features. Nothing of TVM is imported.
+    The manifest, the hash of the shared object and the CPU's features are checked before any code
+    is mapped. TVM is not imported.
 
     Parameters
     ----------
     path
-        The shared object; its manifest ``<name>.json`` stands beside it, and ``<name>.weights``
-        where these are separate.
+        The shared object. Its files ``<name>.json`` and, for external weights, ``<name>.weights``
+        are in the same folder.
     threads
-        Threads of one call; those it was built for by default.
+        Threads of one call; by default as many as the model was built for.
     verify
-        Whether to hash the shared object and separate weights and compare with the manifest,
-        which reads all of them: about a tenth of a second for 160 MB.
+        Whether to hash the shared object and external weights and compare with the manifest. This
+        reads all of both: about a tenth of a second for 160 MB.
     device, cuda_graph
-        Of models for GPUs: which of those that the driver shows, from 0; and whether launches are
-        replayed as a CUDA graph, by default where inputs are of one image, or as the variable
-        ``TVMCONV_CUDA_GRAPH`` says.
+        CUDA only: the number of the GPU, from 0, and whether launches are replayed as a CUDA
+        graph. By default the variable ``TVMCONV_CUDA_GRAPH`` decides, and without it a model of
+        batch size 1 replays them.
 
     Returns
     -------
@@ -259,9 +241,9 @@ def load(
     Raises
     ------
     ArtifactError
-        Naming the file, what does not fit, and what to do.
+        If the files are damaged or do not fit this system; names the file and the remedy.
     InputError
-        If ``threads`` or ``device`` is no number that there may be.
+        If ``threads`` or ``device`` is out of range.
     """
     start = time.perf_counter()
     if threads is not None:

@@ -36,7 +36,7 @@ _WARM_UP = 2
 class Address:
     """An RPC server or, with a key, a device of an RPC tracker.
 
-    TVM's RPC is neither encrypted nor authenticated: for trusted networks.
+    TVM's RPC is neither encrypted nor authenticated: use it in trusted networks only.
     """
 
     host: str
@@ -49,16 +49,10 @@ class Address:
 
 
 def parse_address(text: str, option: str = "--rpc-tracker") -> tuple[str, int]:
-    """``host:port``.
-
-    Raises
-    ------
-    TvmconvError
-        If it is something else.
-    """
+    """Parse ``host:port``."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise TvmconvError(f"cannot read {option} {text!r}; write host:port")
+        raise TvmconvError(f"cannot read {option} {text!r}. Expected host:port.")
     return host, int(port)
 
 
@@ -71,13 +65,7 @@ def is_loopback(host: str) -> bool:
 
 
 def devices_of(host: str, port: int) -> dict[str, int]:
-    """Devices that a tracker knows, by key.
-
-    Raises
-    ------
-    TvmconvError
-        If the tracker cannot be reached.
-    """
+    """Devices that a tracker knows, by key."""
     reason = _refusal(host, port)
     try:
         if not reason:
@@ -85,13 +73,13 @@ def devices_of(host: str, port: int) -> dict[str, int]:
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error)
     raise TvmconvError(
-        f"cannot reach the RPC tracker {host}:{port}: {reason}; start it there, or correct the "
-        "address"
+        f"cannot reach the RPC tracker {host}:{port}: {reason}. Start it there, or correct the "
+        "address."
     )
 
 
 def _refusal(host: str, port: int) -> str:
-    """Why nothing can connect there, in the system's words; empty if something can."""
+    """The system's reason why no connection is possible; empty if one is."""
     try:
         socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:
@@ -111,17 +99,7 @@ def count_devices(host: str, port: int) -> dict[str, int]:
 
 
 class RemoteModel(ModelFacts):
-    """A model on a device; made by :func:`connected`.
-
-    Parameters
-    ----------
-    manifest
-        The model's record.
-    address
-        Of the device, for messages.
-    session, module
-        TVM's, with the shared object loaded.
-    """
+    """A model on a device; made by :func:`connected`."""
 
     def __init__(self, manifest: Manifest, address: Address, session: Any, module: Any) -> None:
         self.manifest = manifest
@@ -136,9 +114,9 @@ class RemoteModel(ModelFacts):
         Raises
         ------
         TvmconvError
-            Additionally, what the device says, and if it is lost.
+            Also if the device reports an error, or is lost.
         """
-        with _told(self._address):
+        with _reported(self._address):
             tensors = self._tensors(arguments)
             self._module["main"](*tensors)
             results = [tensor.numpy() for tensor in tensors[len(self.inputs) :]]
@@ -146,14 +124,14 @@ class RemoteModel(ModelFacts):
 
     def time(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 20) -> Timing:
         """Measure whole calls by the device's clock, without the network."""
-        with _told(self._address):
+        with _reported(self._address):
             return self._time(self._tensors([self._values(inputs)]), repeat)
 
     def profile(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 20) -> Profile:
         """Measure every kernel of a call by the device's clock."""
         from tvmconv.tvm_api import runtime
 
-        with _told(self._address):
+        with _reported(self._address):
             tensors = self._tensors([self._values(inputs)])
             total = self._time(tensors, repeat)
             times = runtime.empty((len(self.calls),), "int64", self._device)
@@ -188,19 +166,10 @@ class RemoteModel(ModelFacts):
 
 @contextmanager
 def connected(address: Address, path: Path, verify: bool = True) -> Iterator[RemoteModel]:
-    """A saved model, uploaded to a device and loaded there for as long as the block runs.
+    """A saved model that is uploaded to a device and loaded there during the block.
 
-    A server has one client at a time: this waits for it.
-
-    Parameters
-    ----------
-    address
-        The device.
-    path
-        The shared object. This processor need not be able to run it: the model checks the
-        device's.
-    verify
-        Whether to compare hashes before.
+    A server has one client at a time, and this waits until it is free. The model checks the CPU of
+    the device; this CPU may lack features. ``verify`` compares hashes before.
 
     Raises
     ------
@@ -212,7 +181,7 @@ def connected(address: Address, path: Path, verify: bool = True) -> Iterator[Rem
     manifest, library = open_artifact(path, verify, here=False)
     name = f"tvmconv-{manifest.library_sha256[:16]}.so"
     session = _session(address)
-    with _told(address):
+    with _reported(address):
         session.upload(str(path), name)
         if library.weights is not None:
             session.upload(str(weights_path(path)), str(weights_path(Path(name))))
@@ -226,27 +195,29 @@ def _session(address: Address) -> Any:
     host, port, key = address.host, address.port, address.key
     if not key:
         try:
-            with _told(address):
+            with _reported(address):
                 return rpc.connect(host, port)
         except TvmconvError:
-            # asked only now: a server would take it for its client
+            # only after a failure, as a server would accept this connection as its client
             if reason := _refusal(host, port):
                 raise TvmconvError(
-                    f"cannot reach the RPC server {address}: {reason}; start it there, or correct "
-                    "the address"
+                    f"cannot reach the RPC server {address}: {reason}. Start it there, or correct "
+                    "the address."
                 ) from None
             raise
     known = devices_of(host, port)
     if not known.get(key):
         names = ", ".join(sorted(known)) or "none"
-        raise TvmconvError(f"the tracker {host}:{port} has no device under {key}; it has {names}")
-    with _told(address):
+        raise TvmconvError(
+            f"the tracker {host}:{port} has no device under key {key}. Devices: {names}."
+        )
+    with _reported(address):
         return rpc.connect_tracker(host, port).request(key)
 
 
 @contextmanager
-def _told(address: Address) -> Iterator[None]:
-    """What TVM raises as a sentence that names the device."""
+def _reported(address: Address) -> Iterator[None]:
+    """Raise errors of TVM as :class:`TvmconvError` that name the device."""
     try:
         yield
     except TvmconvError:

@@ -34,17 +34,20 @@ def SubstituteConv2d(
     """Replace convolutions by tvmconv's kernels.
 
     Works on every dataflow block of every Relax function. A convolution with its batch
-    normalisation, bias, residual addition and activation becomes one call of a compiled kernel,
-    the same machine code as in a module of :func:`tvmconv.build`; its weight is packed. The
-    kernels' code is an external module of the result, made for the pass's target whatever is given
-    to ``relax.build``. Calls of kernels that follow one another become one call, whose memory is
-    planned here and allocated by Relax; the module's attribute ``"tvmconv.calls"`` holds the names
-    of the kernels by the name of the call. Activations stay in the kernels' channel-blocked layout
-    from one convolution to the next, so operators in between are rewritten too, and calls of
-    unscheduled functions that are arithmetic, a clip, sigmoid, tanh or a padding, as TVM's ONNX
-    importer and ``topi`` make them. Where a NaN meets a clip it is kept. Everything else is left
-    as it is, legal for ``relax.build``. A convolution whose weight is no constant is left alone
-    with a warning that names it: run ``relax.transform.BindParams`` before.
+    normalization, bias, residual addition and activation becomes one call of a compiled kernel
+    with packed weights. The machine code is the same as in a model of :func:`tvmconv.build`. It is
+    an external module of the result, compiled for the target of the pass and not of
+    ``relax.build``.
+
+    Consecutive calls of kernels become one call. The pass plans its memory, and Relax allocates it.
+    The module's attribute ``"tvmconv.calls"`` maps the name of the call to the names of its
+    kernels. Activations stay in the kernels' channel-blocked layout between convolutions, so the
+    pass also rewrites the operators in between. These include calls of unscheduled functions that
+    compute arithmetic, a clip, sigmoid, tanh or a padding, as TVM's ONNX importer and ``topi``
+    write them. A clip keeps NaN.
+
+    Everything else is unchanged and legal for ``relax.build``. The pass warns of a convolution
+    whose weight is not a constant, and leaves it: run ``relax.transform.BindParams`` first.
 
     Parameters
     ----------
@@ -67,8 +70,8 @@ def SubstituteConv2d(
     TargetError
         If the target is unknown.
     ConfigError
-        If an algorithm's name is unknown; when the pass runs, if none of those allowed computes a
-        layer within the budgets, or an override matches none.
+        If an algorithm's name is unknown. When the pass runs: if no allowed algorithm computes a
+        layer within the budgets, or an override matches no layer.
 
     Examples
     --------
@@ -113,11 +116,11 @@ def SubstituteConv2d(
 
 
 def ScheduleOperators(target: TargetLike = "native", threads: int | None = None) -> Pass:
-    """Schedule and compile every function that is left; the last pass before ``relax.build``.
+    """Schedule and compile every other function; the last pass before ``relax.build``.
 
-    Without it, operators between the convolutions run as plain serial loops. Their calls, too,
-    become one where they follow one another. Functions of symbolic shape are scheduled and left
-    for ``relax.build`` to compile.
+    Without it, operators between the convolutions run as plain serial loops. Consecutive calls of
+    these functions become one call, too. Functions of symbolic shape are scheduled only, and
+    ``relax.build`` compiles them.
 
     Parameters
     ----------
@@ -149,9 +152,9 @@ def ScheduleOperators(target: TargetLike = "native", threads: int | None = None)
 
 
 def _module_pass(transform: Callable[[IRModule, object], IRModule], name: str) -> Pass:
-    """A pass whose errors are raised as what they are."""
+    """A pass that raises tvmconv's own errors."""
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, errors.TvmconvError):
-            # TVM makes a RuntimeError of each exception whose class it does not know
+            # TVM raises a RuntimeError in place of an error whose class it does not know
             register_error(f"tvmconv.{kind.__name__}", kind)
     return ir.transform.module_pass(transform, opt_level=0, name=name)

@@ -16,7 +16,7 @@ _TARGET = "cuda:sm_90"
 _EMULATED = "emulated"
 
 
-def main(words: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run it; the exit code is 0 where all was done."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.gpu",
@@ -41,7 +41,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument(
         "--small", action="store_true", help="tiny layers on an emulated GPU: a check without one"
     )
-    given = parser.parse_args(words)
+    given = parser.parse_args(arguments)
     if lacking := missing_packages():
         print("\n".join(lacking), file=sys.stderr)
         return 2

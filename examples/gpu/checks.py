@@ -1,4 +1,4 @@
-"""What a machine lacks to measure, told before anything is done."""
+"""Checks of a machine before anything is measured."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 
-# without these no bench runs
+# every bench needs these
 NEEDED = ("numpy", "onnx", "typer", "rich", "psutil", "filelock")
-# without these some rows are absent, and which
+# rows that are absent without a package
 USEFUL = {
     "torch": "rows cudnn, im2col_cublas, torch and torch_compile are absent, and with them ratios",
     "onnxruntime": "networks have nothing to be compared with, and are left out",
@@ -45,7 +45,7 @@ def there(name: str) -> bool:
 
 
 def missing_packages() -> list[str]:
-    """A sentence, where packages are missing without which nothing is measured."""
+    """One line, where packages are missing that every measurement needs."""
     lacking = [name for name in NEEDED if not there(name)]
     if not lacking:
         return []
@@ -54,29 +54,34 @@ def missing_packages() -> list[str]:
 
 
 def find_gpu(device: int, target: str, state: Mapping[str, str]) -> tuple[bool, str]:
-    """Whether a GPU runs kernels of a target, and which it is, or why none does.
+    """Whether a GPU runs kernels of a target, and its name, or why none does.
 
-    In a process of its own, as the driver is that of the variables.
+    It runs in a process of its own, because ``state`` selects the driver.
     """
-    words = [sys.executable, "-c", _GPU, str(device), target]
-    done = subprocess.run(words, env=dict(state), capture_output=True, text=True, check=False)
+    arguments = [sys.executable, "-c", _GPU, str(device), target]
+    done = subprocess.run(arguments, env=dict(state), capture_output=True, text=True, check=False)
     return done.returncode == 0, (done.stdout or done.stderr).strip()
 
 
-def peers(state: Mapping[str, str]) -> list[str]:
-    """Of other libraries, which there are, or what is absent without them."""
+def baselines(state: Mapping[str, str]) -> list[str]:
+    """The other libraries on this machine, or the rows that are absent without them."""
     lines = []
     for name, loss in USEFUL.items():
         if not there(name):
             lines.append(f"{name} is not there: {loss}")
     if not there("torch"):
         return lines
-    words = [sys.executable, "-c", _TORCH]
+    arguments = [sys.executable, "-c", _TORCH]
     try:
         done = subprocess.run(
-            words, env=dict(state), capture_output=True, text=True, check=False, timeout=_SECONDS
+            arguments,
+            env=dict(state),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return [*lines, f"torch took more than {_SECONDS:.0f} s to be imported"]
-    told = done.stdout.strip() or f"torch does not start: {done.stderr.strip()[-300:]}"
-    return [*lines, told]
+    output = done.stdout.strip() or f"torch does not start: {done.stderr.strip()[-300:]}"
+    return [*lines, output]

@@ -1,4 +1,4 @@
-"""All phases on the machine with the GPU, one after another, whatever becomes of each."""
+"""All phases on the machine with the GPU, one after another, even if some of them fail."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import json
 import subprocess
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from examples.gpu.checks import find_gpu, peers
+from examples.gpu.checks import baselines, find_gpu
 from examples.gpu.networks import planned, write_networks
 from examples.gpu.phases import Phase, command, environment, phases
-from examples.gpu.results import SUFFIX, Archive
 
-# of what is left, for the summary and the end of a process
+# seconds that are left for the summary, and for the end of a process
 _LEAST_SECONDS, _GRACE = 8.0, 5.0
 _SHOWN = 12
-# what becomes of a row that nobody expects
+# states of a row that are faults
 _FAULTS = ("failed", "wrong")
-# how often results are looked at while a phase runs
+# how often the archive is updated while a phase runs
 _EVERY_SECONDS = 5.0
 NETWORKS = ("networks", "torch-compile")
 
@@ -36,41 +36,25 @@ def measure(
     device: int = 0,
     emulator: Mapping[str, str] | None = None,
 ) -> int:
-    """Run phases while there is time.
+    """Run phases until the ``total`` seconds are over.
 
-    Parameters
-    ----------
-    kit
-        The folder that was prepared, of this version of the code.
-    results
-        A folder: a file for each phase, rewritten after every case, and ``summary.json``. Or a file
-        that ends in ``.zip`` and holds these, rewritten while phases run.
-    small, target, only
-        As of :func:`~examples.gpu.phases.phases`.
-    total
-        Seconds for all.
-    device
-        Which of the GPUs that the driver shows, from 0.
-    emulator
-        Variables of an emulated GPU.
-
-    Returns
-    -------
-    int
-        0 where everything was measured. 1 where a phase did not end by itself, or has cases that
-        are missing or rows that failed or are wrong. 2 without a GPU that runs the kit: nothing is
-        tried then.
+    ``kit`` is the folder that was prepared by this version of the code. ``results`` is a folder for
+    a file of each phase, rewritten after every case, and ``summary.json``; or a file that ends in
+    ``.zip`` and holds these. ``device`` is the number of the GPU in the driver's order;
+    ``emulator`` has variables of an emulated one. Returns 0 if everything was measured, 1 if a
+    phase did not end by itself, or has missing cases or faulty rows, and 2 without a GPU that runs
+    the kernels.
     """
     start = time.monotonic()
     state = {**environment(), **(emulator or {})}
-    there, said = find_gpu(device, target, state)
-    print(said, flush=True)
+    there, output = find_gpu(device, target, state)
+    print(output, flush=True)
     if not there:
         return 2
-    print("\n".join(peers(state)), flush=True)
+    print("\n".join(baselines(state)), flush=True)
     summary: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        packed = results if results.suffix == SUFFIX else None
+        packed = results if results.suffix == ".zip" else None
         results = Path(folder) / "results" if packed else results
         (packed.parent if packed else results).mkdir(parents=True, exist_ok=True)
         results.mkdir(exist_ok=True)
@@ -93,10 +77,10 @@ def measure(
                 later = 0.0 if small else sum(each.seconds for each in waiting)
                 spent = time.monotonic() - began
                 limit = max(left - later, min(phase.seconds, left)) - spent
-                words = command(phase, kit, target, device)
-                row |= _measured(phase, results, words, state, limit, archive)
+                arguments = command(phase, kit, target, device)
+                row |= _measured(phase, results, arguments, state, limit, archive)
             except Exception as error:
-                # whatever it is, the next phase has its own chance
+                # the next phase may work
                 row["status"] = f"failed: {type(error).__name__}: {error}"
             row["seconds"] = round(time.monotonic() - began, 1)
             _write(results / "summary.json", summary)
@@ -111,15 +95,15 @@ def measure(
 def _measured(
     phase: Phase,
     results: Path,
-    words: Sequence[str],
+    arguments: Sequence[str],
     state: Mapping[str, str],
     limit: float,
     archive: Archive,
 ) -> dict[str, Any]:
-    """How a phase ended, and what it left."""
+    """How a phase ended, and its results."""
     path = results / f"{phase.name}.json.gz"
     path.unlink(missing_ok=True)
-    status, said = run([*words, "--report", str(path)], state, limit, archive.update)
+    status, output = run([*arguments, "--report", str(path)], state, limit, archive.update)
     row: dict[str, Any] = {"status": status}
     if path.is_file():
         row |= {"file": path.name, **missing(path)}
@@ -128,22 +112,22 @@ def _measured(
         if lost and status == "done":
             row["status"] = f"done, but for {' and '.join(lost)}"
     if row["status"] != "done":
-        row["said"] = said.splitlines()[-_SHOWN:]
+        row["said"] = output.splitlines()[-_SHOWN:]
         print("\n".join(row["said"]), flush=True)
     return row
 
 
 def run(
-    words: Sequence[str],
+    arguments: Sequence[str],
     state: Mapping[str, str],
     seconds: float,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> tuple[str, str]:
-    """How a bench ended, and what it said; what was saved until its time was up stays."""
+    """How a bench ended, and its output; saved cases remain when its time is up."""
     until = time.monotonic() + max(seconds, 0.0)
     with tempfile.TemporaryFile("w+") as log:
-        # a file, as a pipe would be waited for while anybody holds it
-        process = subprocess.Popen(words, env=dict(state), stdout=log, stderr=subprocess.STDOUT)
+        # a file: a pipe stays open as long as any child holds it
+        process = subprocess.Popen(arguments, env=dict(state), stdout=log, stderr=subprocess.STDOUT)
         try:
             while (left := until - time.monotonic()) > _EVERY_SECONDS and process.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
@@ -164,10 +148,10 @@ def run(
 
 
 def missing(path: Path) -> dict[str, Any]:
-    """Cases of a saved bench that were not measured, and by reasons, whose rows have no time.
+    """Cases of a saved bench that were not measured, and rows without a time by their reasons.
 
-    Of these ``faults`` failed or are wrong, and their reasons come first; those of libraries that
-    are absent, say, are none.
+    ``faults`` counts rows that failed or are wrong; their reasons come first. A library that is
+    absent is not a fault.
     """
     from tvmconv.lab.bench.result import read_saved
 
@@ -183,18 +167,18 @@ def missing(path: Path) -> dict[str, Any]:
         if case.skipped:
             others.setdefault(f"{case.kind}: {case.skipped}", []).append(case.name)
         for entry in case.entries:
-            # what an algorithm does not compute is not missing
+            # an unsupported layer is not missing
             if entry.status != "unsupported" and (entry.status != "ok" or not entry.rounds):
                 text = f"{entry.label} {entry.status}: {entry.message}"
                 rows = faults if entry.status in _FAULTS else others
                 rows.setdefault(text, []).append(case.name)
     count = sum(map(len, faults.values()))
-    told = {"missing": left, "faults": count, "rows_without_time": faults | others}
-    return {"cases": len(measured), **told}
+    lost = {"missing": left, "faults": count, "rows_without_time": faults | others}
+    return {"cases": len(measured), **lost}
 
 
 def table(summary: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The summary in lines: phases, then which cases and rows are missing."""
+    """The summary in lines: phases, then missing cases and rows."""
     lines = []
     for row in summary:
         cases = f"{row['cases']} cases, " if "cases" in row else ""
@@ -213,3 +197,31 @@ def _write(path: Path, summary: Sequence[Mapping[str, Any]]) -> None:
     written = path.with_suffix(".new")
     written.write_text(json.dumps(summary, indent=1))
     written.replace(path)
+
+
+class Archive:
+    """One file with the results of a folder; no file where ``path`` is None.
+
+    Files of the folder are replaced at once.
+    """
+
+    def __init__(self, folder: Path, path: Path | None) -> None:
+        self._folder, self._path = folder, path
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def update(self) -> bool:
+        """Write the file anew if the folder has changed; returns whether it had."""
+        if self._path is None:
+            return False
+        files = sorted(p for p in self._folder.glob("*.json*") if p.suffix in (".json", ".gz"))
+        stats = {path.name: path.stat() for path in files}
+        seen = {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()}
+        if not seen or seen == self._seen:
+            return False
+        written = self._path.with_name(f"{self._path.name}.new")
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in files:
+                archive.write(path, path.name)
+        written.replace(self._path)
+        self._seen = seen
+        return True

@@ -1,7 +1,7 @@
-"""The networks of the comparison: made from a seed, with batch normalisation folded.
+"""The networks of the comparison: made from a seed, with batch normalization folded.
 
-Training frameworks export it folded, too. It leaves convolutions with a bias, whose constants a
-machine without TVM can make.
+Training frameworks fold it in exports. Convolutions with a bias are left, whose constants a machine
+without TVM can make.
 """
 
 from __future__ import annotations
@@ -20,20 +20,12 @@ _SMALL_IMAGE = 32
 
 
 def write_networks(folder: Path, small: bool) -> list[Path]:
-    """The ONNX files of the comparison, or tiny networks for an emulated GPU.
-
-    Parameters
-    ----------
-    folder
-        Where they are written; together 0.7 GB.
-    small
-        Whether they are to be tiny.
-    """
+    """The ONNX files of the comparison, 0.7 GB, or ``small`` networks for an emulated GPU."""
     return [_write(name, folder, small) for name in (_SMALL if small else _NAMES)]
 
 
 def planned(small: bool) -> list[Path]:
-    """Where :func:`write_networks` puts them, without the folder."""
+    """The paths of :func:`write_networks`, without the folder."""
     return [Path(f"{name}.onnx") for name in (_SMALL if small else _NAMES)]
 
 
@@ -45,9 +37,9 @@ def _write(name: str, folder: Path, small: bool) -> Path:
 
 
 def folded(model: ModelProto) -> ModelProto:
-    """A model whose batch normalisations are part of the convolutions before them.
+    """A model whose batch normalizations are part of the convolutions before them.
 
-    Each has to follow a convolution without a bias that nothing else reads.
+    Each has to follow a convolution without a bias and with one reader.
     """
     graph = model.graph
     values = {tensor.name: tensor for tensor in graph.initializer}

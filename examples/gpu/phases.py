@@ -1,4 +1,4 @@
-"""What is measured, in the order of its worth: benches with their limits of time."""
+"""The phases of the comparison in the order of their value: benches with time limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
 SMALL_SUITE = """# layers of every kind, small enough for an emulated GPU
 mb2ic8ih9oc40kh3ph1+bias+relu n"3x3"
 mb1ic3ih15oc16kh7sh2ph3:nchw+bias+relu n"first"
@@ -23,7 +22,7 @@ _FORMS = (
     "implicit_gemm_mma:precision=all"
 )
 SUITE_FILE = "small.txt"
-# of tensor cores, a phase each
+# precisions of tensor cores, a phase each
 PRECISIONS = ("tf32", "fp16")
 
 
@@ -34,39 +33,31 @@ class Phase:
     Parameters
     ----------
     name
-        Of its file.
-    words
-        What follows ``tvmconv bench``.
+        Name of its file.
+    arguments
+        Arguments of ``tvmconv bench run``.
     seconds
-        What it may take; what earlier phases leave is added.
-    peers
-        Libraries of it.
+        Its time limit; it also gets the time that earlier phases leave.
+    baselines
+        Its other libraries.
     fitted
         Whether the cost model is fitted to it.
     """
 
     name: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     seconds: float
-    peers: str = "none"
+    baselines: str = "none"
     fitted: bool = False
 
 
 def phases(
     kit: Path, small: bool, models: Sequence[Path], only: Sequence[str] = ()
 ) -> Iterator[Phase]:
-    """All phases, or those that are named.
+    """All phases, or the phases that ``only`` names.
 
-    Parameters
-    ----------
-    kit
-        The folder of compiled kernels.
-    small
-        Whether layers are tiny, for an emulated GPU.
-    models
-        The networks' ONNX files.
-    only
-        Names; empty for all.
+    ``kit`` is the folder of compiled kernels, ``models`` are the networks' ONNX files. ``small``
+    layers are for an emulated GPU.
     """
     for phase in _phases(kit, small, models):
         if not only or phase.name in only:
@@ -81,14 +72,14 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
     batch = () if small else ("--batch", "128")
     batches = () if small else ("--batch", "1,32,128")
     everyone = "cudnn" if small else "cudnn,im2col_cublas,torch"
-    words = ("--suite", layers, *batch, *timed, "--memory")
-    yield Phase("dnn12", words, 105, everyone, fitted=True)
+    arguments = ("--suite", layers, *batch, *timed, "--memory")
+    yield Phase("dnn12", arguments, 105, everyone, fitted=True)
     network = suite if small else "resnet50"
-    words = ("--suite", network, *batches, *timed, "--tuning-log", "none")
-    yield Phase("resnet50-layers", words, 105, "cudnn", fitted=True)
+    arguments = ("--suite", network, *batches, *timed, "--tuning-log", "none")
+    yield Phase("resnet50-layers", arguments, 105, "cudnn", fitted=True)
     both = () if small else ("--batch", "1,32")
-    words = (*map(str, models), *both, *timed)
-    yield Phase("networks", words, 75, "torch,onnxruntime")
+    arguments = (*map(str, models), *both, *timed)
+    yield Phase("networks", arguments, 75, "torch,onnxruntime")
     yield Phase("correct", ("--suite", suite, *quick, "--algorithms", _FORMS), 45)
     steps = ("--suite", layers, *batch, *timed, "--algorithms", "im2win:steps,im2col", "--stages")
     yield Phase("im2win-steps", steps, 45)
@@ -96,29 +87,30 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
         mma = ("--algorithms", "implicit_gemm_mma", "--precision", precision)
         yield Phase(precision, ("--suite", layers, *batch, *timed, *mma), 20, "cudnn")
     # its compiler takes longer than all measurements of the networks
-    yield Phase("torch-compile", words, 45, "torch_compile")
+    yield Phase("torch-compile", arguments, 45, "torch_compile")
 
 
 def command(phase: Phase, kit: Path, target: str, device: int, *more: str) -> list[str]:
-    """The bench of a phase, on one of the GPUs that the driver shows."""
-    given = ["--target", target, "--kernels", str(kit), "--baselines", phase.peers]
+    """The bench of a phase, on one of the driver's GPUs."""
+    given = ["--target", target, "--kernels", str(kit), "--baselines", phase.baselines]
     given += ["--device", str(device)]
-    return [sys.executable, "-m", "tvmconv", "bench", "run", *phase.words, *given, *more]
+    return [sys.executable, "-m", "tvmconv", "bench", "run", *phase.arguments, *given, *more]
 
 
 def environment() -> dict[str, str]:
-    """For benches: this tree, and no tuning log but what the kit was compiled with."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """Variables of benches: this package, and no tuning log except the log of the build."""
+    from tvmconv.measuring.processes import package_path
+
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": package_path(),
         "TVMCONV_TUNING_LOGS": "none",
         "PYTHONUNBUFFERED": "1",
     }
 
 
 def emulated(folder: Path) -> dict[str, str]:
-    """A GPU that the processor emulates, where there is none."""
+    """Variables of a GPU that the CPU emulates."""
     from tvmconv.lab.emulation.nvcc import write_toolkit
 
     return write_toolkit(folder)

@@ -1,4 +1,4 @@
-"""A kit: kernels and networks that are compiled where there is no GPU."""
+"""Kernels and networks in a folder, compiled on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -17,28 +17,23 @@ from examples.gpu.networks import write_networks
 from examples.gpu.phases import SMALL_SUITE, SUITE_FILE, command, environment, phases
 
 _ABOUT = "kit.json"
-# digits of the version of the code, the name of a kit's one folder
+# digits of the version of the code, which names the folder
 _DIGITS = 12
 
 
 def contents(kit: Path) -> Path:
-    """Where a kit has what this version of the code compiles: of another one nothing is used."""
+    """The folder for the compiled code of this version; other versions are not used."""
     from tvmconv.measuring.gpu.compiled import code_digest
 
     return kit / code_digest()[:_DIGITS]
 
 
 def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> int:
-    """Compile what phases need; nothing is measured.
+    """Compile the kernels and networks of phases; nothing is measured.
 
-    What a kit has already is not compiled again, so that a run which was ended goes on when it is
-    repeated; what nvcc made stays in a folder beside it, also when other code changes. ``KIT.zip``
-    is the kit as one file, for the way to another machine.
-
-    Returns
-    -------
-    int
-        0 where all was compiled, else 1; what failed is named at the end.
+    Existing files are not compiled again, so that an interrupted run can continue. Output of nvcc
+    stays in a folder next to it, also when other code changes. ``KIT.zip`` has the folder in one
+    file. Returns 0 if all was compiled, else 1; the end of the output names the failures.
     """
     place = contents(kit)
     place.mkdir(parents=True, exist_ok=True)
@@ -54,8 +49,10 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
         for phase in phases(place, small, models, only):
             start = time.monotonic()
             print(f"== {phase.name}", flush=True)
-            words = command(phase, place, target, 0, "--compile-only", "--json")
-            done = subprocess.run(words, env=state, stdout=subprocess.PIPE, text=True, check=False)
+            arguments = command(phase, place, target, 0, "--compile-only", "--json")
+            done = subprocess.run(
+                arguments, env=state, stdout=subprocess.PIPE, text=True, check=False
+            )
             if done.returncode:
                 failed[phase.name] = _failures(done.stdout)
             print(f"== {phase.name}: {time.monotonic() - start:.0f} s", flush=True)
@@ -70,23 +67,17 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
     return 1 if failed else 0
 
 
-def _failures(said: str) -> list[str]:
-    """The kernels of a report in JSON that did not compile; none where the bench wrote none."""
+def _failures(output: str) -> list[str]:
+    """Kernels of a report in JSON that did not compile; empty if the bench wrote no report."""
     from tvmconv.lab.bench.gpu.prepare import failure_text
 
     with suppress(ValueError):
-        return [failure_text(row) for row in json.loads(said)["kernels"] if "failure" in row]
+        return [failure_text(row) for row in json.loads(output)["kernels"] if "failure" in row]
     return []
 
 
 def prepared_target(place: Path) -> str:
-    """What the kernels of a kit were compiled for.
-
-    Parameters
-    ----------
-    place
-        Of :func:`contents`.
-    """
+    """The target of the kernels in a folder of :func:`contents`."""
     return str(json.loads((place / _ABOUT).read_text())["target"])
 
 
@@ -102,7 +93,7 @@ def pack(kit: Path) -> Path:
 
 
 def unpacked(kit: Path, folder: Path) -> Path:
-    """A kit's folder: itself, or a file of :func:`pack` unpacked into another one."""
+    """The folder itself, or a file of :func:`pack` unpacked into another one."""
     if kit.is_dir():
         return kit
     shutil.unpack_archive(kit, folder, "zip")

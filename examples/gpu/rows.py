@@ -1,4 +1,4 @@
-"""What was measured as tables in Markdown, for ``docs/results.md``: milliseconds are the least."""
+"""Measurements as tables in Markdown, for ``docs/benchmarks/index.md``, with minimum times."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ from tvmconv.lab.bench.gpu.predictions import (
 )
 from tvmconv.lab.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry, read_saved
 
-# below it a layer wants an explanation
+# a slower layer needs an explanation
 _SLOW = 0.7
 _METHODS = ("direct", "im2col", "im2win", "implicit_gemm", "winograd")
 Row = Sequence[object]
 
 
 def report(results: Path) -> str:
-    """All tables of a folder of results, or of one file of them; at the end, what is not there.
+    """All tables of a folder of results, or of one file of them; missing results at the end.
 
-    Raises
-    ------
-    InputError
-        If it holds no results.
+    Raises :class:`InputError` if it holds no results.
     """
     if results.is_file():
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
@@ -72,7 +69,7 @@ def _head(results: Iterable[BenchResult]) -> str:
 
 
 def _dnn12(result: BenchResult) -> list[str]:
-    peers = ("cudnn", "im2col_cublas", "torch")
+    baselines = ("cudnn", "im2col_cublas", "torch")
     rows = []
     for case in result.results:
         own = case.ranked(own=True)
@@ -80,13 +77,13 @@ def _dnn12(result: BenchResult) -> list[str]:
             [
                 case.name,
                 *(_least(case, f"{OWN} {method}") for method in _METHODS),
-                *(_least(case, peer) for peer in peers),
+                *(_least(case, baseline) for baseline in baselines),
                 own[0].label.removeprefix(f"{OWN} ") if own else "-",
                 _share(case, own[0]) if own else "-",
                 _text(_ratio(case, "cudnn")),
             ]
         )
-    head = ("layer", *_METHODS, *peers, "fastest of ours", "% of peak", "cudnn / fastest")
+    head = ("layer", *_METHODS, *baselines, "fastest of ours", "% of peak", "cudnn / fastest")
     return [
         *_table("The twelve layers", head, rows),
         *_against(result, "cudnn"),
@@ -94,19 +91,27 @@ def _dnn12(result: BenchResult) -> list[str]:
     ]
 
 
-def _memory(result: BenchResult) -> list[str]:
-    """Bytes that a call takes beside its operands: output and buffers."""
-    labels = [*(f"{OWN} {method}" for method in _METHODS), "im2col_cublas", "cudnn"]
+def _by_label(
+    title: str, result: BenchResult, labels: Sequence[str], cell: Callable[[CaseResult, Entry], str]
+) -> list[str]:
+    """A table with a column for each label, and ``-`` where a case lacks it."""
     rows = []
     for case in result.results:
-        cells = []
-        for label in labels:
-            entry = case.entry(label)
-            size = entry.facts.get("call_bytes") if entry else None
-            cells.append(f"{size / 2**20:.0f}" if size else "-")
-        rows.append([case.name, *cells])
+        entries = [case.entry(label) for label in labels]
+        rows.append([case.name, *(cell(case, entry) if entry else "-" for entry in entries)])
     head = ("layer", *(label.removeprefix(f"{OWN} ") for label in labels))
-    return _table("MiB of output and buffers", head, rows)
+    return _table(title, head, rows)
+
+
+def _memory(result: BenchResult) -> list[str]:
+    """Bytes of a call's output and buffers."""
+
+    def cell(case: CaseResult, entry: Entry) -> str:
+        size = entry.facts.get("call_bytes")
+        return f"{size / 2**20:.0f}" if size else "-"
+
+    labels = [*(f"{OWN} {method}" for method in _METHODS), "im2col_cublas", "cudnn"]
+    return _by_label("MiB of output and buffers", result, labels, cell)
 
 
 def _layers(result: BenchResult) -> list[str]:
@@ -130,12 +135,7 @@ def _steps(result: BenchResult) -> list[str]:
             if entry.label.startswith(f"{OWN} ")
         )
     )
-    rows = []
-    for case in result.results:
-        entries = [case.entry(label) for label in labels]
-        rows.append([case.name, *(_share(case, entry) if entry else "-" for entry in entries)])
-    head = ("layer", *(label.removeprefix(f"{OWN} ") for label in labels))
-    return _table("im2win by steps, % of the measured peak", head, rows)
+    return _by_label("im2win by steps, % of the measured peak", result, labels, _share)
 
 
 def _rounded(result: BenchResult) -> list[str]:
@@ -151,20 +151,22 @@ def _rounded(result: BenchResult) -> list[str]:
 def _networks(results: Sequence[BenchResult]) -> list[str]:
     if not results:
         return []
-    peers = ("torch", "onnxruntime", "torch_compile")
+    baselines = ("torch", "onnxruntime", "torch_compile")
     names = list(dict.fromkeys(case.name for result in results for case in result.results))
     rows = []
     for name in names:
         cases = [case for result in results for case in result.results if case.name == name]
         cells: list[object] = [name, _least(cases[0], OWN)]
-        for peer in peers:
-            # each beside ours of the same rounds
-            there = [case for case in cases if case.entry(peer)]
+        for baseline in baselines:
+            # each with ours of the same rounds
+            there = [case for case in cases if case.entry(baseline)]
             cells += (
-                [_least(there[0], peer), _text(_ratio(there[0], peer))] if there else ["-", "-"]
+                [_least(there[0], baseline), _text(_ratio(there[0], baseline))]
+                if there
+                else ["-", "-"]
             )
         rows.append(cells)
-    head = ("network", OWN, *(word for peer in peers for word in (peer, "ratio")))
+    head = ("network", OWN, *(word for baseline in baselines for word in (baseline, "ratio")))
     return _table("Whole networks, ms a call", head, rows)
 
 
@@ -190,11 +192,11 @@ def _predictions(results: Sequence[BenchResult]) -> list[str]:
     return [*lines, head, "", *text, ""]
 
 
-def _against(result: BenchResult, peer: str) -> list[str]:
-    """Geometric means over batch sizes, and layers that are slower than they may be."""
+def _against(result: BenchResult, baseline: str) -> list[str]:
+    """Geometric means over batch sizes, and layers that are too slow."""
     found: dict[str, list[tuple[str, float]]] = {}
     for case in result.results:
-        ratio = _ratio(case, peer)
+        ratio = _ratio(case, baseline)
         if ratio:
             batch = case.problem.partition("mb")[2].partition("ic")[0] or "1"
             found.setdefault(batch, []).append((case.name, ratio))
@@ -202,15 +204,17 @@ def _against(result: BenchResult, peer: str) -> list[str]:
     for batch, ratios in found.items():
         mean = exp(sum(log(ratio) for _, ratio in ratios) / len(ratios))
         slow = [f"{name} {ratio:.2f}" for name, ratio in ratios if ratio < _SLOW]
-        told = f"; below {_SLOW}: {', '.join(slow)}" if slow else ""
-        lines.append(f"- batch {batch}: {peer} / {OWN} {mean:.2f} of {len(ratios)} layers{told}")
+        slower = f"; below {_SLOW}: {', '.join(slow)}" if slow else ""
+        lines.append(
+            f"- batch {batch}: {baseline} / {OWN} {mean:.2f} of {len(ratios)} layers{slower}"
+        )
     return [*lines, ""]
 
 
-def _ratio(case: CaseResult, peer: str, label: str = "") -> float | None:
-    """A peer's time over that of one of ours, the fastest where none is named."""
+def _ratio(case: CaseResult, baseline: str, label: str = "") -> float | None:
+    """A baseline's time over the time of one of ours, by default the fastest."""
     own = case.entry(label) if label else next(iter(case.ranked(own=True)), None)
-    other = case.entry(peer)
+    other = case.entry(baseline)
     return other.best / own.best if own and other and own.best and other.best else None
 
 

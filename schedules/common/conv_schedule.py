@@ -19,28 +19,26 @@ class ConvSchedule(ABC, Generic[DeviceT]):
 
     A file under ``schedules/`` defines one subclass and its instance ``SCHEDULE``, which
     :func:`tvmconv.kernels.registry.schedule` finds by that name. Each method gets a config with
-    all knobs. A config that a method returns may leave out knobs at their neutral values.
-
-    Attributes
-    ----------
-    KNOBS
-        The knobs of the schedule.
-    STEPS
-        Knob values of the forms that an ablation compares; one form without changes by default.
+    all knobs. A config that a method returns may omit knobs at their backward-compatible defaults.
+    ``STEPS`` are knob values of the variants that an ablation compares, by default one without
+    changes.
     """
 
     KNOBS: ClassVar[Knobs[Conv2dWorkload]]
     STEPS: ClassVar[tuple[dict[str, KnobValue], ...]] = ({},)
 
-    @abstractmethod
     def default_config(self, workload: Conv2dWorkload, machine: DeviceT) -> Config:
-        """The analytic choice of knobs."""
+        """The analytic choice of knobs. A schedule defines this method or :meth:`offers`."""
+        return min(
+            self.offers(workload, machine),
+            key=lambda config: self.predicted_cycles(workload, machine, config),
+        )
 
     def offers(self, workload: Conv2dWorkload, machine: DeviceT) -> tuple[Config, ...]:
         """The configs that selection decides between.
 
-        A schedule overrides this method where configs differ in error or memory, not only in
-        speed. It then returns one good config for each such choice, for example each tile size.
+        A schedule overrides this method if configs differ in error or memory, not only in speed.
+        It then returns one good config for each such choice, for example each tile size.
         """
         return (self.default_config(workload, machine),)
 

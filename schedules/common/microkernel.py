@@ -38,7 +38,7 @@ def channel_steps(
     return ((), (channel, *tile)) if machine.code.by_lane else ((channel,), tuple(tile))
 
 
-def word_steps(
+def dword_steps(
     schedule: Schedule, block: LoopRV, machine: Machine, dot: Multiply
 ) -> tuple[LoopRV, tuple[LoopRV, ...]]:
     """The loop over blocks of dwords, and the unrolled loop inside, the first loop of the tile.
@@ -80,21 +80,10 @@ def register_tile(
     the register file. Outer loops are already parallel, because TVM accepts that only while the
     reduction is one block. Unrolled steps of the reduction are the first of the tile loops.
 
-    Parameters
-    ----------
-    schedule
-        The ``s_tir.Schedule``.
-    block, output
-        The reduction block and the only block that reads it.
-    at
-        Innermost outer loop: one iteration computes one tile.
-    reduction
-        Outermost reduction loop.
-    tile
-        The loops over the tile's vectors.
-    lane
-        The loop over one vector; its extent is the machine's lane count. A consumer with a longer
-        last loop, a row of several vectors, is cut into vectors of that length.
+    ``output`` is the only block that reads ``block``. One iteration of ``at`` computes one tile.
+    ``reduction`` is the outermost reduction loop, and ``tile`` are the loops over the tile's
+    vectors. The extent of ``lane`` is the machine's lane count. If the consumer's last loop is
+    longer, it is cut into vectors of that length.
     """
     outer = schedule.get(at)
     levels = [schedule.get(loop).same_as(outer) for loop in schedule.get_loops(block)]

@@ -18,19 +18,9 @@ PARALLEL_ELEMENTS = 16384
 class Block:
     """One block of a function in schedulable form.
 
-    Parameters
-    ----------
-    name
-        The block's name.
-    rv
-        TVM's handle.
-    kinds
-        ``S`` for each spatial and ``R`` for each reduction axis, outermost first; ``?`` for
-        anything else (scans, opaque blocks).
-    loops
-        Handles of the loops around the block, one for each axis.
-    extents
-        The loops' extents; 0 if not constant.
+    ``kinds`` has ``S`` for each spatial and ``R`` for each reduction axis, outermost first, and
+    ``?`` for other axes (scans, opaque blocks). ``rv`` is TVM's handle. ``loops`` surround the
+    block, one for each axis. Their ``extents`` are 0 if not constant.
     """
 
     name: str
@@ -89,7 +79,7 @@ def has_operator(schedule: Schedule, block: Block, *names: str) -> bool:
     return annotation(schedule, block, "tvmconv.operator") in names
 
 
-def vectorise(schedule: Schedule, loop: LoopRV, lanes: int) -> LoopRV | None:
+def vectorize_loop(schedule: Schedule, loop: LoopRV, lanes: int) -> LoopRV | None:
     """Vectorize a loop; a remainder becomes separate code. Returns the outer part, if any.
 
     Loops shorter than a vector become one short vector.
@@ -106,7 +96,7 @@ def vectorise(schedule: Schedule, loop: LoopRV, lanes: int) -> LoopRV | None:
     return outer
 
 
-def parallelise(schedule: Schedule, loops: Sequence[LoopRV], work: int, cores: int) -> LoopRV:
+def parallelize(schedule: Schedule, loops: Sequence[LoopRV], work: int, cores: int) -> LoopRV:
     """Fuse loops and share them between the threads, if there is enough work."""
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     if cores > 1 and work >= PARALLEL_ELEMENTS and int(schedule.get(fused).extent) > 1:

@@ -60,21 +60,9 @@ def output_loops(
 ) -> tuple[LoopRV, list[LoopRV]]:
     """Split and unroll the loops of the output transform inside a row of tiles.
 
-    Parameters
-    ----------
-    schedule
-        The ``s_tir.Schedule``.
-    machine, tiles
-        The CPU, and the tiles.
-    row
-        Tiles of a row, or of a region's part of a row.
-    loops
-        Loops over tiles, and over the rows and columns of a tile.
-
-    Returns
-    -------
-    tuple
-        The loop at which the previous pass is computed, and all loops, outermost first.
+    The loops are over the ``row`` tiles of a row or of a part of it, and over the rows and columns
+    of a tile. Returns the loop at which the previous pass is computed, and all loops,
+    outermost first.
     """
     tw, i, j = loops
     schedule.unroll(j)

@@ -6,39 +6,22 @@ from tvmconv.core.config import Config
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
-def row_bands(pieces: int, tiles: int, cores: int, least: int = 2) -> int:
+def row_bands(pieces: int, tiles: int, cores: int, fewest: int = 2) -> int:
     """Bands of rows to cut an image into, so that every core gets at least four pieces of work.
 
-    Parameters
-    ----------
-    pieces
-        Independent pieces of work without bands.
-    tiles
-        Row tiles of the image.
-    cores
-        Threads.
-    least
-        Row tiles that a band keeps.
+    There are ``pieces`` of work without bands, and ``tiles`` rows of tiles in the image. A band
+    keeps at least ``fewest`` of them.
     """
     if cores == 1 or pieces >= 4 * cores:
         return 1
-    return min(max(1, tiles // least), -(-4 * cores // pieces))
+    return min(max(1, tiles // fewest), -(-4 * cores // pieces))
 
 
 def band_tiles(rows: int, tile_h: int, bands: int) -> int:
-    """Row tiles of one band.
+    """Row tiles of one band, if an image of ``rows`` rows is cut into ``bands`` bands.
 
-    A band holds whole tiles: the last rows of a tile that reached into the next band would be
-    written by two threads, and by one of them with what it never computed.
-
-    Parameters
-    ----------
-    rows
-        Rows of the image.
-    tile_h
-        Rows of a tile; those of the last one may exceed the image.
-    bands
-        How many to cut into; where the tiles do not divide, more come out.
+    A band holds whole tiles, because two threads must not write the same row. If the tiles do not
+    divide, there are more bands. The last tile's rows may exceed the image.
     """
     tiles = -(-rows // tile_h)
     return max(1, tiles // bands)

@@ -24,20 +24,10 @@ def tile_group(
     As :func:`~tvmconv.schedules.common.microkernel.register_tile`, for AMX tiles. Initialization,
     products and stores become nests of loops that the AMX passes match.
 
-    Parameters
-    ----------
-    schedule
-        The ``s_tir.Schedule``.
-    block, sums, output
-        The reduction block, the copy of its accumulators to memory, and the consumer of the copy.
-    at
-        Innermost outer loop: one iteration computes one group.
-    reduction
-        Outermost reduction loop.
-    group
-        The loops over the group's tiles.
-    pixel
-        The loop over the rows of a tile, around the loops over its lanes and bytes.
+    ``sums`` copies the accumulators of ``block`` to memory, and ``output`` reads the copy. One
+    iteration of ``at`` computes one group. ``reduction`` is the outermost reduction loop, and
+    ``group`` are the loops over the group's tiles. ``pixel`` is the loop over the rows of a tile,
+    around the loops over its lanes and bytes.
     """
     pixels = int(schedule.get(pixel).extent)
     for scoped in (block, sums):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from tvmconv.algorithms.integer.complemented_copy import COMPLEMENTS
 from tvmconv.algorithms.integer.dwords import WIDEN, copied_steps
 from tvmconv.algorithms.integer.packed_pixels import PACK, dwords_of_block
@@ -32,11 +34,7 @@ def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
     plain = (workload.stride_h, workload.stride_w) == (1, 1) and not workload.has_padding
     if plain:
         row = schedule.fuse(x, c)
-        size = _ELEMENTS
-        while int(schedule.get(row).extent) % size:
-            size //= 2
-        _, piece = schedule.split(row, [None, size])
-        schedule.vectorize(piece)
+        _vectorize_pieces(schedule, row, _ELEMENTS)
         schedule.parallel(schedule.fuse(n, block, y))
         return
     schedule.vectorize(c)
@@ -56,15 +54,16 @@ def schedule_complements(schedule: Schedule, workload: Conv2dWorkload) -> None:
     schedule.compute_at(plain, y, preserve_unit_loops=True)
     *_, column, c = schedule.get_loops(plain)
     schedule.vectorize(c)
-    row = schedule.fuse(x, part)
-    size = _COMPLEMENTS
-    while int(schedule.get(row).extent) % size:
-        size //= 2
-    _, word = schedule.split(row, [None, size])
-    schedule.vectorize(word)
+    _vectorize_pieces(schedule, schedule.fuse(x, part), _COMPLEMENTS)
     # not unrolled: steps address any complement by one index, which needs one buffer
     mark_parallel(schedule, n, cb, y)
     mark_cases(schedule, y, column)
+
+
+def _vectorize_pieces(schedule: Schedule, row: LoopRV, most: int) -> None:
+    """Vectorize pieces of a row, of a length that divides the row: ``most`` or a smaller power."""
+    _, piece = schedule.split(row, [None, gcd(int(schedule.get(row).extent), most)])
+    schedule.vectorize(piece)
 
 
 def schedule_wide_weights(schedule: Schedule, at: LoopRV, *, by_first_tile: bool) -> None:
@@ -120,15 +119,15 @@ def schedule_packed_tiles(
     block = schedule.get_sblock(PACK)
     schedule.compute_at(block, at, preserve_unit_loops=True)
     *_, place = schedule.get_loops(block)
-    words, pixels = dwords_of_block(machine), config.int("ow")
+    dwords, pixels = dwords_of_block(machine), config.int("ow")
     variants = len(MASKS) * config.int("packed")
-    mask, channel, pixel, word = schedule.split(place, [variants, None, pixels, words])
+    mask, channel, pixel, dword = schedule.split(place, [variants, None, pixels, dwords])
     if (workload.stride_h, workload.stride_w) == (1, 1):
-        schedule.reorder(channel, mask, pixel, word)
-        word = schedule.fuse(pixel, word)
+        schedule.reorder(channel, mask, pixel, dword)
+        dword = schedule.fuse(pixel, dword)
         # each block of channels begins a line of its own, where hardware sees no stream
         mark_stream(schedule, channel, pixels * machine.channel_block)
     else:
-        schedule.reorder(pixel, channel, mask, word)
+        schedule.reorder(pixel, channel, mask, dword)
     schedule.unroll(mask)
-    schedule.vectorize(word)
+    schedule.vectorize(dword)

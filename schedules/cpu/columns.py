@@ -1,9 +1,9 @@
-"""Softmax and log-softmax along an axis before the last: neighbouring columns are vectors."""
+"""Softmax and log-softmax along an axis before the last: neighboring columns are vectors."""
 
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, has_operator, parallelise, vectorise
+from tvmconv.schedules.common.nest import Block, blocks, has_operator, parallelize, vectorize_loop
 from tvmconv.schedules.cpu.reduction import reduce_columns
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tvm_api.types import PrimFunc, Schedule
@@ -14,9 +14,9 @@ _FLOAT_BYTES = 4
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a softmax of many columns, each along the axis.
 
-    1. Axes before and after the one of the softmax are one each.
-    2. All passes over some columns follow each other while these are in L2.
-    3. Groups of columns are shared between the threads; neighbouring columns are vectors.
+    1. Axes before the softmax axis become one axis, and so do the axes after it.
+    2. All passes over some columns follow each other while these columns are in L2.
+    3. Threads share groups of columns. Neighboring columns are vectors.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
@@ -34,16 +34,16 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         schedule.reorder(*outer, group, length, columns)
         outer.append(group)
     if outer:
-        at = parallelise(schedule, outer, last.work, machine.cores)
+        at = parallelize(schedule, outer, last.work, machine.cores)
         for block in reversed(passes):
             schedule.compute_at(block.rv, at, preserve_unit_loops=True)
-    vectorise(schedule, columns, machine.lanes)
+    vectorize_loop(schedule, columns, machine.lanes)
     for block in passes:
         if block.is_reduction:
             *_, column, step = schedule.get_loops(block.rv)
             reduce_columns(schedule, block.rv, column, [step], machine)
         else:
-            vectorise(schedule, schedule.get_loops(block.rv)[-1], machine.lanes)
+            vectorize_loop(schedule, schedule.get_loops(block.rv)[-1], machine.lanes)
     return schedule
 
 
@@ -56,7 +56,7 @@ def _fits(block: Block, last: Block) -> bool:
 
 
 def _width(length: int, columns: int, machine: Machine) -> int:
-    """Columns of a group: all where they fit into half of L2, else a divisor that does."""
+    """Columns of a group: all that fit into half of L2, else a divisor that does."""
     most = machine.l2_bytes // 2 // (3 * _FLOAT_BYTES * length)
     if columns <= most:
         return columns

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelise
+from tvmconv.schedules.common.nest import Block, annotation, blocks, has_operator, parallelize
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tvm_api.types import PrimFunc, Schedule
+
+
+def product_of(func: PrimFunc) -> tuple[Schedule, Block, Block] | None:
+    """A schedule of a fully connected layer, its product and its last block; None for others."""
+    from tvmconv.tvm_api.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    found = blocks(schedule)
+    product = next((b for b in found if has_operator(schedule, b, "dense")), None)
+    return (schedule, product, found[1]) if product and len(found) == 2 else None
+
+
+def finish_layer(schedule: Schedule, last: Block, machine: Machine) -> Schedule:
+    """Schedule the last block, whose handle a register tile has replaced."""
+    for block in blocks(schedule):
+        if block.name == last.name:
+            spatial_block(schedule, block, machine)
+    return schedule
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -23,13 +41,10 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     5. The epilogue is a separate pass over the few results, because the last tile may be wider than
        the output.
     """
-    from tvmconv.tvm_api.s_tir import Schedule
-
-    schedule = Schedule(func, enable_check=False)
-    found = blocks(schedule)
-    anchor = next((b for b in found if has_operator(schedule, b, "dense")), None)
-    if anchor is None or len(found) != 2:
+    found = product_of(func)
+    if found is None:
         return None
+    schedule, anchor, last = found
     rows = int(annotation(schedule, anchor, "tvmconv.rows"))
     store = schedule.cache_write(anchor.rv, 0, "global")
     split, row, block, vectors, lane, k = schedule.get_loops(anchor.rv)
@@ -39,7 +54,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     streams = next(s for s in (4, 2, 1) if (rows == steps == 1 and extent % s == 0) or s == 1)
     stream, k, step = schedule.split(k, [streams, None, steps])
     schedule.reorder(split, block, tiles, k, stream, step, row, vectors, lane)
-    parallelise(schedule, [split, block], anchor.work, machine.cores)
+    parallelize(schedule, [split, block], anchor.work, machine.cores)
     register_tile(
         schedule,
         anchor.rv,
@@ -49,7 +64,4 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         tile=(stream, step, row, vectors),
         lane=lane,
     )
-    for other in blocks(schedule):
-        if other.name == found[-1].name:
-            spatial_block(schedule, other, machine)
-    return schedule
+    return finish_layer(schedule, last, machine)

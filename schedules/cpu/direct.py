@@ -4,10 +4,10 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 
 1. image, cache block of tile rows, group of output blocks, tile row: parallel;
 2. tile column;
-3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
-   reduction; of integers the input block is behind the column;
-4. row, column and output block of the register tile, unrolled; lanes, one vector. Where
-   multiply-adds take lanes, the channel of the block is unrolled around them.
+3. the reduction: input block, plane of a 3-D kernel, kernel row and column, channel of the block.
+   Integer types have the input block after the column;
+4. row, column and output block of the register tile, unrolled; lanes, one vector. If FMAs
+   multiply by lane, the channel of the block is unrolled around them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tvmconv.algorithms.integer.dwords import block_read, widened_shape
 from tvmconv.algorithms.integer.wide_weights import widens_weights
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.costs.cpu.wide_weights import WideTileModel
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common import widening
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
-from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
+from tvmconv.schedules.common.microkernel import channel_steps, dword_steps, register_tile
 from tvmconv.schedules.common.threads import cache_block
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -59,15 +59,15 @@ class DirectSchedule(ConvSchedule[Machine]):
             ),
             Knob(
                 "wide",
-                "weights of 8 bits are widened once for a group of output blocks: 1 before its "
-                "tiles, 2 by the first one",
+                "INT8 weights are widened once for a group of output blocks: 1 before its tiles, "
+                "2 by the first tile",
                 lambda w, machine: range(3 if widens_weights(w, machine) else 1),
                 neutral=0,
             ),
             prefetch_flag("fetch_input", "1 prefetches the next row of the input"),
             prefetch_flag("fetch_weight", "1 prefetches the next weights"),
         ),
-        # Algorithms 1 and 2 of the source were other values of it
+        # Algorithms 1 and 2 of the paper were other values of it
         retired={"variant": "blocked"},
     )
 
@@ -86,10 +86,8 @@ class DirectSchedule(ConvSchedule[Machine]):
         """Sizes are positive, and the tile fits the register file."""
         model = TileModel(workload, machine)
         oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
-        if min(oc, oh, ow) < 1 or config.int("rows") < 0:
-            raise ConfigError(
-                f"tile sizes of {workload} must be 1 or more, rows 0 or more: {config}"
-            )
+        check_minimum(workload, config, 1, "oc", "oh", "ow")
+        check_minimum(workload, config, 0, "rows")
         tile = f"tile oc={oc} oh={oh} ow={ow} of {workload}"
         check_registers(machine, model.registers(oc, oh, ow), tile)
 
@@ -109,7 +107,7 @@ class DirectSchedule(ConvSchedule[Machine]):
         reduction = (cb, *depth, r, s)
         if multiply_of(workload, machine).is_packed:
             # LLVM unrolls the few dwords of a block: across taps it would keep the pixels
-            cb, words = word_steps(schedule, cb, machine, multiply_of(workload, machine))
+            cb, words = dword_steps(schedule, cb, machine, multiply_of(workload, machine))
             reduction, tile = (*depth, r, s, cb), (*words, *tile)
         if w.out_height == 1:
             cache, x_outer = cache_block(schedule, x_outer, config)
@@ -125,7 +123,7 @@ class DirectSchedule(ConvSchedule[Machine]):
             joins = block_read(workload, machine) > machine.channel_block
             widen = widening.schedule_joining if joins else widening.schedule_widening
             widen(schedule, workload)
-        # where lanes are multiplied no loop is left inside of a row, and a test of each row shows
+        # by lane no loop is left inside a row, so that a test of each row takes visible time
         bounded = machine.code.by_lane
         for taps in depth:
             mark_taps(schedule, taps, bounded=bounded)
@@ -159,7 +157,7 @@ SCHEDULE = DirectSchedule()
 def _of_model(model: TileModel, workload: Conv2dWorkload, machine: Machine) -> Config:
     oc, oh, ow = model.best_tile()
     rows = model.block(oc, oh, ow)
-    # a widened copy was written just before; LLVM spilled sums around its prefetches (14 % of 3x3)
+    # the widened copy is in cache; with its prefetches LLVM spilled accumulators (14 % of 3x3)
     fetch_input = int(not machine.code.by_lane and not widened_shape(workload, machine))
     config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, wide=0, fetch_input=fetch_input)
     return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))

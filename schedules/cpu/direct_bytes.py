@@ -1,27 +1,25 @@
-"""Direct convolution by products of bytes: the register tile of ``direct``, loops over steps.
+"""Direct INT8 convolution without widening: the register tile of ``direct``, loops over steps.
 
 Loops, outermost first:
 
-1. image, cache block of tile rows, output block, tile row: parallel; where tiles are packed, all
+1. image, cache block of tile rows, output block, tile row: parallel. If tiles are packed, all
    output blocks of a share use them;
 2. tile column;
-3. step: the reduction, by two steps at a time and, in a loop of its own, by those without another;
+3. the reduction steps: a loop over joined pairs of steps, and a loop over the other steps;
 4. row and column of the register tile, unrolled; lanes, one vector.
 """
 
 from __future__ import annotations
 
 from tvmconv.algorithms.integer.direct_bytes import is_flat
-from tvmconv.algorithms.integer.packed_pixels import (
-    orders_packed,
-    packs_tiles,
-)
+from tvmconv.algorithms.integer.packed_pixels import orders_packed, packs_tiles
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct_bytes import ByteTileModel, excess_sizes
 from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
@@ -32,12 +30,7 @@ from tvmconv.schedules.common.widening import (
     schedule_widening,
 )
 from tvmconv.schedules.cpu.direct import SCHEDULE as DIRECT
-from tvmconv.tir.annotations import (
-    mark_bound,
-    mark_cases,
-    mark_parallel,
-    mark_result,
-)
+from tvmconv.tir.annotations import mark_bound, mark_cases, mark_parallel, mark_result
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
@@ -49,13 +42,13 @@ class DirectBytesSchedule(ConvSchedule[Machine]):
             *(knob for knob in DIRECT.KNOBS.knobs if knob.name in ("oh", "ow", "rows")),
             Knob(
                 "excess",
-                "steps for what is cut off weights, of an output block on average",
+                "steps for the excess of weights, of an output block on average",
                 lambda w, machine: excess_sizes(ByteTileModel(w, machine).steps),
             ),
             Knob(
                 "packed",
-                "complements lie beside tiles of pixels, in so many orders of words' bytes, or a "
-                "copy",
+                "complements are stored with tiles of pixels, in so many byte permutations, or in "
+                "a copy",
                 lambda w, machine: range(orders_packed(w) + 1),
                 neutral=0,
             ),
@@ -73,35 +66,33 @@ class DirectBytesSchedule(ConvSchedule[Machine]):
         return self.offers(workload, machine)[0]
 
     def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-        """The cheapest tile for each number of steps and of orders."""
+        """The cheapest tile for each number of excess steps and of byte permutations."""
         found = []
         for excess in excess_sizes(ByteTileModel(workload, machine).steps):
-            models = [ByteTileModel(workload, machine, excess)]
-            count = orders_packed(workload)
-            if not count:
-                found.append(models[0].best())
-                continue
-            models += [ByteTileModel(workload, machine, excess, n + 1) for n in range(count)]
-            # weights that have so much excess in one order have less in others
+            counts = range(orders_packed(workload) + 1)
+            models = (ByteTileModel(workload, machine, excess, count) for count in counts)
             plain, *packed = (model.best() for model in models)
-            cycles = [
-                self.predicted_cycles(workload, machine, config) for config in (plain, packed[0])
-            ]
-            found += [plain if cycles[0] <= cycles[1] else packed[0], *packed[1:]]
+            if packed:
+                # weights with so much excess in one permutation have less in others
+                cycles = [self.predicted_cycles(workload, machine, c) for c in (plain, packed[0])]
+                plain = plain if cycles[0] <= cycles[1] else packed[0]
+            found += [plain, *packed[1:]]
         return tuple(found)
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Sizes are positive, and the tile fits the register file."""
         oh, ow = config.int("oh"), config.int("ow")
-        if min(oh, ow) < 1 or min(config.int("rows"), config.int("excess")) < 0:
-            raise ConfigError(
-                f"tile sizes of {workload} must be 1 or more, rows and excess 0 or more: {config}"
-            )
+        check_minimum(workload, config, 1, "oh", "ow")
+        check_minimum(workload, config, 0, "rows", "excess")
         packed = config.int("packed")
         if oh > 1 and packs_tiles(workload, config):
-            raise ConfigError(f"packed of {workload} takes tiles of one row: {config}")
+            raise ConfigError(
+                f"packed tiles of {workload} have oh={oh} rows. Expected oh=1. Set oh to 1."
+            )
         if not 0 <= packed <= (most := orders_packed(workload)):
-            raise ConfigError(f"packed of {workload} must be 0 to {most}: {config}")
+            raise ConfigError(
+                f"packed={packed} of {workload} is out of range. Expected 0 to {most}. Change it."
+            )
         model = ByteTileModel(workload, machine, packed=packed)
         registers = model.registers(1, oh, ow)
         check_registers(machine, registers, f"tile oh={oh} ow={ow} of {workload}")
@@ -122,12 +113,11 @@ class DirectBytesSchedule(ConvSchedule[Machine]):
         if flat:
             cache, x_outer = cache_block(schedule, x_outer, config)
             parallel: tuple[LoopRV, ...] = (n, cache, kb)
+            inner: tuple[LoopRV, ...] = (h_outer, x_outer, part, step, *tile, lane)
             if packs_tiles(workload, config):
                 share, kb = schedule.split(kb, [config.int("shares"), None])
-                parallel = (n, cache, share)
-                schedule.reorder(*parallel, kb, h_outer, x_outer, part, step, *tile, lane)
-            else:
-                schedule.reorder(*parallel, h_outer, x_outer, part, step, *tile, lane)
+                parallel, inner = (n, cache, share), (kb, *inner)
+            schedule.reorder(*parallel, *inner)
         else:
             cache, h_outer = cache_block(schedule, h_outer, config)
             schedule.reorder(n, cache, kb, h_outer, x_outer, part, step, *tile, lane)
@@ -143,7 +133,7 @@ class DirectBytesSchedule(ConvSchedule[Machine]):
             mark_cases(schedule, h_outer)
         if share is not None:
             schedule_packed_tiles(schedule, workload, machine, config, share)
-            # a loop of one tile is none
+            # a loop of one iteration is removed
             mark_result(schedule, x_outer if int(schedule.get(x_outer).extent) > 1 else kb)
         register_tile(schedule, block, output, at=x_outer, reduction=part, tile=tile, lane=lane)
 

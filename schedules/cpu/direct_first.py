@@ -2,27 +2,27 @@
 
 1. Groups of ``oc`` output blocks and bands of rows run in parallel.
 2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all
-   channels and taps. Each broadcast scalar feeds ``oc`` multiply-adds and each weight vector one
-   per pixel: with ``oc`` of 2 or more, two load ports keep up with two multiply-add units.
-3. Taps outside the image are skipped by the row; tiles at the left and right border are
-   separate code in which only their outermost pixels carry a predicate.
+   channels and taps. Each broadcast scalar feeds ``oc`` FMAs, and each weight vector one FMA per
+   pixel. With ``oc`` of 2 or more, two load ports keep up with two FMA units.
+3. Rows of taps outside the image are skipped. Tiles at the left and right border are separate
+   code, in which only the outermost pixels have a predicate.
 4. The epilogue is applied to the registers before the only store.
 
-Of integers, rows are copied with their padding first, and the words of a kernel's row are the
-outermost reduction.
+Integer layers first copy rows with their padding. The dwords of a kernel row are the outermost
+reduction loop.
 """
 
 from __future__ import annotations
 
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.direct_first import WordTiles, call_parts
+from tvmconv.costs.cpu.direct_first import DwordTiles, call_parts
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
@@ -31,15 +31,15 @@ from tvmconv.schedules.common.widening import schedule_rows
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
-# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
+# FMAs in one unrolled tile; beyond this the border copies exceed the L1i
 _UNROLL_LIMIT = 320
-# multiply-adds of one output vector that take no longer than its store to L3
+# FMAs of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
-# Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
+# with so few registers, loops over many taps leave none for the pixels: smaller tiles were slower
 _FEW_REGISTERS = 16
-# output blocks of a tile where stores are the limit
+# output blocks of a tile if stores are the limit
 _STORING = 4
-# fewest pixels of a tile that two rows share: two by two
+# minimum pixels of a tile that two rows share: two by two
 _SQUARE = 4
 
 
@@ -63,7 +63,7 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
             ),
             Knob(
                 "bands",
-                "bands of rows that threads share, beside groups of output blocks",
+                "bands of rows that threads share, in addition to groups of output blocks",
                 lambda w, machine: (1, _bands(w, machine, 1, 1)),
                 neutral=1,
             ),
@@ -73,12 +73,12 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
         """Two output blocks and rows a tile; four blocks where stores cost more than FMAs."""
         if multiply_of(workload, machine).is_packed:
-            return WordTiles(workload, machine).best()
+            return DwordTiles(workload, machine).best()
         few = workload.taps <= _FEW_TAPS
-        # with few taps the stores are the limit: more blocks a tile read the image fewer times
+        # with few taps the stores are the limit: more blocks a tile read the image less often
         oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
         pixels, rows = _widest(machine, oc), 1
-        # the compiler keeps pixels for the taps to come, in a register each
+        # the compiler keeps pixels for later taps, in a register each
         kept = (machine.vector_registers - oc) // (oc + 1)
         if oc < _STORING and kept >= _SQUARE:
             rows = min(2, workload.out_height)
@@ -92,13 +92,12 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Accumulators, one weight vector a block and one broadcast fit the register file."""
-        oc, tile_h, tile_w, bands = _values(config)
-        if min(oc, tile_h, tile_w, bands) < 1:
-            raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
+        check_minimum(workload, config, 1, "oc", "tile_h", "tile_w", "bands")
+        oc, tile_h, tile_w, _ = _values(config)
         tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
         needed = oc * tile_h * tile_w + oc + (oc > 1)
         if multiply_of(workload, machine).is_packed:
-            needed = WordTiles(workload, machine).registers(oc, tile_h * tile_w)
+            needed = DwordTiles(workload, machine).registers(oc, tile_h * tile_w)
         check_registers(machine, needed, tile)
 
     def apply(
@@ -124,25 +123,20 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
             register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
             return
         *depth, r, s, ci = reduction
-        # cut into ranges of one or two taps, a short row would be written out by the compiler,
-        # which then runs out of registers as above; there the predicates of the outermost pixels
-        # are cheaper
+        # A short row in ranges of one or two taps would be unrolled by the compiler, which then
+        # runs out of registers. Predicates of the outermost pixels are cheaper.
         mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
         for taps in depth:
             mark_taps(schedule, taps)
         first = (*depth, r)[0]
         register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
 
-        # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
-        # broadcasts alive from tap to tap and run out of registers; channels share none
+        # Neighboring taps of one channel share pixels. If taps were unrolled, the compiler would
+        # keep their broadcasts and run out of registers. Channels share none.
         if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
             schedule.unroll(ci)
 
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> dict[str, float]:
-        """See :func:`tvmconv.costs.cpu.direct_first.call_parts`."""
-        return call_parts(workload, machine, config)
+    explain_cost = staticmethod(call_parts)
 
 
 SCHEDULE = DirectFirstSchedule()
@@ -154,12 +148,11 @@ def _values(config: Config) -> tuple[int, int, int, int]:
 
 
 def _widest(machine: Machine, oc: int) -> int:
-    """Pixels whose accumulators leave room for the weights and one broadcast."""
+    """Pixels whose accumulators leave registers for the weights and one broadcast."""
     return (machine.vector_registers - oc - 1) // oc
 
 
 def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
     groups = workload.out_planes * -(-machine.blocks(workload.out_channels) // oc)
     tiles = -(-workload.out_height // tile_h)
-    bands: int = row_bands(groups, tiles, machine.cores, 1 if tile_h > 1 else 2)
-    return bands
+    return row_bands(groups, tiles, machine.cores, 1 if tile_h > 1 else 2)

@@ -1,18 +1,18 @@
 """Algorithms 1 and 2 of Zhang et al.: loop orders without tiles, on one thread.
 
 ``naive``: input channels, output channels, columns, rows, taps, all scalar. ``reordered``: rows,
-taps, input channels, columns, output channels, the lanes of which are a vector.
+taps, input channels, columns, output channels, whose lanes are a vector.
 """
 
 from __future__ import annotations
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.tvm_api.types import Schedule
@@ -28,7 +28,7 @@ class DirectNaiveSchedule(ConvSchedule[Machine]):
             OUT_BLOCKS,
             Knob(
                 "variant",
-                "Algorithm 1 (naive) or 2 (reordered) of the source",
+                "Algorithm 1 (naive) or 2 (reordered) of the paper",
                 lambda w, machine: VARIANTS,
                 closed=True,
             ),
@@ -44,8 +44,7 @@ class DirectNaiveSchedule(ConvSchedule[Machine]):
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Weights are packed in groups of at least one output block."""
-        if config.int("oc") < 1:
-            raise ConfigError(f"oc={config.int('oc')} of {workload} must be 1 or more")
+        check_minimum(workload, config, 1, "oc")
 
     def apply(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -63,7 +62,7 @@ class DirectNaiveSchedule(ConvSchedule[Machine]):
     def explain_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
-        """A multiply-add a cycle, of one element or of one vector; nothing is chosen by it."""
+        """One FMA a cycle, of one element or of one vector; selection does not use this."""
         width = 1 if config["variant"] == "naive" else machine.lanes
         return {"arithmetic": workload.macs / width}
 

@@ -1,15 +1,15 @@
-"""Direct convolution by products of tiles of bytes.
+"""Direct convolution by AMX tiles.
 
 Loops, outermost first:
 
-1. image, cache block of groups of tiles, and, where the whole image was copied, group of output
-   blocks: parallel;
-2. group of output blocks of a pixelwise layer whose pieces are copied, row and column of groups:
-   one loop, in which the epilogue of a group stands among the products of the next one;
-3. steps of the copy (kernel row, kernel column, block of channels): the reduction;
+1. image, cache block of groups of tiles: parallel. If the whole image is copied, the group of
+   output blocks is parallel, too;
+2. one loop over rows and columns of groups. If pieces of a pixelwise layer are copied, it includes
+   the groups of output blocks. The epilogue of a group runs during the next group's products;
+3. the reduction: steps of the copy (kernel row, kernel column, block of channels);
 4. rows, tiles and output blocks of a group, unrolled: one instruction each.
 
-The sums of a group stay in tile registers; they are stored to the stack for the epilogue.
+The accumulators of a group stay in tile registers; they are stored to the stack for the epilogue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct_tiles import TileUnitModel
-from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.threads import cache_block
@@ -70,25 +70,22 @@ class DirectTilesSchedule(ConvSchedule[Machine]):
         oc, oh, ow, side, rows = (config.int(name) for name in ("oc", "oh", "ow", "side", "rows"))
         if min(oc, oh, ow - 1, side) < 1 or ow > unit.rows or rows < 0:
             raise ConfigError(
-                f"tile sizes of {workload} must be 1 or more, ow 2 to {unit.rows}, rows 0 or more: "
-                f"{config}"
+                f"tile sizes of {workload} are out of range: {config}. Expected oc, oh and side of "
+                f"1 or more, ow from 2 to {unit.rows}, and rows of 0 or more. Change these knobs."
             )
         if oh > 1 and is_pixelwise(workload):
             raise ConfigError(
-                f"oh={oh} of {workload}: all its pixels are one row; take side instead"
+                f"oh={oh} of {workload} needs several rows, and all its pixels are one row. "
+                "Expected oh=1. Increase side instead."
             )
         needed = model.registers(oc, oh * side)
         if needed > unit.registers:
             raise ConfigError(
-                f"group oc={oc} oh={oh} side={side} of {workload} needs {needed} tile registers, "
-                f"{machine.name} has {unit.registers}; take a smaller group"
+                f"group oc={oc} oh={oh} side={side} of {workload} needs {needed} tile registers. "
+                f"Expected at most {unit.registers}, as {machine.name} has. Use a smaller group."
             )
-        groups = model.group_rows(config)
-        if rows and groups % rows:
-            raise ConfigError(
-                f"rows={rows} of {workload} does not divide its {groups} groups; take one of "
-                f"{', '.join(map(str, divisors(groups)))}, or 0"
-            )
+        if rows:
+            check_divides(workload, config, "rows", model.group_rows(config), "groups")
 
     def apply(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -99,7 +96,7 @@ class DirectTilesSchedule(ConvSchedule[Machine]):
             schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
         block, sums = schedule.get_sblock("conv2d"), schedule.get_sblock("sums")
         output = schedule.get_sblock("output")
-        n, kb, h, x, lane, *steps, word, byte = schedule.get_loops(block)
+        n, kb, h, x, lane, *steps, dword, byte = schedule.get_loops(block)
         kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
         h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
         x_outer, x_tile, pixel = schedule.split(x, [None, config.int("side"), config.int("ow")])
@@ -108,7 +105,7 @@ class DirectTilesSchedule(ConvSchedule[Machine]):
             cache, x_outer = cache_block(schedule, x_outer, config)
         else:
             cache, h_outer = cache_block(schedule, h_outer, config)
-        inner = (*steps, *group, pixel, lane, word, byte)
+        inner = (*steps, *group, pixel, lane, dword, byte)
         schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *inner)
         groups = schedule.fuse(h_outer, x_outer)
         shared = int(schedule.get(groups).extent)
@@ -136,7 +133,7 @@ SCHEDULE = DirectTilesSchedule()
 def _schedule_copy(
     schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config, cache: LoopRV
 ) -> None:
-    """Bytes that lie together in the image are one vector; rows are shared by threads."""
+    """Contiguous bytes of the image are one vector; threads share rows."""
     copy, form = schedule.get_sblock(WIDEN), tile_copy(workload, machine)
     if copies_pieces(workload, config):
         schedule.compute_at(copy, cache, preserve_unit_loops=True)
@@ -144,14 +141,14 @@ def _schedule_copy(
             schedule.set_scope(copy, 0, "local")
     if isinstance(form, TapsSideBySide):
         n, y, z = schedule.get_loops(copy)
-        x, part, word = schedule.split(z, [None, form.high, 4])
+        x, part, dword = schedule.split(z, [None, form.high, 4])
         outer: tuple[LoopRV, ...] = (n, y)
     else:
         n, cb, y, _phase, x, c = schedule.get_loops(copy)[-6:]
-        part, word = schedule.split(c, [None, machine.channel_block])
+        part, dword = schedule.split(c, [None, machine.channel_block])
         outer = (n, cb, y)
     schedule.unroll(part)
-    schedule.vectorize(word)
+    schedule.vectorize(dword)
     if not copies_pieces(workload, config):
         mark_parallel(schedule, *outer)
         mark_cases(schedule, outer[-1], x)

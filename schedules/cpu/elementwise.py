@@ -11,8 +11,8 @@ from tvmconv.schedules.common.nest import (
     Block,
     blocks,
     inline_injective,
-    parallelise,
-    vectorise,
+    parallelize,
+    vectorize_loop,
 )
 from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tir.general.collapse_axes import collapse_axes
@@ -24,10 +24,10 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a function whose blocks, after inlining, are all spatial.
 
     1. Intermediates are inlined.
-    2. Neighbouring axes that every access runs over in storage order become one, so that short
-       image rows do not leave short vectors.
-    3. The innermost loop is vectorised, the outer ones are shared between the threads. Of few
-       outer iterations the vectors are shared instead.
+    2. If every access runs over neighboring axes in storage order, they become one axis. Short
+       image rows then do not leave short vectors.
+    3. The innermost loop is vectorized, and threads share the outer loops. If outer iterations are
+       few, threads share the vectors.
     """
     found = collapsed(func)
     if not all(block.is_spatial and all(block.extents) for block in blocks(found)):
@@ -47,10 +47,10 @@ def collapsed(func: PrimFunc) -> Schedule:
 
 
 def _shared(extents: list[int], machine: Machine) -> int:
-    """How many of the outer loops become the one that threads share.
+    """How many of the outer loops are fused to the loop that threads share.
 
-    Not all of them: of one loop over all vectors each takes two or three divisions of its number,
-    half of the instructions of a pooling window.
+    A fused loop over all vectors would take two or three divisions for each vector, half of the
+    instructions of a pooling window.
     """
     enough = 4 * machine.cores if machine.cores > 1 else 1
     counts = range(1, len(extents) + 1)
@@ -58,7 +58,7 @@ def _shared(extents: list[int], machine: Machine) -> int:
 
 
 def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
-    """Parallel outer loops and a vectorised inner one for a block without reduction."""
+    """Parallel outer loops and a vectorized inner one for a block without reduction."""
     loops, extents = list(block.loops), list(block.extents)
     if not loops:
         return
@@ -75,10 +75,10 @@ def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     if prod(extents[:first]) >= 2 * machine.cores or not wide:
         if outer:
             shared = _shared(extents[:first], machine)
-            parallelise(schedule, outer[:shared], block.work, machine.cores)
-        vectorise(schedule, inner, lanes)
+            parallelize(schedule, outer[:shared], block.work, machine.cores)
+        vectorize_loop(schedule, inner, lanes)
         return
-    vectors = vectorise(schedule, inner, lanes)
+    vectors = vectorize_loop(schedule, inner, lanes)
     if vectors is None:
         return
     if count % lanes == 0:

@@ -16,6 +16,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.cpu.gemm import KNOBS, default_config
 from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import (
@@ -33,17 +34,20 @@ __all__ = ["KNOBS", "apply", "check", "default_config"]
 
 def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
     """The register tile fits, and the loops support every parameter value."""
-    names = ("mr", "nr", "kc", "mc", "nc", "unroll", "tasks")
-    mr, nr, kc, mc, nc, unroll, tasks = (config.int(name) for name in names)
-    if min(mr, nr, kc, mc, nc, unroll, tasks) < 1 or config.int("ahead") < 0:
-        raise ConfigError(f"knobs of {workload} must be 1 or more, ahead 0 or more: {config}")
+    names = ("mr", "nr", "kc", "mc", "nc", "unroll")
+    mr, nr, kc, mc, nc, unroll = (config.int(name) for name in names)
+    check_minimum(workload, config, 1, *names, "tasks")
+    check_minimum(workload, config, 0, "ahead")
     if nr % machine.lanes or kc % unroll:
         raise ConfigError(
-            f"nr={nr} of {workload} must be a multiple of {machine.lanes} lanes, and kc={kc} of "
-            f"unroll={unroll}"
+            f"nr={nr} or kc={kc} of {workload} is not divisible. Expected nr as a multiple of "
+            f"{machine.lanes} lanes, and kc of unroll={unroll}. Change nr or kc."
         )
     if mc < mr or nc < nr:
-        raise ConfigError(f"blocks of {workload} must hold a tile: mc={mc} mr={mr} nc={nc} nr={nr}")
+        raise ConfigError(
+            f"blocks mc={mc} nc={nc} of {workload} are smaller than the tile mr={mr} nr={nr}. "
+            "Expected mc >= mr and nc >= nr. Increase mc or nc."
+        )
     needed = Microkernel(machine, mr, nr // machine.lanes).registers
     check_registers(machine, needed, f"tile mr={mr} nr={nr} of {workload}")
 

@@ -3,7 +3,7 @@
 The five loops of GEBP around the register tile, outermost first:
 
 1. ``mc``: a block of panels, packed when it is reached; parallel, with the image;
-2. ``kc``: a part of the reduction (0: all of it, the sums then never leave the registers);
+2. ``kc``: a part of the reduction (0: all of it, the accumulators then never leave the registers);
 3. ``nc``: groups of ``nr`` output channels; packed weights of one group stay in L1;
 4. panels of the block;
 5. channel block, taps, channel: the reduction; ``mr`` pixels by ``nr`` channels in registers.
@@ -14,7 +14,6 @@ from __future__ import annotations
 from tvmconv.algorithms.gemm.im2col import depth_blocks
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import im2col
@@ -22,9 +21,10 @@ from tvmconv.costs.cpu.im2col import panel_registers, parts_of_depth, tile_heigh
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, PANEL_HEIGHT, panel_divisors
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
-from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
+from tvmconv.schedules.common.microkernel import channel_steps, dword_steps, register_tile
 from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
@@ -45,28 +45,28 @@ class Im2colSchedule(ConvSchedule[Machine]):
             ),
             Knob(
                 "kc",
-                "blocks of input channels (plain: channels) of a part of the sums, a divisor; 0: "
-                "all",
+                "blocks of input channels (plain: channels) of a part of the reduction, a divisor; "
+                "0: all",
                 lambda w, machine: (0, *divisors(depth_blocks(w, machine))[:-1]),
                 neutral=0,
             ),
         )
     )
 
-    # steps of the source: panels packed block by block, and the whole im2col buffer packed first
+    # steps of the paper: panels packed block by block, and the whole im2col buffer packed first
     STEPS = ({}, {"mc": 0})
 
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
         """The output blocks, pixels and panels with the fewest predicted cycles.
 
-        Two output blocks in registers; where a load of pixels serves all channels of a block three,
-        too, whose larger tiles need fewer loads and hide the latency of more multiply-adds.
+        Usually two output blocks are in registers. By lane, a load of pixels serves all channels of
+        a block. Tiles of three blocks then need fewer loads, and hide the latency of more FMAs.
         """
         present, by_lane = machine.blocks(workload.out_channels), machine.code.by_lane
         pixels = workload.out_height * workload.out_width
         widths: tuple[int, ...] = (2, 3) if by_lane else (2,)
         if multiply_of(workload, machine).is_packed:
-            # few registers leave pairs of products more pixels of one block
+            # with few registers, a tile of one block leaves room for more pixels
             widths = (1, 2, 3)
         offers = [
             Config.of(mr=mr, oc=oc, mc=mc, kc=kc)
@@ -80,15 +80,13 @@ class Im2colSchedule(ConvSchedule[Machine]):
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The register tile fits, and blocks divide what they block."""
         mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
-        if min(mr, oc) < 1 or min(mc, kc) < 0:
-            raise ConfigError(f"mr, oc of {workload} must be 1 or more, mc, kc 0 or more: {config}")
+        check_minimum(workload, config, 1, "mr", "oc")
+        check_minimum(workload, config, 0, "mc", "kc")
         panels = -(-workload.out_height * workload.out_width // mr)
-        depth = depth_blocks(workload, machine)
-        if (mc and panels % mc) or (kc and depth % kc):
-            raise ConfigError(
-                f"mc={mc} must divide the {panels} panels of {workload}, and kc={kc} its {depth} "
-                "channel blocks"
-            )
+        if mc:
+            check_divides(workload, config, "mc", panels, "panels")
+        if kc:
+            check_divides(workload, config, "kc", depth_blocks(workload, machine), "channel blocks")
         needed = panel_registers(workload, machine, oc, mr)
         check_registers(machine, needed, f"tile mr={mr} oc={oc} of {workload}")
 
@@ -110,7 +108,7 @@ class Im2colSchedule(ConvSchedule[Machine]):
         steps, tile = channel_steps(machine, c, (pixel, kb_tile))
         reduction = (cb, r, s)
         if multiply_of(workload, machine).is_packed:
-            cb, words = word_steps(schedule, cb, machine, multiply_of(workload, machine))
+            cb, words = dword_steps(schedule, cb, machine, multiply_of(workload, machine))
             reduction, tile = (r, s, cb), (*words, *tile)
         schedule.reorder(n, row, *part, group, panel, *reduction, *steps, *tile, lane)
         outer = schedule.fuse(n, row)
@@ -131,11 +129,7 @@ class Im2colSchedule(ConvSchedule[Machine]):
             schedule.reverse_compute_at(output, outer, preserve_unit_loops=True)
             schedule.vectorize(schedule.get_loops(output)[-1])
 
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> dict[str, float]:
-        """See :func:`tvmconv.costs.cpu.im2col.explain_cost`."""
-        return im2col.explain_cost(workload, machine, config)
+    explain_cost = staticmethod(im2col.explain_cost)
 
 
 SCHEDULE = Im2colSchedule()
@@ -144,7 +138,7 @@ SCHEDULE = Im2colSchedule()
 def _parts(schedule: Schedule, block: BlockRV, kc: int) -> BlockRV:
     """Cut the reduction into parts of ``kc`` and return the block that sums one part.
 
-    What is left of ``block`` adds the parts up in memory.
+    ``block`` then adds the parts up in memory.
     """
     depth = schedule.get_loops(block)[4]
     part, _ = schedule.split(depth, [None, kc])

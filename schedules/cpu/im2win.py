@@ -1,7 +1,7 @@
 """im2win convolution, for every CPU family.
 
-Loops, outermost first (Algorithm 6 of the thesis, with lanes on output channels instead of the
-reduction, which needs no horizontal sums and no minimum kernel height):
+Loops, outermost first, as in Algorithm 6 of the thesis. But lanes are output channels, not
+the reduction, so that kernels need no horizontal sums and no minimum height.
 
 1. image, region of output rows: parallel; the region's strips are written, then
 2. group of output blocks: its weights stay in cache while they pass over the region;
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from tvmconv.algorithms.gemm.im2win import columns, region_rows
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
@@ -22,6 +21,7 @@ from tvmconv.costs.cpu.im2win import call_parts
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS
 from tvmconv.costs.cuts import divisors, largest_divisor
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
@@ -68,12 +68,9 @@ class Im2winSchedule(ConvSchedule[Machine]):
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The register tile fits, and ``rows`` divides the image's."""
-        oc, oh, ow, rows = (config.int(name) for name in ("oc", "oh", "ow", "rows"))
-        if min(oc, oh, ow, rows) < 1 or workload.out_height % rows:
-            raise ConfigError(
-                f"oc, oh and ow of {workload} must be 1 or more, and rows={rows} must divide its "
-                f"{workload.out_height} output rows: {config}"
-            )
+        oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
+        check_minimum(workload, config, 1, "oc", "oh", "ow")
+        check_divides(workload, config, "rows", workload.out_height, "output rows")
         registers = TileModel(workload, machine).registers(oc, oh, ow)
         check_registers(machine, registers, f"tile oc={oc} oh={oh} ow={ow} of {workload}")
 
@@ -99,11 +96,7 @@ class Im2winSchedule(ConvSchedule[Machine]):
             mark_cases(schedule, row)
         register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
 
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> dict[str, float]:
-        """See :func:`tvmconv.costs.cpu.im2win.call_parts`."""
-        return call_parts(workload, machine, config)
+    explain_cost = staticmethod(call_parts)
 
 
 SCHEDULE = Im2winSchedule()

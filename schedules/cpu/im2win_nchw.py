@@ -1,13 +1,12 @@
-"""The ladder of the im2win thesis: every level adds one step to the one before.
+"""The steps of the im2win thesis: every level adds one step to the level before.
 
 ========  ================================================================================
-base      Algorithm 3: the plain loop nest, serial
-reorder   Algorithm 5: output blocks outermost, reduction outside the output columns
-vector    lanes, here output channels (the source's lanes on the reduction need kernels of
-          eight rows and a horizontal sum per output)
-unroll    the loops over a window, up to 25 elements
-register  Algorithm 6: a tile of columns accumulates in registers over the whole reduction
-cache     output blocks outside images and rows: their weights stay in cache
+base      Algorithm 3: the plain loop nest, serial.
+reorder   Algorithm 5: output blocks outermost, reduction outside the output columns.
+vector    lanes: output channels here, the reduction in the paper.
+unroll    the loops over a window, up to 25 elements.
+register  Algorithm 6: a tile of columns accumulates in registers over the reduction.
+cache     output blocks outside images and rows: their weights stay in cache.
 parallel  output blocks and images over the threads
 ========  ================================================================================
 """
@@ -26,7 +25,7 @@ from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
-# multiply-adds per cycle and lane that each level reached on the twelve layers, docs/im2win.md
+# FMAs per cycle and lane that each level reached on the twelve layers, docs/notes/im2win.md
 _RATES = (0.02, 0.18, 0.45, 0.5, 1.1, 1.1, 1.1)
 _MOST_UNROLLED = 25
 
@@ -38,7 +37,7 @@ class Im2winNchwSchedule(ConvSchedule[Machine]):
         (
             Knob(
                 "level",
-                "the last of the source's steps that is taken, from base to parallel",
+                "the last of the paper's steps that is used, from base to parallel",
                 lambda w, machine: LEVELS,
                 closed=True,
             ),
@@ -61,10 +60,10 @@ class Im2winNchwSchedule(ConvSchedule[Machine]):
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The register tile fits."""
         if not 1 <= config.int("ow") <= machine.vector_registers - 2:
+            most = machine.vector_registers - 2
             raise ConfigError(
-                f"ow={config.int('ow')} of {workload} must be between 1 and "
-                f"{machine.vector_registers - 2}, two less than the vector registers of "
-                f"{machine.name}"
+                f"ow={config.int('ow')} of {workload} is out of range. Expected 1 to {most}, as "
+                f"{machine.name} has {most + 2} vector registers. Change ow."
             )
 
     def apply(

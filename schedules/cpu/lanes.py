@@ -9,7 +9,7 @@ from tvmconv.schedules.common.nest import (
     blocks,
     has_operator,
     inline_injective,
-    parallelise,
+    parallelize,
 )
 from tvmconv.tir.general.rewrite import substitute
 from tvmconv.tvm_api.types import Expr, Index, PrimFunc, Schedule
@@ -49,7 +49,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     schedule.reorder(n, h, w, channel_block, lane)
     schedule.unroll(channel_block)
     schedule.unroll(lane)
-    parallelise(schedule, [n, h], block.work, machine.cores)
+    parallelize(schedule, [n, h], block.work, machine.cores)
     return schedule
 
 
@@ -107,13 +107,13 @@ def _vector(value: Expr, known: dict[Expr, Index], lane: Expr, lanes: int) -> Ex
             offset = int(inner)
         else:
             return None
-        same = [
+        found = (
             i for i, s in enumerate(sources) if ffi.structural_equal(s, vector, map_free_vars=False)
-        ]
-        if not same:
+        )
+        place = next(found, len(sources))
+        if place == len(sources):
             sources.append(vector)
-            same = [len(sources) - 1]
-        picks.append(same[0] * lanes + offset)
+        picks.append(place * lanes + offset)
     if len(sources) == 1 and picks == list(range(lanes)):
         return sources[0]
     return tirx.Shuffle(sources, picks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import blocks, has_operator, parallelise, vectorise
+from tvmconv.schedules.common.nest import blocks, has_operator, parallelize, vectorize_loop
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
@@ -25,8 +25,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         return None
     n, channel_block, h, w, lane = result.loops
     schedule.reorder(n, h, w, channel_block, lane)
-    parallelise(schedule, [n, h], result.work, machine.cores)
+    parallelize(schedule, [n, h], result.work, machine.cores)
     schedule.compute_at(squares.rv, w, preserve_unit_loops=True)
-    vectorise(schedule, schedule.get_loops(squares.rv)[-1], machine.lanes)
+    vectorize_loop(schedule, schedule.get_loops(squares.rv)[-1], machine.lanes)
     schedule.vectorize(lane)
     return schedule

@@ -1,4 +1,4 @@
-"""Products of matrices that are both computed at run time."""
+"""GEMM of two run-time matrices."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from math import gcd, prod
 from tvmconv.costs.cpu.products import best_tile
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import (
-    Block,
-    blocks,
-    inspect,
-    parallelise,
-    vectorise,
-)
+from tvmconv.schedules.common.nest import Block, blocks, inspect, parallelize, vectorize_loop
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.schedules.cpu.matvec import few_rows, reads_in_place
 from tvmconv.schedules.cpu.operand import pack_columns, plain_product
@@ -27,11 +21,11 @@ _SQUARE = 4
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a (batched) matrix product ``C[.., m, n] += A[.., m, k] * B``.
 
-    1. The matrices are padded to whole register tiles where those do not divide them.
-    2. B, whichever way it is stored, is copied into panels as wide as a tile, which the tile
-       then reads as one stream.
-    3. One register tile of rows and vectors runs over the whole inner dimension; batches and
-       panels are shared between the threads.
+    1. Matrices that register tiles do not divide are padded to whole tiles.
+    2. B, stored either way, is copied into panels as wide as a tile. The tile then reads one
+       stream.
+    3. One register tile of rows and vectors runs over the whole inner dimension. Threads share
+       batches and panels.
     """
     found = plain_product(func)
     if found is None:
@@ -45,17 +39,17 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     packed, store = pack_columns(schedule, product, operand, (rows, width, 1), lanes)
     name = schedule.get(packed).name_hint
     *outer, m, n, k = schedule.get_loops(product.rv)
-    # where each thread has whole batches, copies of one stay in its cache
+    # if each thread has whole batches, copies of one batch stay in its cache
     whole = len(outer) > 0 and prod(product.extents[:-3]) >= machine.cores
     row_tiles, row = schedule.split(m, [None, rows])
     columns, vector, lane = schedule.split(n, [None, width // lanes, lanes])
     schedule.reorder(*outer, columns, row_tiles, k, row, vector, lane)
     shared = [*outer] if whole else [*outer, columns]
-    batch = parallelise(schedule, shared, product.work, machine.cores)
-    # the padded rows stay in memory: inside of the tile their test would cost more than the sum
+    batch = parallelize(schedule, shared, product.work, machine.cores)
+    # the padded rows stay in memory: their test inside the tile would cost more than the FMAs
     for producer in schedule.get_producers(packed):
         schedule.compute_inline(producer)
-    # columns whose inner steps are neighbors in memory are transposed on their way
+    # columns whose inner steps are neighbors in memory are transposed when they are copied
     side = gcd(k_extent, lanes) if operand.inner_axis == operand.axes - 1 else 1
     across = side >= _SQUARE
     moved = _of_batches(schedule, product) if whole else []
@@ -72,7 +66,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         _transpose(schedule, packed, side)
     for block in moved:
         if not (across and schedule.get(block).name_hint == name):
-            vectorise(schedule, schedule.get_loops(block)[-1], lanes)
+            vectorize_loop(schedule, schedule.get_loops(block)[-1], lanes)
     for other in blocks(schedule):
         if other.is_spatial and other.kinds and not (across and other.name == name):
             spatial_block(schedule, other, machine)

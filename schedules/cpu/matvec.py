@@ -1,27 +1,27 @@
-"""Products of few rows, or of one column: each value of the larger operand is used a few times."""
+"""GEMM of few rows, or of one column: each value of the larger operand is used a few times."""
 
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import Block, blocks, parallelise
+from tvmconv.schedules.common.nest import Block, blocks, parallelize
 from tvmconv.schedules.cpu.elementwise import spatial_block
-from tvmconv.schedules.cpu.operand import Operand
+from tvmconv.schedules.cpu.operand import ColumnsOperand
 from tvmconv.tir.annotations import mark_cases, mark_tail
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
-# rows up to which copying columns into panels takes longer than what it saves
+# rows up to which copying columns into panels takes longer than it saves
 _FEW_ROWS = 4
-# vectors of inner steps from where on a sum of each result takes less than a transposed copy
+# vectors of inner steps from which a horizontal sum is cheaper than a transposed copy
 _LONG_SUMS = 8
-# vectors of a tile: enough independent sums, and long runs of each row of the columns
+# vectors of a tile: enough independent accumulators, and long runs of each row of B
 _VECTORS = 8
-# vectors of a row that one tile holds, its last one shorter
+# maximum vectors of a row that one tile holds; the last vector may be shorter
 _LONGEST = 16
 
 
-def reads_in_place(product: Block, operand: Operand, machine: Machine) -> bool:
-    """Whether the columns are read where they are rather than from panels."""
+def reads_in_place(product: Block, operand: ColumnsOperand, machine: Machine) -> bool:
+    """Whether the columns are read in place, not from panels."""
     m_extent, n_extent, k_extent = product.extents[-3:]
     if n_extent == 1:
         return True
@@ -30,13 +30,13 @@ def reads_in_place(product: Block, operand: Operand, machine: Machine) -> bool:
 
 
 def few_rows(
-    schedule: Schedule, product: Block, operand: Operand, machine: Machine
+    schedule: Schedule, product: Block, operand: ColumnsOperand, machine: Machine
 ) -> Schedule | None:
-    """Schedule ``C[.., m, n] += A[.., m, k] * B`` where B is read in place.
+    """Schedule ``C[.., m, n] += A[.., m, k] * B`` with B read in place.
 
-    1. Where the columns of B are neighbors, a tile of all rows by some vectors of columns runs
-       over the whole inner dimension.
-    2. Else the inner dimension is the vectors', by the rule of reductions.
+    1. If the columns of B are neighbors, a tile of all rows by some vectors of columns runs over
+       the whole inner dimension.
+    2. Otherwise the rule of reductions vectorizes the inner dimension.
     """
     m_extent, n_extent = product.extents[-3:-1]
     if n_extent == 1 or operand.column_axis < operand.axes - 1:
@@ -49,7 +49,7 @@ def few_rows(
     *outer, m, n, k = schedule.get_loops(product.rv)
     tiles, vector, lane = schedule.split(n, [None, count, lanes])
     schedule.reorder(*outer, tiles, k, m, vector, lane)
-    parallelise(schedule, outer or [tiles], product.work, machine.cores)
+    parallelize(schedule, outer or [tiles], product.work, machine.cores)
     if rest and present > most:
         mark_cases(schedule, tiles)
     register_tile(schedule, product.rv, store, at=tiles, reduction=k, tile=(m, vector), lane=lane)
@@ -64,7 +64,7 @@ def few_rows(
 
 
 def _vectors(columns: int, most: int, lanes: int) -> int:
-    """Vectors of a tile that leave the fewest columns over, and are many."""
+    """Vectors of a tile: at least half of ``most``, with the fewest columns left over."""
     fewest = max(1, most // 2)
     return min(range(fewest, most + 1), key=lambda count: (columns % (count * lanes), -count))
 

@@ -1,4 +1,4 @@
-"""Products of matrices as TVM writes them: their operands, and the columns in panels."""
+"""Matrix products as TVM writes them: their operands, and the columns in panels."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tvmconv.tir.general.axes import loads
 from tvmconv.tir.general.rewrite import variables
 from tvmconv.tvm_api.types import BlockRV, Expr, IndexMap, PrimFunc, Schedule
 
-# multiply-adds below which copying into panels costs more than it saves
+# MACs below which copying into panels costs more than it saves
 _SMALLEST = 4096
 
 
 @dataclass(frozen=True)
-class Operand:
+class ColumnsOperand:
     """The operand that holds the columns, and its axes of columns and of inner steps."""
 
     index: int
@@ -43,8 +43,8 @@ def _index_map(position: Callable[..., tuple[Expr, ...]], axes: int, dtype: str)
     return tirx.IndexMap.from_func(position, ndim=axes, index_dtype=dtype)
 
 
-def plain_product(func: PrimFunc) -> tuple[Schedule, Block, Operand] | None:
-    """The product of a function, and which operand holds its columns; None if it is no such."""
+def plain_product(func: PrimFunc) -> tuple[Schedule, Block, ColumnsOperand] | None:
+    """The product of a function, and the operand with its columns; None for other functions."""
     from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
@@ -60,23 +60,14 @@ def plain_product(func: PrimFunc) -> tuple[Schedule, Block, Operand] | None:
 
 
 def pack_columns(
-    schedule: Schedule, product: Block, operand: Operand, tile: Sequence[int], lanes: int
+    schedule: Schedule, product: Block, operand: ColumnsOperand, tile: Sequence[int], lanes: int
 ) -> tuple[BlockRV, BlockRV]:
-    """Copy columns into panels, and let the result be vectors.
+    """Copy columns into panels, and store the result as vectors of ``lanes`` values.
 
-    Parameters
-    ----------
-    schedule, product, operand
-        As :func:`plain_product` found them.
-    tile
-        Rows, columns (of a panel) and inner steps to whole numbers of which matrices are padded.
-    lanes
-        Values of a vector.
-
-    Returns
-    -------
-    packed, store
-        The blocks that write the panels, ``(.., n / columns, k, columns)``, and the result.
+    ``schedule``, ``product`` and ``operand`` are the result of :func:`plain_product`. The matrices
+    are padded to multiples of ``tile``: rows, columns of a panel, and inner steps. Returns the
+    block that writes the panels ``(.., n / columns, k, columns)``, and the block that writes the
+    result.
     """
     batch = len(product.loops) - 3
     schedule.pad_einsum(product.rv, [1] * batch + list(tile))
@@ -95,7 +86,7 @@ def pack_columns(
     return packed, store
 
 
-def _columns_operand(schedule: Schedule, block: Block) -> Operand | None:
+def _columns_operand(schedule: Schedule, block: Block) -> ColumnsOperand | None:
     """B of a plain matrix product; None for any other reduction."""
     if len(block.kinds) < 3 or block.kinds != "S" * (len(block.kinds) - 1) + "R":
         return None
@@ -116,4 +107,4 @@ def _columns_operand(schedule: Schedule, block: Block) -> Operand | None:
     inner = [i for i, part in enumerate(axes) if part.same_as(k)]
     if not column or not inner:
         return None
-    return Operand(index, len(axes), column[0], inner[0], str(n.ty.dtype))
+    return ColumnsOperand(index, len(axes), column[0], inner[0], str(n.ty.dtype))

@@ -9,8 +9,8 @@ from tvmconv.schedules.common.nest import (
     annotation,
     blocks,
     has_operator,
-    parallelise,
-    vectorise,
+    parallelize,
+    vectorize_loop,
 )
 from tvmconv.tir.annotations import mark_cases, mark_transpose
 from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
@@ -19,12 +19,12 @@ from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule ``tvmconv.operators.pixel_conv``.
 
-    1. Groups, tiles of their outputs and rows are shared between the threads.
-    2. A tile of outputs and vectors accumulates in registers over all channels and taps: each
-       vector of pixels serves all outputs of the tile, each weight all vectors.
-    3. The padded copy of a group's image is made where its first tile needs it, so that it stays
-       in the nearest cache; of a layer without groups it is made first.
-    4. Rows that tiles do not divide are summed in whole vectors and stored from memory.
+    1. Threads share groups, tiles of their outputs, and rows.
+    2. A tile of outputs and vectors accumulates in registers over all channels and taps. Each
+       vector of pixels serves all outputs of the tile, and each weight serves all vectors.
+    3. The padded copy of a group's image is made for its first tile, so that it stays in the
+       nearest cache. A layer without groups is copied first.
+    4. If tiles do not divide a row, whole vectors are accumulated and stored by way of memory.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
@@ -46,7 +46,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     schedule.reorder(n, g, t, y, tiles, *reduction, j, vector, lane)
     shared = groups > 1 and padded is not None
     outer = [n, g] if shared else [n, g, t]
-    first = parallelise(schedule, outer, anchor.work, machine.cores)
+    first = parallelize(schedule, outer, anchor.work, machine.cores)
     if padded is not None:
         _copy(schedule, padded, first if shared else None, machine)
     mark_cases(schedule, *([t] if shared else []), tiles)
@@ -58,24 +58,24 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         schedule.reverse_compute_at(output.rv, tiles, preserve_unit_loops=True)
         *_, x, phase = schedule.get_loops(output.rv)
         schedule.reorder(phase, x)
-        vectors_ = vectorise(schedule, x, lanes)
+        vectors_ = vectorize_loop(schedule, x, lanes)
         if vectors_ is not None:
             schedule.reorder(vectors_, phase)
         mark_transpose(schedule, phase)
     elif store is not output.rv:
         schedule.reverse_compute_at(output.rv, tiles, preserve_unit_loops=True)
-        vectorise(schedule, schedule.get_loops(output.rv)[-1], lanes)
+        vectorize_loop(schedule, schedule.get_loops(output.rv)[-1], lanes)
     return schedule
 
 
 def _copy(schedule: Schedule, padded: Block, at: LoopRV | None, machine: Machine) -> None:
-    """Zeros everywhere, then the image's rows, as vectors where pixels are not strided."""
+    """Zeros everywhere, then the image's rows; they are vectors if pixels are not strided."""
     if at is not None:
         schedule.compute_at(padded.rv, at, preserve_unit_loops=True)
     *outer, _, _ = schedule.get_loops(padded.rv)
     if at is None:
-        parallelise(schedule, outer[:2], padded.work, machine.cores)
+        parallelize(schedule, outer[:2], padded.work, machine.cores)
     if padded.extents[3] == 1:
         zeros = schedule.decompose_padding(padded.rv, schedule.get_loops(padded.rv)[-3])
         for block in (zeros, padded.rv):
-            vectorise(schedule, schedule.get_loops(block)[-1], machine.lanes)
+            vectorize_loop(schedule, schedule.get_loops(block)[-1], machine.lanes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmconv.machines.record import Machine
 from tvmconv.operators.pool import LINES
-from tvmconv.schedules.common.nest import blocks, parallelise, vectorise
+from tvmconv.schedules.common.nest import blocks, parallelize, vectorize_loop
 from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
@@ -37,8 +37,10 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     *outer, row, pixel, lane = pool.loops
     schedule.compute_at(lines.rv, row, preserve_unit_loops=True)
     schedule.set_scope(lines.rv, 0, "local")
-    vectorise(schedule, schedule.fuse(*schedule.get_loops(lines.rv)[-2:]), machine.vector_bytes)
+    vectorize_loop(
+        schedule, schedule.fuse(*schedule.get_loops(lines.rv)[-2:]), machine.vector_bytes
+    )
     schedule.vectorize(lane)
     mark_cases(schedule, pixel)
-    parallelise(schedule, [*outer, row], pool.work, machine.cores)
+    parallelize(schedule, [*outer, row], pool.work, machine.cores)
     return schedule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, parallelise
+from tvmconv.schedules.common.nest import Block, blocks, parallelize
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tir.general.axes import contiguous_axis
@@ -68,13 +68,13 @@ def _along_spatial(schedule: Schedule, block: Block, position: int, machine: Mac
     if groups is not None and block.extents[position] % (_VECTORS * machine.lanes) == 0:
         spatial.append(groups)
     if spatial:
-        parallelise(schedule, spatial, block.work, machine.cores)
+        parallelize(schedule, spatial, block.work, machine.cores)
 
 
 def reduce_columns(
     schedule: Schedule, rv: BlockRV, column: LoopRV, reduced: list[LoopRV], machine: Machine
 ) -> LoopRV | None:
-    """Reduce neighbouring columns side by side: sums of a few vectors stay in registers.
+    """Reduce neighboring columns side by side: sums of a few vectors stay in registers.
 
     The loops are the innermost ones of the block, the column first. Returns the loop over groups
     of vectors, if there is more than one.
@@ -112,7 +112,7 @@ def _along_reduced(schedule: Schedule, block: Block, position: int, machine: Mac
     reduced = [loop for loop, kind in zip(loops, block.kinds, strict=True) if kind == "R"]
     schedule.reorder(*spatial, *reduced, lane)
     if spatial:
-        shared = parallelise(schedule, spatial, block.work, machine.cores)
+        shared = parallelize(schedule, spatial, block.work, machine.cores)
         schedule.reverse_compute_at(block.rv, shared, preserve_unit_loops=True)
     start = schedule.decompose_reduction(partial, reduced[0])
     schedule.vectorize(schedule.get_loops(start)[-1])
@@ -122,4 +122,4 @@ def _along_reduced(schedule: Schedule, block: Block, position: int, machine: Mac
 def _scalar(schedule: Schedule, block: Block, machine: Machine) -> None:
     spatial, _ = _split_axes(block, -1)
     if spatial:
-        parallelise(schedule, spatial, block.work, machine.cores)
+        parallelize(schedule, spatial, block.work, machine.cores)

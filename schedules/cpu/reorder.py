@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import blocks, has_operator, parallelise
+from tvmconv.schedules.common.nest import blocks, has_operator, parallelize
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
@@ -37,5 +37,5 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     schedule.reorder(n, channel_block, chunk, channel, pixel)
     schedule.unroll(channel)
     schedule.vectorize(pixel)
-    parallelise(schedule, [n, channel_block], block.work, machine.cores)
+    parallelize(schedule, [n, channel_block], block.work, machine.cores)
     return schedule

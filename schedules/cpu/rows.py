@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, has_operator, parallelise, vectorise
+from tvmconv.schedules.common.nest import Block, blocks, has_operator, parallelize, vectorize_loop
 from tvmconv.tir.general.axes import contiguous_axis
 from tvmconv.tvm_api.types import BlockRV, Expr, LoopRV, PrimFunc, Schedule
 
@@ -27,14 +27,8 @@ def by_vectors(
     2. All passes over one row follow each other while the row is in L1.
     3. Threads share rows; passes are vectorized.
 
-    Parameters
-    ----------
-    func, machine
-        As for a rule.
-    width_of
-        Elements of a vector, which divide the elements of a row; 0 if no width divides them.
-    mark
-        Called for each loop over the vectors of a row.
+    ``width_of`` gives the elements of a vector, a divisor of the row's elements, or 0 without one.
+    ``mark`` is called for each loop over the vectors of a row.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
@@ -59,12 +53,12 @@ def by_vectors(
             _, lane = schedule.split(block.loops[-1], [None, width])
             passes.append((schedule.rfactor(lane, depth), True))
         passes.append((block.rv, False))
-    rows = parallelise(schedule, list(last.loops[:depth]), last.work, machine.cores)
+    rows = parallelize(schedule, list(last.loops[:depth]), last.work, machine.cores)
     _vectors(schedule, last.loops[-1], width, mark)
     for rv, _ in reversed(passes):
         schedule.compute_at(rv, rows, preserve_unit_loops=True)
     for rv, partial in passes:
-        _vectorise_pass(schedule, rv, partial, width, mark)
+        _vectorize_pass(schedule, rv, partial, width, mark)
     return schedule
 
 
@@ -91,12 +85,12 @@ def _is_row_pass(block: Block, outer: tuple[int, ...]) -> bool:
 def _vectors(
     schedule: Schedule, loop: LoopRV, width: int, mark: Callable[[Schedule, LoopRV], None]
 ) -> None:
-    vectors = vectorise(schedule, loop, width)
+    vectors = vectorize_loop(schedule, loop, width)
     if vectors is not None:
         mark(schedule, vectors)
 
 
-def _vectorise_pass(
+def _vectorize_pass(
     schedule: Schedule,
     rv: BlockRV,
     partial: bool,

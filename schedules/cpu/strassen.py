@@ -1,16 +1,16 @@
-"""Products of halves (Strassen), for every CPU family.
+"""The schedule of Strassen's algorithm, for every CPU family.
 
-1. Image and region: parallel. Its input sums are made first.
-2. Group of ``kr`` output blocks: its seven products, register tile by register tile (``rt`` pixels
-   by ``kr`` blocks, see ``microkernel``), then their sums and the epilogue, while they lie in L1.
+1. Image and region: parallel. The input sums of a region come first.
+2. Group of ``kr`` output blocks: seven products, in register tiles of ``rt`` pixels by ``kr``
+   blocks (see ``microkernel``). Their sums and the epilogue follow while the products are in L1.
 
-Of two levels there are 49 products, which lie in L2. Sums of the input are made part by part of the
-outer level, those of the output pixel by pixel of the inner one: no more than the registers hold.
+Two levels have 49 products, which stay in L2. Registers hold the input sums of one part of the
+outer level, and the output sums of one pixel of the inner level.
 """
 
 from __future__ import annotations
 
-from tvmconv.algorithms.gemm.strassen import PRODUCTS, Halves
+from tvmconv.algorithms.gemm.strassen import PRODUCTS, StrassenSplit
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
@@ -18,6 +18,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import strassen
 from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
 from tvmconv.costs.cpu.strassen import StrassenModel, level_counts
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
@@ -41,19 +42,15 @@ class StrassenSchedule(ConvSchedule[Machine]):
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Tiles divide what they tile, and the register tile fits."""
         half, rt, kr, levels = (config.int(name) for name in ("half", "rt", "kr", "levels"))
-        if min(half, rt, kr) < 1:
-            raise ConfigError(f"half, rt, kr of {workload} must be 1 or more: {config}")
+        check_minimum(workload, config, 1, "half", "rt", "kr")
         if levels not in level_counts(workload, machine):
             raise ConfigError(
-                f"levels={levels} of {workload} must be 1, or 2 where its blocks of input and "
-                "output channels are multiples of 4"
+                f"levels={levels} of {workload} is not possible. Expected 1, or 2 if its blocks of "
+                "input and output channels are multiples of 4. Change levels."
             )
-        blocks = Halves.of(workload, machine, config).out_blocks
-        if half % rt or blocks % kr:
-            raise ConfigError(
-                f"rt={rt} must divide the {half} pixels of a part of a region of {workload}, and "
-                f"kr={kr} the {blocks} blocks of a part of its outputs"
-            )
+        blocks = StrassenSplit.of(workload, machine, config).out_blocks
+        check_divides(workload, config, "rt", half, "pixels of a part")
+        check_divides(workload, config, "kr", blocks, "output blocks of a part")
         needed = Microkernel(machine, rt, kr).block_registers(rt)
         check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
 
@@ -61,7 +58,8 @@ class StrassenSchedule(ConvSchedule[Machine]):
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the blocks of :class:`tvmconv.algorithms.gemm.strassen.Strassen` in place."""
-        half, kr, cut = config.int("half"), config.int("kr"), Halves.of(workload, machine, config)
+        half, kr = config.int("half"), config.int("kr")
+        cut = StrassenSplit.of(workload, machine, config)
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
         block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
         n, kb, p, lane = schedule.get_loops(output)
@@ -113,7 +111,7 @@ def _products(
     return store
 
 
-def _sums(schedule: Schedule, region: LoopRV, cut: Halves) -> BlockRV:
+def _sums(schedule: Schedule, region: LoopRV, cut: StrassenSplit) -> BlockRV:
     """The sums of the input's quarters; returns their block."""
     block = schedule.get_sblock("sums")
     schedule.compute_at(block, region, preserve_unit_loops=True)

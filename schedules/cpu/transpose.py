@@ -1,4 +1,4 @@
-"""Copies that transpose: the source is contiguous along one axis, the result along another."""
+"""Copies that transpose: loads are contiguous along one axis, stores along another axis."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tvmconv.tvm_api.types import PrimFunc, Schedule
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a copy that transposes.
 
-    1. Squares are read as vectors, transposed in registers and stored as vectors. Where squares
-       do not divide an axis, the last one overlaps the one before it.
-    2. Rows of squares are shared between the threads.
+    1. Squares are read as vectors, transposed in registers and stored as vectors. If squares do
+       not divide an axis, the last square overlaps the square before it.
+    2. Threads share rows of squares.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 

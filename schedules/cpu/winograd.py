@@ -1,8 +1,8 @@
 """Winograd convolution, for every CPU family.
 
-Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles goes through all stages while it lies
-in L2; regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole
-batch, for planes with fewer regions than threads, or weights that should be read once only. The
+Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles passes all stages while it is in L2;
+regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole batch. It
+is for planes with fewer regions than threads, and for weights that should be read only once. The
 products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
 """
 
@@ -17,6 +17,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import winograd
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.winograd import WinogradModel
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile
@@ -31,7 +32,7 @@ from tvmconv.tir.annotations import (
 )
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# Bytes that weights of a single register tile are prefetched ahead: about memory's latency.
+# bytes that weights of a single register tile are prefetched ahead: about memory's latency
 _AHEAD = 4096
 
 
@@ -55,18 +56,19 @@ class WinogradSchedule(ConvSchedule[Machine]):
         WinogradModel(workload, machine).check_tile(config)
         tiles = tiling(workload, config)
         rh, rw, rt, kr = (config.int(name) for name in ("rh", "rw", "rt", "kr"))
-        if min(rh, rw, rt, kr) < 1:
-            raise ConfigError(f"rh, rw, rt, kr of {workload} must be 1 or more: {config}")
-        if tiles.rows % rh or tiles.columns % rw or (rh > 1 and rw < tiles.columns):
+        check_minimum(workload, config, 1, "rh", "rw", "rt", "kr")
+        check_divides(workload, config, "rh", tiles.rows, "rows of tiles")
+        check_divides(workload, config, "rw", tiles.columns, "columns of tiles")
+        if rh > 1 and rw < tiles.columns:
             raise ConfigError(
-                f"rh={rh} rw={rw} must divide the {tiles.rows}x{tiles.columns} tiles of {workload} "
-                "into whole rows, or parts of one row"
+                f"rh={rh} rw={rw} of {workload} are parts of several rows. Expected whole rows, or "
+                "parts of one row. Set rh=1."
             )
-        region = region_tiles(tiles, config)
-        if region % rt or kr > machine.blocks(workload.out_channels):
+        check_divides(workload, config, "rt", region_tiles(tiles, config), "tiles of a region")
+        if kr > (blocks := machine.blocks(workload.out_channels)):
             raise ConfigError(
-                f"rt={rt} must divide the {region} tiles of a region of {workload}, and kr={kr} "
-                f"may not exceed its {machine.blocks(workload.out_channels)} output blocks"
+                f"kr={kr} of {workload} exceeds its output blocks. Expected at most {blocks}. "
+                "Decrease kr."
             )
         needed = WinogradModel(workload, machine).registers(rt, kr)
         check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
@@ -88,7 +90,7 @@ SCHEDULE = WinogradSchedule()
 
 
 def _strips(schedule: Schedule, *loops: LoopRV) -> None:
-    """Of a strip's loop and that over its columns: borders are separate code."""
+    """The loops over a strip and over its columns: borders are separate code."""
     mark_cases(schedule, *loops)
     for column in loops[1:]:
         mark_interior(schedule, column)

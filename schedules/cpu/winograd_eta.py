@@ -1,10 +1,10 @@
 """The stages of Wang et al. (2020), Algorithm 2, for every CPU family.
 
-Stages follow one another over the whole batch, each parallel over the axes of the source:
+Stages follow one another over the whole batch. Each is parallel over the axes of the paper:
 
 1. input transform: blocks of positions and of channels;
-2. product: ``eta/S``, then blocks of C_l1 channels, one after the other; inside, blocks of K_l2
-   channels, blocks of positions and tiles in parallel; ``K_r`` channels at a time;
+2. product: serial over ``eta/S``, then over blocks of C_l1 channels. Blocks of K_l2 channels,
+   blocks of positions, and tiles are parallel. Each task computes ``K_r`` channels at a time;
 3. output transform: output blocks and samples.
 """
 
@@ -30,13 +30,12 @@ class WinogradEtaSchedule(ConvSchedule[Machine]):
 
     KNOBS = winograd_eta.KNOBS
 
-    # both tiles of the source, with eta behind the tiles and in front of them
+    # both tiles of the paper, with eta after and before the tiles
     STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
 
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
         """F(4x4, 3x3) with the blocks that equation 12 ranks first."""
-        config: Config = EtaModel(workload, machine).best(4)
-        return config
+        return EtaModel(workload, machine).best(4)
 
     def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
         """The best config of both tile sizes."""
@@ -59,8 +58,7 @@ class WinogradEtaSchedule(ConvSchedule[Machine]):
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
-        parts: dict[str, float] = EtaModel(workload, machine).shares(config)
-        return parts
+        return EtaModel(workload, machine).shares(config)
 
 
 SCHEDULE = WinogradEtaSchedule()

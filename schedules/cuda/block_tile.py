@@ -24,15 +24,9 @@ _ADDING = 256
 def stored_sums(schedule: Schedule, workload: Conv2dWorkload, split: int) -> BlockRV:
     """The block that stores a thread's accumulators; positions of all images are one loop of it.
 
-    Parameters
-    ----------
-    schedule
-        Schedule of an expression of :class:`~tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`.
-    workload
-        The convolution.
-    split
-        The parameter of that name: several parts are stored to the workspace, which a second kernel
-        adds up.
+    ``schedule`` is of an expression of
+    :class:`~tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`. With a ``split`` above 1, parts
+    are stored to the workspace, and a second kernel adds them up.
     """
     from tvmconv.tvm_api.tirx import IndexMap
 
@@ -64,19 +58,9 @@ def tiled_product(
        stored to the other buffer.
     3. Warps next to each other, and their threads, with interleaved pieces of accumulators.
 
-    Parameters
-    ----------
-    schedule
-        Schedule of the function.
-    workload, config
-        The convolution, the parameters ``split`` and ``pipeline``, and parameters of
-        :func:`tile_of`.
-    columns
-        The block that copies a slice of columns to shared memory.
-    slices
-        Slices of the whole reduction.
-    lanes
-        Positions that a thread of that copy reads at once.
+    ``config`` has the parameters ``split`` and ``pipeline``, and parameters of :func:`tile_of`.
+    ``columns`` is the block that copies a slice of columns to shared memory, and a thread of it
+    reads ``lanes`` positions at once. ``slices`` counts the slices of the whole reduction.
     """
     tile, split = tile_of(config), config.int("split")
     area = workload.out_height * workload.out_width
@@ -93,23 +77,9 @@ def deal_tile(
 ) -> tuple[BlockRV, LoopRV, LoopRV]:
     """Distribute rows and columns of a GEMM over blocks, warps and threads, and store the results.
 
-    Parameters
-    ----------
-    schedule
-        Schedule of the function.
-    sums
-        The GEMM: any loops, rows, columns, slices, and elements of a slice.
-    stored
-        The block that reads the accumulators; a thread runs it at the end.
-    tile
-        The tile of a block.
-    vector
-        Whether ``stored`` writes vectors of columns.
-
-    Returns
-    -------
-    tuple
-        The block of a thread's accumulators, and its loops of slices and elements.
+    ``sums`` is the GEMM: any loops, rows, columns, slices, and elements of a slice. ``stored``
+    reads the accumulators; a thread runs it at the end. ``vector`` tells whether it writes vectors
+    of columns. Returns the block of a thread's accumulators, and its loops of slices and elements.
     """
     if tile.share > 1:
         return _deal_shared(schedule, sums, stored, tile, vector=vector)
@@ -148,11 +118,10 @@ def _deal_shared(
     rows, columns = _piece_sizes(tile)
     # after all axes of the accumulators but two come rows and columns, then slices and elements
     first = len(others) - 3
-    schedule.transform_block_layout(exchanged, _apart(first + 2, {first: rows, first + 1: columns}))
+    apart = _apart(first + 2, {first: rows, first + 1: columns})
+    schedule.transform_block_layout(exchanged, apart)
     schedule.transform_block_layout(own, _apart(first + 4, {first: rows, first + 1: columns}))
-    schedule.transform_layout(
-        own, ("write", 0), _apart(first + 2, {first: rows, first + 1: columns})
-    )
+    schedule.transform_layout(own, ("write", 0), apart)
     share, *others, m, row, p, column, part, value = schedule.get_loops(own)
     bm, wm, vm = schedule.split(m, [None, *tile.splits_m[:2]])
     bp, wp, vp = schedule.split(p, [None, *tile.splits_p[:2]])

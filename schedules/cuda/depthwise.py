@@ -1,4 +1,4 @@
-"""Depthwise convolution on GPUs: neighbouring threads take neighbouring columns of some rows."""
+"""Depthwise convolution on GPUs: neighboring threads compute neighboring columns of some rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads
 from tvmconv.tvm_api.types import Schedule
 
-# registers that a thread's window and sums may take: all are alive at once
+# maximum registers for a thread's window and accumulators, all of which are alive at once
 _MOST_VALUES = 96
 _ROWS = (1, 2, 4, 8)
 
@@ -29,12 +29,12 @@ class CudaDepthwiseSchedule(ConvSchedule[CudaMachine]):
 
     def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
         """The rows with the fewest predicted cycles, in blocks of 128 threads."""
-        offers = [
+        found = [
             Config.of(rows=rows, threads=128)
             for rows in _ROWS
             if rows == 1 or _values(workload, rows) <= _MOST_VALUES
         ]
-        return min(offers, key=lambda config: self.predicted_cycles(workload, machine, config))
+        return min(found, key=lambda config: self.predicted_cycles(workload, machine, config))
 
     def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
         """Whole warps, and no more values than registers."""
@@ -42,8 +42,8 @@ class CudaDepthwiseSchedule(ConvSchedule[CudaMachine]):
         check_threads(workload, machine, config.int("threads"))
         if rows < 1 or (rows > 1 and _values(workload, rows) > _MOST_VALUES):
             raise ConfigError(
-                f"rows={rows} of {workload} hold {_values(workload, rows)} values in a thread's "
-                f"registers, and {_MOST_VALUES} fit"
+                f"rows={rows} of {workload} need {_values(workload, rows)} values in registers. "
+                f"Expected at most {_MOST_VALUES}. Set fewer rows."
             )
 
     def apply(
@@ -60,22 +60,17 @@ class CudaDepthwiseSchedule(ConvSchedule[CudaMachine]):
         schedule.compute_at(window, thread, preserve_unit_loops=True)
         for own in (sums, window):
             schedule.set_scope(own, 0, "local")
-        # a window of many taps is left as loops: its values then lie in L1, not in registers
+        # a window of many taps is left as loops: its values are then in L1, not in registers
         if _values(workload, config.int("rows")) <= _MOST_VALUES:
             for loop in (row, *schedule.get_loops(sums)[2:], *schedule.get_loops(window)[2:]):
                 schedule.unroll(loop)
 
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> dict[str, float]:
-        """See :func:`tvmconv.costs.cuda.depthwise.call_parts`."""
-        return call_parts(workload, machine, config)
+    explain_cost = staticmethod(call_parts)
 
 
 SCHEDULE = CudaDepthwiseSchedule()
 
 
 def _values(workload: Conv2dWorkload, rows: int) -> int:
-    """Values of a thread's window, and its sums."""
-    w = workload
-    return window_rows(w, rows) * w.kernel_w + rows
+    """Values of a thread's window, and its accumulators."""
+    return window_rows(workload, rows) * workload.kernel_w + rows

@@ -1,7 +1,7 @@
-"""One thread for each output value, neighbouring threads for neighbouring pixels; or a block.
+"""One thread for each output value, neighboring threads for neighboring pixels; or one block.
 
-Where there are few values, a thread each would leave most of the GPU without work, and what its
-neighbours read would lie far apart: with ``share`` a block of threads sums each value.
+With few values, a thread for each would leave most of the GPU without work, and neighbors would
+read distant addresses. With ``share``, a block of threads sums each value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tvmconv.schedules.common.nest import inspect
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads, share_sums
 from tvmconv.tvm_api.types import Schedule
 
-# threads that share a sum; 1: none do
+# threads that share a sum; with 1 no threads share
 _SHARED = (1, 32, 64, 128, 256)
 # blocks for results that 128 does not divide
 _SMALLER = (64, 32)
@@ -34,7 +34,7 @@ class CudaDirectSchedule(ConvSchedule[CudaMachine]):
             Knob("threads", "threads of a block", lambda w, machine: (32, 64, 128, 256)),
             Knob(
                 "share",
-                "threads that share a sum; of more than 1, a block for each value",
+                "threads that share a sum; above 1, one block computes each value",
                 lambda w, machine: [n for n in _SHARED if n <= w.taps],
                 neutral=1,
             ),
@@ -42,10 +42,10 @@ class CudaDirectSchedule(ConvSchedule[CudaMachine]):
     )
 
     def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-        """The threads of a sum with the fewest predicted cycles; blocks of 128 where none share.
+        """The threads of a sum with the fewest predicted cycles; blocks of 128 if none share.
 
-        Small grids spread further than with 256. Smaller blocks are for results that 128 does not
-        divide.
+        Small grids have more blocks than with 256. Smaller blocks are for results that 128 does
+        not divide.
         """
         offers = [Config.of(threads=128, share=n) for n in _SHARED if n <= max(1, workload.taps)]
         offers += [Config.of(threads=n, share=1) for n in _SMALLER]
@@ -73,7 +73,7 @@ class CudaDirectSchedule(ConvSchedule[CudaMachine]):
     def explain_cost(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> dict[str, float]:
-        """See :func:`~tvmconv.costs.cuda.threads.sum_cycles`; then what waits for memory."""
+        """See :func:`~tvmconv.costs.cuda.threads.sum_cycles`; ``memory`` is the remaining wait."""
         window = workload.taps * workload.groups > workload.in_channels
         products = sum_cycles(
             prod(workload.result_shape),

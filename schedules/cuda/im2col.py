@@ -1,8 +1,8 @@
-"""im2col and a matrix product on GPUs: one kernel for each.
+"""im2col and a GEMM on GPUs: one kernel for each.
 
-1. The matrix of windows: a thread for each value, neighbours for neighbouring pixels.
-2. The product of :func:`tvmconv.schedules.cuda.block_tile.tiled_product`, which reads the matrix
-   by vectors.
+1. The matrix of windows: a thread for each value, neighboring threads for neighboring pixels.
+2. The GEMM of :func:`tvmconv.schedules.cuda.block_tile.tiled_product`, which reads the matrix by
+   vectors.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class CudaIm2colSchedule(CudaImplicitGemmSchedule):
         super().check(workload, machine, config)
         if (values := self.EXPRESSION.stored_bytes(workload, config) // 4) > MOST_VALUES:
             raise ConfigError(
-                f"the matrix of {workload} has {values} values, and kernels index {MOST_VALUES}: "
-                "take smaller tiles or slices, or another algorithm"
+                f"the matrix of {workload} has {values} values. Expected at most {MOST_VALUES}. "
+                "Use smaller tiles or slices, or another algorithm."
             )
 
     def apply(

@@ -1,14 +1,14 @@
-"""im2win on GPUs: a kernel for the window tensor, and the product with the steps of the source.
+"""im2win on GPUs: a kernel for the window tensor, and the GEMM with the steps of the paper.
 
-1. The window tensor: a thread for each value, neighbours for neighbours in memory.
-2. ``kernel=tiled``: see :func:`tvmconv.schedules.cuda.block_tile.tiled_product`. Tiles in shared
-   memory, vectors, sums in registers and the copies ahead are a knob each.
-   ``kernel=base`` is the source's Algorithm 8: 32x32 threads with one sum each, which read
-   everything from global memory; neighbouring threads are neighbouring channels, as printed.
-   Blocks are all along x, which has no limit of 65535.
+1. The window tensor: a thread for each value, neighboring threads for neighbors in memory.
+2. ``kernel=tiled``: see :func:`tvmconv.schedules.cuda.block_tile.tiled_product`. Shared memory,
+   vectors, accumulators in registers and early copies have a parameter each. ``kernel=base`` is the
+   paper's Algorithm 8. Its 32x32 threads have one accumulator each and read all values from global
+   memory. Neighboring threads are neighboring channels, as printed. All blocks are along x, which
+   has no limit of 65535.
 
-The source loads registers ahead, too; here the values of a slice are written out, and nvcc orders
-the loads of registers. Without its micro-kernel a thread has one sum, of a tile of 32x32.
+The paper also loads registers ahead. Here the values of a slice are unrolled, and nvcc orders the
+loads of registers. Without its micro-kernel a thread has one accumulator of a 32x32 tile.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda.threads import sum_cycles
 from tvmconv.costs.cuda.tiles import best_config
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.block_tile import stored_sums, tiled_product
 from tvmconv.schedules.cuda.implicit_gemm import CudaImplicitGemmSchedule
 from tvmconv.schedules.cuda.product_knobs import product_knobs
@@ -33,7 +34,7 @@ from tvmconv.tvm_api.types import BlockRV, Schedule
 
 # threads of a block that writes windows
 _WRITING = 256
-# side of the tile whose threads have one sum each
+# side of the tile whose threads have one accumulator each
 _SIDE = 32
 TILED, BASE = "tiled", "base"
 _FULL = {"kernel": TILED, "vector": VECTOR, "micro": 1}
@@ -49,7 +50,7 @@ class CudaIm2winSchedule(CudaImplicitGemmSchedule):
         (
             Knob(
                 "windows",
-                "the window tensor: stored by a kernel of its own, or fused into the product",
+                "the window tensor: stored by a separate kernel, or fused into the GEMM",
                 lambda w, machine: (STORED, FUSED),
                 closed=True,
             ),
@@ -61,13 +62,13 @@ class CudaIm2winSchedule(CudaImplicitGemmSchedule):
             ),
             Knob(
                 "vector",
-                "neighbouring values that a thread reads of shared memory at once",
+                "neighboring values that a thread reads from shared memory at once",
                 lambda w, machine: (1, VECTOR),
                 closed=True,
             ),
             Knob(
                 "micro",
-                "whether a thread has a tile of sums in registers (1), or one sum (0)",
+                "whether a thread has a tile of accumulators in registers (1), or one (0)",
                 lambda w, machine: (0, 1),
                 closed=True,
             ),
@@ -75,8 +76,8 @@ class CudaIm2winSchedule(CudaImplicitGemmSchedule):
         )
     )
 
-    # the ablation of the paper (figure 4-9): its base, the tiled kernel less one step each, and
-    # whole; then without the tensor
+    # the ablation of the paper (figure 4-9): its base, the tiled kernel without one step each, and
+    # with all steps; then the same without the tensor
     STEPS = (
         {"windows": STORED, "kernel": BASE, **_ONE_SUM},
         {"windows": STORED, "micro": 0, **_ONE_SUM},
@@ -87,35 +88,37 @@ class CudaIm2winSchedule(CudaImplicitGemmSchedule):
     )
 
     def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-        """The offer with the fewest predicted cycles."""
-        return min(
-            self.offers(workload, machine),
-            key=lambda c: self.predicted_cycles(workload, machine, c),
-        )
+        """The candidate with the fewest predicted cycles."""
+        return ConvSchedule.default_config(self, workload, machine)
 
     def offers(self, workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]:
-        """The best tiles without the window tensor, and with it where it can be indexed.
+        """The best tiles without the window tensor, and with it if 32 bits index it.
 
-        Of the first, slices are runs of windows: by channels of a tap it would be implicit GEMM.
+        Without the tensor, slices are runs of windows. Slices of channels would be implicit GEMM.
         """
         kinds = self.EXPRESSION.slice_kinds(workload)
         forms = {FUSED: kinds[1:], STORED: ()}
         if prod(window_shape(workload)) > MOST_VALUES:
             del forms[STORED]
-        fixed = {form: tuple({**_FULL, "windows": form}.items()) for form in forms}
         return tuple(
-            best_config(self.EXPRESSION, workload, machine, fixed[form], forms[form])
-            for form in forms
+            best_config(
+                self.EXPRESSION,
+                workload,
+                machine,
+                tuple({**_FULL, "windows": form}.items()),
+                kinds_of_form,
+            )
+            for form, kinds_of_form in forms.items()
         )
 
     def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-        """As implicit GEMM; threads of one sum have a tile of 32x32, windows 32-bit indices."""
+        """As implicit GEMM; also the limits of 32x32 tiles, and 32-bit indices of windows."""
         super().check(workload, machine, config)
         values = prod(window_shape(workload))
         if config["windows"] == STORED and values > MOST_VALUES:
             raise ConfigError(
-                f"the window tensor of {workload} has {values} values, and kernels index "
-                f"{MOST_VALUES}: take windows=fused"
+                f"the window tensor of {workload} has {values} values. Expected at most "
+                f"{MOST_VALUES}. Set windows=fused."
             )
 
     def apply(
@@ -149,7 +152,7 @@ SCHEDULE = CudaIm2winSchedule()
 def _one_sum_each(
     schedule: Schedule, workload: Conv2dWorkload, config: Config, columns: BlockRV
 ) -> None:
-    """The source's base kernel: nothing is shared between threads."""
+    """The paper's base kernel: threads share nothing."""
     schedule.compute_inline(columns)
     stored = stored_sums(schedule, workload, config.int("split"))
     block = schedule.get_sblock("conv2d")

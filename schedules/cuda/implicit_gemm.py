@@ -1,7 +1,7 @@
-"""Implicit GEMM on GPUs: a tile of the product for each block of threads, which gathers slices.
+"""Implicit GEMM on GPUs: each block computes a tile of the product and gathers its slices.
 
 See :func:`tvmconv.schedules.cuda.block_tile.tiled_product`. A warp has 32 or 16 channels by 64
-pixels, a thread 8x8 or 4x8 sums in registers, in pieces of 4x4.
+pixels. A thread has 8x8 or 4x8 accumulators in registers, in pieces of 4x4.
 """
 
 from __future__ import annotations
@@ -22,13 +22,7 @@ from tvmconv.tvm_api.types import Schedule
 
 
 class CudaImplicitGemmSchedule(ConvSchedule[CudaMachine]):
-    """One tile of the product for each block of threads.
-
-    Attributes
-    ----------
-    EXPRESSION
-        The algorithm, whose slices the tiles are made of.
-    """
+    """One tile of the product for each block of threads; ``EXPRESSION`` defines the slices."""
 
     EXPRESSION: ClassVar[ImplicitGemm] = ImplicitGemm()
     KNOBS = Knobs(product_knobs(EXPRESSION))

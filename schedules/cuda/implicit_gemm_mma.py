@@ -1,11 +1,11 @@
-"""Implicit GEMM on tensor cores: a tile of the product for each block, pieces of it for warps.
+"""Implicit GEMM on tensor cores: each block computes a tile of the product, its warps parts of it.
 
 1. blocks of threads: parts of a split reduction, groups, tiles of pixels, tiles of channels;
-2. slices of the reduction: weights and rounded input come to shared memory, the next slice to
-   registers while this one is multiplied, and from there to the other of two buffers;
-3. warps, side by side; lanes of a warp are ``threadIdx.x``, warps ``threadIdx.y``;
-4. steps of 8 words: a warp loads fragments, of weights by vectors of four words, of columns of
-   two, and multiplies each by each.
+2. slices of the reduction: weights and rounded input are copied to shared memory. While this slice
+   is multiplied, the next slice is loaded to registers, and then stored to the other buffer;
+3. warps, next to each other; lanes of a warp are ``threadIdx.x``, warps ``threadIdx.y``;
+4. steps of 8 dwords: a warp loads fragments and multiplies each by each. Weights are loaded by
+   vectors of four dwords, columns by vectors of two.
 """
 
 from __future__ import annotations
@@ -39,16 +39,14 @@ class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
         (
             Knob(
                 "precision",
-                "what operands of products are rounded to; sums are float32",
+                "type to which operands are rounded; accumulators are FP32",
                 lambda w, machine: tuple(PRECISIONS),
                 closed=True,
             ),
             Knob("m", "output channels of a block's tile", lambda w, machine: (32, 64, 128)),
             Knob("p", "pixels of a block's tile", lambda w, machine: (64, 128)),
-            Knob(
-                "wm", "output channels of a warp's share of the tile", lambda w, machine: (32, 64)
-            ),
-            Knob("wp", "pixels of a warp's share of the tile", lambda w, machine: (16, 32, 64)),
+            Knob("wm", "output channels of a warp's part of the tile", lambda w, machine: (32, 64)),
+            Knob("wp", "pixels of a warp's part of the tile", lambda w, machine: (16, 32, 64)),
             Knob("k", "values of a slice of the reduction", slice_sizes),
             Knob(
                 "slice",
@@ -73,7 +71,7 @@ class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
         return best_config(workload, machine, "tf32")
 
     def offers(self, workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]:
-        """The best of each precision."""
+        """The best configuration of each precision."""
         return tuple(best_config(workload, machine, precision) for precision in PRECISIONS)
 
     def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
@@ -101,10 +99,10 @@ class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
             schedule.transform_block_layout(output, pixels)
             stored = output
         block, columns = schedule.get_sblock("conv2d"), schedule.get_sblock("columns")
-        z, g, m, p, part, step, word = schedule.get_loops(block)
+        z, g, m, p, part, step, dword = schedule.get_loops(block)
         bm, warp_m, tile_m, row = schedule.split(m, [None, *tile.splits_m])
         bp, warp_p, tile_p, column = schedule.split(p, [None, *tile.splits_p])
-        order = (z, g, bp, bm, warp_m, warp_p, part, step, tile_m, tile_p, row, column, word)
+        order = (z, g, bp, bm, warp_m, warp_p, part, step, tile_m, tile_p, row, column, dword)
         schedule.reorder(*order)
         schedule.bind(schedule.fuse(z, g, bp, bm), "blockIdx.x")
         warp = schedule.fuse(warp_m, warp_p)
@@ -116,17 +114,8 @@ class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
         load_fragments(schedule, *loads)
         multiply(schedule, block, part, precision_of(config))
 
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> dict[str, float]:
-        """See :func:`tvmconv.costs.cuda.mma.tile_cycles`."""
-        return tile_cycles(workload, machine, config)
-
-    def blocks_resident(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> int:
-        """Blocks that a multiprocessor shall hold: nvcc gives threads registers for no more."""
-        return resident_blocks(workload, machine, config)
+    explain_cost = staticmethod(tile_cycles)
+    blocks_resident = staticmethod(resident_blocks)
 
 
 SCHEDULE = CudaImplicitGemmMmaSchedule()

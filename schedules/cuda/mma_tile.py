@@ -10,7 +10,7 @@ from tvmconv.tir.cuda.mma import mma_intrinsic
 from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule
 
 # dwords that a thread copies at a time: registers of a fragment of weights, and of columns
-_WEIGHTS, _COLUMNS = fragments.WEIGHTS, fragments.COLUMN_WORDS
+_WEIGHTS, _COLUMNS = fragments.WEIGHTS, fragments.COLUMN_DWORDS
 # innermost axes of a slice, for weights: steps, tiles, lanes, registers; for columns: steps, quads,
 # positions, dwords
 _INNER = 4
@@ -31,10 +31,7 @@ def copy_slices(
 ) -> tuple[BlockRV, BlockRV]:
     """Copy slices to shared memory and fragments of each step to registers.
 
-    Returns
-    -------
-    tuple
-        The blocks that load fragments of weights and of columns.
+    Returns the blocks that load fragments of weights and of columns.
     """
     schedule.set_scope(columns, 0, "shared")
     weights = schedule.cache_read(sums, 0, "shared")
@@ -71,15 +68,15 @@ def load_fragments(schedule: Schedule, weights: BlockRV, columns: BlockRV) -> No
 
     *_, lane, _register = schedule.get_loops(weights)
     schedule.bind(lane, "threadIdx.x")
-    *_, quad, p, word = schedule.get_loops(columns)
+    *_, quad, p, dword = schedule.get_loops(columns)
     tile, column = schedule.split(p, [None, fragments.COLUMNS])
-    schedule.reorder(tile, column, quad, word)
+    schedule.reorder(tile, column, quad, dword)
     schedule.bind(schedule.fuse(column, quad), "threadIdx.x")
 
     def place(
-        g: Expr, part: Expr, step: Expr, quad: Expr, p: Expr, word: Expr
+        g: Expr, part: Expr, step: Expr, quad: Expr, p: Expr, dword: Expr
     ) -> tuple[Index, ...]:
-        place = fragments.of_columns(quad * 2 + word, p % fragments.COLUMNS)
+        place = fragments.of_columns(quad * 2 + dword, p % fragments.COLUMNS)
         return (g, part, step, p // fragments.COLUMNS, *place)
 
     schedule.transform_layout(columns, ("write", 0), IndexMap.from_func(place, index_dtype="int32"))
@@ -100,16 +97,9 @@ def store_sums(schedule: Schedule, sums: BlockRV, stored: BlockRV, warp: LoopRV)
     schedule.set_scope(sums, 0, "warp")
     schedule.reverse_compute_at(stored, warp, preserve_unit_loops=True)
     *_, m, p = schedule.get_loops(stored)
-    own_sums(
-        schedule,
-        *_tiles(schedule, m, p),
-    )
-
-
-def _tiles(schedule: Schedule, m: LoopRV, p: LoopRV) -> tuple[LoopRV, LoopRV, LoopRV, LoopRV]:
     tile_m, row = schedule.split(m, [None, fragments.ROWS])
     tile_p, column = schedule.split(p, [None, fragments.COLUMNS])
-    return tile_m, tile_p, row, column
+    own_sums(schedule, tile_m, tile_p, row, column)
 
 
 def multiply(schedule: Schedule, sums: BlockRV, part: LoopRV, precision: Precision) -> None:

@@ -22,16 +22,8 @@ def over_threads(
 ) -> LoopRV:
     """Distribute iterations over threads, neighbors to neighbors; returns the threads' loop.
 
-    Parameters
-    ----------
-    schedule
-        Schedule of the function.
-    loops
-        Nested loops, outermost first.
-    count
-        Iterations of all loops together.
-    machine
-        The GPU: few iterations use smaller blocks, so that more multiprocessors get some.
+    The nested ``loops`` have ``count`` iterations together, outermost first. Few iterations use
+    smaller blocks, so that more multiprocessors get some.
     """
     threads = _MOST
     while threads > _FEWEST and count < threads * machine.multiprocessors:
@@ -54,8 +46,8 @@ def check_threads(
     """Raise :class:`ConfigError` unless threads are whole warps within the limit of a block."""
     if threads % machine.warp or not machine.warp <= threads <= machine.threads_block:
         raise ConfigError(
-            f"{knob}={threads} of {workload} must be a multiple of {machine.warp} up to "
-            f"{machine.threads_block}"
+            f"{knob}={threads} of {workload} is not possible. Expected a multiple of "
+            f"{machine.warp} up to {machine.threads_block}. Change {knob}."
         )
 
 
@@ -66,14 +58,9 @@ def spatial_kernel(schedule: Schedule, block: Block, machine: CudaMachine) -> No
 
 
 def threads_of_sum(outputs: int, terms: int, machine: CudaMachine) -> int:
-    """How many threads share one reduction: 1, or whole warps.
+    """How many threads share one reduction of so many terms: 1, or whole warps.
 
-    Parameters
-    ----------
-    outputs, terms
-        Number of results, and of terms of each.
-    machine
-        The GPU: more threads share a result if the results do not fill it.
+    More threads share a result if the results do not fill the GPU.
     """
     if terms < machine.warp:
         return 1

@@ -1,10 +1,10 @@
-"""Winograd convolution on GPUs: three kernels, that leave transformed values in global memory.
+"""Winograd convolution on GPUs: three kernels, with transformed values in global memory.
 
-1. input transform: a thread for each channel of a tile loads the tile, transforms it in registers
-   and stores a value of each product; neighbouring threads have neighbouring tiles;
-2. products: a matrix product each, in the blocks' tiles of implicit GEMM;
-3. output transform: a thread for each channel of a tile, in registers again, with the epilogue;
-   rows of pixels are stored as vectors where they are aligned.
+1. input transform: a thread loads one channel of a tile, transforms it in registers, and stores a
+   value of each product. Neighboring threads have neighboring tiles;
+2. products: a GEMM each, in the blocks' tiles of implicit GEMM;
+3. output transform: a thread transforms one channel of a tile in registers and applies the
+   epilogue. Aligned rows of pixels are stored as vectors.
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import winograd
 from tvmconv.costs.cuda.blocks import register_blocks, tile_of
-from tvmconv.costs.cuda.winograd import (
-    best_configs,
-    check_config,
-    stage_cycles,
-    writes_vectors,
-)
+from tvmconv.costs.cuda.winograd import best_configs, check_config, stage_cycles, writes_vectors
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.block_tile import copy_pipeline, deal_tile
@@ -35,20 +30,15 @@ class CudaWinogradSchedule(ConvSchedule[CudaMachine]):
 
     KNOBS = winograd.KNOBS
 
-    def default_config(self, workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-        """The tile size and blocks with the fewest predicted cycles."""
-        return min(
-            self.offers(workload, machine),
-            key=lambda c: self.predicted_cycles(workload, machine, c),
-        )
+    offers = staticmethod(best_configs)
+    check = staticmethod(check_config)
+    explain_cost = staticmethod(stage_cycles)
 
-    def offers(self, workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]:
-        """The best config of every tile size: they differ in error and memory."""
-        return best_configs(workload, machine)
-
-    def check(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-        """Tiles have points, blocks are whole warps, slices fit into shared memory."""
-        check_config(workload, machine, config)
+    def blocks_resident(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> int:
+        """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
+        return register_blocks(machine, config)
 
     def apply(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
@@ -59,18 +49,6 @@ class CudaWinogradSchedule(ConvSchedule[CudaMachine]):
         _transform_output(schedule, tiles, config)
         _multiply(schedule, config, slices)
         _transform_input(schedule, tiles, config)
-
-    def explain_cost(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> dict[str, float]:
-        """See :func:`tvmconv.costs.cuda.winograd.stage_cycles`."""
-        return stage_cycles(workload, machine, config)
-
-    def blocks_resident(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> int:
-        """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
-        return register_blocks(machine, config)
 
 
 SCHEDULE = CudaWinogradSchedule()

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelise
+from tvmconv.schedules.common.nest import annotation, parallelize
 from tvmconv.schedules.cpu import dense as neon
-from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.annotations import mark_segments
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
@@ -22,13 +21,10 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
        dimension.
     2. Layers without whole vectors of data or outputs use NEON code.
     """
-    from tvmconv.tvm_api.s_tir import Schedule
-
-    schedule = Schedule(func, enable_check=False)
-    found = blocks(schedule)
-    anchor = next((b for b in found if has_operator(schedule, b, "dense")), None)
-    if anchor is None or len(found) != 2:
+    found = neon.product_of(func)
+    if found is None:
         return None
+    schedule, anchor, last = found
     _, _, _, segments, lanes, extent = anchor.extents
     if machine.segments < 2 or segments < machine.segments or extent % lanes:
         return neon.rule(func, machine)
@@ -38,10 +34,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     tiles, row = schedule.split(row, [None, rows])
     k, step = schedule.split(k, [None, lanes])
     schedule.reorder(split, block, tiles, vector, k, step, row, lane)
-    parallelise(schedule, [split, block], anchor.work, machine.cores)
+    parallelize(schedule, [split, block], anchor.work, machine.cores)
     register_tile(schedule, anchor.rv, store, at=vector, reduction=k, tile=(step, row), lane=lane)
     mark_segments(schedule, vector, -(-segments // machine.segments))
-    for other in blocks(schedule):
-        if other.name == found[-1].name:
-            spatial_block(schedule, other, machine)
-    return schedule
+    return neon.finish_layer(schedule, last, machine)

@@ -1,8 +1,8 @@
 """Depthwise convolution by scalable vectors: some rows of several vectors of pixels.
 
-The four channels of a block are those of a segment in input, weights and output, so that taps are
-plain multiply-adds. Rows of a tile share what they load. With a stride along rows pixels are
-gathered, which takes longer than loads of NEON code by estimates: it is the default.
+A segment has the four channels of a block in input, weights and output, so that taps are plain
+FMAs. Rows of a tile share what they load. With a stride along rows, pixels are gathered. By
+estimates that takes longer than loads of NEON code, which is then the default.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from math import ceil
 
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
@@ -22,21 +21,23 @@ from tvmconv.costs.scalable.depthwise import arithmetic_cycles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.schedules.cpu.depthwise import SCHEDULE as NEON
+from tvmconv.schedules.cpu.depthwise import row_bands_of
+from tvmconv.schedules.sve.layers import check_vectors, fills_segments
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
 _MOST_VECTORS, _MOST_ROWS = 4, 4
-# sums and vectors of default tiles: of more, LLVM spilled some; of gathered pixels, rows of kernels
-# up to 3 columns and of wider ones
+# Accumulators and vectors of default tiles, beyond which LLVM spilled some. Rows of tiles with
+# gathered pixels, for kernels of up to 3 columns and for wider ones.
 _MOST_SUMS, _WIDEST = 4, 2
 _GATHERED_ROWS = (3, 1)
-# masks that stay in the predicates that loads can take
+# masks that stay in the predicates that loads can use
 _PREDICATES = 6
-# multiply-adds of one tile that are written out
+# FMAs of one tile that are unrolled
 _UNROLL_LIMIT = 256
-# registers beside sums: one of input, one of weights
+# registers in addition to accumulators: one of input, one of weights
 _OPERANDS = 2
 
 
@@ -49,7 +50,7 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
             Knob(
                 "vectors",
                 "scalable vectors of pixels of the register tile; 0: NEON code of tile_w pixels",
-                lambda w, machine: range(_MOST_VECTORS + 1 if _takes(w) else 1),
+                lambda w, machine: range(_MOST_VECTORS + 1 if fills_segments(w) else 1),
                 neutral=0,
             ),
         ),
@@ -61,10 +62,10 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
         return min(self.offers(workload, machine), key=lambda c: _cost(workload, machine, c))
 
     def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-        """The best of scalable code, where a layer has it, and of NEON code."""
+        """The best of scalable code, if a layer has it, and of NEON code."""
         tiles = []
         for rows, vectors in _tiles(workload, machine):
-            bands = _bands(workload, machine, rows)
+            bands = row_bands_of(workload, machine, rows)
             tile = Config.of(tile_h=rows, tile_w=1, bands=bands, vectors=vectors)
             tiles.append(self.KNOBS.complete(tile))
         fixed = self.KNOBS.complete(NEON.default_config(workload, machine))
@@ -77,11 +78,11 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
         if not vectors:
             return
         tile = f"depthwise {workload}: tile tile_h={config['tile_h']} vectors={vectors}"
-        if not _takes(workload):
-            raise ConfigError(f"{tile}: scalable vectors support only float32 layers")
-        if not 0 < vectors <= _MOST_VECTORS or config.int("tile_w") != 1:
+        check_vectors(workload, vectors, _MOST_VECTORS, tile)
+        if config.int("tile_w") != 1:
             raise ConfigError(
-                f"{tile}: vectors may be up to {_MOST_VECTORS}, and tile_w is NEON's, 1"
+                f"{tile} has tile_w={config['tile_w']}. Expected 1, as tile_w is for NEON code. "
+                "Set tile_w=1."
             )
         check_registers(machine, config.int("tile_h") * vectors + _OPERANDS, tile)
 
@@ -123,13 +124,8 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
 SCHEDULE = SveDepthwiseSchedule()
 
 
-def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether values are those of scalable vectors here."""
-    return bool(workload.types == FLOAT32)
-
-
 def _cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> tuple[float, float]:
-    """Cycles, and those of arithmetic: where L2 hides the difference, data may still be in L1."""
+    """Predicted cycles, then arithmetic cycles: the model assumes L2, small layers fit L1."""
     cycles = SCHEDULE.predicted_cycles(workload, machine, config)
     return cycles, arithmetic_cycles(workload, machine, config)
 
@@ -137,9 +133,9 @@ def _cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> tuple[f
 def _tiles(workload: Conv2dWorkload, machine: Machine) -> Iterator[tuple[int, int]]:
     """Rows and vectors of tiles whose values stay in registers, and masks in predicates."""
     w = workload
-    if not _takes(w):
+    if not fills_segments(w):
         return
-    # taps that read outside the image have a mask of their own, the others share one
+    # taps that read outside the image have a mask each, and the others share one mask
     last = (w.out_width - 1) + (w.kernel_w - 1) * w.dilation_w - w.pad_left
     masks = w.kernel_w if w.pad_left or last >= w.in_width else 1
     most = min(_WIDEST, _PREDICATES // masks, ceil(w.out_width / machine.segments))
@@ -150,9 +146,3 @@ def _tiles(workload: Conv2dWorkload, machine: Machine) -> Iterator[tuple[int, in
         for rows in range(1, min(_MOST_ROWS, w.out_height, sums // vectors) + 1):
             if rows * vectors * w.kernel_h * w.kernel_w <= _UNROLL_LIMIT:
                 yield rows, vectors
-
-
-def _bands(workload: Conv2dWorkload, machine: Machine, rows: int) -> int:
-    blocks = workload.out_planes * machine.blocks(workload.in_channels)
-    bands: int = row_bands(blocks, workload.out_height // rows, machine.cores)
-    return bands

@@ -2,8 +2,8 @@
 
 Loops, outermost first:
 
-1. image, band of rows, group of output blocks (and the row, where rows cannot be joined): parallel;
-2. pixel: the pass ``VectorizePixels`` takes some vectors of them at once;
+1. image, band of rows, group of output blocks (and the row, if rows cannot be joined): parallel;
+2. pixel: the pass ``VectorizePixels`` computes some vectors of pixels at once;
 3. input block, plane, kernel row, kernel column: the reduction;
 4. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from tvmconv.algorithms.direct.direct import flattened, joined
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
@@ -25,6 +24,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.direct import SCHEDULE as NEON
+from tvmconv.schedules.sve.layers import check_vectors, fills_segments
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
@@ -39,7 +39,7 @@ class SveDirectSchedule(ConvSchedule[Machine]):
                 "vectors",
                 "scalable vectors of pixels of the register tile; 0: NEON code of oh by ow pixels",
                 lambda w, machine: range(
-                    SegmentModel(w, machine).most_vectors + 1 if _takes(w) else 1
+                    SegmentModel(w, machine).most_vectors + 1 if fills_segments(w) else 1
                 ),
                 neutral=0,
             ),
@@ -47,15 +47,10 @@ class SveDirectSchedule(ConvSchedule[Machine]):
         retired=NEON.KNOBS.retired,
     )
 
-    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
-        """The cheaper of the best tiles of :class:`SegmentModel` and of NEON code."""
-        found = self.offers(workload, machine)
-        return min(found, key=lambda config: self.predicted_cycles(workload, machine, config))
-
     def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-        """The best of scalable code, where a layer has it, and of NEON code."""
+        """The best of scalable code, if a layer has it, and of NEON code."""
         fixed = self.KNOBS.complete(NEON.default_config(workload, machine))
-        if not _takes(workload):
+        if not fills_segments(workload):
             return (fixed,)
         oc, vectors, rows = SegmentModel(workload, machine).best()
         scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
@@ -68,18 +63,17 @@ class SveDirectSchedule(ConvSchedule[Machine]):
             return
         oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
         tile = f"tile oc={oc} vectors={vectors} of {workload}"
-        if not _takes(workload):
-            raise ConfigError(f"{tile}: scalable vectors support only float32 layers")
         model = SegmentModel(workload, machine)
-        if oc < 1 or not 0 < vectors <= model.most_vectors or rows < 0:
+        check_vectors(workload, vectors, model.most_vectors, tile)
+        if oc < 1 or rows < 0 or (config.int("oh"), config.int("ow")) != (1, 1):
             raise ConfigError(
-                f"{tile}: oc must be 1 or more, vectors up to {model.most_vectors}: {config}"
+                f"{tile} has wrong sizes: {config}. Expected oc of 1 or more, rows of 0 or more, "
+                "and oh=1 ow=1, which are for NEON code. Change them."
             )
-        if (config.int("oh"), config.int("ow")) != (1, 1):
-            raise ConfigError(f"{tile}: oh and ow are NEON's and must be 1: {config}")
         if rows and (workload.out_height % rows or model.rows > 1):
             raise ConfigError(
-                f"{tile}: rows={rows} must divide {workload.out_height} rows that can be joined"
+                f"{tile} has rows={rows}. Expected a divisor of {workload.out_height}, if rows can "
+                "be joined. Set rows=0."
             )
         check_registers(machine, model.registers(oc, vectors), tile)
 
@@ -108,7 +102,7 @@ class SveDirectSchedule(ConvSchedule[Machine]):
         for taps in (*depth, *(() if one_row else (r,))):
             mark_taps(schedule, taps)
         if one_row and not flat:
-            # so that which pixels a tap reads is known before the reduction starts
+            # so that the pixels that a tap reads are known before the reduction starts
             schedule.unroll(s)
         register_tile(schedule, block, output, at=x, reduction=cb, tile=(c, kb_tile), lane=lane)
         mark_segments(schedule, x, config.int("vectors"))
@@ -118,16 +112,11 @@ class SveDirectSchedule(ConvSchedule[Machine]):
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
         if not config.int("vectors"):
-            parts: dict[str, float] = dict(NEON.explain_cost(workload, machine, config))
-            # rows of joined pixels compute them
+            parts = dict(NEON.explain_cost(workload, machine, config))
+            # joined rows also compute the rows of the padding
             parts["arithmetic"] *= rows_inside(workload)
             return parts
         return SegmentModel(workload, machine).parts(config)
 
 
 SCHEDULE = SveDirectSchedule()
-
-
-def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether values are those of scalable vectors here."""
-    return bool(workload.types == FLOAT32)

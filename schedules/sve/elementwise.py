@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise
+from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelize
 from tvmconv.schedules.cpu import elementwise as neon
 from tvmconv.tir.annotations import mark_segments
 from tvmconv.tir.general.axes import collapsible_axes
@@ -50,6 +50,6 @@ def _by_segments(schedule: Schedule, block: Block, machine: Machine) -> bool:
     pixel, lane = schedule.split(inner, [None, machine.lanes])
     schedule.vectorize(lane)
     if first:
-        parallelise(schedule, loops[:first], block.work, machine.cores)
+        parallelize(schedule, loops[:first], block.work, machine.cores)
     mark_segments(schedule, pixel, _VECTORS)
     return True

@@ -50,12 +50,13 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
     tile = f"tile mr={mr} vectors={vectors} of {workload}"
     if not 0 < vectors <= MOST_VECTORS or config.int("nr") != machine.lanes:
         raise ConfigError(
-            f"{tile}: vectors may be up to {MOST_VECTORS}, with nr={machine.lanes}: {config}"
+            f"{tile} is not possible: {config}. Expected vectors up to {MOST_VECTORS}, and "
+            f"nr={machine.lanes}. Change vectors or nr."
         )
     if config["prepacked"] or config.int("ahead") or config.int("fetch"):
         raise ConfigError(
-            f"{tile}: scalable vectors pack B themselves and prefetch nothing; prepacked, ahead "
-            f"and fetch must be 0: {config}"
+            f"{tile} packs B itself and prefetches nothing: {config}. Expected prepacked, ahead "
+            "and fetch of 0. Set them to 0."
         )
     check_registers(machine, tile_registers(mr, vectors, machine), tile)
 

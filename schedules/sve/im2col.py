@@ -4,30 +4,31 @@ Loops, outermost first:
 
 1. image and block of ``mc`` panels of ``mr`` pixels, packed when it is reached: parallel;
 2. group of ``oc`` output blocks, panel;
-3. pixel: the pass ``VectorizePixels`` takes some vectors of them at once;
+3. pixel: the pass ``VectorizePixels`` computes some vectors of pixels at once;
 4. channel block and taps, one loop: the reduction;
 5. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
-A panel's pixels lie side by side, wherever they come from: packing copies whole vectors, or
-gathers them, under predicates, and leaves zeros in the padding. Tiles of two vectors by eight or
-ten blocks are FTEngine's of 2VL x 8 and 2VL x 10 (Tan 2023, section 4.2.4).
+A panel's pixels are contiguous. Packing copies or gathers whole vectors under predicates, and
+leaves zeros in the padding. Tiles of two vectors by eight or ten blocks are FTEngine's of 2VL x 8
+and 2VL x 10 (Tan 2023, section 4.2.4).
 """
 
 from __future__ import annotations
 
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import PANEL_HEIGHT
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.im2col import SegmentPanelModel, panel_heights
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.im2col import SCHEDULE as NEON
+from tvmconv.schedules.sve.layers import check_vectors, fills_segments
 from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tir.general.whole_reads import read_whole
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -51,7 +52,7 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
                 "vectors",
                 "scalable vectors of pixels of the register tile; 0: NEON code of panels of mr "
                 "pixels",
-                lambda w, machine: range(MOST_VECTORS + 1 if _takes(w) else 1),
+                lambda w, machine: range(MOST_VECTORS + 1 if fills_segments(w) else 1),
                 neutral=0,
             ),
         ),
@@ -63,7 +64,7 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
         """The cheaper of panels of scalable vectors and of NEON code."""
         fixed = self.KNOBS.complete(NEON.default_config(workload, machine))
-        if not _takes(workload):
+        if not fills_segments(workload):
             return fixed
         scalable = SegmentPanelModel(workload, machine).best()
         return min((scalable, fixed), key=lambda c: self.predicted_cycles(workload, machine, c))
@@ -76,18 +77,14 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
             return
         mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
         tile = f"tile oc={oc} vectors={vectors} of {workload}"
-        if not _takes(workload):
-            raise ConfigError(
-                f"{tile}: scalable vectors support only float32 layers with blocked input"
-            )
-        if min(mr, oc) < 1 or mc < 0 or kc or not 0 < vectors <= MOST_VECTORS:
-            raise ConfigError(
-                f"{tile}: mr and oc must be 1 or more, mc 0 or more, kc is NEON's and 0, vectors "
-                f"may be up to {MOST_VECTORS}: {config}"
-            )
+        check_vectors(workload, vectors, MOST_VECTORS, tile)
+        check_minimum(workload, config, 1, "mr", "oc")
+        check_minimum(workload, config, 0, "mc")
+        if kc:
+            raise ConfigError(f"{tile} has kc={kc}. Expected 0, as kc is for NEON code. Set kc=0.")
         panels = -(-workload.out_height * workload.out_width // mr)
-        if mc and panels % mc:
-            raise ConfigError(f"mc={mc} must divide the {panels} panels of {workload}")
+        if mc:
+            check_divides(workload, config, "mc", panels, "panels")
         check_registers(machine, segment_registers(oc, vectors), tile)
 
     def apply(
@@ -122,21 +119,15 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
         if not config.int("vectors"):
-            parts: dict[str, float] = NEON.explain_cost(workload, machine, config)
-            return parts
+            return NEON.explain_cost(workload, machine, config)
         return SegmentPanelModel(workload, machine).parts(config)
 
 
 SCHEDULE = SveIm2colSchedule()
 
 
-def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether a pixel's values fill a segment."""
-    return workload.data_layout == "NCHWc" and workload.types == FLOAT32
-
-
 def _pack(schedule: Schedule, at: LoopRV | None) -> None:
-    """Copy the pixels of a block's panels, or of all where it has no loop to stand in."""
+    """Copy the pixels of a block's panels at its loop; without a loop, of all panels."""
     block = schedule.get_sblock("pack")
     if at is not None:
         schedule.compute_at(block, at, preserve_unit_loops=True)
@@ -144,7 +135,7 @@ def _pack(schedule: Schedule, at: LoopRV | None) -> None:
         image, first, *_ = schedule.get_loops(block)
         schedule.parallel(schedule.fuse(image, first))
     *_, cb, r, s, pixel, lane = schedule.get_loops(block)
-    # which pixels a tap reads is the same for all channels
+    # all channels have the same predicates
     schedule.reorder(pixel, r, s, cb, lane)
     schedule.vectorize(lane)
     mark_segments(schedule, pixel, _PACKED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tvmconv.costs.cpu.products import scalable_product
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import blocks, parallelise
+from tvmconv.schedules.common.nest import blocks, parallelize
 from tvmconv.schedules.cpu import matmul as neon
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.schedules.cpu.operand import pack_columns, plain_product
@@ -53,7 +53,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     k, step = schedule.split(k, [None, lanes])
     schedule.reorder(*outer, share, columns, tiles, k, step, row, lane)
     batch = schedule.fuse(*outer) if len(outer) > 1 else outer[0]
-    parallelise(schedule, [batch if shared == 1 else share], product.work, machine.cores)
+    parallelize(schedule, [batch if shared == 1 else share], product.work, machine.cores)
     schedule.compute_at(packed, batch, preserve_unit_loops=True)
     _panels(schedule, packed, operand.inner_axis > operand.column_axis)
     make_room(schedule, packed, vectors, steps, machine)

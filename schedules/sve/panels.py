@@ -12,16 +12,8 @@ def make_room(
 ) -> None:
     """Extend a buffer of panels to the end of a tile of the longest vectors.
 
-    Parameters
-    ----------
-    schedule
-        The ``s_tir.Schedule``.
-    block
-        The block that writes the panels, one for each segment: ``(..., panel, steps, lanes)``.
-    vectors, steps
-        Vectors of the tile, and steps of each panel.
-    machine
-        The CPU.
+    ``block`` writes the panels, one for each segment: ``(..., panel, steps, lanes)``. A tile has
+    ``vectors`` vectors, and a panel ``steps`` steps.
     """
     axis = len(schedule.get(block).writes[0].region) - 4
     whole = vectors * MOST_SEGMENTS * steps * machine.lanes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import Block, blocks, has_operator, inline_injective, parallelise
+from tvmconv.schedules.common.nest import Block, blocks, has_operator, inline_injective, parallelize
 from tvmconv.tir.annotations import mark_segments
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
@@ -34,7 +34,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     if len(found) == 1 and pool.kinds == "SSSSS":
         *outer, pixel, lane = pool.loops
         schedule.vectorize(lane)
-        parallelise(schedule, outer, pool.work, machine.cores)
+        parallelize(schedule, outer, pool.work, machine.cores)
         mark_segments(schedule, pixel, _VECTORS)
         return schedule
     if pool.kinds != "SSSSSRR" or len(found) > 2 or found[0].name != pool.name:
@@ -47,7 +47,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
             return None
     *outer, pixel, lane, row, column = schedule.get_loops(pool.rv)
     schedule.reorder(*outer, pixel, row, column, lane)
-    parallelise(schedule, outer, pool.work, machine.cores)
+    parallelize(schedule, outer, pool.work, machine.cores)
     register_tile(schedule, pool.rv, store, at=pixel, reduction=row, tile=(), lane=lane)
     mark_segments(schedule, pixel, _VECTORS)
     return schedule

@@ -1,8 +1,9 @@
-"""Winograd convolution whose products take scalable vectors of tiles.
+"""Winograd convolution whose products use scalable vectors of tiles.
 
-Tiles of a region lie side by side as pixels do, so that the products are those of direct
-convolution. So do the columns of a strip, whose part of the input transform takes vectors of them;
-the part of its tiles, which would gather every column, and the output transform are NEON code.
+Tiles of a region are contiguous like pixels, so that the products are the same as in direct
+convolution. Columns of a strip are contiguous, too, and their part of the input transform uses
+vectors of columns. The part for its tiles would gather every column, so it is NEON code, as is the
+output transform.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.limits import check_divides
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.winograd import SegmentWinogradModel
 from tvmconv.machines.record import Machine
@@ -20,6 +22,7 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.phases import product_loops
 from tvmconv.schedules.cpu.winograd import SCHEDULE as NEON
 from tvmconv.schedules.cpu.winograd import apply_with
+from tvmconv.schedules.sve.layers import check_vectors
 from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
@@ -49,18 +52,20 @@ class SveWinogradSchedule(ConvSchedule[Machine]):
         return SegmentWinogradModel(workload, machine).offers()
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-        """As of NEON code, and the register tile of scalable vectors fits."""
+        """The limits of NEON code, and the register tile of scalable vectors fits."""
         NEON.check(workload, machine, config)
         vectors = config.int("vectors")
         if not vectors:
             return
         tile = f"tile kr={config['kr']} vectors={vectors} of {workload}"
-        if not 0 < vectors <= MOST_VECTORS or config.int("rt") != 1:
+        check_vectors(workload, vectors, MOST_VECTORS, tile, integers=True)
+        if config.int("rt") != 1:
             raise ConfigError(
-                f"{tile}: vectors may be up to {MOST_VECTORS}, and rt is NEON's, 1 here"
+                f"{tile} has rt={config['rt']}. Expected 1, as rt is for NEON code. Set rt=1."
             )
-        if (blocks := machine.blocks(workload.out_channels)) % config.int("kr"):
-            raise ConfigError(f"{tile}: with vectors, kr must divide the {blocks} output blocks")
+        check_divides(
+            workload, config, "kr", machine.blocks(workload.out_channels), "output blocks"
+        )
         check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
 
     def apply(
@@ -98,10 +103,7 @@ def _products(
 
 
 def _strips(schedule: Schedule, *loops: LoopRV) -> None:
-    """Of a strip's loop and that over its columns: a vector of columns at once.
-
-    Predicates keep out the padding.
-    """
+    """The loops over a strip and over its columns: vectors of columns, predicates for padding."""
     mark_cases(schedule, *loops[:1])
     for column in loops[1:]:
         mark_segments(schedule, column, 1)

@@ -27,5 +27,5 @@ def test_layers(problem, rows):
 def test_windows_beyond_the_registers_are_refused():
     workload = Conv2dWorkload.parse("g8ic8ih32oc8kh7ph3")
     config = registry.default_config("depthwise", workload, SM_90)
-    with pytest.raises(ConfigError, match=r"rows=16 .* registers, and 96 fit"):
+    with pytest.raises(ConfigError, match=r"rows=16 .* registers. Expected at most 96"):
         registry.check("depthwise", workload, SM_90, config.replace(rows=16))

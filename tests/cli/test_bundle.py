@@ -57,7 +57,7 @@ def run(folder: Path, *words: object, cc: str = STRICT) -> subprocess.CompletedP
 
 
 def compare(model: Path, bundle: Path, place: Path) -> str:
-    """Run the bundle on random inputs, and onnxruntime beside it; what the bundle printed."""
+    """Run the bundle and onnxruntime on random inputs; returns the bundle's output."""
     session = onnxruntime.InferenceSession(str(model))
     generator = np.random.default_rng(1)
     feeds, names = {}, []
@@ -99,7 +99,7 @@ def test_several_inputs_and_types(several: Path, tmp_path: Path) -> None:
     assert "output b bool 2 7" in told
     ramp = run(tmp_path / "made")
     assert ramp.returncode == 0
-    assert "least 1, most " in ramp.stdout
+    assert "minimum 1, maximum " in ramp.stdout
     tvmconv.load(tmp_path / "made/model.so").bundle(tmp_path / "made")
     assert run(tmp_path / "made", "-r", 1).stdout.count("\n") == ramp.stdout.count("\n")
 

@@ -123,7 +123,7 @@ def test_former_values_are_accepted(folder: Path) -> None:
 
 
 def test_the_former_keyword_of_build_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="requantise= is now requantize=") as caught:
+    with pytest.warns(DeprecationWarning, match="requantise= is deprecated") as caught:
         model = tvmconv.build(single(), threads=1, requantise="fixed")
     assert caught[0].filename == __file__
     assert model.manifest.policy["requantise"] == "fixed"

@@ -59,7 +59,7 @@ def test_bench_estimates_algorithms(tmp_path):
     assert "estimated_cycles" not in winograd
     assert "1x1" in winograd["info"]
     assert all("estimated_cycles" in row for row in square)
-    # those that have an estimate of every case
+    # the variants with an estimate of every case
     assert {total["label"] for total in report["totals"]} == {"tvmconv", "tvmconv direct"}
     assert "multiply_adds" in (tmp_path / "table.csv").read_text().splitlines()[0]
 
@@ -86,7 +86,7 @@ def test_bench_estimates_matrix_products():
     ("words", "why"),
     [
         (("--layer", LAYER, "--threads", "1,2"), "one thread"),
-        (("--layer", LAYER, "--baselines", "onednn"), "onednn is estimated by a Python"),
+        (("--layer", LAYER, "--baselines", "onednn"), "onednn: no interpreter"),
         (("--layer", LAYER, "--cold"), "Leave out --stages, --cold"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``--fold-budget`` reaches the reader from every verb that reads a model."""
+"""``--fold-budget`` reaches the reader from every subcommand that reads a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import helper
 
 from tests.cli.verbs import invoke
 from tests.frontend.onnx_runner import make_model, noise
-from tvmconv.lab.bench.contenders import contenders
+from tvmconv.lab.bench.implementations import implementations
 from tvmconv.lab.bench.plan import make_plan
 
 
@@ -58,6 +58,6 @@ def test_a_budget_that_is_no_size(
 
 
 def test_builds_in_a_bench_take_the_budget(model: Path) -> None:
-    plan = make_plan(models=[model], peers="none", fold_budget=12345)
-    (own,) = [c for c in contenders(plan, "models") if c.label == "tvmconv"]
+    plan = make_plan(models=[model], baselines="none", fold_budget=12345)
+    (own,) = [c for c in implementations(plan, "models") if c.label == "tvmconv"]
     assert dict(own.options)["fold_budget"] == 12345

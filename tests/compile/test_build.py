@@ -11,14 +11,12 @@ from tests.assembly import assembly
 from tests.layout import block, unblock
 from tests.operators.harness import HOST, normal
 from tests.relax_module import compiled
-from tvmconv.compile.patterns import mark_patterns
 from tvmconv.kernels.rules import SCHEDULED, schedule_function, schedule_module
-from tvmconv.operators.pool import Window, max_pool
+from tvmconv.operators.pool import PoolWindow, max_pool
 from tvmconv.operators.softmax import softmax
 from tvmconv.tir.general.relax_intrinsics import VectorizableMath
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tir.pipeline import compile_function
-from tvmconv.tvm_api.op_pattern import OPAQUE, OUT_ELEMENTWISE_FUSABLE
 
 MACHINE = HOST
 
@@ -32,7 +30,7 @@ def prim_func(expression, *shapes):
 def network(batch=1):
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((batch, 2, 12, 12, 16), "float32"))
-    window = Window(3, 2, 1, 1)
+    window = PoolWindow(3, 2, 1, 1)
     with builder.function("main", [x]):
         with builder.dataflow():
             y = builder.emit_te(lambda t: max_pool(t, window, window), x)
@@ -90,28 +88,6 @@ def test_nested_intrinsics_are_all_replaced():
     library["main"](tvm.runtime.tensor(x), y)
     expected = np.tanh(np.exp(x.astype(np.float64))) + np.exp(x.astype(np.float64))
     np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
-
-
-def test_fusion_marks():
-    window = Window(2, 2)
-    functions = {
-        "pool": prim_func(lambda t: max_pool(t, window, window), (1, 1, 4, 4, 16)),
-        "softmax": prim_func(softmax, (4, 64)),
-        "scheduled": prim_func(lambda t: te.compute(t.shape, lambda i: t[i]), (4,)).with_attr(
-            SCHEDULED, True
-        ),
-        "marked": prim_func(softmax, (4, 64)).with_attr("op_pattern", 2),
-        "plain": prim_func(lambda t: te.compute(t.shape, lambda i: t[i]), (4,)),
-    }
-    marked = mark_patterns(tvm.ir.IRModule(functions))
-    patterns = {name: marked[name].attrs.get("op_pattern") for name in functions}
-    assert patterns == {
-        "pool": OUT_ELEMENTWISE_FUSABLE,
-        "softmax": OPAQUE,
-        "scheduled": OPAQUE,
-        "marked": 2,
-        "plain": None,
-    }
 
 
 def test_nested_polynomials_do_not_grow():

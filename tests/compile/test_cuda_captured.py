@@ -13,7 +13,7 @@ stream = new_stream()
 given, there = DeviceTensor(x), DeviceTensor(np.zeros_like(right))
 # kernels are loaded by a first call, and no longer
 begin_capture(stream)
-refused("the model has not run on this GPU yet: call it once before", ArtifactError,
+refused("the model has not run on this GPU yet. Call it once before", ArtifactError,
         model.run_into, [given], [there], stream=stream)
 end_capture(stream)
 expected = model.run(2 * x)[0]
@@ -66,7 +66,7 @@ for n, stream in ((2, second), (1, first), (0, first)):
 """)
 
 
-def test_what_cannot_be_captured_is_told_and_spoils_no_capture(check):
+def test_what_cannot_be_captured_is_reported_and_keeps_the_capture(check):
     check("""
 stream = new_stream()
 given, there = DeviceTensor(x), DeviceTensor(np.zeros_like(right))
@@ -86,6 +86,6 @@ begin_capture(stream)
 import ctypes
 from tests.device_tensor import library
 assert library.cuMemAlloc_v2(ctypes.byref(ctypes.c_size_t()), ctypes.c_size_t(8)) == 900
-refused("the capture of the stream has failed before this call: end it", ArtifactError,
+refused("the capture of the stream has failed before this call. End it", ArtifactError,
         model.run_into, [given], [there], stream=stream)
 """)

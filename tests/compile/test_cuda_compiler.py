@@ -68,7 +68,7 @@ class TestNvcc:
     def test_without_a_compiler_for_cpp_a_sentence_says_what_to_install(self, monkeypatch):
         monkeypatch.setenv("NVCC", str(Path(find_nvcc()).resolve()))
         monkeypatch.setenv("PATH", "/nonexistent")
-        with pytest.raises(ArtifactError, match=r"(?s)host compiler.*install g\+\+, or take NVRTC"):
+        with pytest.raises(ArtifactError, match=r"(?s)host compiler.*Install g\+\+, or use NVRTC"):
             compile_fatbin(SOURCE, SM_90)
 
     def test_ptx_that_needs_a_later_version_keeps_its_own(self, monkeypatch):
@@ -94,7 +94,7 @@ class TestNvrtc:
         assert found.registers > 0
         assert (found.shared_bytes, found.spill_bytes) == (256, 0)
 
-    def test_a_source_that_it_refuses_is_told_with_the_line(self, library):
+    def test_a_source_that_it_refuses_is_reported_with_the_line(self, library):
         with pytest.raises(ArtifactError, match=r"(?s)does not compile kernels for sm_90.*error"):
             compile_fatbin(SOURCE.replace("fmaf", "no_such"), SM_90)
 

@@ -13,9 +13,8 @@ from examples.networks import NETWORKS
 from tests.compile.c_model import TYPES, CModel, at_offset, shape
 from tests.small_network import small_network
 from tvmconv.compile import objects as compiling
-from tvmconv.compile.network import CompiledProgram, compile_program
+from tvmconv.compile.network import CompiledProgram, compile_program, scheduled
 from tvmconv.compile.objects import compile_objects, unaligned_parameters
-from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.graph.lower import lower
 from tvmconv.machines.targets import resolve_machine
@@ -113,7 +112,7 @@ def test_odd_graphs(model):
     check(model, compiled(model))
 
 
-def test_code_depends_on_neither_threads_nor_neighbours(monkeypatch):
+def test_code_depends_on_neither_threads_nor_other_layers(monkeypatch):
     loaded = read_model(small_network().SerializeToString(), None, None)
     lowered = lower(to_relax(loaded), MACHINE)
     module = scheduled(lowered.mod, MACHINE)

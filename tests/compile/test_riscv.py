@@ -1,4 +1,4 @@
-"""Models for 64-bit RISC-V with vectors: called under qemu, correct on vectors of any length."""
+"""Models for 64-bit RISC-V with vectors of 256 bits or more, called under QEMU."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tvmconv.costs.cpu.products import dense_tile
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.presets import MACHINES
 from tvmconv.operators.dense import dense, pack_dense_weight
-from tvmconv.operators.pool import Window, avg_pool, max_pool
+from tvmconv.operators.pool import PoolWindow, avg_pool, max_pool
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.tir.pipeline import compile_function
 
@@ -46,7 +46,9 @@ class Case:
         return assembly(compile_function(self.function(machine), machine))
 
 
-def pooled(kind: str, rows: Window, columns: Window, shape: tuple[int, ...] = IMAGE) -> Case:
+def pooled(
+    kind: str, rows: PoolWindow, columns: PoolWindow, shape: tuple[int, ...] = IMAGE
+) -> Case:
     x = normal(*shape)
     pool = max_pool if kind == "max" else avg_pool
     result = np.zeros((*shape[:2], rows.output(shape[2]), columns.output(shape[3]), 4))
@@ -86,7 +88,7 @@ def exponentials(logarithm: bool, *shape: int) -> Case:
     return Case(softmax, (x,), np.exp(shifted) / total)
 
 
-HALVED, SAME = Window(3, 2, 1, 1), Window(3, 1, 1, 1)
+HALVED, SAME = PoolWindow(3, 2, 1, 1), PoolWindow(3, 1, 1, 1)
 
 
 @needs_arm
@@ -94,11 +96,11 @@ def test_pooling_at_every_vector_length(tmp_path: Path) -> None:
     windows = (
         # clamped and divided by lanes; without padding; more taps than are written out; with gaps
         (HALVED, HALVED),
-        (Window(2, 2), Window(2, 2)),
+        (PoolWindow(2, 2), PoolWindow(2, 2)),
         (SAME, SAME),
-        (Window(7, 1, 3, 3), Window(6, 2, 1, 1)),
-        (Window(3, 1, 1, 1, dilation=2), Window(3, 2, 2, 2, dilation=2)),
-        (SAME, Window(3, 3, 1, 1, ceil_mode=True)),
+        (PoolWindow(7, 1, 3, 3), PoolWindow(6, 2, 1, 1)),
+        (PoolWindow(3, 1, 1, 1, dilation=2), PoolWindow(3, 2, 2, 2, dilation=2)),
+        (SAME, PoolWindow(3, 3, 1, 1, ceil_mode=True)),
     )
     check([pooled(kind, *pair) for kind in ("max", "avg") for pair in windows], tmp_path)
 

@@ -62,7 +62,7 @@ def test_garbage(data: bytes) -> None:
     ],
 )
 def test_files_of_other_kinds_are_named(data: bytes, word: str) -> None:
-    assert "is no ONNX model but" in refuse(data, word)
+    assert "is not an ONNX model but" in refuse(data, word)
 
 
 def test_a_file_is_named_by_bytes(tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_a_file_is_named_by_bytes(tmp_path: Path) -> None:
 
 
 def test_path_problems(tmp_path: Path) -> None:
-    refuse(tmp_path / "missing.onnx", "missing.onnx", "check the path")
+    refuse(tmp_path / "missing.onnx", "missing.onnx", "Check the path")
     refuse(tmp_path, "not a regular file but a folder")
     pipe = tmp_path / "pipe.onnx"
     os.mkfifo(pipe)
     refuse(pipe, "not a regular file")
-    refuse("bad\0name.onnx", "check the path")
+    refuse("bad\0name.onnx", "Check the path")
     refuse(17, "int")

@@ -1,4 +1,4 @@
-"""8-bit models that cannot be right: the error names the node, the value and what is wrong."""
+"""INT8 models with an error: the message names the node, the value and the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import TensorProto
 from tests.frontend.bad_models import refuse
 from tests.frontend.quantised_models import single_node
 from tvmconv.frontend import read_model
-from tvmconv.frontend.sums import largest_sum
+from tvmconv.frontend.integers import largest_sum
 
 U8, S8, F = np.uint8, np.int8, np.float32
 MICROSOFT = "com.microsoft"

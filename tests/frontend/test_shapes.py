@@ -83,7 +83,7 @@ def test_inputs_with_initializers_are_constants() -> None:
 
 
 def flatten_by_shape(opset: int) -> onnx.ModelProto:
-    """What exporters write for x.view(x.size(0), -1)."""
+    """Exporters write this for x.view(x.size(0), -1)."""
     unsqueeze = (
         helper.make_node("Unsqueeze", ["n"], ["n1"], axes=[0])
         if opset < 13
@@ -226,9 +226,9 @@ def test_a_shape_that_the_network_cannot_take(
         tvmconv.build(model, "x86-64-v3", shapes=given)
     text = str(caught.value)
     assert f"node 'layer' ({operator})" in text and named in text
-    assert f"a shape that the network takes instead of {given}" in text
+    assert f"a shape that the network supports instead of {given}" in text
     fixed = make_model([layer], given, ["y"], constants)
-    with pytest.raises(ModelError, match=r"; correct the model and export it again$"):
+    with pytest.raises(ModelError, match=r"\. Correct the model and export it again\.$"):
         tvmconv.build(fixed, "x86-64-v3")
 
 

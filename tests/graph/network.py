@@ -13,7 +13,7 @@ import tvmconv
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.ir import Graph, Node
-from tvmconv.graph.layout import Plan, plan_layouts
+from tvmconv.graph.layout import LayoutPlan, plan_layouts
 from tvmconv.graph.match import CONV
 from tvmconv.graph.prelude import prepare
 from tvmconv.graph.read import read_function
@@ -97,13 +97,13 @@ def check(model: onnx.ModelProto, target: Any = "native", threads: int = 1) -> C
 
 
 def prepared(model: onnx.ModelProto, machine: Machine = AVX512) -> Graph:
-    """The graph after normalisation and matching."""
+    """The graph after its standard rewrites and matching."""
     graph = read_function(to_relax(read_model(model))["main"], layer_name)
     prepare(graph, machine)
     return graph
 
 
-def planned(model: onnx.ModelProto, machine: Machine = AVX512) -> tuple[Graph, Plan]:
+def planned(model: onnx.ModelProto, machine: Machine = AVX512) -> tuple[Graph, LayoutPlan]:
     """The graph with its layouts and decisions."""
     graph = prepared(model, machine)
     return graph, plan_layouts(graph, machine)
@@ -120,5 +120,5 @@ def epilogues(graph: Graph) -> list[str]:
 
 
 def other_ops(graph: Graph) -> list[str]:
-    """The operators that are no fused convolution."""
+    """The operators without a fused convolution."""
     return [node.op for node in graph.nodes if node.op != CONV]

@@ -1,4 +1,4 @@
-"""The probes: what the generated loops hold, and that they measure a core's rates."""
+"""The probes: the generated loops' code, and that they measure a core's rates."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import tvm
 
 from tests.assembly import assembly, matching
 from tvmconv.core.errors import TargetError
-from tvmconv.lab.bench.dot_peak import word_steps
+from tvmconv.lab.bench.dot_peak import dword_steps
 from tvmconv.machines import probe_kernels
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.host import host_features, native_machine
 from tvmconv.machines.probe import CHAINS, measure, of_ports
 from tvmconv.machines.x86 import MACHINES
@@ -21,7 +21,7 @@ NATIVE = native_machine() if host_features() >= set(MACHINES["x86-64-v3"].featur
 native = pytest.mark.skipif(NATIVE is None, reason="this processor has no AVX2")
 
 
-def innermost_loops(code: Code, mnemonic: str) -> list[list[str]]:
+def innermost_loops(code: GuardedCode, mnemonic: str) -> list[list[str]]:
     """Instructions of every innermost loop that holds an instruction, the shortest loop first."""
     bodies = [
         [line.split("#")[0].strip() for line in body if not line.startswith((".", "#"))]
@@ -43,7 +43,7 @@ def test_the_loop_holds_multiply_adds_and_a_counter_only(name: str, register: st
     assert others[1].startswith("j")
 
 
-def loop_of(code: Code, mnemonic: str) -> list[str]:
+def loop_of(code: GuardedCode, mnemonic: str) -> list[str]:
     """The instructions of the innermost loop that holds an instruction most often."""
     loops = innermost_loops(code, mnemonic)
     return max(loops, key=lambda loop: sum(text.startswith(mnemonic) for text in loop))
@@ -106,7 +106,7 @@ def test_streams_and_broadcasts_sum_what_they_read() -> None:
 def test_measured_rates_are_those_of_a_core() -> None:
     assert NATIVE is not None
     told: list[str] = []
-    found = measure(NATIVE, told.append, lambda: word_steps(NATIVE))
+    found = measure(NATIVE, told.append, lambda: dword_steps(NATIVE))
     machine, rates = found.machine, found.machine.rates
     assert told == ["multiply_adds", "words", "broadcasts", "l1", "l2", "l3", "memory"]
     assert rates.words > 0

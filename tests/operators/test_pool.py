@@ -16,7 +16,7 @@ from tests.operators.harness import (
     run,
 )
 from tvmconv.operators.global_pool import global_pool
-from tvmconv.operators.pool import Window, avg_pool, max_pool
+from tvmconv.operators.pool import PoolWindow, avg_pool, max_pool
 
 # kernel, strides, pads (top, left, bottom, right), dilations, ceil_mode
 CASES = [
@@ -32,7 +32,7 @@ CASES = [
 
 def windows(kernel, strides, pads, dilations, ceil=0):
     return tuple(
-        Window(kernel[i], strides[i], pads[i], pads[i + 2], dilations[i], bool(ceil))
+        PoolWindow(kernel[i], strides[i], pads[i], pads[i + 2], dilations[i], bool(ceil))
         for i in range(2)
     )
 
@@ -87,7 +87,7 @@ def test_average_pool(case, include):
 
 def test_max_pool_of_negative_values_ignores_padding():
     x = -np.abs(normal(1, 16, 6, 6)) - 1
-    window = Window(3, 1, 1, 1)
+    window = PoolWindow(3, 1, 1, 1)
     y = run(lambda t: max_pool(t, window, window), block(x, HOST.lanes), machine=HOST)
     expected = onnx_node("MaxPool", [x], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
     np.testing.assert_array_equal(expected, unblock(y, 16))
@@ -105,8 +105,8 @@ def test_global_pool(shape, kind, blocked):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
-def test_large_pooling_is_parallel_and_vectorised(machine):
-    window = Window(3, 2, 1, 1)
+def test_large_pooling_is_parallel_and_vectorized(machine):
+    window = PoolWindow(3, 2, 1, 1)
     blocks = 64 // machine.lanes
     data = np.zeros((1, blocks, 112, 112, machine.lanes), np.float32)
     built = Built(lambda t: max_pool(t, window, window), [data], machine)
@@ -117,11 +117,11 @@ def test_large_pooling_is_parallel_and_vectorised(machine):
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
 def test_rows_of_bytes_are_pooled_by_whole_vectors(machine):
-    window = Window(3, 1, 1, 1)
+    window = PoolWindow(3, 1, 1, 1)
     data = np.zeros((1, 8, 28, 28, machine.lanes), np.uint8)
     built = Built(lambda t: max_pool(t, window, window), [data], machine)
     assert built.is_parallel
-    # from memory: of two rows to each vector of the third
+    # loads from memory: two rows to each vector of the third
     code = built.code
     compared = matching(rf"vpmaxub\t[^%]*\(.*%{code.register}\d+", code.lines)
     row = 28 * machine.lanes // machine.vector_bytes
@@ -129,6 +129,6 @@ def test_rows_of_bytes_are_pooled_by_whole_vectors(machine):
 
 
 def test_small_pooling_stays_on_one_thread():
-    window = Window(2, 2)
+    window = PoolWindow(2, 2)
     data = np.zeros((1, 1, 8, 8, 16), np.float32)
     assert not Built(lambda t: max_pool(t, window, window), [data], MACHINES[1]).is_parallel

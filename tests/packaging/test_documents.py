@@ -16,9 +16,9 @@ import typer
 from tvmconv.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-# of the click that typer brings, which is not always the package of that name
+# the click that typer brings, which is not always the package named click
 USAGE_ERROR = typer.BadParameter.__base__
-PAGES = sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("*.md")])
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -55,7 +55,7 @@ def test_python_runs(page, tmp_path):
 
 
 def _parse(command: str) -> None:
-    """Parsing alone: what a verb does with its options is the business of its own tests."""
+    """Parsing alone: the subcommands' own tests check their options."""
     words = shlex.split(command, comments=True)[1:]
     group = typer.main.get_command(app)
     with group.make_context("tvmconv", words) as context:
@@ -67,7 +67,8 @@ def _parse(command: str) -> None:
 
 
 def test_the_python_reference_names_what_exists():
-    listed = re.findall(r"^::: (\S+)$", (ROOT / "docs/api.md").read_text(), flags=re.MULTILINE)
+    page = (ROOT / "docs/reference/python.md").read_text()
+    listed = re.findall(r"^::: (\S+)$", page, flags=re.MULTILINE)
     assert {f"tvmconv.{name}" for name in ("build", "load", "CompiledModel")} <= set(listed)
     assert [name for name in listed if resolve_name(name) is None] == []
 

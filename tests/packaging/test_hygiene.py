@@ -1,4 +1,4 @@
-"""What the repository promises its readers: short files, live links, no private paths."""
+"""The repository's promises to its readers: short files, live links, no private paths."""
 
 from __future__ import annotations
 

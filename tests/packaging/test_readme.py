@@ -1,4 +1,4 @@
-"""Every fenced block of the README runs as it stands, in the order a reader would run them."""
+"""Every fenced block of the README runs unchanged, in the order a reader would run them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 BLOCKS = [(match[1], match[2]) for match in _FENCE.finditer(README)]
-# What makes a command short. The full forms of the two set-up commands are what .ci/run and the
-# slow test below execute; tests/networks writes the networks by the command of the README.
+# The changes that make a command short. .ci/run and the slow test below execute the full forms of
+# the two set-up commands. tests/networks writes the networks by the command of the README.
 _SHORTENED = {
     "sh examples/quickstart.sh\n": "sh examples/quickstart.sh --network squeezenet1_1 --image 64\n",
     "sh tests/run.sh\n": "sh tests/run.sh -n 0 tests/core/test_config.py\n",
@@ -67,25 +67,32 @@ def _run(command: list[str], checkout: Path) -> str:
 
 
 def test_blocks_are_commands_or_python():
-    assert {language for language, _ in BLOCKS} == {"sh", "python"}
+    assert {language for language, _ in BLOCKS} == {"sh", "python", "text"}
     assert all(whole in README for whole in _SHORTENED)
 
 
+# each is five processes and more; tests/cli/test_bench.py and other lines call the same command
+_SELDOM = re.compile(r"^tvmconv bench run --layer .* --baselines onnxruntime.*\n", re.MULTILINE)
+
+
 @pytest.mark.any_processor
-def test_every_block_runs(checkout):
+@pytest.mark.parametrize("seldom", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_block_runs(checkout, seldom):
+    """In the slow run whole, by default without some benches."""
     first = [language for language, _ in BLOCKS].index("python")
     for language, text in BLOCKS[:first]:
         assert language == "sh"
-        _run(["sh", "-ec", _shortened(text)], checkout)
+        _run(["sh", "-ec", _shortened(text, seldom)], checkout)
     # later Python blocks go on where the earlier ones stopped
     program = "".join(text for language, text in BLOCKS if language == "python")
     _run([sys.executable, "-c", program], checkout)
     for language, text in BLOCKS[first:]:
         if language == "sh":
-            _run(["sh", "-ec", _shortened(text)], checkout)
+            _run(["sh", "-ec", _shortened(text, seldom)], checkout)
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, seldom: bool) -> str:
+    text = text if seldom else _SELDOM.sub("", text)
     for whole, short in _SHORTENED.items():
         text = text.replace(whole, short)
     return text
@@ -104,7 +111,7 @@ def test_operator_table_is_complete():
 
     section = README.partition("## What can be imported")[2].partition("\n## ")[0]
     table = "\n".join(line for line in section.splitlines() if line.startswith("|"))
-    # options stand in parentheses
+    # options are in parentheses
     names = set(re.findall(r"\b[A-Z]\w+", re.sub(r"\(.*?\)", "", table))) - {"ONNX"}
     # Silu is the importer's own name for x * Sigmoid(x)
     assert names == EXPANDED | set(CONVERTERS) - {"Silu"}

@@ -21,17 +21,20 @@ ROOT = Path(__file__).parents[2]
 COUNTS = Path(__file__).with_name("word_counts.json")
 _BANNED = Path(__file__).with_name("banned_words.txt")
 _SUFFIXES = (".py", ".md", ".c", ".h", ".hpp")
-_LONGEST = 25  # words of a sentence
+_LONGEST = 25  # in the longest sentence
 # names, options and arguments are not prose
-_CODE = re.compile(r"``[^`]*``|`[^`]*`|:\w+:|\]\([^)]*\)|https?://\S+|--[\w-]+|\b\w+=\S*")
-_MESSAGES = ("warn", "tell", "Option", "Argument")  # calls whose strings users read
+_CODE = re.compile(
+    r"``[^`]*``|`[^`]*`|'\+[\w+]+'|:\w+:|\]\([^)]*\)|https?://\S+|--[\w-]+|\b\w+=\S*"
+)
+# calls with strings that users read, besides classes of errors
+_MESSAGES = ("warn", "tell", "echo", "fail", "error", "unsupported", "Option", "Argument")
 
-# of one file: banned forms, and sentences that are too long
+# for one file: banned forms, and sentences that are too long
 Count = tuple[int, int]
 
 
 def files() -> list[Path]:
-    """What is read: links into another read folder are left out."""
+    """The files that are read: links into another read folder are left out."""
     found = [ROOT / "README.md"]
     for folder in ("tvmconv", "schedules", "tests", "docs"):
         found += [path for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]
@@ -61,7 +64,7 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def _strings(node: ast.AST) -> str:
-    """The literal text below a node; a value in it counts as one word."""
+    """The literal text below a node; a value in it counts as one unit."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.FormattedValue):
@@ -72,18 +75,46 @@ def _strings(node: ast.AST) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def without_examples(help_text: str) -> str:
+    """A help text less the paragraphs after a backspace, which click prints verbatim."""
+    return re.sub(r"\x08\n.*?(?=\n\n|$)", "", help_text, flags=re.DOTALL)
+
+
 def _python(text: str) -> Iterator[str]:
     yield from _comments(text)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            # click prints the paragraph after a backspace verbatim: examples of commands
-            yield re.sub(r"\x08\n.*?(?=\n\n|$)", "", ast.get_docstring(node) or "", flags=re.DOTALL)
-        elif isinstance(node, ast.Raise) and node.exc is not None:
-            yield _strings(node.exc)
-        elif isinstance(node, ast.Call):
+            yield without_examples(ast.get_docstring(node) or "")
+    yield from messages(text)
+
+
+def messages(text: str) -> Iterator[str]:
+    """The errors, warnings, notes and help texts of a Python source."""
+    tree = ast.parse(text)
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    covered: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        name = ""
+        if node in covered:
+            continue
+        if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if name in _MESSAGES:
-                yield _strings(node)
+        if isinstance(node, ast.Raise) or name in _MESSAGES or name.endswith(("Error", "Warning")):
+            parts = [node]
+        else:
+            options = getattr(node, "keywords", ())
+            parts = [option.value for option in options if option.arg == "help"]
+        for part in parts:
+            yield _strings(part)
+            covered |= (inside := set(ast.walk(part)))
+            names = {each.id for each in inside if isinstance(each, ast.Name)}
+            yield from (_strings(constants[each]) for each in sorted(names & constants.keys()))
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -96,7 +127,34 @@ def _texts(path: Path) -> Iterator[str]:
         yield re.sub(r" \| |^\||\|$|^#+ |^ *[-*] |^ *\d+\. ", "\n\n", prose, flags=re.MULTILINE)
     else:
         for comment in re.findall(r"/\*.*?\*/|//[^\n]*", text, flags=re.DOTALL):
-            yield re.sub(r"^[\s/*]+|\*/", "", comment, flags=re.MULTILINE)
+            # indented lines show code
+            prose = re.sub(r"^\s*(?:\*|//) {5,}.*$", "", comment, flags=re.MULTILINE)
+            yield re.sub(r"^[^\S\n]*[/*]+[^\S\n]*|\*/", "", prose, flags=re.MULTILINE)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Lines between empty lines and changes of the indentation, without doctests and names."""
+    block: list[str] = []
+    indent = 0
+    for line in [*text.splitlines(), ""]:
+        found = len(line) - len(line.lstrip())
+        is_break = re.fullmatch(r"[ -]*|\s*(>>>|\.\.\.) .*|\s*\w+(, \w+)*", line) is not None
+        if block and (is_break or found != indent or line.lstrip().startswith("- ")):
+            yield " ".join(block)
+            block = []
+        if not is_break:
+            block.append(line.strip())
+            indent = found
+
+
+def faults(text: str) -> list[str]:
+    """The sentences of a text that have a banned form or are too long."""
+    lines = (
+        sentence
+        for paragraph in _paragraphs(_CODE.sub("X", text))
+        for sentence in re.split(r"(?<=[.!?]) ", paragraph)
+    )
+    return [line for line in lines if _is_long(line) or _banned()[0].search(line)]
 
 
 def sentences(path: Path) -> Iterator[str]:
@@ -125,7 +183,7 @@ def counted() -> dict[str, Count]:
 
 
 def risen(allowed: Mapping[str, Count], now: Mapping[str, Count]) -> list[str]:
-    """What got worse: a file that is listed, or, for files that are new or moved, the sum."""
+    """Counts that rose: in a listed file, or in all, for new or moved files."""
     worse = [
         f"{name}: {kind} {count[index]}, {allowed[name][index]} before"
         for name, count in now.items()

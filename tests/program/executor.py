@@ -1,4 +1,4 @@
-"""Runs a program on numpy's memory, one compiled function at a time: what generated C has to do."""
+"""Runs a program on numpy's memory, one compiled function at a time, as generated C does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx
 import tvm
 
 from tests.operators.harness import HOST
-from tvmconv.compile.relax_pipeline import scheduled
+from tvmconv.compile.network import scheduled
 from tvmconv.frontend import LoadedModel, read_model, to_relax
 from tvmconv.graph.lower import lower
 from tvmconv.machines.record import Machine

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmconv.program.arena import Life, Plan, _Trials, largest_sum, plan
+from tvmconv.program.arena import ArenaPlan, Life, _Trials, largest_sum, plan
 
 ALIGNMENT = 64
 
@@ -25,7 +25,7 @@ def lives(draw: st.DrawFn) -> list[Life]:
     return found
 
 
-def check(buffers: list[Life], found: Plan) -> None:
+def check(buffers: list[Life], found: ArenaPlan) -> None:
     assert len(found.offsets) == len(buffers)
     assert all(offset >= 0 and offset % ALIGNMENT == 0 for offset in found.offsets)
     placed = [(o, b) for o, b in zip(found.offsets, buffers, strict=True) if b.bytes]
@@ -50,7 +50,7 @@ def test_the_same_buffers_get_the_same_plan(buffers):
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=60))
 def test_chains_take_what_they_need(sizes):
-    """Of every layer's operand and result the larger sum; a first fit takes up to half more."""
+    """The larger sum of a layer's operand and result; a first fit needs up to half more."""
     buffers = [Life(ALIGNMENT * size, time, time + 1) for time, size in enumerate(sizes)]
     found = plan(buffers, ALIGNMENT)
     assert found.bytes == found.bound

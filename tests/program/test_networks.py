@@ -1,4 +1,4 @@
-"""The arena of whole networks, beside what TVM's own passes plan for them."""
+"""The arena of whole networks, compared with the plans of TVM's own passes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tvm import relax
 
 from examples.networks import NETWORKS
 from tests.small_network import small_network
-from tvmconv.compile.relax_pipeline import legalised
+from tvmconv.compile.network import legalized
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.graph.lower import lower
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.program.collect import collect
 
 MACHINE = MACHINES["x86-64-v3"]
-# of these the layers are many, and the convolutions small enough to be chosen in seconds
+# these have many layers, and convolutions small enough to be selected in seconds
 LIGHT = ("squeezenet1_1", "mobilenet_v2")
 CASES: dict[str, Callable[[], ModelProto]] = {"small": small_network, **NETWORKS}
 
@@ -36,7 +36,7 @@ def test_arena_is_near_its_bound_and_within_tvm_s_plan(name: str) -> None:
     loaded = read_model(CASES[name]())
     lowered = lower(to_relax(loaded), MACHINE)
     # schedules change no buffer
-    mod = legalised(lowered.mod)
+    mod = legalized(lowered.mod)
     program, functions = collect(
         mod, loaded.inputs, loaded.outputs, lowered.calls, lowered.decisions
     )
@@ -53,7 +53,7 @@ def test_arena_is_near_its_bound_and_within_tvm_s_plan(name: str) -> None:
 
 
 def planned_by_tvm(mod: Any) -> int:
-    """Bytes of the storage that the virtual machine would allocate beside the outputs."""
+    """Bytes of the storage that the virtual machine would allocate, without the outputs."""
     transform = relax.transform
     passes = [
         transform.ToNonDataflow(),

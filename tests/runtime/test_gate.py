@@ -23,22 +23,23 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.lab.bench.check_model import check_layer
 from tvmconv.lab.bench.gemm_run import GemmRun
 from tvmconv.lab.bench.gemm_run import random_operands as matrices
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands
+from tvmconv.lab.bench.kernel_run import KernelRun
 from tvmconv.lab.bench.measured_error import measure_errors
 from tvmconv.lab.bench.measuring import run_plan
 from tvmconv.lab.bench.peak import fma_runner, measure_peak, read_runner
 from tvmconv.lab.bench.plan import make_plan
 from tvmconv.machines import gate
 from tvmconv.machines.features import required_features
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.x86 import MACHINES
+from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.suites import parse_layer
 from tvmconv.selection.policy import make_policy
 from tvmconv.tuning import auto
 from tvmconv.tuning.candidate import compile_kernel
 from tvmconv.tuning.measure import Final, LocalMeasurer
-from tvmconv.tuning.place import Local, make_place
 from tvmconv.tuning.pool import Pool
+from tvmconv.tuning.runner import LocalRunner, make_runner
 from tvmconv.tuning.session import check_host
 from tvmconv.tuning.settings import Settings
 
@@ -83,7 +84,7 @@ RUNS: dict[str, Callable[[], object]] = {
     "errors": lambda: measure_errors(small_network(), wide_model()),
     "check-model": lambda: check_layer(parse_layer(str(WORKLOAD)), V4, make_policy(), 1, 0.0),
     "bench": lambda: run_plan(make_plan(layers=[str(WORKLOAD)], target="x86-64-v4")),
-    "place": lambda: make_place(None, [compile_kernel(kernel())], V4),
+    "runner": lambda: make_runner(None, [compile_kernel(kernel())], V4),
     "trials": lambda: list(LocalMeasurer(Pool()).trials(WORKLOAD, V4, [choice()])),
     "interleaved": interleaved,
     "auto": lambda: auto.run(WORKLOAD, V4, choice(), choice(), Settings()),
@@ -120,7 +121,7 @@ def test_what_it_can_run_is_not() -> None:
 
 def test_a_device_elsewhere_is_not_asked_by_this_host() -> None:
     remote = {"host": "127.0.0.1", "port": 1, "key": "none", "session_seconds": 1}
-    assert not isinstance(make_place(remote, [compile_kernel(kernel())], V4), Local)
+    assert not isinstance(make_runner(remote, [compile_kernel(kernel())], V4), LocalRunner)
 
 
 def test_the_sentence_tells_of_hidden_features(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,26 +172,26 @@ ENTRANCES = {
     "tvm.build": set(),
     "tvm.compile": set(),
     "FoldConstant": set(),
-    "VirtualMachine": {"lab/baselines/own.py", "tvm_api/relax.py"},
+    "VirtualMachine": {"lab/baselines/own.py"},
     "as_import": {"compile/external.py"},
     # torch's
     "jit": {"lab/baselines/torch_jit.py"},
-    "load_module": {"remote.py", "tuning/place.py", "tuning/gpu_place.py"},
+    "load_module": {"remote.py", "tuning/runner.py", "tuning/gpu_runner.py"},
     # models, which ask the processor themselves
     "in_dll": {"runtime/binding.py"},
     "Runner": {"model.py", "runtime/portable.py"},
     "State": {"runtime/runner.py"},
     "new_state": {"runtime/runner.py", "runtime/timing.py", "lab/baselines/own_gpu.py"},
     # on a device of an RPC tracker
-    "time_evaluator": {"remote.py", "tuning/place.py"},
-    "get_function": {"tuning/place.py"},
-    # behind a question to the gate
-    "tune_tir": {"tuning/auto.py", "tvm_api/meta_schedule.py"},
+    "time_evaluator": {"remote.py", "tuning/runner.py"},
+    "get_function": {"tuning/runner.py"},
+    # after a question to the gate
+    "tune_tir": {"tuning/auto.py"},
 }
 
 
 def mentioned(tree: ast.AST) -> Iterator[str]:
-    """Attributes, alone and behind the last part of what has them; called names; texts."""
+    """Attributes, alone and after the last part of their owner; called names; texts."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.attr
@@ -203,7 +204,7 @@ def mentioned(tree: ast.AST) -> Iterator[str]:
 
 
 def test_the_package_has_no_other_entrance() -> None:
-    """A new way to compiled code asks the gate first; then it may stand in the table above."""
+    """A new way to compiled code asks the gate first; then add it to the table above."""
     package = Path(tvmconv.__file__).parent
     roots = [package, package.parent / "schedules", package.parent / "examples"]
     found: dict[str, set[str]] = {name: set() for name in ENTRANCES}
@@ -216,5 +217,5 @@ def test_the_package_has_no_other_entrance() -> None:
 
 
 def test_code_gives_nothing_but_through_the_gate() -> None:
-    public = {name for name in dir(Code(None, V3)) if not name.startswith("_")}
+    public = {name for name in dir(GuardedCode(None, V3)) if not name.startswith("_")}
     assert public == {"machine", "inspect_source", "write_object", "export_library", "as_import"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvmconv.artifact.memory import MemoryReport
+from tvmconv.artifact.manifest import MemoryReport
 from tvmconv.artifact.record import record_program
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.targets import resolve_machine

@@ -118,12 +118,12 @@ def to_folder(file: Path, other: Path) -> None:
         (lambda file, other: file.write_bytes(b""), r"dense\.weights is not a file of weights"),
         (lambda file, other: os.truncate(file, 63), r"dense\.weights is not a file of weights"),
         (cut, r"dense\.weights has \d+ bytes, expected \d+.*cut short"),
-        (flip, r"dense\.weights was damaged.*another hash"),
+        (flip, r"dense\.weights is damaged.*another hash"),
         (to_folder, r"dense\.weights is not a regular file"),
     ],
     ids=["missing", "another's", "foreign", "empty", "header cut", "cut", "flipped", "folder"],
 )
-def test_what_does_not_fit_is_a_sentence(
+def test_weights_that_do_not_fit_are_an_error(
     apart: Path, tripled: Path, damage: Any, message: str, loader: Callable[..., Any]
 ) -> None:
     damage(apart.with_suffix(".weights"), tripled.with_suffix(".weights"))
@@ -152,9 +152,9 @@ def test_a_loaded_model_keeps_where_they_are(apart: Path, saved_files: Path) -> 
     again = load(apart).save(apart.with_name("again.so"))
     for suffix in SUFFIXES:
         assert again.with_suffix(suffix).read_bytes() == apart.with_suffix(suffix).read_bytes()
-    with pytest.raises(ArtifactError, match="weights of this model are a file of their own"):
+    with pytest.raises(ArtifactError, match="weights of this loaded model are a separate file"):
         load(apart).save(apart, weights="embedded")
-    with pytest.raises(ArtifactError, match="weights of this model are part of its"):
+    with pytest.raises(ArtifactError, match="weights of this loaded model are part of its"):
         load(saved_files).save(apart.with_name("x.so"), weights="external")
     with pytest.raises(ConfigError, match="'embedded' or 'external'"):
         load(apart).save(apart, weights="outside")  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ def test_foreign_files_stay(dense: CompiledModel, tmp_path: Path) -> None:
 
 
 def test_header(dense: CompiledModel, apart: Path) -> None:
-    """That of a loaded model is the built one's, and a C program knows the sizes by it."""
+    """A loaded model's header is the built one's, and a C program knows the sizes by it."""
     built = dense.save(apart.with_name("built.so"), header=True, weights="external")
     loaded = load(apart).save(apart, header=True)
     assert built.with_suffix(".h").read_text() == loaded.with_suffix(".h").read_text()
@@ -249,7 +249,7 @@ def test_savers_and_loaders_of_one_name(apart: Path, tripled: Path) -> None:
     assert sorted(p.suffix for p in apart.parent.iterdir()) == SUFFIXES
 
 
-def test_a_model_that_was_saved_again_behind_another(
+def test_a_model_that_was_saved_again_after_another(
     apart: Path, tripled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, other = load(apart), load(tripled)

@@ -65,7 +65,7 @@ def test_overlapping_rows_load_each_pixel_of_a_tile_once():
     body = assembly(kernel).hot_loop(r"fml[as]\s")
     loads = matching(r"ld\w+\s+q", body)
     vectors = sum(len(re.findall(r"\bq\d+", line)) for line in loads)
-    # 5 x 6 pixels for 12 outputs; of the weights two at most are read again
+    # 5 x 6 pixels for 12 outputs; at most two weights are read again
     assert sum("fml" in line for line in body) >= 12 * 8
     assert vectors <= 32
 
@@ -126,7 +126,7 @@ def test_default_fits_and_every_knob_value_is_checked(machine):
         module.check(workload, machine, config)
         assert set(config) == set(module.KNOBS.values(workload, machine))
         assert module.predicted_cycles(workload, machine, config) > 0
-    with pytest.raises(ConfigError, match="positive"):
+    with pytest.raises(ConfigError, match="Expected 1 or more"):
         module.check(workload, machine, Config.of(tile_h=0, tile_w=1, bands=1))
 
 

@@ -73,7 +73,7 @@ def test_default_fits_the_registers(machine, problem):
 
 @pytest.mark.parametrize(("core", "word"), [("cortex-a53", 1), ("cortex-a55", 0)])
 def test_cycles_of_loads_that_block_count(core, word):
-    """Two cycles of each vector of weights; of each pixel's word one, or none where it is free."""
+    """Two cycles a vector of weights; one for each pixel's dword, or none where it is free."""
     machine, workload = MACHINES[core], Conv2dWorkload.parse(LAYERS[0])
     whole = replace(machine, code=replace(machine.code, loads_block=0.0))
     config = default_config("direct_first", workload, machine)
@@ -87,7 +87,7 @@ def test_cycles_of_loads_that_block_count(core, word):
 
 def test_knobs_must_be_positive():
     workload = Conv2dWorkload.parse(LAYERS[0])
-    with pytest.raises(ConfigError, match="positive"):
+    with pytest.raises(ConfigError, match="Expected 1 or more"):
         schedule("direct_first", V4).check(
             workload, V4, Config.of(oc=0, tile_h=1, tile_w=1, bands=1)
         )

@@ -8,18 +8,18 @@ from tvm import te, tirx
 from tests.kernels import V3, nodes
 from tests.toy_family import TOY
 from tvmconv.kernels.rules import schedule_function
-from tvmconv.operators.pool import Window, max_pool
+from tvmconv.operators.pool import PoolWindow, max_pool
 
 
 def pooling(machine):
     """Windows of three by three on 16 blocks of 15 by 15 pixels."""
     data = te.placeholder((1, 16, 31, 31, machine.lanes), "float32", name="data")
-    window = Window(3, 2)
+    window = PoolWindow(3, 2)
     return schedule_function(te.create_prim_func([data, max_pool(data, window, window)]), machine)
 
 
 def extents(machine):
-    """Of the loops, the vector's left out."""
+    """Without the vector's own loop."""
     loops = nodes(pooling(machine), tirx.For)
     return sorted(int(loop.extent) for loop in loops if loop.kind != tirx.ForKind.VECTORIZED)
 

@@ -28,7 +28,7 @@ def test_accumulators_stay_in_registers(name, problem, machine):
 
 @pytest.mark.parametrize("level", ["register", "parallel"])
 def test_the_ladder_ends_in_registers(level):
-    """With AVX2, LLVM unrolls the taps of so few channels and spills; docs/im2win.md says so."""
+    """With AVX2, LLVM unrolls the taps of so few channels and spills."""
     machine = V4
     workload = Conv2dWorkload.parse("ic3ih56oc64kh3:nchw")
     config = default_config("im2win_nchw", workload, machine)

@@ -1,4 +1,4 @@
-"""Direct convolution by products of tiles: 64-bit integers bit for bit, and the code of its loops.
+"""Direct convolution with AMX: 64-bit integers bit for bit, and the code of its loops.
 
 Processors without tiles run the same schedule as loops, which the passes of tiles leave alone.
 """
@@ -51,7 +51,7 @@ LAYERS = [
 
 
 def outputs(kernel: Kernel, function: Any, weight: np.ndarray | None = None) -> Any:
-    """What a kernel's function computes of random operands, and the exact output."""
+    """The result of a kernel's function for random operands, and the exact output."""
     operands = random_integers(kernel.workload, 5)
     if weight is not None:
         constants = operands.constants
@@ -114,7 +114,7 @@ def test_the_largest_sums_are_exact(extreme: int, machine: Machine):
 @pytest.mark.parametrize("machine", [executed_on(V4)])
 @pytest.mark.parametrize("text", [*LAYERS[1::3], LAYERS[10]])
 def test_the_schedule_is_right_as_loops(text: str, machine: Machine):
-    """What the passes are given: without their annotations the loops over tiles run as they are."""
+    """The passes' input: without their annotations the loops over tiles run unchanged."""
     kernel = make_kernel(Conv2dWorkload.parse(text), TILES, "direct_tiles")
     plain = replace_marked(kernel.prim_func(), dict.fromkeys((TILE, TILE_PANEL), _as_it_is))
     assert str(plain) != str(kernel.prim_func())
@@ -222,11 +222,11 @@ def test_first_layers_have_several_taps_in_a_row(text: str, steps: tuple[int, ..
 @pytest.mark.parametrize(
     ("knobs", "reason"),
     [
-        ({"oc": 2, "side": 3}, "needs 9 tile registers, .* has 8; take a smaller group"),
-        ({"ow": 17}, "ow 2 to 16"),
-        ({"ow": 1}, "ow 2 to 16"),
-        ({"oh": 2, "side": 1}, "all its pixels are one row; take side instead"),
-        ({"oc": 2, "ow": 14, "side": 2, "rows": 3}, "rows=3 .* its 7 groups; take one of 1, 7"),
+        ({"oc": 2, "side": 3}, "needs 9 tile registers. Expected at most 8"),
+        ({"ow": 17}, "ow from 2 to 16"),
+        ({"ow": 1}, "ow from 2 to 16"),
+        ({"oh": 2, "side": 1}, "all its pixels are one row. .* Increase side"),
+        ({"oc": 2, "ow": 14, "side": 2, "rows": 3}, "rows=3 .* its 7 groups. Expected one of 1, 7"),
     ],
 )
 def test_groups_that_do_not_fit_are_refused(knobs: dict[str, int], reason: str):
@@ -246,7 +246,7 @@ def test_groups_that_do_not_fit_are_refused(knobs: dict[str, int], reason: str):
         ("ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias", TILES, "channel-blocked input"),
     ],
 )
-def test_what_tiles_do_not_compute_is_told(text: str, machine: Machine, reason: str):
+def test_unsupported_layers_of_tiles_are_reported(text: str, machine: Machine, reason: str):
     found = registry.unavailable("direct_tiles", Conv2dWorkload.parse(text), machine)
     assert found is not None
     assert reason in found

@@ -16,7 +16,7 @@ from tvmconv.machines.x86 import MACHINES
 from tvmconv.records.lookup import Tuned, tuned
 from tvmconv.records.record import Record, machine_facts
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import Measured
+from tvmconv.tuning.results import MeasuredChoice
 
 V4 = replace(MACHINES["x86-64-v4"], cores=1)
 V3 = replace(MACHINES["x86-64-v3"], cores=1)
@@ -83,7 +83,7 @@ class Instant:
             yield Trial(algorithm, config, "timed", self.seconds(config))
 
     def interleaved(self, workload, machine, choices, final):
-        return [Measured(a, c, (self.seconds(c),) * 9, 1e-7, 1e-5) for a, c in choices]
+        return [MeasuredChoice(a, c, (self.seconds(c),) * 9, 1e-7, 1e-5) for a, c in choices]
 
     def identity(self):
         return {"cpu": "test"}

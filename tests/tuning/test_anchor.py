@@ -92,7 +92,7 @@ def test_what_is_far_slower_is_timed_once(pool):
 
 
 class Bursting(Slowing):
-    """A machine whose neighbour is away during some samples: these are twice as fast."""
+    """A machine without other load during some samples: these are twice as fast."""
 
     def __init__(self, fast):
         super().__init__()
@@ -118,10 +118,10 @@ def test_a_burst_of_speed_makes_no_winner(fast):
     assert trial.seconds == pytest.approx(anchor.seconds)
 
 
-@pytest.mark.parametrize(("lead", "turns"), [(2.0, 10), (0.5, 5)])
-def test_what_would_lead_is_timed_twice_as_often(lead, turns):
+@pytest.mark.parametrize(("lead", "rounds"), [(2.0, 10), (0.5, 5)])
+def test_what_would_lead_is_timed_twice_as_often(lead, rounds):
     pool = Bursting(())
     choice = ("direct", GOOD.replace(ow=2))
     anchor = Anchor(choice, 4e-3)
     list(LocalMeasurer(pool).trials(SMALL, V3, [choice], lead * anchor.seconds, anchor=anchor))
-    assert pool.asked == 2 * turns
+    assert pool.asked == 2 * rounds

@@ -45,7 +45,7 @@ def test_the_result_is_verified_and_never_used_by_a_build(workload, tmp_path):
     assert again.status == "done before"
 
 
-def test_what_fails_is_told(tmp_path, monkeypatch):
+def test_failures_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(auto, "run", lambda *a, **k: {"failed": "hung"})
     journal = Journal(tmp_path / "a.jsonl", {})
     outcome = tune_auto(POINTWISE, V3, SETTINGS, tmp_path / "a.jsonl", journal, provenance)
@@ -121,7 +121,9 @@ def test_both_spaces_are_compared_and_go_on_after_a_stop(tmp_path, monkeypatch):
         assert (found.knobs_trials, found.auto_trials) == (6, 5)
         assert str(winner.config) in found.knobs
         shown = str(report)
-        assert all(word in shown for word in ("Knobs against auto", "0.3000", "3.000", "point"))
+        assert all(
+            word in shown for word in ("Knobs compared with auto", "0.3000", "3.000", "point")
+        )
         assert report.to_json()["geometric_mean_over_auto"] == pytest.approx(3)
     # the last run took the result from the journal
     assert process.rivals == [(winner.algorithm, winner.config)] * 3

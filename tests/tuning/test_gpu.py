@@ -14,6 +14,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.lab.bench.variants import chosen_kernel
 from tvmconv.machines.cuda import MACHINES
 from tvmconv.records.logfile import append
@@ -32,7 +33,7 @@ import json, sys
 from pathlib import Path
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import MACHINES
-from tvmconv.tuning.gpu_measure import GpuMeasurer
+from tvmconv.tuning.measure import GpuMeasurer
 from tvmconv.tuning.measure import Final, Quick
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, tune
@@ -85,7 +86,7 @@ def test_a_build_takes_what_a_log_of_the_gpu_holds(tmp_path):
     append(log, [found.to_line()])
     assert chosen_kernel(LARGE, GPU, str(log)).config == found.config
     assert chosen_kernel(LARGE, GPU, "none").config != found.config
-    # of another chip it is measured there, and no use to one with fewer multiprocessors
+    # a chip with fewer multiprocessors does not use the record
     small = replace(GPU, model="H100 PCIe", multiprocessors=114)
     assert not is_near(found.machine, small)
     assert chosen_kernel(LARGE, small, str(log)).config != found.config
@@ -112,6 +113,13 @@ def test_records_of_tensor_cores_serve_builds_of_their_precision_alone(tmp_path)
     # neither makes the other's place unneeded
     kept, dropped = prune(known.values())
     assert len(kept) == 2 and not dropped
+
+
+@pytest.mark.parametrize(("weight", "is_held"), [(1.0, True), (1e6, False)])
+def test_a_space_holds_the_precisions_that_hold_the_weights(weight, is_held):
+    facts = WeightFacts(largest_weight=weight)
+    space = make_space(LARGE, GPU, "implicit_gemm_mma", facts=facts, precision="fp16")
+    assert bool(space.starts) is is_held
 
 
 def test_searches_stay_within_the_precision_that_is_asked_for():
@@ -170,7 +178,7 @@ def test_candidates_are_measured_on_the_gpu_and_remembered(gpu, tmp_path):
     assert first["identity"]["cpu"] == "emulated on the processor"
     assert again["status"] == "done before"
     assert (more["trials"], more["remembered"]) == (2, 1)
-    # the second candidate was measured beside the default, which the first one was
+    # the second candidate was compared with the default, which was the first one
     assert more["samples"] > 0
     # verified against the bound of their precision, which float32's would refuse
     (rounded,) = run(gpu, tmp_path / "a.jsonl", 2, precision="tf32")

@@ -9,6 +9,7 @@ import pytest
 import tvmconv
 from tests.graph.quantised_net import QuantisedNet
 from tests.tuning.examples import V3, Instant
+from tvmconv.algorithms.integer.saturation import ORDERS
 from tvmconv.algorithms.winograd.integers import (
     exact_below,
     integer_transforms,
@@ -23,7 +24,7 @@ from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.records.logfile import read_log
 from tvmconv.records.space import make_space
 from tvmconv.selection.policy import make_policy
-from tvmconv.tuning.candidate import Candidate, Operands
+from tvmconv.tuning.candidate import CandidateKernels, SeededOperands
 from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, collect, tune
@@ -57,8 +58,8 @@ def test_normal_weights_stay_below_the_usual_sum(channels):
 
 def test_a_large_tile_of_many_channels_is_built_and_exact():
     config = next(c for c in make_space(DEEP, V3, "winograd").starts if c.int("mh") == 4)
-    operands = Operands(str(DEEP), V3.channel_block)
-    checked = Candidate.build(operands, request("winograd", config)).verify()
+    operands = SeededOperands(str(DEEP), V3.channel_block)
+    checked = CandidateKernels.build(operands, request("winograd", config)).verify()
     assert checked["status"] == "correct"
     assert checked["error"] == checked["limit"] == 0
 
@@ -69,7 +70,7 @@ def test_a_large_tile_of_many_channels_is_built_and_exact():
 def test_one_step_is_wrong_where_nothing_is_approximated(steps, status):
     workload = Conv2dWorkload.parse(f"{SMALL}{steps}")
     kernel = make_kernel(workload, V3, "direct")
-    operands = Operands(str(workload), V3.channel_block)
+    operands = SeededOperands(str(workload), V3.channel_block)
     output = operands.arrays(kernel)[-1]
     lanes = V3.channel_block
     blocked = operands.expected.reshape(1, -1, lanes, 6, 6).transpose(0, 1, 3, 4, 2).copy()
@@ -84,6 +85,16 @@ def test_a_space_holds_the_tiles_that_are_exact():
     limited = make_space(DEEP, V3, "winograd", facts=WeightFacts(2**25))
     assert (2, 2) in tiles(limited)
     assert (4, 4) not in tiles(limited)
+
+
+@pytest.mark.parametrize("needed", [0, 3])
+def test_a_space_holds_the_steps_that_saturating_weights_need(needed):
+    workload = Conv2dWorkload.parse("ic64ih8oc32kh3ph1:u8s8s32u8+bias")
+    facts = WeightFacts(0, (needed,) * len(ORDERS))
+    space = make_space(workload, V3, "direct_bytes", facts=facts)
+    start = make_space(workload, V3, "direct_bytes").starts[0]
+    accepted = [n for n in range(5) if space.fits(start.replace(excess=n))]
+    assert accepted == [*range(needed, 5)]
 
 
 def test_the_default_of_a_layer_without_weights_is_that_of_usual_ones():

@@ -1,4 +1,4 @@
-"""What a run shows: best against the default and the best peer, trials and time left."""
+"""The display of a run: best against the default and the best library, trials and time left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.tuning.examples import POINTWISE, SMALL, V3, Instant
 from tvmconv.cli.live import Live, duration, line
-from tvmconv.lab.bench.baseline_times import PeerTimes
+from tvmconv.lab.bench.baseline_times import BaselineTimes
 from tvmconv.tuning.reports import tune_report
 from tvmconv.tuning.session import Progress, Task, tune
 from tvmconv.tuning.settings import Outcome, Settings
@@ -37,15 +37,15 @@ def run(tmp_path, **options):
 
 
 def test_progress_tells_what_is_left(tmp_path):
-    outcomes, seen = run(tmp_path, peers=Peers())
+    outcomes, seen = run(tmp_path, baselines=Peers())
     assert [o.done for o in outcomes] == [True, True]
     lefts = [p.trials_left for p in seen]
     assert lefts[0] > lefts[-1] == 0
     assert seen[-1].seconds_left == 0
     assert [p.number for p in seen if p.outcome.done] == [0, 1]
     for outcome in outcomes:
-        assert (outcome.peer, outcome.peer_seconds) == ("fast", 5e-5)
-        assert outcome.over_peer == 5e-5 / outcome.best_seconds
+        assert (outcome.baseline, outcome.baseline_seconds) == ("fast", 5e-5)
+        assert outcome.over_baseline == 5e-5 / outcome.best_seconds
     report = tune_report(TASKS, outcomes, tmp_path / "a.jsonl", 1.0, {"slow": "absent"})
     data = report.to_json()
     assert {row["peer"] for row in data["workloads"]} == {"fast"}
@@ -66,7 +66,7 @@ PROGRESS = Progress(
     3,
     64,
     Outcome(SMALL, trials=8, default="direct", default_seconds=2e-3, best="winograd",
-            best_seconds=1e-3, peer="onednn", peer_seconds=1.5e-3),
+            best_seconds=1e-3, baseline="onednn", baseline_seconds=1.5e-3),
     184,
     70.0,
 )  # fmt: skip
@@ -99,12 +99,12 @@ def test_a_terminal_gets_one_line_and_no_thread(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith("70 s\n")
 
 
-def test_peers_are_measured_and_those_that_fail_are_named():
+def test_libraries_are_measured_and_failures_are_named():
     pythons = {"onnxruntime": sys.executable, "mnn": sys.executable}
-    with PeerTimes(["onnxruntime", "mnn"], pythons, 1, rounds=1, seconds=0.001) as peers:
-        name, seconds = peers.best(SMALL)
+    with BaselineTimes(["onnxruntime", "mnn"], pythons, 1, rounds=1, seconds=0.001) as baselines:
+        name, seconds = baselines.best(SMALL)
     assert name in ("onnxruntime", "mnn")
     assert 0 < seconds < 1
-    with PeerTimes(["openvino"], {"openvino": "/bin/false"}, 1) as peers:
-        assert peers.best(SMALL) == ("", math.inf)
-    assert "openvino" in peers.failures
+    with BaselineTimes(["openvino"], {"openvino": "/bin/false"}, 1) as baselines:
+        assert baselines.best(SMALL) == ("", math.inf)
+    assert "openvino" in baselines.failures

@@ -12,9 +12,10 @@ import psutil
 import pytest
 
 from tests.tuning.examples import POINTWISE, SMALL, V3, default
-from tvmconv.tuning.candidate import Candidate, Operands
-from tvmconv.tuning.measure import Final, LocalMeasurer, Measured, gain, is_better
+from tvmconv.tuning.candidate import CandidateKernels, SeededOperands
+from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Failure, Limits, Pool, Running
+from tvmconv.tuning.results import MeasuredChoice, gain, is_better
 
 GOOD = default(SMALL, V3)
 
@@ -75,7 +76,7 @@ def test_a_hang_is_ended():
 
 
 def test_memory_beyond_the_limit_costs_only_the_candidate():
-    # an output of 32 MiB; what a small one takes may be left over from before the fork
+    # an output of 32 MiB; memory of a small one may be left over from before the fork
     large = replace(POINTWISE, in_height=512, in_width=512)
     with Pool(workers=1, limits=Limits(memory_bytes=1 << 16)) as pool:
         (trial,) = LocalMeasurer(pool).trials(large, V3, [("direct", default(large, V3))])
@@ -95,19 +96,19 @@ def test_a_new_process_replaces_one_that_was_killed(pool):
 
 
 def test_a_wrong_result_is_seen():
-    candidate = Candidate.build(Operands(str(SMALL), V3.lanes), request())
+    candidate = CandidateKernels.build(SeededOperands(str(SMALL), V3.lanes), request())
     assert candidate.verify()["status"] == "correct"
     candidate.operands.expected[0, 3, 1, 1] += 0.01
     assert candidate.verify()["status"] == "wrong"
 
 
-def test_interleaved_samples_come_in_turns(pool):
+def test_interleaved_samples_alternate(pool):
     choices = [("direct", GOOD), ("direct", GOOD.replace(ow=2)), ("nonsense", GOOD)]
     first, second, third = LocalMeasurer(pool).interleaved(
         SMALL, V3, choices, Final(rounds=5, seconds=1e-4)
     )
-    assert isinstance(first, Measured)
-    assert isinstance(second, Measured)
+    assert isinstance(first, MeasuredChoice)
+    assert isinstance(second, MeasuredChoice)
     assert isinstance(third, Failure)
     assert len(first.samples) == len(second.samples) == 5
     assert first.error <= first.limit
@@ -125,7 +126,7 @@ def test_gain_beyond_noise():
 
 
 def test_drift_of_the_machine_is_no_gain():
-    # the machine slows down by half during the run; turns see it alike
+    # the machine slows down by half during the run; interleaved rounds see it alike
     base = [1e-3 * (1 + turn / 24) for turn in range(24)]
     assert not is_better(base, [t * 0.999 for t in base])
     assert is_better(base, [t * 0.95 for t in base])

@@ -14,9 +14,10 @@ from tests.tuning.examples import SMALL, V3, default
 from tvmconv.core.errors import TvmconvError
 from tvmconv.records.logfile import read_log
 from tvmconv.remote import count_devices, is_loopback, parse_address
-from tvmconv.tuning.measure import Final, Measured, Quick
+from tvmconv.tuning.measure import Final, Quick
 from tvmconv.tuning.pool import Failure, Limits, Pool, Running
 from tvmconv.tuning.remote import RemoteMeasurer
+from tvmconv.tuning.results import MeasuredChoice
 from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
 
@@ -107,7 +108,7 @@ def test_two_devices_share_the_work_and_one_may_disappear(lab, pool, tmp_path):
     trials = list(measurer.trials(SMALL, V3, choices[:2]))
     assert [t.status for t in trials] == ["timed"] * 2
     results = measurer.interleaved(SMALL, V3, choices[:2], Final(rounds=3, seconds=1e-3))
-    assert all(isinstance(r, Measured) and len(r.samples) == 3 for r in results)
+    assert all(isinstance(r, MeasuredChoice) and len(r.samples) == 3 for r in results)
     assert measurer.identity()["key"] == "right"
     assert measurer.lost in ([], ["left"])
 

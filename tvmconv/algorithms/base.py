@@ -1,4 +1,4 @@
-"""What every convolution algorithm tells the rest of the package about itself."""
+"""The interface of convolution algorithms."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.core.epilogue_op import without_fixed_point
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
-from tvmconv.machines.multiply import multiply_of_bytes
+from tvmconv.machines.multiply import lacking, multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
 FloatArray = npt.NDArray[np.float32]
-# the record of the devices that an algorithm's expression is for
+# the model of the devices that an algorithm's expression is for
 DeviceT = TypeVar("DeviceT", bound=Device, contravariant=True)
 
 
 def images_only(workload: Conv2dWorkload) -> str | None:
-    """What algorithms without a reduction over depth say to a 3-D convolution."""
-    return (
-        "it sums over no depth; use direct, winograd or depthwise" if workload.is_volume else None
-    )
+    """Why algorithms without a reduction over depth refuse a 3-D convolution, as a clause."""
+    if workload.is_volume:
+        return "it sums over no depth; use direct, winograd or depthwise"
+    return None
 
 
 def dense_bytes_only(workload: Conv2dWorkload) -> str | None:
-    """What algorithms say that multiply bytes of channel-blocked images by all outputs' weights."""
+    """Why INT8 algorithms refuse a layer that is not dense or not channel-blocked, as a clause."""
     if workload.types.weight != "int8":
-        return f"it multiplies bytes, and weights are {workload.types.weight}"
+        return f"it needs INT8 weights, and weights are {workload.types.weight}"
     if workload.data_layout != "NCHWc":
         return "it reads channel-blocked input, not plain NCHW"
     if workload.groups > 1:
@@ -43,19 +43,26 @@ def dense_bytes_only(workload: Conv2dWorkload) -> str | None:
 
 
 def depth_axes(workload: Conv2dWorkload) -> list[Expr]:
-    """The reduction axis (``te``) over taps along the depth; none where there are images only."""
+    """The reduction axis (``te``) over taps along the depth; empty for images."""
     from tvmconv.tvm_api import te
 
     return [te.reduce_axis((0, workload.kernel_d), "t")] if workload.is_volume else []
 
 
+def reduction_axes(**extents: int) -> list[Expr]:
+    """Reduction axes (``te``) with these names and extents."""
+    from tvmconv.tvm_api import te
+
+    return [te.reduce_axis((0, extent), name) for name, extent in extents.items()]
+
+
 def kernel_row(workload: Conv2dWorkload, depth: Sequence[Expr], row: Expr) -> Expr:
-    """Row of a packed weight, in which the planes of a kernel follow each other."""
+    """Row of a packed weight; the planes of a kernel follow each other."""
     return depth[0] * workload.kernel_h + row if depth else row
 
 
 def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
-    """Why 8-bit kernels cannot compute with a workload's integer types."""
+    """Why INT8 kernels cannot compute with a workload's integer types."""
     types = workload.types
     data = multiply_of_bytes(machine).data
     if (types.data, types.weight) not in ((data, "int8"), (data, "int16")):
@@ -70,21 +77,21 @@ def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
 class DeviceAlgorithm(ABC, Generic[DeviceT]):
     """One convolution algorithm as a TVM tensor expression, for one kind of device.
 
-    What its arguments are, in which order and layout, says the class of the kind:
-    :class:`Algorithm` for processors.
+    The class of the kind documents the arguments, their order and layout; for CPUs see
+    :class:`Algorithm`.
     """
 
     name: str
-    # floating types that the expression and its schedules compute with
+    # floating-point types that the expression and its schedules compute with
     types: tuple[DataTypes, ...] = (FLOAT32,)
-    # what operands of products may be rounded to; empty stands for their own type
+    # types to which operands may be rounded; an empty name is their own type
     precisions: tuple[str, ...] = ("",)
-    # whether they compute with 8-bit integers, too
+    # whether the algorithm also computes with INT8
     integers: bool = False
     blocks: tuple[str, ...] = ()
-    # names of the stages that can be timed apart, in order, with the blocks of each
+    # names of the stages that can be timed separately, in order, with the blocks of each
     stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    # every product is of an input value and a weight: what is left where no error budget is kept
+    # every product is of an input value and a weight: a requirement of builds without error budget
     sums_products: bool = True
 
     def unsupported(self, workload: Conv2dWorkload, machine: DeviceT) -> str | None:
@@ -93,13 +100,13 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
 
     @abstractmethod
     def unsuited(self, workload: Conv2dWorkload, machine: DeviceT) -> str | None:
-        """The reason where it is not the data types, which are :attr:`types`' matter."""
+        """The reason to refuse a workload whose data types are supported."""
 
     @abstractmethod
     def compute(self, workload: Conv2dWorkload, machine: DeviceT, config: Config) -> list[Tensor]:
         """Placeholders and output (``te.Tensor``) in argument order.
 
-        :class:`~tvmconv.algorithms.operands.Operands` makes them and the block ``output``.
+        :class:`~tvmconv.algorithms.operands.Operands` creates them and the block ``output``.
         """
 
     def reduction(
@@ -128,27 +135,27 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
         return workload.types.weight
 
     def exact_below(self, workload: Conv2dWorkload, config: Config) -> int | None:
-        """What sums of products of integers must stay below for the result to be exact.
+        """The limit of sums of integer products below which results are exact.
 
-        None where they may have any size: sums are then right modulo ``2**32``.
+        None if sums may have any size, because the result is correct modulo ``2**32``.
         """
         return None
 
     def excess_held(self, config: Config) -> tuple[int, int] | None:
-        """In how many orders a kernel takes words, and for how many steps of excess it has room.
+        """The byte permutations and the steps of excess that a kernel supports.
 
-        See :mod:`tvmconv.algorithms.integer.saturation`. None where no weights have any.
+        See :mod:`tvmconv.algorithms.integer.saturation`. None for kernels without excess.
         """
         return None
 
     def precision(self, config: Config) -> str:
-        """Which of :attr:`precisions` a config has; others than their type only where asked for."""
+        """The precision of a configuration, one of :attr:`precisions`."""
         return ""
 
     def suited(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: DeviceT, config: Config
     ) -> Config:
-        """The config, changed where a kernel for these weights needs another."""
+        """The config, changed if a kernel for these weights needs another config."""
         return config
 
     @abstractmethod
@@ -157,16 +164,16 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     ) -> FloatArray:
         """Re-order an OIHW weight once, at build time."""
 
-    @abstractmethod
     def workspace_bytes(self, workload: Conv2dWorkload, machine: DeviceT, config: Config) -> int:
-        """Bytes that one call allocates beside its arguments."""
+        """Bytes that one call allocates in addition to its arguments; none by default."""
+        return 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: DeviceT, config: Config) -> int:
-        """Multiplications really executed, including those on padded channels."""
+        """Multiplications that are executed, including multiplications of padded channels."""
         return workload.macs
 
     def adds_foreign_products(self, workload: Conv2dWorkload, machine: DeviceT) -> bool:
-        """Whether zero weights meet inputs that the convolution does not: infinity makes NaN.
+        """Whether zero weights meet inputs outside of the convolution: infinity makes NaN.
 
         Channel blocks hold surplus lanes, or channels of other groups, with zero weights.
         """
@@ -177,37 +184,39 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
             return workload.in_channels > block and workload.in_channels % block > 0
         return any(n // groups % block for n in (workload.in_channels, workload.out_channels))
 
-    @abstractmethod
     def error_estimate(self, workload: Conv2dWorkload, machine: DeviceT, config: Config) -> float:
-        """Expected max|error| / max|reference| on normally distributed input."""
+        """Expected max|error| / max|reference| on normally distributed input; 0 for integers.
+
+        By default, the rounding of one sum over all taps.
+        """
+        if workload.types.is_integer:
+            return 0.0
+        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
 
 
 class Algorithm(DeviceAlgorithm[Machine]):
     """One convolution algorithm as a TVM tensor expression.
 
-    The tensor expression's arguments are, in this order, those that the workload has (the bias
-    where the epilogue has ``bias``, the residual where it has ``add``). Shapes, with ``c`` the
-    machine's channel block:
+    The tensor expression's arguments are in this order. ``bias`` exists if the epilogue has a step
+    ``bias``, and ``residual`` if it has a step ``add``. ``c`` is the machine's channel block:
 
     ========  ==========================================================================
-    data      ``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` where ``data_layout`` is ``NCHW``
+    data      ``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` if ``data_layout`` is ``NCHW``.
     weight    :meth:`packed_weight_shape`
-    zero      ``(4,)`` of the data's type, each its zero point, where padding holds that
-    bias      ``(K/c, c)`` of the accumulator's type
-    scale     ``(K/c, c)`` of float32, where sums are rescaled; of ``requantise="fixed"``
-              ``(K/c, 3, c)`` of int32
-    numbers   of float32, those of the steps behind, see :mod:`tvmconv.operators.requantise`;
-              of ``"fixed"`` of int32, see :mod:`tvmconv.operators.fixed_point`
+    zero      ``(4,)`` of the data's type: the zero point, if padding is not 0.
+    bias      ``(K/c, c)`` of the accumulator's type.
+    scale     ``(K/c, c)`` of float32, if sums are rescaled; for ``requantise="fixed"``
+              ``(K/c, 3, c)`` of int32.
+    numbers   float32 numbers of later steps, see :mod:`tvmconv.operators.requantise`;
+              for ``"fixed"`` int32, see :mod:`tvmconv.operators.fixed_point`
     residual  the output's shape
     output    ``(N, K/c, OH, OW, c)``
     ========  ==========================================================================
 
-    :mod:`tvmconv.kernels.arguments` makes the constant ones.
-
-    ``N`` counts the planes of all volumes where the convolution is 3-D.
-
-    Channel counts that ``c`` does not divide are rounded up. The surplus lanes of the input may
-    hold any finite value (packed weights are zero there); those of the output are finite.
+    :mod:`tvmconv.kernels.arguments` makes the constants. ``N`` counts the planes of all volumes in
+    3-D convolutions. Channel counts are rounded up to multiples of ``c``. Surplus lanes of the
+    input may hold any finite value, because packed weights are zero there. Surplus lanes of the
+    output are finite.
     """
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
@@ -216,5 +225,6 @@ class Algorithm(DeviceAlgorithm[Machine]):
             reason = _integer_refusal(workload, machine)
             return reason or self.unsuited(workload, machine)
         if not self.types:
-            return f"it computes in 8 bits, not {workload.types}"
-        return super().unsupported(workload, machine)
+            return f"it computes in INT8, not {workload.types}"
+        reason = refusal(workload.types, self.types) or lacking(workload.types, machine)
+        return reason or self.unsuited(workload, machine)

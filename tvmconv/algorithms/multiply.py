@@ -1,4 +1,4 @@
-"""Which of a machine's multiplications computes a workload."""
+"""The instruction of a machine that computes a workload."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvmconv.machines.record import Machine
 
 
 def multiply_of(workload: Conv2dWorkload, machine: Machine) -> Multiply:
-    """The instruction that multiplies a workload's data by its weights; of FP32 the FMA."""
+    """The instruction that multiplies a workload's data by its weights; FP32 uses the FMA."""
     return multiply_of_types(workload.types, machine, _has_matrices(workload, machine))
 
 

@@ -1,4 +1,4 @@
-"""What every convolution's expression has around its own blocks: arguments and the last block."""
+"""Arguments and the last block of every convolution's tensor expression."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tvmconv.machines.multiply import packs_with_saturation
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
-# those of the words that integer products take
-WORD_BYTES = 4
+# bytes of the dwords that integer instructions multiply
+DWORD_BYTES = 4
 
 
 def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
-    """``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` where the layout is ``NCHW``."""
+    """``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` if the layout is ``NCHW``."""
     if workload.data_layout == "NCHW":
         return workload.data_shape
     planes, channels, height, width = workload.data_shape
@@ -34,7 +34,7 @@ def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
 
 
 def count_of_numbers(workload: Conv2dWorkload) -> int:
-    """How many numbers the steps have; see :mod:`tvmconv.operators.requantise`."""
+    """How many numbers the steps of the epilogue have; see :mod:`tvmconv.operators.requantise`."""
     if not workload.types.is_requantised:
         return 0
     from tvmconv.operators.requantise import NUMBERS, steps_after_bias
@@ -44,18 +44,10 @@ def count_of_numbers(workload: Conv2dWorkload) -> int:
 
 @dataclass(frozen=True)
 class Operands:
-    """Placeholders (``te.Tensor``) of one convolution, and what becomes of its sums.
+    """Placeholders (``te.Tensor``) of one convolution, and the epilogue of its sums.
 
-    Parameters
-    ----------
-    workload, machine
-        What is computed, and where.
-    data, weight
-        The input and the packed weight.
-    bias, residual
-        None where the epilogue has no such step.
-    zero, scale, numbers
-        Of integer layers, as :class:`~tvmconv.algorithms.base.Algorithm` lists them; else None.
+    ``bias`` and ``residual`` are None if the epilogue has no such step. ``zero``, ``scale`` and
+    ``numbers`` are for integer layers, see :class:`~tvmconv.algorithms.base.Algorithm`.
     """
 
     workload: Conv2dWorkload
@@ -76,7 +68,7 @@ class Operands:
         packed_weight: tuple[int, ...],
         packed_type: str = "",
     ) -> Operands:
-        """Placeholders for a weight of this packed shape, and type where it is not the weight's."""
+        """Placeholders for a weight of this packed shape, and type if not the workload's."""
         from tvmconv.operators.fixed_point import SCALES
         from tvmconv.tvm_api import te
 
@@ -96,7 +88,7 @@ class Operands:
             te.placeholder(packed_weight, packed_type or t.weight, name="weight"),
             bias=optional("bias", shape[1::3], t.accumulator, w.has("bias")),
             residual=optional("residual", shape, t.output, w.has("add")),
-            zero=optional("zero", (WORD_BYTES,), t.data, t.quantisation.data_zero_point),
+            zero=optional("zero", (DWORD_BYTES,), t.data, t.quantisation.data_zero_point),
             scale=optional("scale", scales, rescaled_by, kind != "none"),
             numbers=optional("numbers", (numbers,), rescaled_by, numbers > 0),
         )
@@ -108,10 +100,10 @@ class Operands:
 
     @property
     def bias_first(self) -> bool:
-        """Whether the sums of :meth:`summed` begin with the bias, which :meth:`finished` adds else.
+        """Whether the sums of :meth:`summed` begin with the bias; else :meth:`finished` adds it.
 
-        That saves an addition for each vector of sums, and integers have no order of additions.
-        Those of products of matrices lie in another order than outputs.
+        This saves an addition for each vector of accumulators, and integer sums have no order.
+        Matrix instructions have accumulators in another order than outputs.
         """
         if self.bias is None or self.scale is None:
             return False
@@ -120,7 +112,7 @@ class Operands:
     def summed(
         self, value: Expr, axis: Sequence[Expr], place: tuple[Index, ...], more: Expr | None = None
     ) -> Expr:
-        """The sum over reduction axes that belongs at ``place``, from the bias and ``more`` on."""
+        """The sum over reduction axes for the output at ``place``, from bias and ``more`` on."""
         from tvmconv.tvm_api import te
 
         first = more
@@ -130,9 +122,10 @@ class Operands:
         return te.sum(value, axis=axis) if first is None else te.sum_from(first, value, axis)
 
     def finished(self, value: Expr, place: tuple[Index, ...], begun: bool = False) -> Expr:
-        """The epilogue of one sum that belongs at ``place``, an index of the output.
+        """The epilogue of the sum for the output at ``place``.
 
-        ``begun`` are sums of :meth:`summed`.
+        All steps have the accumulator's type. The result is rounded once to the output's type.
+        ``begun`` marks sums of :meth:`summed`.
         """
         from tvmconv.operators.epilogue import apply_epilogue
         from tvmconv.operators.fixed_point import rescaled_in_integers
@@ -141,7 +134,10 @@ class Operands:
         bias = self.bias[place[1], place[4]] if self.bias is not None else None
         residual = self.residual[place] if self.residual is not None else None
         if self.scale is None:
-            return apply_epilogue(value, self.workload.epilogue, bias, residual)
+            types = self.workload.types
+            residual = None if residual is None else residual.astype(types.accumulator)
+            result = apply_epilogue(value, self.workload.epilogue, bias, residual)
+            return result.astype(types.output)
         total = value if bias is None or (begun and self.bias_first) else value + bias
         steps, output = self.workload.epilogue, self.workload.types.output
         scale, numbers = self.scale, self.numbers
@@ -166,14 +162,27 @@ class Operands:
             name="output",
         )
 
-    def unflattened(self, rows: Tensor) -> Tensor:
+    def row_output(self, sums: Tensor, begun: bool = False) -> Tensor:
+        """Blocks ``output`` and ``unflatten`` of sums ``(N, K/c, 1, OH*OW, c)``, or larger ones."""
+        from tvmconv.tvm_api import te
+
+        planes, blocks, height, width, lanes = output_shape(self.workload, self.machine)
+
+        def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
+            place = (n, kb, x // width, x % width, k)
+            return self.finished(sums[n, kb, h, x, k], place, begun)
+
+        rows = te.compute((planes, blocks, 1, height * width, lanes), finish, name="output")
+        return self.unflattened(lambda n, kb, q, k: rows[n, kb, 0, q, k])
+
+    def unflattened(self, rows: Callable[..., Expr]) -> Tensor:
         """Block ``unflatten``: the output of ``(N, K/c, OH*OW, c)``."""
         from tvmconv.tvm_api import te
 
         width = self.workload.out_width
         return te.compute(
             output_shape(self.workload, self.machine),
-            lambda n, kb, h, x, k: rows[n, kb, h * width + x, k],
+            lambda n, kb, h, x, k: rows(n, kb, h * width + x, k),
             name="unflatten",
         )
 
@@ -184,7 +193,7 @@ class Operands:
 
 
 def split_outputs(weight: FloatArray, *split: int) -> FloatArray:
-    """``(K, ...)`` to ``(*split, ...)``, zeros behind the last output channel."""
+    """``(K, ...)`` to ``(*split, ...)``, with zeros after the last output channel."""
     padded = np.zeros((prod(split), *weight.shape[1:]), weight.dtype)
     padded[: weight.shape[0]] = weight
     return padded.reshape(*split, *weight.shape[1:])

@@ -9,7 +9,7 @@ from tvmconv.tvm_api.types import Expr, Index
 
 
 def zero_unless(tests: Sequence[Expr], value: Expr, zero: Expr | None = None) -> Expr:
-    """The value where all tests hold, elsewhere zero, or what stands for it."""
+    """The value if all tests hold, else ``zero``."""
     from tvmconv.operators.math import literal
     from tvmconv.tvm_api import tirx
 
@@ -22,16 +22,9 @@ def zero_unless(tests: Sequence[Expr], value: Expr, zero: Expr | None = None) ->
 def image_tests(
     workload: Conv2dWorkload, row: Expr, column: Expr, lowest: int, rightmost: int
 ) -> list[Expr]:
-    """Whether an input position lies in the image, without the tests that cannot fail.
+    """Whether an input position is in the image, without the tests that cannot fail.
 
-    Parameters
-    ----------
-    workload
-        The convolution.
-    row, column
-        Input position; outside ``[0, H)`` or ``[0, W)`` in the padding.
-    lowest, rightmost
-        The largest row and column that are ever read.
+    ``lowest`` and ``rightmost`` are the largest row and column that are ever read.
     """
     tests = []
     if workload.pad_top:
@@ -48,14 +41,8 @@ def image_tests(
 def input_plane(workload: Conv2dWorkload, image: Expr, tap: Index) -> tuple[Expr, list[Expr]]:
     """Number of the input plane that a tap along the depth reads, and tests that it exists.
 
-    Parameters
-    ----------
-    workload
-        The convolution; of images, the plane is the image itself.
-    image
-        Number of the output plane, over all volumes of the batch.
-    tap
-        Number of the tap.
+    ``image`` is the number of the output plane, over all volumes of the batch. Without a depth it
+    is also the number of the input plane.
     """
     w = workload
     if not w.is_volume:
@@ -75,24 +62,14 @@ def inside_image(
     tests: Sequence[Expr] = (),
     zero: Expr | None = None,
 ) -> Expr:
-    """The value where its input position lies in the image, zero where it is padding.
+    """The value if its input position is in the image, else ``zero``.
 
-    A multiply-add of zero vanishes where the predicate is false at compile time. Where it stays
-    undecided in the hot loop, select the product if one vector is read per multiply-add
-    (depthwise), and the input if one scalar feeds several (first layers).
+    FMAs of zero are removed if the predicate is false at compile time. Otherwise the predicate
+    stays in the hot loop. There, select the product if each FMA reads one vector (depthwise).
+    Select the input if one scalar feeds several FMAs (first layers).
 
-    Parameters
-    ----------
-    value
-        Expression that reads the input at ``(row, column)``.
-    row, column
-        Input position of one tap of a window.
-    workload
-        The convolution.
-    tests
-        What must hold beside; see :func:`input_plane`.
-    zero
-        What padding holds, of the value's type; by default zero.
+    ``value`` reads the input at ``(row, column)``. ``tests`` are further conditions, see
+    :func:`input_plane`.
     """
     w = workload
     lowest = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h - w.pad_top

@@ -1,4 +1,4 @@
-"""A folder with everything that running a model from C takes, to copy to a device."""
+"""A folder to copy to a device, with all files for running a model from C."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ exec ${{EMULATOR:-}} "$here/run" "$here/{name}.so" "$@"
 """
 _README = """# {title}
 
-Compiled by tvmconv {version} for {target}; the processor must have: {features}.
+Compiled by tvmconv {version} for {target}; the CPU must have: {features}.
 
     sh run.sh                       # compiles run.c, runs the model, describes its outputs
     sh run.sh -o . {inputs}    # the same on raw elements in files; outputs in 0.out, ...
 
-A C compiler is needed for run.c alone (the variable CC names one), and nothing of Python or TVM.
-On another processor than the model's, CC is a cross compiler and the variable EMULATOR the command
-before the program, such as `qemu-aarch64 -L /usr/aarch64-linux-gnu`.
+Only run.c needs a C compiler (the variable CC names one). Nothing needs Python or TVM.
+To emulate another CPU, set CC to a cross compiler, and EMULATOR to the emulator's command, such as
+`qemu-aarch64 -L /usr/aarch64-linux-gnu`.
 
 | file | what it is |
 |---|---|
@@ -42,9 +42,9 @@ before the program, such as `qemu-aarch64 -L /usr/aarch64-linux-gnu`.
 """
 _WHAT = {
     "{name}.so": "the model: code{inside}",
-    "{name}.weights": "its weights; stands beside the .so",
-    "{name}.json": "what is in it: layers, algorithms, memory, and why",
-    "{name}.h": "its own symbol and sizes, for programs that are linked with it",
+    "{name}.weights": "the model's weights; keep it in the folder of the .so",
+    "{name}.json": "description: layers, algorithms, memory, and reasons",
+    "{name}.h": "the model's symbol and sizes, for programs that are linked with it",
     "tvmconv.h": "the C interface of every model; tvmconv.hpp: the same for C++",
     "run.c": "an example of its use",
     "run.sh": "compiles and runs the example",
@@ -52,14 +52,7 @@ _WHAT = {
 
 
 def check_bundle(folder: Path, name: str) -> None:
-    """Refuse a folder or name before work is spent.
-
-    Raises
-    ------
-    ArtifactError
-        If the folder cannot be made or written, or holds something else than a bundle, or the
-        name is none for a file.
-    """
+    """Check a folder and a name before work is spent."""
     plain = name.replace("_", "").replace("-", "").replace(".", "")
     if not (plain.isascii() and plain.isalnum()) or name.startswith((".", "-")):
         raise ArtifactError(
@@ -74,19 +67,7 @@ def check_bundle(folder: Path, name: str) -> None:
 
 
 def write_bundle(folder: Path, name: str, manifest: Manifest, separate: bool) -> None:
-    """Write what stands beside the saved model.
-
-    Parameters
-    ----------
-    folder
-        With ``<name>.so`` and its files.
-    name
-        Of the files.
-    manifest
-        The model's record.
-    separate
-        Whether its weights are a file of their own.
-    """
+    """Write the other files of a bundle next to the saved model and, perhaps, its weights."""
     left_out = set() if separate else {"{name}.weights"}
     inside = "" if separate else " and weights"
     rows = [

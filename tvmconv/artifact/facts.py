@@ -1,9 +1,8 @@
-"""What a compiled model tells of itself, read from its manifest."""
+"""The properties of a compiled model, read from its manifest."""
 
 from __future__ import annotations
 
-from tvmconv.artifact.manifest import Manifest
-from tvmconv.artifact.memory import MemoryReport
+from tvmconv.artifact.manifest import Manifest, MemoryReport
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.device import Device
@@ -21,7 +20,7 @@ class ModelFacts:
 
     @property
     def machine(self) -> Device:
-        """The record the kernels were built for."""
+        """The description of the CPU or GPU that the kernels were built for."""
         return self.manifest.machine
 
     @property
@@ -51,7 +50,7 @@ class ModelFacts:
 
     @property
     def unscheduled(self) -> tuple[Unscheduled, ...]:
-        """Convolutions that no algorithm took, with the reason."""
+        """Convolutions that no algorithm supports, with the reason."""
         return self.manifest.unscheduled
 
     @property

@@ -9,7 +9,6 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.errors import ArtifactError, TvmconvError
 from tvmconv.core.files import read_regular
@@ -22,7 +21,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_device
 
 FORMAT = "tvmconv-module"
-# 3: the code speaks tvmconv's C interface; before, it was a program of TVM's virtual machine
+# 3: the code has tvmconv's C interface
 FORMAT_VERSION = 3
 READABLE = (3,)
 MAX_BYTES = 1 << 28
@@ -35,44 +34,57 @@ _DTYPES = (
 
 
 def manifest_path(library: Path) -> Path:
-    """Where the manifest of ``model.so`` stands: ``model.json`` in the same folder."""
+    """The file of the manifest of ``model.so``: ``model.json`` in the same folder."""
     return library.with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """Bytes that one model holds, and one call needs.
+
+    Parameters
+    ----------
+    arena_bytes
+        Activations of one call, which the model holds once for each call that runs at a time.
+    output_bytes
+        Outputs, which the caller holds.
+    constant_bytes
+        Packed weights and other constants, held once for all calls.
+    workspace_bytes
+        Scratch memory of one call, for all of its threads; as long as its activations.
+    padding_bytes
+        The part of activations and constants that is zeros added to fill channel blocks.
+    """
+
+    arena_bytes: int = 0
+    output_bytes: int = 0
+    constant_bytes: int = 0
+    workspace_bytes: int = 0
+    padding_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Manifest:
     """Everything known about a compiled model besides its code and constants.
 
+    :class:`~tvmconv.artifact.facts.ModelFacts` describes the fields that models show.
+
     Parameters
     ----------
-    model_name, model_sha256
-        The ONNX model's name and the hash of its bytes.
-    machine
-        The record the kernels were chosen and scheduled for.
+    model_sha256
+        Hash of the ONNX model's bytes.
     required_features
-        CPU flags, named as in ``/proc/cpuinfo``, without which the code must not run.
-    threads
-        Threads of one call.
-    inputs, outputs
-        Tensors in the order of ``run``'s arguments and results.
-    decisions
-        One per convolution, in the graph's order.
-    calls
-        Kernel calls in execution order.
-    unscheduled
-        Convolutions that no algorithm took.
-    memory
-        Planned bytes.
+        CPU flags that the code requires, named as in ``/proc/cpuinfo``.
     reorders
         Layout changes that remained in the graph.
     policy
-        Budgets, allowed algorithms, overrides and names of tuning logs that the choices kept.
+        Budgets, allowed algorithms, overrides and names of tuning logs.
     versions
-        Of tvmconv, tvm, tvm_ffi and llvm at build time.
+        Versions of tvmconv, tvm, tvm_ffi and llvm at build time.
     library_sha256, library_bytes
         Hash and size of the shared object; empty and 0 until it is linked.
     weights_sha256
-        Hash of the constants in the file of weights; empty where they are part of the library.
+        Hash of the constants in an external file of weights; otherwise empty.
     """
 
     model_name: str
@@ -130,7 +142,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        """Inverse of :meth:`to_json`; raises whatever a malformed record leads to."""
+        """Inverse of :meth:`to_json`; malformed data raise errors of many types."""
         manifest = cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
@@ -155,7 +167,7 @@ class Manifest:
         return manifest
 
     def check_ranges(self) -> None:
-        """Refuse sizes that no machine and no model has, with a ``ValueError``."""
+        """Raise ``ValueError`` for sizes that no machine and no model has."""
         sizes = {
             name: value for name, value in self.machine.to_json().items() if type(value) is int
         }
@@ -174,13 +186,7 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read and check a manifest file.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is missing, is no manifest, is damaged, or has another format version.
-    """
+    """Read and check a manifest file."""
     return parse_manifest(_read(path), path)
 
 
@@ -188,13 +194,13 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
     """The manifest in a file's content; see :func:`read_manifest`."""
     data = _parse(text, path)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArtifactError(f"{path} is not a tvmconv manifest; save the model again")
+        raise ArtifactError(f"{path} is not a tvmconv manifest. Save the model again.")
     version = data.get("format_version")
     if version not in READABLE:
         raise ArtifactError(
-            f"{path} has format version {version!r}, this tvmconv {__version__} reads "
-            f"{' and '.join(map(str, READABLE))}; build the model again or install the tvmconv "
-            f"that wrote it ({data.get('versions', {}).get('tvmconv', 'unknown')})"
+            f"{path} has format version {version!r}. Expected {' or '.join(map(str, READABLE))} "
+            f"for this tvmconv {__version__}. Build the model again, or install the tvmconv "
+            f"that wrote it ({data.get('versions', {}).get('tvmconv', 'unknown')})."
         )
     try:
         return Manifest.from_json(data)
@@ -207,7 +213,7 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
         TvmconvError,
     ) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise ArtifactError(f"{path} is damaged ({reason}); save the model again") from error
+        raise ArtifactError(f"{path} is damaged ({reason}). Save the model again.") from error
 
 
 def is_manifest(path: Path) -> bool:
@@ -233,7 +239,7 @@ def _read(path: Path) -> bytes:
         return read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise ArtifactError(
-            f"{path} is missing; copy it with the .so of the same name, or save the model again"
+            f"{path} is missing. Copy it with the .so of the same name, or save the model again."
         ) from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
@@ -243,17 +249,10 @@ def _parse(text: bytes, path: Path) -> Any:
     try:
         return parse(text.decode())
     except ValueError as error:
-        raise ArtifactError(f"{path} is not valid JSON ({error}); save the model again") from error
+        raise ArtifactError(f"{path} is not valid JSON ({error}). Save the model again.") from error
 
 
 def check_features(manifest: Manifest, what: str) -> None:
-    """Refuse a processor that lacks an instruction set the code may use.
-
-    Raises
-    ------
-    ArtifactError
-        See :func:`tvmconv.machines.gate.ensure_executable`.
-    """
-    machine = manifest.machine
-    built = f"{what} was built for {machine.described}"
+    """Check that this CPU has every feature that the code may use."""
+    built = f"{what} was built for {manifest.machine.described}"
     ensure_executable(manifest.required_features, built)

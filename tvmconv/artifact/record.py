@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-from tvmconv.artifact.manifest import Manifest
-from tvmconv.artifact.memory import MemoryReport
+from tvmconv.artifact.manifest import Manifest, MemoryReport
 from tvmconv.core.decision import Decision, Unscheduled
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.features import required_features
@@ -27,20 +26,10 @@ def record_program(
     model_sha256: str = "",
     policy: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Describe a compiled program.
+    """Describe a compiled program; a call uses as many threads as the machine has cores.
 
-    Parameters
-    ----------
-    program
-        What was compiled.
-    machine
-        The record the kernels were scheduled for; a call uses its number of cores.
-    decisions, unscheduled, reorders, padding_bytes
-        As of ``LoweredGraph``.
-    model_name, model_sha256
-        Of the ONNX model.
-    policy
-        The limits of the choices, as plain data.
+    ``decisions``, ``unscheduled``, ``reorders`` and ``padding_bytes`` are as in ``LoweredGraph``,
+    and ``policy`` is plain data.
     """
     from tvmconv.tvm_api.target import llvm_version
 

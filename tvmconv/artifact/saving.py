@@ -1,9 +1,9 @@
 """Saved models: a shared object that holds its manifest, and the files that belong to it.
 
-``model.so`` is a model; its renaming switches from the old one to the new one. What belongs to
-it follows: ``model.json``, a readable copy of the manifest; ``model.weights``, where the weights
-are not inside; ``model.h``, where it is asked for. Between the renamings, and after a process
-that was killed there, the new files stand beside their names, and :func:`settle` gives them these.
+``model.so`` is the model, and its renaming replaces the old model by the new one. Other files
+follow: ``model.json``, a readable copy of the manifest; ``model.weights`` for external weights;
+``model.h`` if a header is wanted. A process that is killed between the renamings leaves new files
+under temporary names, and :func:`settle` renames them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tvmconv.runtime.library import C_SOURCES, Library, Linked
 from tvmconv.runtime.weights import map_weights, recorded, weights_path
 
 _MAX_HEADER_BYTES = 1 << 24
-# the last line of a model's header; what a killed process left is recognised by it
+# the last line of a model's header, by which a killed process's file is recognized
 _HEADER_MARK = b"/* tvmconv manifest %s */\n"
 
 
@@ -53,25 +53,14 @@ def _followers(path: Path) -> tuple[_Follower, ...]:
 
 
 def header_path(library: Path) -> Path:
-    """Where the header of ``model.so`` stands: ``model.h`` in the same folder."""
+    """The file of the header of ``model.so``: ``model.h`` in the same folder."""
     return library.with_suffix(".h")
 
 
 def check_destination(path: Path, *, separate: bool = False, header: bool = False) -> None:
-    """Refuse a name to save under before work is spent.
+    """Check a name to save under, before work is spent.
 
-    Parameters
-    ----------
-    path
-        Name of the shared object.
-    separate, header
-        Whether weights and header are written too.
-
-    Raises
-    ------
-    ArtifactError
-        If the name is unsuitable, the folder is missing or not writable, or a file would be
-        replaced that is none of tvmconv's.
+    ``separate`` and ``header`` say whether a file of weights and a header are written too.
     """
     files.check_destination(path, ".so", replaced=True)
     written = (True, separate, header)
@@ -104,15 +93,15 @@ def save_artifact(
     Parameters
     ----------
     manifest
-        The model's record; the library's hash and size are filled in.
+        The model's manifest, without the library's hash and size.
     link
-        Gives library and weights; called once the destination is known to be good.
+        Makes library and weights; called after the destination is checked.
     path
         Name of the shared object.
     header
-        Gives the text of the model's header, if that is wanted.
+        Makes the text of the model's header, if it is wanted.
     separate
-        Whether there will be a file of weights.
+        Whether a file of weights is written.
     """
     check_destination(path, separate=separate, header=header is not None)
     settle(path)
@@ -137,7 +126,7 @@ def save_artifact(
             content = header().encode() + _HEADER_MARK % _digest(text)
             files.write_all(opened[header_path(path)], content)
     if not linked.weights_sha256 and _is_weights(weights):
-        # of the model that was replaced
+        # the replaced model had them
         with contextlib.suppress(OSError):
             weights.unlink()
     return path
@@ -180,7 +169,7 @@ def _digest(text: bytes) -> bytes:
 
 
 def settle(path: Path) -> None:
-    """Finish or remove what killed processes left while they saved; nothing where it cannot."""
+    """Finish or remove files that killed processes left while saving, if that is possible."""
     followers = _followers(path)
     names = [path, *(follower.path for follower in followers)]
     if not any(map(files.pending, names)):
@@ -191,7 +180,7 @@ def settle(path: Path) -> None:
             name = follower.path
             for file in files.pending(name):
                 with files.abandoned(file) as gone:
-                    # what the user put there meanwhile stays
+                    # keep a file that the user has put there meanwhile
                     wanted = not name.exists() or follower.replaceable(name)
                     if gone and wanted and text and follower.belongs(text, file):
                         file.replace(name)
@@ -204,23 +193,18 @@ def open_artifact(
 ) -> tuple[Manifest, Library]:
     """Read and check a model's files; no code of the library is mapped.
 
-    Parameters
-    ----------
-    path
-        The shared object.
-    verify
-        Whether to compare hashes.
-    here
-        Whether it is to run on this processor.
+    ``verify`` compares hashes, and ``here`` checks this CPU.
 
     Raises
     ------
     ArtifactError
-        If a file is missing or damaged, they do not belong together, or this processor does not
-        fit.
+        If a file is missing or damaged, the files do not belong together, or this CPU lacks a
+        feature.
     """
     if path.suffix != ".so":
-        raise ArtifactError(f"{path}: load takes the saved .so; use tvmconv.build for a model")
+        raise ArtifactError(
+            f"cannot load {path}. Expected a saved .so. Use tvmconv.build for an ONNX model."
+        )
     settle(path)
     record = manifest_path(path)
     before = _identity(path), _identity(record)
@@ -232,14 +216,14 @@ def open_artifact(
             return open_artifact(path, verify, here=here)
         if not library.manifest and not os.path.lexists(record):
             raise ArtifactError(
-                f"{path} holds no manifest, so tvmconv did not save it, or it was cut short; copy "
-                "it again, or build the model again"
+                f"{path} holds no manifest: tvmconv did not save it, or it was cut short. Copy it "
+                "again, or build the model again."
             )
         manifest = read_manifest(record)
         if library.manifest:
             raise ArtifactError(
                 f"{record} is not the manifest that {path} holds: one of the two was damaged, "
-                "replaced or edited; save the model again"
+                "replaced or edited. Save the model again."
             )
     if here:
         check_features(manifest, str(path))
@@ -255,13 +239,13 @@ def open_artifact(
         except ArtifactError:
             if _identity(path) == before[0]:
                 raise
-            # another process has saved meanwhile, perhaps the same model again behind another one
+            # another process has saved meanwhile, perhaps two models one after the other
             return open_artifact(path, verify, here=here)
     return manifest, library
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What changes when another file takes a name; None where there is no file."""
+    """Identity of a file, which changes when another file replaces it; None without a file."""
     try:
         found = path.stat()
     except OSError:
@@ -270,9 +254,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _own_manifest(library: Library, record: Path) -> Manifest | None:
-    """The manifest inside a library if its copy has its name, is about to get it or is not there.
+    """The manifest inside a library, if its copy is equal, not renamed yet, or missing.
 
-    A copy that differs is a fault: one of the two was damaged or edited, and nothing says which.
+    If a copy differs, one of the two was damaged or edited.
     """
     text = library.manifest
     if text and (

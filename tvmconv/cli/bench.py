@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from tvmconv.cli import bench_options, options
 from tvmconv.cli.bench_run import run
 from tvmconv.cli.command import Group, add, group, names_of
 from tvmconv.cli.output import emit
+from tvmconv.cli.values import argument
 
 # options of earlier releases that are commands now
 _MOVED = {
@@ -24,10 +23,10 @@ _MOVED = {
 
 
 class Bench(Group):
-    """The commands of bench; without the name of one it is ``run``, for one release."""
+    """The commands of bench; without a name it is ``run``, for one release."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put ``run`` before arguments that begin with no command."""
+        """Put ``run`` before arguments that do not begin with a command."""
         general = names_of(self.params)
         first = next((arg for arg in args if arg not in general), "--help")
         if first not in (*self.commands, "-h", "--help"):
@@ -63,13 +62,8 @@ def show(
 
 
 def compare(
-    earlier: Annotated[
-        Path, typer.Argument(metavar="EARLIER", help="Report to compare with.", show_default=False)
-    ],
-    later: Annotated[
-        list[Path],
-        typer.Argument(metavar="LATER...", help="Reports to compare.", show_default=False),
-    ],
+    earlier: Annotated[Path, argument("EARLIER", help="Report to compare with.")],
+    later: Annotated[list[Path], argument("LATER...", help="Reports to compare.")],
     relative_to: bench_options.RelativeTo = "",
     csv: options.Csv = None,
     as_json: options.Json = False,

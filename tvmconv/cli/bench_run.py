@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
-from tvmconv.cli.sizes import fold_bytes
-from tvmconv.cli.values import at_least, integers, parse_shapes
+from tvmconv.cli.values import flag, fold_bytes, integers, number, parse_shapes, value
 from tvmconv.core.plain_data import json_text
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.plan import Plan
+    from tvmconv.lab.bench.plan import BenchPlan
     from tvmconv.lab.bench.result import BenchResult
     from tvmconv.report.document import Report
 
@@ -28,72 +25,61 @@ def run(
     types: bench_options.Types = "",
     baselines: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Libraries to compare with, all or none.",
-            rich_help_panel=options.BASELINES,
-        ),
+        value("NAME,...", help="Libraries to compare with, all or none.", panel=options.BASELINES),
     ] = "all",
     baseline_python: bench_options.BaselinePython = None,
     target: options.Target = "native",
     threads: Annotated[
         str,
-        typer.Option(
-            metavar="N,...",
+        value(
+            "N,...",
             help="Numbers of threads, such as 1,2.",
+            panel=options.BUILD,
             show_default=options.ALL_CPUS,
-            rich_help_panel=options.BUILD,
         ),
     ] = "",
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
     tuning_log: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
+        value(
+            "FILE",
             help="Compare builds with this tuning log and without any.",
+            panel=options.BUILD,
             show_default=False,
-            rich_help_panel=options.BUILD,
         ),
     ] = None,
     rounds: bench_options.Rounds = 5,
     seconds: bench_options.Seconds = 0.2,
     stages: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--stages",
             help="Time transforms, packing and GEMM separately.",
-            rich_help_panel=options.MEASURING,
+            panel=options.MEASURING,
         ),
     ] = False,
     cold: Annotated[
-        bool,
-        typer.Option(
-            "--cold", help="Measure with cold caches too.", rich_help_panel=options.MEASURING
-        ),
+        bool, flag("--cold", help="Measure with cold caches too.", panel=options.MEASURING)
     ] = False,
     memory: Annotated[
         bool,
-        typer.Option(
-            "--memory",
-            help="Measure the bytes that each method needs.",
-            rich_help_panel=options.MEASURING,
-        ),
+        flag("--memory", help="Measure the bytes that each method needs.", panel=options.MEASURING),
     ] = False,
     load: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--load",
             help="Measure the loading of models in a fresh process.",
-            rich_help_panel=options.MEASURING,
+            panel=options.MEASURING,
         ),
     ] = False,
     relax_pass: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--relax-pass",
             help="Measure relax.build after SubstituteConv2d too (models).",
-            rich_help_panel=options.MEASURING,
+            panel=options.MEASURING,
         ),
     ] = False,
     estimate: estimating.Option = False,
@@ -109,20 +95,14 @@ def run(
     ] = None,
     compile_only: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--compile-only",
             help="CUDA only: fill --kernels and measure nothing.",
-            rich_help_panel=options.GPU,
+            panel=options.GPU,
         ),
     ] = False,
     samples: Annotated[
-        int,
-        typer.Option(
-            parser=at_least(1),
-            metavar="N",
-            help="CUDA only: minimum samples of each row.",
-            rich_help_panel=options.GPU,
-        ),
+        int, number(1, help="CUDA only: minimum samples of each row.", panel=options.GPU)
     ] = 50,
     relative_to: bench_options.RelativeTo = "",
     csv: options.Csv = None,
@@ -161,14 +141,14 @@ def run(
         models=models or [],
         suites=suite or [],
         layers=layer or [],
-        peers=baselines,
+        baselines=baselines,
         target=target,
         threads=integers(threads, "--threads") if threads else (default,),
         rounds=rounds,
         seconds=seconds,
         shapes=parse_shapes(shape) or {},
         fold_budget=fold_bytes(fold_budget),
-        peer_python=baseline_python or [],
+        baseline_python=baseline_python or [],
         algorithms=algorithms,
         batch=integers(batch, "--batch") if batch else None,
         types=types,
@@ -201,7 +181,7 @@ def run(
     emit(found, as_json, report, csv)
 
 
-def _estimated(plan: Plan) -> Report:
+def _estimated(plan: BenchPlan) -> Report:
     """The cost model's predictions for GPUs, cycles counted under QEMU for CPUs."""
     if plan.on_gpu:
         from tvmconv.lab.bench.gpu.predicted import predict_plan

@@ -6,12 +6,10 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
-from tvmconv.cli.values import parse_weights
+from tvmconv.cli.values import parse_weights, value
 
 
 @with_choices
@@ -22,9 +20,9 @@ def command(
     ],
     name: Annotated[
         str | None,
-        typer.Option(
+        value(
+            "NAME",
             "--name",
-            metavar="NAME",
             help="Name of the files: letters, digits, _, - and .",
             show_default="the model's name",
         ),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmconv.cli import options
 from tvmconv.cli.command import set_parameters
-from tvmconv.cli.sizes import byte_count, fold_bytes
+from tvmconv.cli.values import byte_count, fold_bytes
 
 _PARAMETER = "choices"
 
@@ -53,13 +53,7 @@ def parse_choices(
     tuning_log: options.TuningLog = None,
     cc: options.Compiler = "",
 ) -> Choices:
-    """The options as arguments of ``build``; its parameters are options.
-
-    Raises
-    ------
-    InputError
-        If a budget is not a size in bytes.
-    """
+    """The options as arguments of ``build``; its parameters are options."""
     names = [name.strip() for name in algorithms.split(",")] if algorithms else []
     names += ["-winograd"] if no_winograd else []
     return Choices(

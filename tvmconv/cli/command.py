@@ -11,9 +11,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tvmconv.cli import destinations, output
+from tvmconv.cli.values import flag
 
 GENERAL = "General options"
-# the headings that end the help, which has the others in the order of the options
+# the last headings of the help; the others follow the order of the options
 LAST = (destinations.HEADING, GENERAL)
 
 # former name -> name; accepted for one release
@@ -53,7 +54,7 @@ class Group(TyperGroup):
     """A group of subcommands."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the subcommands first: they are what a reader looks for."""
+        """Write the subcommands first, which readers look for."""
         self.format_commands(ctx, formatter)
         _write_options(self, ctx, formatter)
 
@@ -64,7 +65,7 @@ def names_of(params: list[Any]) -> set[str]:
 
 
 def _renamed(args: list[str], params: list[Any]) -> list[str]:
-    """Arguments with the names of options that a subcommand has today."""
+    """Arguments with former names of options replaced."""
     known = names_of(params)
     found: list[str] = []
     for index, arg in enumerate(args):
@@ -103,9 +104,7 @@ def _switch(*names: str, help: str, set_to: Callable[[], None]) -> Any:
             set_to()
         return given
 
-    return typer.Option(
-        *names, help=help, callback=callback, is_eager=True, rich_help_panel=GENERAL
-    )
+    return flag(*names, help=help, panel=GENERAL, callback=callback, is_eager=True)
 
 
 Verbose = Annotated[
@@ -151,7 +150,7 @@ def add(group: typer.Typer, name: str, function: Callable[..., None], **more: An
 
 
 def group(help: str, cls: type[TyperGroup] = Group) -> typer.Typer:
-    """A group of subcommands, which also accepts the options that all accept."""
+    """A group of subcommands, which also accepts the general options."""
     app = typer.Typer(help=help, cls=cls, no_args_is_help=True)
     app.callback(help=help)(general)
     return app

@@ -6,12 +6,10 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
-from tvmconv.cli.values import parse_weights
+from tvmconv.cli.values import flag, parse_weights
 
 
 @with_choices
@@ -24,10 +22,8 @@ def command(
     choices: Choices = DEFAULT,
     header: Annotated[
         bool,
-        typer.Option(
-            "--header",
-            help="Also write the model's C header and tvmconv.h.",
-            rich_help_panel=options.OUTPUT,
+        flag(
+            "--header", help="Also write the model's C header and tvmconv.h.", panel=options.OUTPUT
         ),
     ] = False,
     weights: options.Weights = "embedded",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from tvmconv.cli import options
 from tvmconv.cli.output import emit, tell
+from tvmconv.cli.values import flag
 from tvmconv.core.errors import InputError
 
 
@@ -15,13 +14,12 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure the rates of this CPU's cores (seconds).")
+        bool, flag("--measure", help="Measure the rates of this CPU's cores (seconds).")
     ] = False,
     keep: Annotated[
-        bool,
-        typer.Option("--keep", help="Use the rates in native builds (requires --measure)."),
+        bool, flag("--keep", help="Use the rates in native builds (requires --measure).")
     ] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Remove the kept rates.")] = False,
+    forget: Annotated[bool, flag("--forget", help="Remove the kept rates.")] = False,
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
@@ -51,10 +49,10 @@ def command(
         removed = saved.forget(shipped)
         notes = (f"Removed {removed}." if removed else "Nothing was kept.",)
     if measure:
-        from tvmconv.lab.bench.dot_peak import word_steps
+        from tvmconv.lab.bench.dot_peak import dword_steps
         from tvmconv.machines.probe import measure as probe
 
-        found = probe(shipped, lambda name: tell(f"measuring {name}"), lambda: word_steps(shipped))
+        found = probe(shipped, lambda name: tell(f"measuring {name}"), lambda: dword_steps(shipped))
         machine, clock = found.machine, Clock(found.hertz, measured=True)
         if keep:
             path = saved.save(machine, found.hertz)

@@ -1,4 +1,4 @@
-"""Options that name what a subcommand writes: checked before work is spent."""
+"""Options that name the output of a subcommand, checked before work is spent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
-
+from tvmconv.cli.values import value
 from tvmconv.core import files
 
 HEADING = "Output"
@@ -43,23 +42,12 @@ def _destination(
     check: Callable[[Path], None],
     heading: str = HEADING,
 ) -> Any:
-    return typer.Option(
-        *names,
-        metavar=metavar,
-        help=help,
-        show_default=False,
-        callback=_checked(check),
-        rich_help_panel=heading,
-    )
-
-
-def _checked(check: Callable[[Path], None]) -> Callable[[Path | None], Path | None]:
     def callback(path: Path | None) -> Path | None:
         if path is not None:
             check(path)
         return path
 
-    return callback
+    return value(metavar, *names, help=help, panel=heading, show_default=False, callback=callback)
 
 
 def _check_model(path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tvmconv.cli import bench_options, options
 from tvmconv.cli.command import add, group
 from tvmconv.cli.output import emit, tell
+from tvmconv.cli.values import argument, flag
 
 app = group("Check and fit the cost models (for development).")
 
@@ -22,7 +21,7 @@ def check_model(
     rounds: bench_options.Rounds = 5,
     seconds: bench_options.Seconds = 0.2,
     fit: Annotated[
-        bool, typer.Option("--fit", help="Also fit the constants of the models (CPU only).")
+        bool, flag("--fit", help="Also fit the constants of the models (CPU only).")
     ] = False,
     as_json: options.Json = False,
     report: options.Report = None,
@@ -93,7 +92,7 @@ def cache_misses(
     plan = make_plan(
         suites=suite or [],
         layers=layer or [],
-        peers="none",
+        baselines="none",
         target=target,
         algorithms=algorithms,
         batch=integers(batch, "--batch") if batch else None,
@@ -104,12 +103,7 @@ def cache_misses(
 
 
 def fit(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...", help="Reports of `bench run` on a GPU.", show_default=False
-        ),
-    ],
+    files: Annotated[list[Path], argument("FILE...", help="Reports of `bench run` on a GPU.")],
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:

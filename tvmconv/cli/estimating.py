@@ -6,10 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tvmconv.cli import options
 from tvmconv.cli.output import tell
+from tvmconv.cli.values import flag
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,35 +17,23 @@ if TYPE_CHECKING:
 
 Option = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--estimate",
         help="Estimate cycles: QEMU and llvm-mca for CPUs, a model for GPUs.",
-        rich_help_panel=options.MEASURING,
+        panel=options.MEASURING,
     ),
 ]
 
 
 def one_thread(threads: int | None) -> int:
-    """The threads of an estimate.
-
-    Raises
-    ------
-    InputError
-        If it is more than one.
-    """
+    """The threads of an estimate; raises :class:`InputError` for more than one."""
     if threads not in (None, 1):
         raise InputError(f"--estimate supports one thread, got {threads}. Leave out --threads.")
     return 1
 
 
 def estimated(model: CompiledModel) -> Estimate:
-    """The estimate of a model that was built or loaded.
-
-    Raises
-    ------
-    ArtifactError
-        If tools are missing.
-    """
+    """The estimate of a model; raises :class:`ArtifactError` if tools are missing."""
     from tvmconv.lab.estimation.estimate import estimate_model
     from tvmconv.lab.estimation.tools import check_tools
 

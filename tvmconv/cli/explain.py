@@ -10,7 +10,7 @@ import typer
 from tvmconv.cli import destinations, estimating, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, progress, tell, write_text
-from tvmconv.cli.values import parse_shapes
+from tvmconv.cli.values import flag, parse_shapes, value
 
 if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
@@ -24,34 +24,27 @@ def command(
     shape: options.Shape = None,
     choices: Choices = DEFAULT,
     measure_error: Annotated[
-        bool,
-        typer.Option(
-            "--measure-error",
-            help="Run every layer's kernel and compare with float64.",
-        ),
+        bool, flag("--measure-error", help="Run every layer's kernel and compare with float64.")
     ] = False,
     measure: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--measure",
             help="Time every layer and measure the CPU's peak.",
-            rich_help_panel=options.MEASURING,
+            panel=options.MEASURING,
         ),
     ] = False,
     device: options.GpuIndex = 0,
     estimate: estimating.Option = False,
     knobs: Annotated[
-        bool,
-        typer.Option("--knobs", help="Describe the schedule parameters of the chosen schedules."),
+        bool, flag("--knobs", help="Describe the schedule parameters of the chosen schedules.")
     ] = False,
-    layer: Annotated[
-        str, typer.Option("--layer", metavar="NAME", help="Layer whose kernel --show prints.")
-    ] = "",
+    layer: Annotated[str, value("NAME", "--layer", help="Layer whose kernel --show prints.")] = "",
     show: Annotated[
         str,
-        typer.Option(
+        value(
+            "FORM",
             "--show",
-            metavar="FORM",
             help="Print a layer's kernel: tir, asm or after:PASS (requires --layer).",
         ),
     ] = "",

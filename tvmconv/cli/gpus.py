@@ -14,17 +14,8 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 def take_gpu(index: int, target: str, remote: bool = False) -> None:
     """Let this process and its subprocesses see one GPU alone, as their first.
 
-    Baselines then run there, too. It comes before anything opens the driver,
-    which reads the variable once.
-
-    Parameters
-    ----------
-    index
-        Number of the GPU, from 0, as the driver counts them.
-    target
-        Target of the measurement.
-    remote
-        Whether a device of RPC measures.
+    Baselines then run there, too. The driver reads the variable once, so call this before opening
+    the driver. ``remote`` says that a device of RPC measures.
 
     Raises
     ------
@@ -49,7 +40,7 @@ def take_gpu(index: int, target: str, remote: bool = False) -> None:
 
     named, taken = os.environ.get(_VISIBLE), [str(index)]
     if named is not None:
-        # the driver hides what follows a name of no GPU, of which -1 is the usual one
+        # the driver hides all GPUs after an invalid name, usually -1
         shown = takewhile(lambda name: not name.strip().startswith("-"), named.split(","))
         taken = list(shown)[index : index + 1]
     os.environ[_VISIBLE] = ",".join(taken)
@@ -63,12 +54,9 @@ def take_gpu(index: int, target: str, remote: bool = False) -> None:
 
 
 def built_for(index: int, target: str) -> GpuOptions:
-    """The GPU of this machine whose record a build for ``--target cuda`` takes.
+    """The GPU that describes the target ``cuda`` of a build.
 
-    Raises
-    ------
-    InputError
-        If another than the first is asked for, and the target is not that.
+    Raises :class:`InputError` if a number is given for another target.
     """
     if index and target != "cuda":
         raise InputError(

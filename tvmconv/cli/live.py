@@ -1,7 +1,7 @@
-"""The progress that ``tune`` shows.
+"""The progress of ``tune``.
 
-Everything is written between two measurements, by the thread that ordered them: a spinner of its
-own would wake up while a candidate is timed.
+The measuring thread writes it between two measurements: a separate thread would wake up while a
+candidate is timed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLEAR = "\r\x1b[2K"
 
 
 class Live:
-    """A status line on a terminal, which becomes one line a workload; elsewhere only those."""
+    """A line for each finished workload, and on a terminal a status line for the current one."""
 
     def __init__(self) -> None:
         self.terminal = shows_notes() and sys.stderr.isatty()
@@ -37,7 +37,7 @@ class Live:
             sys.stderr.write(_CLEAR)
 
     def __call__(self, progress: Progress) -> None:
-        """Take in what is known after a trial."""
+        """Show the progress after a trial."""
         if progress.outcome.done:
             if self.terminal:
                 sys.stderr.write(_CLEAR)
@@ -64,8 +64,8 @@ def line(progress: Progress) -> str:
         parts.append(f"best {outcome.best_seconds * 1e3:.4g} ms {outcome.best},")
     if math.isfinite(outcome.default_seconds):
         parts.append(f"default {outcome.default_seconds * 1e3:.4g} ms {outcome.default},")
-    if outcome.over_peer is not None:
-        parts.append(f"{outcome.over_peer:.2f} x {outcome.peer},")
+    if outcome.over_baseline is not None:
+        parts.append(f"{outcome.over_baseline:.2f} x {outcome.baseline},")
     if outcome.spilled:
         parts.append(f"{outcome.spilled} spilled,")
     parts.append(f"{progress.trials_left} trials left")

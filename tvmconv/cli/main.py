@@ -26,6 +26,7 @@ from tvmconv.cli import (
     tune,
 )
 from tvmconv.cli.command import Debug, Group, Quiet, Verbose, add
+from tvmconv.cli.values import flag
 from tvmconv.core.errors import TvmconvError
 from tvmconv.core.printed import printable
 
@@ -33,12 +34,12 @@ EPILOG = "Exit codes: 0 done, 1 an error you can fix (one line on standard error
 
 
 def _warn(message: Warning | str, *_place: Any, **_more: Any) -> None:
-    """A warning as a line of its own; its place in the package is of no use to a user."""
+    """Print a warning as one line, without its place in the package."""
     output.warn(str(message))
 
 
 class Main(Group):
-    """The whole command; reports the package's own errors in one line, with exit code 1."""
+    """The whole command; reports tvmconv's errors in one line, with exit code 1."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Begin with the defaults of the general options."""
@@ -82,11 +83,11 @@ def _print_version(wanted: bool) -> None:
 def _global(
     version: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--version",
+            help="Versions of tvmconv, TVM and LLVM.",
             callback=_print_version,
             is_eager=True,
-            help="Versions of tvmconv, TVM and LLVM.",
         ),
     ] = False,
     verbose: Verbose = False,

@@ -33,12 +33,8 @@ def open_model(
 ) -> CompiledModel:
     """Load a saved model, or build an ONNX model with progress on the terminal.
 
-    A saved model that is not to run ``here`` may be for another processor, or for a GPU.
-
-    Raises
-    ------
-    TvmconvError
-        If the file cannot be opened, or build options are given for a finished model.
+    A saved model that is not to run ``here`` may be for another CPU, or for a GPU. Raises
+    :class:`InputError` if build options are given for a saved model.
     """
     import tvmconv
     from tvmconv.runtime.gpu_options import GpuOptions
@@ -55,25 +51,15 @@ def open_model(
         return CompiledModel(manifest.with_threads(threads or manifest.threads), library)
     if not verify:
         raise InputError(f"--no-verify applies only to .so files, got {path}")
-    choices = choices or Choices()
     with progress() as callback:
         return tvmconv.build(
             path,
             target,
             shapes=parse_shapes(shapes),
             threads=threads,
-            algorithms=choices.algorithms,
-            memory_budget=choices.memory_budget,
-            error_budget=choices.error_budget,
-            overrides=choices.overrides,
-            finite=choices.finite,
-            requantize=choices.requantize,
-            precision=choices.precision,
-            fold_budget=choices.fold_budget,
-            log=choices.log,
-            cc=choices.cc,
-            **vars(gpu),
             progress=callback,
+            **vars(choices or Choices()),
+            **vars(gpu),
         )
 
 
@@ -98,13 +84,7 @@ def open_where(
     verify: bool = True,
     where: Where | None = None,
 ) -> Iterator[CompiledModel | RemoteModel]:
-    """As :func:`open_model`, here or on the device that the options of RPC name.
-
-    Raises
-    ------
-    TvmconvError
-        Additionally, if the device cannot be reached.
-    """
+    """As :func:`open_model`, here or on the device that the options of RPC name."""
     where = where or Where()
     rpc, tracker, key, gpu = where.rpc, where.tracker, where.key, where.gpu
     if not (rpc or tracker or key):
@@ -141,13 +121,7 @@ def open_where(
 
 
 def rpc_address(text: str, option: str) -> tuple[str, int]:
-    """Host and port of an option, with a warning where they are not this machine's.
-
-    Raises
-    ------
-    TvmconvError
-        If it is none.
-    """
+    """Host and port of an option, with a warning if they are not this machine's."""
     from tvmconv.remote import is_loopback, parse_address
 
     host, port = parse_address(text, option)
@@ -162,13 +136,7 @@ def rpc_address(text: str, option: str) -> tuple[str, int]:
 def refuse_choices(
     path: Path, target: str, shapes: list[str] | None, choices: Choices | None
 ) -> None:
-    """Say which options a finished model does not take.
-
-    Raises
-    ------
-    InputError
-        If one is given.
-    """
+    """Raise :class:`InputError` if options of a build are given for a saved model."""
     if shapes or target != "native":
         raise InputError(f"--shape and --target require an ONNX model, got {path}")
     if choices is not None and choices.given:

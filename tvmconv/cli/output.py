@@ -63,13 +63,7 @@ def shows_notes() -> bool:
 
 
 def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | None = None) -> None:
-    """Print a report as tables or JSON; write the JSON and the first table to files where asked.
-
-    Raises
-    ------
-    TvmconvError
-        If a file cannot be written.
-    """
+    """Print a report as tables or JSON, and write JSON and the first table to files if wanted."""
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())
     text = json_text(report.to_json(), indent=1)
@@ -83,7 +77,7 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
 
     from tvmconv.report.render import print_report
 
-    # a pipe has no width of its own; 80 columns would fold every table
+    # a pipe has no width; 80 columns would fold every table
     width = None if sys.stdout.isatty() else 200
     with _standard_output():
         print_report(report, Console(width=width))
@@ -96,21 +90,15 @@ def _standard_output() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        raise  # the reader has seen enough
+        raise  # the reader has stopped reading
     except OSError as error:
-        # else Python would try again to write the rest at its end
+        # otherwise Python tries to write the rest again when it exits
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
         raise TvmconvError(f"cannot write the standard output: {error.strerror}") from None
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a result file, compressed where its name ends in ``.gz``.
-
-    Raises
-    ------
-    TvmconvError
-        If the operating system refuses.
-    """
+    """Write a result file, compressed if its name ends in ``.gz``."""
     data = text.encode(errors="surrogateescape")
     write_result(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
@@ -128,7 +116,7 @@ def warn(message: str) -> None:
 
 @contextmanager
 def progress() -> Iterator[ProgressCallback | None]:
-    """A callback ``(stage, done, total)`` that draws a bar; None where nobody watches."""
+    """A callback ``(stage, done, total)`` that draws a bar; None without a terminal."""
     if _shown.stages:
         with _stages() as callback:
             yield callback

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, write_text
-from tvmconv.cli.values import at_least
+from tvmconv.cli.values import number
 from tvmconv.core.plain_data import json_text
 
 
@@ -18,9 +16,7 @@ from tvmconv.core.plain_data import json_text
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
-    repeat: Annotated[
-        int, typer.Option(parser=at_least(1), metavar="N", help="Number of timed calls.")
-    ] = 20,
+    repeat: Annotated[int, number(1, help="Number of timed calls.")] = 20,
     seed: options.Seed = 0,
     chrome_trace: Annotated[
         Path | None,

@@ -10,25 +10,20 @@ import typer
 from tvmconv.cli import destinations, options
 from tvmconv.cli.command import add, group
 from tvmconv.cli.output import emit, tell
-from tvmconv.cli.values import at_least
+from tvmconv.cli.values import argument, number, value
 
 if TYPE_CHECKING:
     from tvmconv.records.logfile import Log
 
 app = group("Show, merge, prune, verify and export tuning records.")
 
-Logs = Annotated[
-    list[Path], typer.Argument(metavar="LOG...", help="Tuning logs.", show_default=False)
-]
-OneLog = Annotated[Path, typer.Argument(metavar="LOG", help="Tuning log.", show_default=False)]
+Logs = Annotated[list[Path], argument("LOG...", help="Tuning logs.")]
+OneLog = Annotated[Path, argument("LOG", help="Tuning log.")]
 Out = Annotated[
     Path | None,
     destinations.log_file("-o", "--output", help="Log to write instead of the given log."),
 ]
-Match = Annotated[
-    str,
-    typer.Option(metavar="TEXT", help="Select records by a part of workload or algorithm."),
-]
+Match = Annotated[str, value("TEXT", help="Select records by a part of workload or algorithm.")]
 
 
 def show(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
@@ -78,7 +73,7 @@ def export(
     """Write the best records of logs as one log, to share it; standard output by default."""
     from tvmconv.records import logfile, store
 
-    kept, _ = store.prune(_records(logs, match))
+    kept, _ = store.prune(_records(list(map(_read, logs)), match))
     lines = [record.to_line() for record in kept]
     if output is None:
         for line in lines:
@@ -99,12 +94,7 @@ def verify(
     target: options.Target = "native",
     threads: Annotated[
         int | None,
-        typer.Option(
-            parser=at_least(1),
-            metavar="N",
-            help="Select records for this number of threads.",
-            show_default="all records",
-        ),
+        number(1, help="Select records for this number of threads.", show_default="all records"),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -123,7 +113,7 @@ def verify(
 
     machine = resolve_machine(target, threads)
     check_host(machine)
-    records = _records([log], match)
+    records = _records([_read(log)], match)
     with Pool() as pool:
         rows, confirmed = check(
             records,
@@ -146,10 +136,10 @@ def _read(path: Path) -> Log:
     return logfile.read_log(path)
 
 
-def _records(logs: list[Path], match: str) -> tuple[Any, ...]:
+def _records(logs: list[Log], match: str) -> tuple[Any, ...]:
     from tvmconv.records import store
 
-    records = store.merge([_read(path).records for path in logs])
+    records = store.merge([log.records for log in logs])
     return store.for_workloads(records, match) if match else records
 
 
@@ -158,9 +148,7 @@ def _show(logs: list[Path], match: str, as_json: bool, only_best: bool) -> None:
     from tvmconv.tuning.reports import records_report
 
     read = [_read(path) for path in logs]
-    records = store.merge([part.records for part in read])
-    if match:
-        records = store.for_workloads(records, match)
+    records = _records(read, match)
     if only_best:
         records = store.best(records)
     skipped = [line for part in read for line in part.skipped]

@@ -5,24 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
-from tvmconv.cli.values import at_least
+from tvmconv.cli.values import flag, number, value
 
 
 @with_choices
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
-    repeat: Annotated[
-        int,
-        typer.Option(
-            parser=at_least(1), metavar="N", help="Number of timed calls, after one warm-up call."
-        ),
-    ] = 1,
+    repeat: Annotated[int, number(1, help="Number of timed calls, after one warm-up call.")] = 1,
     seed: options.Seed = 0,
     output: Annotated[
         Path | None,
@@ -31,16 +24,13 @@ def command(
         ),
     ] = None,
     compare_onnxruntime: Annotated[
-        bool,
-        typer.Option("--compare-onnxruntime", help="Compare values and latency with onnxruntime."),
+        bool, flag("--compare-onnxruntime", help="Compare values and latency with onnxruntime.")
     ] = False,
     onnx: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="ONNX model of a .so (requires --compare-onnxruntime)."),
+        Path | None, value("FILE", help="ONNX model of a .so (requires --compare-onnxruntime).")
     ] = None,
     emulate: Annotated[
-        bool,
-        typer.Option("--emulate", help="Call a .so for another CPU once, under QEMU."),
+        bool, flag("--emulate", help="Call a .so for another CPU once, under QEMU.")
     ] = False,
     target: options.Target = "native",
     threads: options.Threads = None,

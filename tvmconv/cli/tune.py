@@ -15,11 +15,10 @@ from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
-from tvmconv.cli.sizes import fold_bytes
-from tvmconv.cli.values import at_least, parse_shapes
+from tvmconv.cli.values import fold_bytes, number, parse_shapes, value
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.baseline_times import PeerTimes
+    from tvmconv.lab.bench.baseline_times import BaselineTimes
     from tvmconv.tuning.measure import Measurer
     from tvmconv.tuning.pool import Pool
 
@@ -31,54 +30,37 @@ def command(
     suite: options.Suites = None,
     layer: options.Layers = None,
     trials: Annotated[
-        int,
-        typer.Option(
-            parser=at_least(0),
-            metavar="N",
-            help="Total number of candidates; 0 for no limit.",
-            rich_help_panel=SEARCH,
-        ),
+        int, number(0, help="Total number of candidates; 0 for no limit.", panel=SEARCH)
     ] = 0,
     trials_per_layer: Annotated[
-        int,
-        typer.Option(
-            parser=at_least(1),
-            metavar="N",
-            help="Maximum number of candidates of a layer.",
-            rich_help_panel=SEARCH,
-        ),
+        int, number(1, help="Maximum number of candidates of a layer.", panel=SEARCH)
     ] = 64,
     time_budget: Annotated[
         float,
-        typer.Option(
-            parser=at_least(0.0),
-            metavar="SECONDS",
+        number(
+            0.0,
             help="Total search time in seconds; 0 for no limit.",
-            rich_help_panel=SEARCH,
+            panel=SEARCH,
+            metavar="SECONDS",
         ),
     ] = 0.0,
     early_stop: Annotated[
         int,
-        typer.Option(
-            parser=at_least(0),
-            metavar="N",
-            help="Stop a layer after N candidates without improvement; 0 never.",
-            rich_help_panel=SEARCH,
+        number(
+            0, help="Stop a layer after N candidates without improvement; 0 never.", panel=SEARCH
         ),
     ] = 0,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Seed of the search.", rich_help_panel=SEARCH)
-    ] = 0,
+    seed: Annotated[int, value("N", help="Seed of the search.", panel=SEARCH)] = 0,
     error_budget: options.ErrorBudget = None,
     precision: options.Precision = "float32",
     requantize: options.Requantize = "float",
     algorithms: options.Algorithms = None,
     search: Annotated[
         str,
-        typer.Option(
-            metavar="knobs|metaschedule|both",
+        value(
+            "knobs|metaschedule|both",
             help="Search schedule parameters, MetaSchedule's rules, or compare both.",
-            rich_help_panel=SEARCH,
+            panel=SEARCH,
         ),
     ] = "knobs",
     tuning_log: Annotated[
@@ -87,28 +69,24 @@ def command(
     ] = None,
     baselines: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
+        value(
+            "NAME,...",
             help="Libraries to compare with, such as onednn, or all.",
-            rich_help_panel=options.BASELINES,
+            panel=options.BASELINES,
         ),
     ] = "none",
     baseline_python: bench_options.BaselinePython = None,
     rpc_tracker: Annotated[
         str,
-        typer.Option(
-            metavar="HOST:PORT",
+        value(
+            "HOST:PORT",
             help="Measure on devices of a TVM RPC tracker (requires --rpc-key).",
-            rich_help_panel=options.REMOTE,
+            panel=options.REMOTE,
         ),
     ] = "",
     rpc_key: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="Key of the devices at the tracker; repeatable.",
-            rich_help_panel=options.REMOTE,
-        ),
+        value("KEY", help="Key of the devices at the tracker; repeatable.", panel=options.REMOTE),
     ] = None,
     estimate: estimating.Option = False,
     target: options.Target = "native",
@@ -155,7 +133,7 @@ def command(
     from tvmconv.tuning.settings import Settings
 
     if not (models or suite or layer):
-        raise InputError("nothing to tune; give a model, --suite NAME or --layer PROBLEM")
+        raise InputError("nothing to tune. Name a model, --suite NAME or --layer PROBLEM.")
     space = {"metaschedule": "auto"}.get(search, search)
     if space not in ("knobs", "auto", "both"):
         raise InputError(f"unknown --search {search!r}. Expected knobs, metaschedule or both.")
@@ -225,7 +203,7 @@ def command(
             total_trials=trials,
             time_budget=time_budget or math.inf,
             space=space,
-            peers=rivals,
+            baselines=rivals,
             observe=observe,
         )
     missing = rivals.failures if rivals is not None else {}
@@ -249,21 +227,22 @@ def _stoppable() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _baseline_times(names: str, pythons: list[str], threads: int) -> PeerTimes | None:
+def _baseline_times(names: str, pythons: list[str], threads: int) -> BaselineTimes | None:
     """The baselines by their names on the command line."""
     if names == "none":
         return None
-    from tvmconv.lab.bench.baseline_times import PeerTimes
+    from tvmconv.lab.bench.baseline_times import BaselineTimes
     from tvmconv.lab.bench.plan import make_plan
 
-    plan = make_plan(peers=names, peer_python=pythons)
-    return PeerTimes(plan.peers, {name: plan.python(name) for name in plan.peers}, threads)
+    plan = make_plan(baselines=names, baseline_python=pythons)
+    return BaselineTimes(
+        plan.baselines, {name: plan.python(name) for name in plan.baselines}, threads
+    )
 
 
 def _measurer(pool: Pool, tracker: str, keys: list[str], on_gpu: bool) -> Measurer:
     """This machine, its GPU, or the devices of a tracker."""
-    from tvmconv.tuning.gpu_measure import GpuMeasurer
-    from tvmconv.tuning.measure import LocalMeasurer
+    from tvmconv.tuning.measure import GpuMeasurer, LocalMeasurer
     from tvmconv.tuning.remote import RemoteMeasurer
 
     if not tracker:

@@ -1,9 +1,12 @@
-"""Values of options, read from their texts."""
+"""The kinds of options and arguments, and how their texts are read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
+
+import typer
 
 from tvmconv.core.errors import InputError
 
@@ -11,6 +14,28 @@ Number = TypeVar("Number", int, float)
 
 _EXTERNAL = ("external", "separate")
 _EMBEDDED = ("embedded", "inside")
+_BYTES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+_BYTES |= {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
+
+
+def argument(metavar: str, *, help: str) -> Any:
+    """An argument, or several of them."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
+
+
+def flag(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that is given or not."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+def value(metavar: str, *names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option with a value, which the help shows as ``metavar``."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
+
+
+def number(minimum: float, *names: str, metavar: str = "N", **more: Any) -> Any:
+    """An option whose value is a number of the minimum's type, not smaller than the minimum."""
+    return value(metavar, *names, parser=at_least(minimum), **more)
 
 
 def at_least(minimum: Number) -> Callable[[str], Number]:
@@ -18,35 +43,27 @@ def at_least(minimum: Number) -> Callable[[str], Number]:
     kind = type(minimum)
 
     def number(text: str) -> Number:
-        value = kind(text)
-        if not value >= minimum:
-            raise ValueError(f"{text} is smaller than {minimum}")
-        return value
+        try:
+            found = kind(text)
+        except ValueError:
+            found = None
+        if found is None or not found >= minimum:
+            wanted = "a whole number" if kind is int else "a number"
+            raise typer.BadParameter(f"got {text!r}. Expected {wanted} of {minimum:g} or more.")
+        return found
 
     return number
 
 
 def parse_weights(text: str) -> Literal["embedded", "external"]:
-    """The place of the weights; the names of earlier releases are accepted.
-
-    Raises
-    ------
-    InputError
-        If the text names none.
-    """
+    """The place of the weights, also by the names of earlier releases."""
     if text not in (*_EMBEDDED, *_EXTERNAL):
         raise InputError(f"unknown --weights {text!r}. Expected embedded or external.")
     return "external" if text in _EXTERNAL else "embedded"
 
 
 def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
-    """``NAME:1x3x224x224`` options as a mapping.
-
-    Raises
-    ------
-    InputError
-        If an item is not a name, a colon and positive sizes joined by ``x``.
-    """
+    """``NAME:1x3x224x224`` options as a mapping."""
     if not items:
         return None
     shapes = {}
@@ -54,20 +71,27 @@ def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
         name, _, sizes = item.rpartition(":")
         parts = sizes.split("x")
         if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            raise InputError(f"cannot read --shape {item!r}; write NAME:1x3x224x224")
+            raise InputError(f"cannot read --shape {item!r}. Expected NAME:1x3x224x224.")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
 
 
 def integers(text: str, option: str) -> tuple[int, ...]:
-    """A comma-separated list of positive integers, e.g. ``1,2``.
-
-    Raises
-    ------
-    InputError
-        If an entry is not a positive integer.
-    """
+    """A comma-separated list of positive integers, e.g. ``1,2``."""
     parts = text.split(",")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(f"cannot read {option} {text!r}; write positive integers such as 1,2")
+        raise InputError(f"cannot read {option} {text!r}. Expected positive integers such as 1,2.")
     return tuple(int(part) for part in parts)
+
+
+def fold_bytes(text: str | None) -> int | None:
+    """``--fold-budget`` in bytes."""
+    return None if text is None else byte_count(text, "--fold-budget")
+
+
+def byte_count(text: str, option: str) -> int:
+    """A size such as ``64MiB``, ``1.5 MB`` or ``4096`` in bytes."""
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
+    if not match or match[2] not in _BYTES:
+        raise InputError(f"cannot read {option} {text!r}. Expected bytes, or a size such as 64MiB.")
+    return int(float(match[1]) * _BYTES[match[2]])

@@ -1,1 +1,1 @@
-"""Lowers, schedules what is left, builds and links."""
+"""From the lowered graph to machine code and a linked library."""

@@ -1,11 +1,11 @@
-"""Names that anybody chose, as parts of C."""
+"""Names and numbers as parts of C."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-# what every C99 compiler takes in one literal, less the terminating zero
+# the literal that every C99 compiler accepts, less the terminating zero
 _LONGEST_LITERAL = 4094
 _LONGEST_COMMENT = 400
 _INT_MAX = (1 << 31) - 1
@@ -14,7 +14,7 @@ _INT_MAX = (1 << 31) - 1
 def literal(text: str) -> str:
     """A string literal of the text's UTF-8.
 
-    Octal escapes end after three digits whatever follows; question marks would begin trigraphs.
+    Octal escapes always end after three digits; question marks would begin trigraphs.
     """
     return '"' + "".join(map(_escaped, _bytes(text))) + '"'
 
@@ -48,9 +48,9 @@ class Strings:
 
 
 def comment(*parts: str) -> str:
-    """A comment on one line; parts that are empty are left out.
+    """A comment on one line, without empty parts.
 
-    What could end it, begin another, or be shown in another order than it is written is replaced.
+    Replaces characters that could end it, begin another comment, or change the direction of text.
     """
     text = " ".join(part for part in parts if part)
     text = "".join(character if character.isprintable() else "?" for character in text)
@@ -63,16 +63,16 @@ def comment(*parts: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """What the name of a model becomes in ``tvmconv_model_...`` and in macros."""
-    words = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
-    return words[:128] or "model"
+    """The name of a model in ``tvmconv_model_...`` and in macros."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    return plain[:128] or "model"
 
 
 def whole(value: int) -> str:
-    """An integer constant of at least 64 bits where it needs them."""
+    """An integer constant, of 64 bits or more if it needs them."""
     return str(value) if abs(value) <= _INT_MAX else f"{value}{'U' if value > 0 else ''}LL"
 
 
 def braced(items: Iterable[str]) -> str:
-    """An initialiser."""
+    """An initializer."""
     return "{" + ", ".join(items) + "}"

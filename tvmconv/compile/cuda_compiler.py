@@ -1,4 +1,4 @@
-"""CUDA source to fatbins, by nvcc or, where there is none, by NVRTC."""
+"""CUDA source to fatbins, by nvcc or, without it, by NVRTC."""
 
 from __future__ import annotations
 
@@ -24,26 +24,20 @@ from tvmconv.core.fatbin import Part, fatbin_of
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
 
-# names a folder where what a compiler made is kept, and taken from instead of compiling it again
+# names a folder that caches the results of compilers
 KEPT = "TVMCONV_NVCC_CACHE"
-# what nvcc, or gcc for it, says where there is no compiler for C++
+# nvcc, or gcc for it, says so without a compiler for C++
 _HOST_COMPILER = re.compile(r"\bhost compiler\b|\bcc1plus\b")
 _NO_HOST_COMPILER = (
-    "\nnvcc needs a compiler for C++: install g++, or take NVRTC instead, which needs none "
-    "(pip install nvidia-cuda-nvrtc, and its libnvrtc.so.13 in the variable NVRTC)"
+    "\nnvcc requires a compiler for C++. Install g++, or use NVRTC, which requires none "
+    "(pip install nvidia-cuda-nvrtc, and its libnvrtc.so.13 in the variable NVRTC)."
 )
-# changes where the same source and compiler give another file
+# version of the cached files
 _FORM = "2"
 
 
 def find_compiler() -> Nvcc | Nvrtc:
-    """NVRTC where the variable of its name asks for it, else nvcc, else NVRTC where one is found.
-
-    Raises
-    ------
-    ArtifactError
-        If there is neither.
-    """
+    """NVRTC if the variable of its name asks for it, else nvcc, else NVRTC if it is installed."""
     nvrtc = find_nvrtc()
     if nvrtc and (os.environ.get("NVRTC") or find_program("nvcc") is None):
         return Nvrtc(nvrtc)
@@ -51,27 +45,20 @@ def find_compiler() -> Nvcc | Nvrtc:
 
 
 def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
-    """Machine code for a GPU's architectures, and PTX for those after the last, in one file.
+    """Machine code of CUDA C++ for a GPU's architectures, and PTX for later ones, in one file.
 
     Arithmetic is IEEE's: no option for faster and less exact functions is given.
-
-    Parameters
-    ----------
-    source
-        CUDA C++.
-    machine
-        The GPU.
 
     Returns
     -------
     tuple
-        The fatbin, and what each kernel takes; of several architectures the most. With the
-        share of multiply-adds in main loops, if there is an nvdisasm.
+        The fatbin, and the resources of each kernel: the maximum over the architectures. With the
+        share of FMA in main loops, if nvdisasm is installed.
 
     Raises
     ------
     ArtifactError
-        If there is no compiler, or it refuses the source.
+        If no compiler is installed, or it rejects the source.
     """
     compiler = find_compiler()
     kept = _kept(source, compiler, machine)
@@ -84,14 +71,14 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
         written.write_text(source)
         for isa in machine.architectures:
             try:
-                made, told = compiler.parts(written, isa, isa == machine.architectures[-1])
+                made, log = compiler.parts(written, isa, isa == machine.architectures[-1])
             except Refused as error:
                 raise ArtifactError(
                     f"{compiler.path} does not compile kernels for {isa}:\n{error}"
                     + _NO_HOST_COMPILER * bool(_HOST_COMPILER.search(str(error)))
                 ) from None
             parts += made
-            said += told
+            said += log
         resources = _with_shares(read_resources(said), Path(folder) / f"{machine.isa}.cubin")
     content = fatbin_of(parts)
     if kept:
@@ -102,23 +89,23 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
 def compile_fatbins(
     sources: Sequence[str], machine: CudaMachine
 ) -> list[tuple[bytes, dict[str, Resources]]]:
-    """As :func:`compile_fatbin` for several, side by side on the CPUs of this process."""
+    """As :func:`compile_fatbin` for several sources, in parallel on the CPUs of this process."""
     with ThreadPoolExecutor(host_cores(), "tvmconv-nvcc") as pool:
         return list(pool.map(lambda source: compile_fatbin(source, machine), sources))
 
 
 def _kept(source: str, compiler: Nvcc | Nvrtc, machine: CudaMachine) -> Path | None:
-    """Where the result is kept; None where the user names no folder."""
+    """The cached file of a result; None if the user names no folder."""
     folder = os.environ.get(KEPT)
     if not folder:
         return None
     read = str(find_program("nvdisasm") is not None)
-    said = "\n".join([_FORM, *compiler.told, read, machine.isa, *machine.architectures, source])
+    said = "\n".join([_FORM, *compiler.inputs, read, machine.isa, *machine.architectures, source])
     return Path(folder) / f"{hashlib.sha256(said.encode()).hexdigest()[:32]}.nvcc"
 
 
 def _keep(path: Path, content: bytes, resources: Mapping[str, Resources]) -> None:
-    """At once, as others may write the same; a folder that cannot be written keeps nothing."""
+    """Write by renaming, as other processes may write the same; ignores a read-only folder."""
     head = json.dumps({name: asdict(each) for name, each in resources.items()})
     written = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
     with suppress(OSError):
@@ -128,7 +115,7 @@ def _keep(path: Path, content: bytes, resources: Mapping[str, Resources]) -> Non
 
 
 def _with_shares(resources: dict[str, Resources], cubin: Path) -> dict[str, Resources]:
-    """With what machine code tells of main loops; without where nothing reads it."""
+    """Resources with the share of FMA in main loops, if nvdisasm can read the machine code."""
     try:
         found = main_loops(cubin.read_bytes()) if cubin.is_file() else {}
     except ArtifactError:

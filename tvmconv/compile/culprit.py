@@ -1,4 +1,4 @@
-"""Which part of a module a compiler pass fails on, found by trying the parts one by one."""
+"""The part of a module on which a compiler pass fails, found by trying the parts one by one."""
 
 from __future__ import annotations
 
@@ -17,17 +17,7 @@ Part = TypeVar("Part")
 
 @compiler_lock()
 def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Device) -> str:
-    """The layers whose function cannot be scheduled or compiled, in words.
-
-    Parameters
-    ----------
-    mod
-        A lowered module that failed to compile.
-    calls
-        What its functions compute.
-    machine
-        The target.
-    """
+    """A phrase with the layers whose function in a lowered module fails to compile."""
     from tvmconv.kernels.rules import schedule_function
     from tvmconv.tir.cuda.lowering import cuda_code
     from tvmconv.tir.pipeline import c_calls, compile_function
@@ -52,16 +42,9 @@ def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Device)
 
 
 def failing_operators(mod: IRModule, layer_of: Callable[[str], str], passes: Pass) -> str:
-    """The layers whose Relax operator a pass cannot take, in words.
+    """A phrase with the layers whose Relax operator in a straight-line ``main`` fails in a pass.
 
-    Parameters
-    ----------
-    mod
-        A module with straight-line ``main``.
-    layer_of
-        A layer's description, from the name of the variable it is bound to.
-    passes
-        The pass.
+    ``layer_of`` describes the layer that is bound to a variable's name.
     """
     from tvmconv.tvm_api.ir import Call, Op
 
@@ -78,7 +61,7 @@ def failing_operators(mod: IRModule, layer_of: Callable[[str], str], passes: Pas
 
 
 def _alone(binding: Binding) -> IRModule:
-    """A module that holds one call, on parameters of its own."""
+    """A module with one call alone, on parameters."""
     from tvmconv.tvm_api import relax
 
     builder = relax.BlockBuilder()
@@ -93,6 +76,6 @@ def _alone(binding: Binding) -> IRModule:
 def _fails(attempt: Callable[[Part], object], part: Part) -> bool:
     try:
         attempt(part)
-    except Exception:  # whatever made the whole fail
+    except Exception:  # any error that made the whole module fail
         return True
     return False

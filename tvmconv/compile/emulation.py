@@ -1,4 +1,4 @@
-"""Saved models for other processors, called under qemu's user mode: right or wrong, never fast."""
+"""Saved models for other CPUs, called under qemu's user mode to verify results, not speed."""
 
 from __future__ import annotations
 
@@ -34,28 +34,16 @@ def run_emulated(
 
     Parameters
     ----------
-    path
-        The shared object.
-    triple
-        The system that it is for.
+    path, triple
+        The shared object, and the system that it is for.
     inputs, outputs
         The model's tensors.
     values
         All inputs by name.
     options
-        Of qemu, such as ``-cpu cortex-a72``.
+        Options of qemu, such as ``-cpu cortex-a72``.
     caller
         Source of the program, which is started with paths of the model, inputs and outputs.
-
-    Returns
-    -------
-    list of array
-        The outputs in order.
-
-    Raises
-    ------
-    ArtifactError
-        If qemu or a compiler for the system is missing, or the call fails.
     """
     qemu = emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
@@ -88,22 +76,16 @@ def run_emulated(
 
 
 def emulator(triple: str) -> list[str]:
-    """The program that emulates an architecture, and where it finds the system's libraries.
-
-    Raises
-    ------
-    ArtifactError
-        If it is not installed.
-    """
+    """The program that emulates an architecture, with the path of the system's libraries."""
     architecture = triple.partition("-")[0]
     names = (f"qemu-{architecture}", f"qemu-{architecture}-static")
     name = next((name for name in names if shutil.which(name)), None)
     if name is None:
         raise ArtifactError(
-            f"emulating {architecture} needs {names[0]}, which is not installed "
-            "(Debian: apt install qemu-user)"
+            f"emulating {architecture} requires {names[0]}, which is not installed. Install it "
+            "(Debian: apt install qemu-user)."
         )
-    # where Debian's cross compilers have their libc; the variable goes before
+    # the libc of Debian's cross compilers; the variable has priority
     folder = Path("/usr", f"{architecture}-linux-gnu")
     if "QEMU_LD_PREFIX" in os.environ or "musl" in triple or not folder.is_dir():
         return [name]

@@ -1,11 +1,10 @@
-"""Machine code of functions inside a Relax module, made before ``relax.build`` sees them.
+"""Machine code of functions inside a Relax module, made before ``relax.build``.
 
-``relax.build`` compiles every ``PrimFunc`` by TVM's default passes, which know nothing of the
-annotations of tvmconv's schedules, and for the target that the caller names, often plain
-``llvm``: a kernel that reaches it loses prefetches, short last vectors, stack buffers and wide
-registers. Compiled by tvmconv's pipeline and attached to the module as TVM's code generators for
-other back ends attach theirs (the attribute ``external_mods``), a kernel is the same code as in
-``tvmconv.build``. Calls that follow one another become one, see :mod:`tvmconv.compile.joined`.
+``relax.build`` compiles every ``PrimFunc`` by TVM's default passes, which ignore the annotations of
+tvmconv's schedules, and for the caller's target, often plain ``llvm``. Such a kernel loses
+prefetches, short last vectors, stack buffers and wide registers. So tvmconv compiles the kernels
+itself and attaches the code to the module's attribute ``external_mods``, as TVM's code generators
+for other back ends do. :mod:`tvmconv.compile.joined` joins consecutive calls.
 """
 
 from __future__ import annotations
@@ -31,30 +30,18 @@ from tvmconv.tvm_api.types import (
     RelaxVar,
 )
 
-# Attribute of a module: the kernels that a function of its machine code calls, by its symbol.
+# attribute of a module: by symbol of a function in its machine code, the kernels it calls
 CALLS = "tvmconv.calls"
 
 
 def compile_functions(
     mod: IRModule, machine: Machine, wanted: Callable[[GlobalVar, PrimFunc], bool]
 ) -> IRModule:
-    """Replace functions of a module by their machine code.
+    """Replace functions of a module by their machine code, called by ``call_dps_packed``.
 
-    Parameters
-    ----------
-    mod
-        ``tvm.IRModule`` of Relax functions and scheduled ``PrimFunc`` s.
-    machine
-        The target.
-    wanted
-        Says of a variable and its ``PrimFunc`` whether to compile it. Functions of symbolic
-        arguments, and those that are called otherwise than by ``call_tir``, are kept in any case.
-
-    Returns
-    -------
-    tvm.IRModule
-        The module without these functions, their calls as ``call_dps_packed``. What each of these
-        calls in its turn is told by the attribute :data:`CALLS`.
+    The attribute :data:`CALLS` lists the kernels of each such call. ``wanted`` says whether to
+    compile the ``PrimFunc`` of a variable. Functions with symbolic arguments, or with calls other
+    than ``call_tir``, are never compiled.
     """
     with compiler_lock():
         replace = _replaced(mod, wanted)
@@ -87,8 +74,7 @@ def _replaced(mod: IRModule, wanted: Callable[[GlobalVar, PrimFunc], bool]) -> _
     if not chosen:
         return None
     libraries = mod.attrs.get(EXTERNAL_MODULES, []) if mod.attrs else []
-    # a later pass may give a function the name of one that is gone from the module, but lives on
-    # in an earlier library
+    # a later pass may reuse the name of a function that an earlier library holds
     replace = _Replacement(mod, chosen, f"tvmconv{len(libraries)}_")
     for var, func in functions.items():
         if isinstance(func, relax.Function):
@@ -98,7 +84,7 @@ def _replaced(mod: IRModule, wanted: Callable[[GlobalVar, PrimFunc], bool]) -> _
 
 @visitor
 class _Calls(PyExprVisitor):
-    """Which functions are called plainly, and which are used in any other way."""
+    """The functions that plain calls use, and the functions with any other use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,10 +104,10 @@ class _Calls(PyExprVisitor):
 
 @mutator
 class _Replacement(PyExprMutator):
-    """Puts calls of machine code in place of calls of functions.
+    """Replaces calls of functions by calls of machine code.
 
-    ``code`` holds what is to be compiled by symbol: of static shape kernels without a form of
-    their own, which functions with the attribute :data:`PACKED` call; the others with it.
+    ``code`` holds the functions to compile, by symbol. Kernels of static shape lack the attribute
+    :data:`PACKED`; the functions that call them, and kernels of symbolic shape, have it.
     """
 
     def __init__(self, mod: IRModule, chosen: dict[GlobalVar, PrimFunc], prefix: str) -> None:
@@ -168,7 +154,7 @@ class _Replacement(PyExprMutator):
         return super().visit_call_(call)
 
     def _joined(self, bindings: Sequence[Binding], new: Callable[..., RelaxVar]) -> list[Binding]:
-        """The bindings with one call for each line of calls."""
+        """The bindings with one call for each sequence of calls."""
         done: list[Binding] = []
         line = Line(self.mod, self.kernels)
         for binding in bindings:
@@ -181,7 +167,7 @@ class _Replacement(PyExprMutator):
         return [*done, *self._call(line, new)]
 
     def _call(self, line: Line, new: Callable[..., RelaxVar]) -> list[Binding]:
-        """The call of a line, and what its variables are bound to."""
+        """The call that replaces a sequence, and the bindings of its results."""
         inside: Counter[RelaxVar] = Counter()
         for binding in line.bindings:
             inside += _reads(binding.value)
@@ -211,7 +197,7 @@ class _Replacement(PyExprMutator):
         return bindings
 
     def _add(self, name: str, func: PrimFunc) -> str:
-        """Have a function compiled that TVM calls; returns its symbol."""
+        """Add a function that TVM calls; returns its symbol."""
         symbol, count = self.prefix + name, 1
         while symbol in self.code:
             count += 1
@@ -225,7 +211,7 @@ def _is_static(func: PrimFunc) -> bool:
 
 
 def _reads(expr: RelaxExpr) -> Counter[RelaxVar]:
-    """How often an expression reads each variable."""
+    """Number of reads of each variable in an expression."""
     found: Counter[RelaxVar] = Counter()
 
     def look(part: Any) -> None:

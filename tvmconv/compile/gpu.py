@@ -1,4 +1,4 @@
-"""A program's kernels for a GPU: source, machine code, launches, and the C that makes them."""
+"""A program's kernels for a GPU: source, machine code, launches, and the C that launches them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tvmconv.program.program import Program
 from tvmconv.tir.cuda.lowering import cuda_code
 from tvmconv.tvm_api import ir
 
-# what the driver asks of the start of a module
+# the driver requires it of a module
 _ALIGNMENT = 16
 
 
@@ -35,9 +35,9 @@ class GpuCode:
     fatbins
         The modules: machine code for the GPU's architectures, and PTX for later ones.
     launches
-        By the function's symbol, what its call launches, in order.
+        Launches of a call in order, by the function's symbol.
     modules
-        By the kernel's name, which module holds it.
+        Index of the module that holds a kernel, by the kernel's name.
     """
 
     machine: CudaMachine
@@ -48,21 +48,9 @@ class GpuCode:
 
 
 def compile_gpu(functions: Any, machine: CudaMachine) -> GpuCode:
-    """Compile the kernels of a program, in as many modules as there are CPUs to make them.
+    """Compile an ``IRModule`` of scheduled ``PrimFunc`` s, as one CUDA module for each CPU.
 
-    Parameters
-    ----------
-    functions
-        ``tvm.IRModule`` of scheduled ``PrimFunc`` s with their symbols.
-    machine
-        The GPU.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no nvcc, or it refuses the kernels.
-    ModelError
-        If an operator has no kernel; names its function.
+    Raises :class:`ModelError` with the function's name if an operator has no kernel.
     """
     ordered = sorted(functions.functions_items(), key=lambda item: str(item[0].name_hint))
     count = min(len(ordered), host_cores())
@@ -84,7 +72,7 @@ def compile_gpu(functions: Any, machine: CudaMachine) -> GpuCode:
 
 
 def write_fatbins(gpu: GpuCode, folder: Path) -> str:
-    """The modules as files, and assembler that makes data of them."""
+    """Write the modules as files; returns assembler that includes them as data."""
     folder.mkdir(exist_ok=True)
     lines = ['\t.section .rodata.tvmconv_gpu,"a",%progbits']
     for index, fatbin in enumerate(gpu.fatbins):
@@ -104,10 +92,10 @@ def write_fatbins(gpu: GpuCode, folder: Path) -> str:
 
 
 def gpu_definitions(gpu: GpuCode, program: Program) -> list[str]:
-    """C for ``model.c``: the table of launches, and a function for each that a call names.
+    """C for ``model.c``: the table of launches, and a function for each function of a call.
 
-    Functions take the parameters of the kernels' ``PrimFunc`` s, in the GPU's memory. Launches are
-    replayed as a graph where all inputs are of one image, as kernels are short then.
+    Functions take the parameters of the kernels' ``PrimFunc`` s, in the GPU's memory. At batch size
+    1 kernels are short, and launches are replayed as a graph.
     """
     parameters = {
         call.record.kernel: len(call.operands) for call in program.calls if call.record.kernel

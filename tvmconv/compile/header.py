@@ -20,16 +20,7 @@ def model_header(
 ) -> str:
     """``model.h`` for programs that are linked with a model, or want its sizes as constants.
 
-    Parameters
-    ----------
-    name
-        The model's name, which becomes ``tvmconv_model_<identifier>`` and the prefix of macros.
-    inputs, outputs
-        Its tensors.
-    layers
-        Number of kernel calls.
-    arena_bytes, weight_bytes
-        Activation memory of a state, and constants.
+    ``name`` becomes ``tvmconv_model_<identifier>`` and the prefix of macros.
     """
     own = identifier(name)
     prefix = own.upper() if own[0].isalpha() else f"MODEL_{own.upper()}"

@@ -18,21 +18,11 @@ _AFTER = "after:"
 
 
 def kernel_text(kernel: Kernel, form: str) -> str:
-    """A kernel as its schedule leaves it, after a pass, or as machine code.
+    """A kernel as text.
 
-    Parameters
-    ----------
-    kernel
-        The kernel.
-    form
-        ``tir``: the scheduled function. ``after:PASS``: after the passes of
-        :func:`tvmconv.tir.pipeline.pipeline` up to that one. ``asm``: assembly; for a GPU, the CUDA
-        source.
-
-    Raises
-    ------
-    InputError
-        If the form or the pass is unknown.
+    The form ``tir`` is the scheduled function, ``after:PASS`` the function after the passes of
+    :func:`tvmconv.tir.pipeline.pipeline` up to this pass. ``asm`` is assembly, or for a GPU the
+    CUDA source.
     """
     if form == "tir":
         return kernel.prim_func().script()
@@ -55,19 +45,13 @@ def kernel_text(kernel: Kernel, form: str) -> str:
 
 
 def layer_kernel(decisions: tuple[Decision, ...], machine: Device, layer: str) -> Kernel:
-    """The kernel of the layer of a name.
-
-    Raises
-    ------
-    InputError
-        If no layer has the name.
-    """
+    """The kernel of a layer; raises :class:`InputError` if no layer has the name."""
     named = {d.layer: d for d in decisions}
     if layer not in named:
-        near = get_close_matches(layer, named, 1) or list(named)[:3]
+        near = ", ".join(get_close_matches(layer, named, 1) or list(named)[:3])
+        known = f"Expected a convolution's name, for example {near}." if near else ""
         raise InputError(
-            f"unknown layer {layer!r}. Expected a convolution's name, for example "
-            f"{', '.join(near)}."
+            f"unknown layer {layer!r}. {known or 'No layer of this model has a choice of kernels.'}"
         )
     chosen = named[layer].chosen
     return Kernel(named[layer].workload, machine, chosen.algorithm, chosen.config)

@@ -1,9 +1,8 @@
-"""Calls that follow one another in a Relax function, made as one.
+"""One call in place of consecutive calls in a Relax function.
 
-TVM's virtual machine takes about two and a half microseconds for the call of a kernel inside a
-network, where its code and data have left the caches: a tensor is made, the arguments are checked
-field by field, the tensor is released. What it allocates piece by piece also starts at one place
-of a page again and again, so that stores and loads of neighbours get in each other's way.
+TVM's virtual machine spends about 2.5 microseconds on each call of a kernel in a network. It makes
+a tensor, checks the arguments field by field, and releases the tensor. Tensors that it allocates
+one by one also start at the same offset in a page, so stores and loads of adjacent tensors alias.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from tvmconv.tir.general.rewrite import byte_size
 from tvmconv.tvm_api import ir, relax, tirx
 from tvmconv.tvm_api.types import Binding, GlobalVar, IRModule, PrimFunc, RelaxExpr, RelaxVar
 
-# the error that the failing function has set
+# raises the error that the failing function has set
 _FAILED = tirx.call_intrin("int32", "tirx.tvm_throw_last_error")
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The one call that a line of calls becomes.
+    """The one call that replaces a sequence of calls.
 
     Parameters
     ----------
     function
-        Makes the calls. Its parameters are the tensors from outside, the constants of all
-        calls in one, the results, and memory for what is neither.
+        Makes the calls. Its parameters are the tensors from outside, one block of all constants,
+        the results, and memory for intermediate tensors.
     arguments, types
-        Of ``call_dps_packed``.
+        Arguments of ``call_dps_packed``.
     results
-        Which of its results stands for a variable that a call bound, or for each of its parts.
+        Index of the result that replaces a variable, or of each part of a tuple.
     key
-        The same for two functions only if they do the same.
+        Equal for functions that compute the same.
     """
 
     function: PrimFunc
@@ -51,14 +50,9 @@ class Joined:
 
 
 class Line:
-    """Bindings that follow one another, each a call of one of some functions or a name of results.
+    """Consecutive bindings, each a call of a function of ``mod`` or a name of results.
 
-    Parameters
-    ----------
-    mod
-        Holds the functions; their shapes are static.
-    symbols
-        The functions' names in the object code.
+    The functions have static shapes; ``symbols`` are their names in the object code.
     """
 
     def __init__(self, mod: IRModule, symbols: Mapping[GlobalVar, str]) -> None:
@@ -69,15 +63,15 @@ class Line:
         self._values: dict[RelaxVar, Buffer | tuple[Buffer, ...]] = {}
         self._inputs: dict[RelaxExpr, Buffer] = {}
         self._constants: dict[int, Buffer] = {}
-        # what Relax and TIR know of buffers that are no constants
+        # types in Relax, and buffers in TIR, of all but constants
         self._types: dict[Buffer, Any] = {}
         self._parameters: dict[Buffer, Any] = {}
 
     def take(self, binding: Binding) -> bool:
-        """Add a binding, if it is such a call, a result of one, or a part of it."""
+        """Add a binding, if it is such a call, its result, or a part of its result."""
         value = binding.value
         if not isinstance(binding, relax.VarBinding):
-            return False  # a cast checks or names a shape
+            return False  # a cast, which checks or names a shape
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._values:
             whole = self._values[value.tuple_value]
             assert isinstance(whole, tuple)
@@ -124,13 +118,7 @@ class Line:
         return self._inputs[expr]
 
     def join(self, read: Iterable[RelaxVar]) -> Joined:
-        """Plan the memory and write the function that makes the calls.
-
-        Parameters
-        ----------
-        read
-            Those of the bound variables that are read by others than these calls.
-        """
+        """Plan the memory and write the function; ``read`` are the variables with other readers."""
         outputs: dict[Buffer, int] = {}
         results: dict[RelaxVar, int | tuple[int, ...]] = {}
         for var in read:

@@ -19,7 +19,7 @@ from tvmconv.program.program import Program
 from tvmconv.runtime.library import Library
 
 _PAGE = 4096
-# from where on code and its own constants might no longer reach each other with 32 bits
+# beyond this size, 32-bit addresses might not reach from code to constants
 _LARGE = 1 << 30
 
 
@@ -34,24 +34,8 @@ def link_model(
 ) -> Library:
     """Link a model's program, kernels, runtime and constants.
 
-    Parameters
-    ----------
-    program, facts
-        What becomes ``model.c``.
-    objects
-        The kernels.
-    toolchain
-        Compiles and links.
-    weights_sha256
-        If given, constants are left out and looked for at run time, see
-        :func:`~tvmconv.compile.source.program_source`.
-    triple
-        LLVM's name of the system that the model is for.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no room for temporary files, or the compiler fails.
+    With ``weights_sha256`` the constants are not linked: see
+    :func:`~tvmconv.compile.source.program_source`.
     """
     with _temporary_folder() as folder:
         output = folder / "model.so"
@@ -90,14 +74,7 @@ def write_constants(program: Program, path: Path) -> None:
 def constants_source(path: str, size: int, large: str = "") -> str:
     """Assembler that puts a file into a read-only section, which is mapped and never relocated.
 
-    Parameters
-    ----------
-    path
-        The file.
-    size
-        Its bytes.
-    large
-        A section for data that code does not reach with 32 bits, if the architecture needs one.
+    ``large`` names a section for data that 32-bit addresses do not reach.
     """
     section = f'{large},"al",%progbits' if large else '.rodata.tvmconv,"a",%progbits'
     return "\n".join(
@@ -124,6 +101,6 @@ def _temporary_folder() -> Iterator[Path]:
     except OSError as error:
         reason = error.strerror or error
         raise ArtifactError(
-            f"cannot link the compiled model in {tempfile.gettempdir()}: {reason}; "
-            "free some space, or name another folder in the variable TMPDIR"
+            f"cannot link the compiled model in {tempfile.gettempdir()}: {reason}. Free some "
+            "space, or name another folder in the variable TMPDIR."
         ) from error

@@ -1,4 +1,4 @@
-"""From the lowered graph to a shared object that needs nothing of TVM."""
+"""From the lowered graph to a shared object without TVM."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from tvmconv.compile.link import (
     write_objects,
 )
 from tvmconv.compile.objects import Objects, compile_objects
-from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.compile.source import Facts, program_source
 from tvmconv.compile.toolchain import SOURCES, Toolchain, libraries, usual_driver
 from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered
+from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
 from tvmconv.kernels.compiler_lock import compiler_lock
+from tvmconv.kernels.rules import schedule_module
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
-from tvmconv.program.collect import collect
+from tvmconv.program.collect import VIEW, collect
 from tvmconv.program.program import Call, Program
 from tvmconv.runtime import forks
 from tvmconv.runtime.binding import Code
@@ -39,11 +40,36 @@ from tvmconv.tvm_api.types import IRModule
 
 
 class Lowered(Protocol):
-    """What :func:`compile_program` needs of ``tvmconv.graph.lower.LoweredGraph``."""
+    """The part of ``tvmconv.graph.lower.LoweredGraph`` that :func:`compile_program` needs."""
 
     @property
     def mod(self) -> IRModule:
         """Relax function ``main`` and the functions that it calls."""
+
+
+def legalized(mod: IRModule) -> IRModule:
+    """The lowered graph with every operator a ``call_tir`` or a view."""
+    from tvmconv.tvm_api import ir, relax, tirx
+
+    passes = [relax.transform.LegalizeOps(), relax.transform.RewriteDataflowReshape()]
+    mod = ir.transform.Sequential(passes)(mod)
+    # RewriteDataflowReshape keeps a reshape whose result is an output of the model
+    functions = {
+        var: func.with_attr(VIEW, True)
+        if isinstance(func, tirx.PrimFunc) and relax.analysis.has_reshape_pattern(func)
+        else func
+        for var, func in mod.functions_items()
+    }
+    return ir.IRModule(functions, attrs=mod.attrs)
+
+
+def scheduled(mod: IRModule, machine: Device) -> IRModule:
+    """The same with every function scheduled."""
+    mod = legalized(mod)
+    checkpoint()
+    mod = schedule_module(mod, machine)
+    checkpoint()
+    return mod
 
 
 def compile_program(
@@ -53,30 +79,17 @@ def compile_program(
     outputs: Sequence[TensorInfo],
     *,
     name: str = "",
-    threads: int | None = None,
     cc: str = "",
 ) -> CompiledProgram:
-    """Schedule what is not scheduled yet, plan memory and generate machine code.
+    """Schedule functions that have no schedule yet, plan memory and generate machine code.
 
-    Parameters
-    ----------
-    lowered
-        The graph after layout planning, every operator a call of a ``PrimFunc``.
-    machine
-        The target.
-    inputs, outputs
-        The model's tensors.
-    name
-        Of the ONNX model.
-    threads
-        Threads of one call; ``machine.cores`` by default.
-    cc
-        The C compiler, as of :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
+    In ``lowered`` every operator is a call of a ``PrimFunc``. ``cc`` names the C compiler, as for
+    :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
 
     Raises
     ------
     ModelError
-        If an operator needs TVM's virtual machine or runtime; names it.
+        If an operator needs TVM's virtual machine or runtime; names the operator.
     """
     calls, decisions = getattr(lowered, "calls", ()), getattr(lowered, "decisions", ())
     with compiler_lock():
@@ -93,7 +106,7 @@ def compile_program(
         version=__version__,
         target=machine.name,
         features=required_features(machine),
-        threads=threads or machine.cores,
+        threads=machine.cores,
         vector_bits=machine.exact_vector_bits if isinstance(machine, Machine) else 0,
     )
     return CompiledProgram(program, objects, facts, machine, cc)
@@ -103,7 +116,7 @@ def _for_gpu(functions: IRModule, machine: CudaMachine, _program: Program) -> Ob
     return Objects({}, {}, gpu=compile_gpu(functions, machine))
 
 
-# what compiles kernels, by kind of device
+# compilers of kernels, by kind of device
 _BACK_ENDS: dict[str, Callable[[IRModule, Any, Program], Objects]] = {
     Machine.kind: compile_objects,
     CudaMachine.kind: _for_gpu,
@@ -111,31 +124,18 @@ _BACK_ENDS: dict[str, Callable[[IRModule, Any, Program], Objects]] = {
 
 
 def _with_code(call: Call, objects: Objects) -> Call:
-    """A call with what is known of its machine code."""
+    """A call with facts about its machine code."""
     kernel = call.record.kernel
     launches = objects.gpu.launches.get(kernel, ()) if objects.gpu else ()
-    words = objects.vectors.get(kernel, "")
-    return replace(call, record=replace(call.record, vectors=words, launches=launches))
+    vectors = objects.vectors.get(kernel, "")
+    return replace(call, record=replace(call.record, vectors=vectors, launches=launches))
 
 
 class CompiledProgram:
-    """A model that was compiled in this process: its parts, and what is linked from them.
+    """A model that was compiled in this process: its parts, and the libraries linked from them.
 
-    Calls in this process use a library without constants, which it finds in memory, as writing
-    and linking half a gigabyte takes as long as compiling. What is saved is linked when asked for.
-
-    Parameters
-    ----------
-    program
-        What it does.
-    objects
-        The kernels.
-    facts
-        What the code says about itself.
-    machine
-        The target.
-    cc
-        The C compiler; found when it is needed.
+    Calls in this process use a library that finds its constants in memory, because linking half a
+    gigabyte takes as long as compiling. Saving links another library.
     """
 
     def __init__(
@@ -153,10 +153,7 @@ class CompiledProgram:
 
     @property
     def weights(self) -> Bytes:
-        """For ``options.weights`` of a state of :meth:`library`; gathered once, on first use.
-
-        The constants of the program are views of it from then on.
-        """
+        """The constants of :meth:`library`, gathered on first use; the program's become views."""
         with self._lock:
             if self._weights is None:
                 self.program, self._weights = gathered(self.program)
@@ -167,13 +164,7 @@ class CompiledProgram:
         return self.library().code()
 
     def library(self) -> Library:
-        """The shared object for calls in this process, without constants; linked once.
-
-        Raises
-        ------
-        ArtifactError
-            If there is no C compiler, or it fails.
-        """
+        """The shared object for calls in this process, without constants; linked once."""
         with self._lock:
             if self._library is None:
                 self._library = self._linked(IN_MEMORY.hex())
@@ -187,7 +178,7 @@ class CompiledProgram:
             return self._file
 
     def linked(self, separate: bool | None = None) -> Linked:
-        """What is saved: with the constants inside, or with a file of weights beside it."""
+        """The parts to save: the constants in the library or in a separate file of weights."""
         if not separate:
             return Linked(self.file())
         sha256 = digest(self.program)
@@ -196,7 +187,7 @@ class CompiledProgram:
         return Linked(library, content(self.program, sha256), sha256.hex())
 
     def header(self) -> str:
-        """The header of this model, beside ``tvmconv.h``."""
+        """The model's own header, which includes ``tvmconv.h``."""
         program = self.program
         return model_header(
             self.facts.name,
@@ -208,13 +199,7 @@ class CompiledProgram:
         )
 
     def keep(self, folder: Path) -> None:
-        """Write what the complete shared object is linked from, and how.
-
-        Parameters
-        ----------
-        folder
-            Made if it does not exist.
-        """
+        """Write the parts of the complete shared object and a script that links them."""
         folder.mkdir(parents=True, exist_ok=True)
         own = identifier(self.facts.name)
         for source in SOURCES.iterdir():

@@ -20,52 +20,39 @@ from tvmconv.machines.cuda import CudaMachine
 _OPTIONS = ("-std=c++17", "-O3")
 _SAYING = ("-Xptxas", "-v")
 _RELEASE = re.compile(r"release (\d+)\.(\d+)")
-# from there on it compresses by Zstandard unless told: drivers before 550 do not read that
+# from this version it compresses by Zstandard by default, which drivers before 550 do not read
 _OTHER_COMPRESSION = (12, 8)
 
 
 class Refused(ArtifactError):
-    """A compiler does not take the source; what it said."""
+    """A compiler rejects the source; with its output."""
 
 
 def find_nvcc() -> str:
-    """The program, see :func:`find_program`.
-
-    Raises
-    ------
-    ArtifactError
-        If there is none.
-    """
+    """The program; raises :class:`ArtifactError` if it is not installed."""
     path = find_program("nvcc")
     if path is None:
         raise ArtifactError(
-            "cannot compile GPU kernels: found neither nvcc nor NVRTC. Install nvcc with pip "
-            "install 'tvmconv[cuda]' or the CUDA toolkit, or name one in the "
-            "variable NVCC or NVRTC"
+            "cannot compile GPU kernels: found neither nvcc nor NVRTC. Install nvcc by pip install "
+            "'tvmconv[cuda]' or the CUDA toolkit, or name one in the variable NVCC or NVRTC."
         )
     return path
 
 
 @dataclass(frozen=True)
 class Nvcc:
-    """The compiler of the CUDA toolkit.
-
-    Parameters
-    ----------
-    path
-        The program.
-    """
+    """The compiler of the CUDA toolkit."""
 
     path: str
 
     @property
     def version(self) -> str:
-        """What it says of itself."""
+        """Its own description."""
         return _version(self.path)
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """What its results depend on."""
+    def inputs(self) -> tuple[str, ...]:
+        """The compiler and its options, on which results depend besides the source."""
         return (self.path, self.version, *_OPTIONS, *self._compression)
 
     @property
@@ -75,19 +62,10 @@ class Nvcc:
         return ("--compress-mode=speed",) if later else ()
 
     def parts(self, source: Path, isa: str, with_ptx: bool) -> tuple[list[Part], str]:
-        """Code for one architecture, and what the assembler said; also ``ISA.cubin`` beside it.
+        """Code for one architecture, and the log of the assembler; also ``ISA.cubin`` next to it.
 
-        Machine code is made of PTX of as early a version as the assembler takes, so that it has
-        checked what drivers will translate.
-
-        Parameters
-        ----------
-        source
-            CUDA C++, in a folder for files that come between.
-        isa
-            ``sm_90``.
-        with_ptx
-            Whether PTX is wanted beside machine code.
+        The assembler compiles the earliest version of PTX that it accepts, and so checks the PTX
+        that drivers will translate. Intermediate files go to the folder of the source.
         """
         virtual = f"compute_{isa.removeprefix('sm_')}"
         ptx, fatbin = source.with_name(f"{isa}.ptx"), source.with_name(f"{isa}.fatbin")
@@ -103,7 +81,7 @@ class Nvcc:
 
 
 def _of_earliest(ptx: Path, architecture: int, command: Sequence[str]) -> str:
-    """What the assembler says of PTX, which is left in the earliest version that it takes."""
+    """The log of the assembler; leaves PTX in the earliest version that it accepts."""
     text = ptx.read_bytes()
     earlier = lowered(text, architecture)
     if earlier != text:
@@ -124,13 +102,7 @@ def _version(nvcc: str) -> str:
 
 
 def compile_cubin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
-    """Machine code alone, which nvdisasm reads, of a source; and what each kernel takes.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no nvcc, or it refuses the source.
-    """
+    """Machine code of a source alone, for nvdisasm, and the resources of each kernel."""
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         written, result = Path(folder) / "kernels.cu", Path(folder) / "kernels.cubin"
         written.write_text(source)
@@ -142,19 +114,11 @@ def compile_cubin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, R
 def run_compiler(
     command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> str:
-    """What a compiler says where it succeeds.
-
-    Raises
-    ------
-    Refused
-        Where it does not.
-    ArtifactError
-        If it cannot be started.
-    """
-    words = [str(word) for word in command]
+    """The log of a compiler; raises :class:`Refused` if it fails."""
+    arguments = [str(each) for each in command]
     try:
         done = subprocess.run(
-            words,
+            arguments,
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -164,10 +128,10 @@ def run_compiler(
             start_new_session=True,  # Ctrl-C is the build's own affair
         )
     except OSError as error:
-        raise ArtifactError(f"cannot start {words[0]}: {error.strerror}") from error
+        raise ArtifactError(f"cannot start {arguments[0]}: {error.strerror}") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip()
-        # warnings of long lines come before and behind
+        # warnings of long lines surround the errors
         faults = re.findall(r"^.*\berror\b.*(?:\n.*){0,2}", said, re.MULTILINE)
         raise Refused("\n".join(faults or [said])[:2000])
     return done.stderr

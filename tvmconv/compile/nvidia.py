@@ -1,4 +1,4 @@
-"""Where NVIDIA's programs and libraries are."""
+"""The places of NVIDIA's programs and libraries."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-# where the wheels of NVIDIA put their programs and libraries
+# folders of NVIDIA's wheels
 _WHEELS = ("cu13", "cuda_nvcc", "cuda_nvdisasm", "cuda_nvrtc")
 
 
 def find_program(name: str) -> str | None:
-    """One of NVIDIA's: of the variable of its name, on the path, below ``CUDA_HOME``, of wheels."""
+    """A program from the variable of its name, the path, ``CUDA_HOME``, or NVIDIA's wheels."""
     named = os.environ.get(name.upper()) or shutil.which(name)
     places = (home / "bin" / name for home in _homes())
     return named or next((str(place) for place in places if place.is_file()), None)
 
 
 def libraries() -> Iterator[Path]:
-    """All files among NVIDIA's libraries: below ``CUDA_HOME``, of wheels, of the system."""
+    """NVIDIA's libraries below ``CUDA_HOME``, in NVIDIA's wheels, and of the system."""
     folders = [home / part for home in _homes() for part in ("lib64", "lib")]
     folders += [Path(f"/usr/lib/{os.uname().machine}-linux-gnu")]
     for folder in folders:
@@ -29,7 +29,7 @@ def libraries() -> Iterator[Path]:
 
 
 def _homes() -> list[Path]:
-    """Folders with ``bin``, and ``lib`` or ``lib64``, in the order in which they are asked."""
+    """Folders with ``bin``, and ``lib`` or ``lib64``, in the order of the search."""
     named = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
     homes = [Path(home) for home in (*named, "/usr/local/cuda") if home]
     found = find_spec("nvidia")

@@ -1,8 +1,7 @@
 """NVRTC: NVIDIA's compiler for CUDA as a library, which needs neither nvcc nor a C++ compiler.
 
-PyTorch's packages for GPUs bring it. It runs in processes of its own, side by side, so that a fault
-of it ends no build: ``python -m tvmconv.compile.nvrtc LIBRARY ISA 0|1 SOURCE OUTPUT``, where 1 asks
-for PTX, too.
+PyTorch's packages for GPUs include it. It runs in separate processes, so that a crash does not end
+a build: ``python -m tvmconv.compile.nvrtc LIBRARY ISA 0|1 SOURCE OUTPUT``, where 1 asks for PTX.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tvmconv.core.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, pa
 
 _OPTIONS = ("-std=c++17", "--ptxas-options=-v")
 _NAME = re.compile(r"libnvrtc\.so\.(\d+)")
-# it has no headers of C++; kernels ask for this one
+# it lacks the headers of C++; kernels include this one
 _HEADERS = {
     b"cstdint": b"""typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -35,12 +34,12 @@ typedef long long int64_t;
 typedef unsigned long long uint64_t;
 """
 }
-# of what ptxas says over NVRTC, lines that go on
+# continued lines in the log of ptxas from NVRTC
 _CONTINUED = re.compile(r"^ptxas\s+\.\s*", re.MULTILINE)
 
 
 def find_nvrtc() -> str | None:
-    """The library that the variable ``NVRTC`` names, or the latest of those that are found."""
+    """The library that the variable ``NVRTC`` names, or else the latest installed one."""
     if named := os.environ.get("NVRTC"):
         return named
     found = [(int(match[1]), str(p)) for p in libraries() if (match := _NAME.fullmatch(p.name))]
@@ -49,35 +48,29 @@ def find_nvrtc() -> str | None:
 
 @dataclass(frozen=True)
 class Nvrtc:
-    """The compiler as a library.
-
-    Parameters
-    ----------
-    path
-        ``libnvrtc.so.13``, or where it is.
-    """
+    """The compiler as a library: ``libnvrtc.so.13``, or its path."""
 
     path: str
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """What its results depend on."""
+    def inputs(self) -> tuple[str, ...]:
+        """The compiler and its options, on which results depend besides the source."""
         place = Path(self.path)
         return (self.path, str(place.stat().st_size) if place.is_file() else "", *_OPTIONS)
 
     def parts(self, source: Path, isa: str, with_ptx: bool) -> tuple[list[Part], str]:
-        """As of :class:`~tvmconv.compile.nvcc.Nvcc`; PTX is of the library's own version."""
+        """As for :class:`~tvmconv.compile.nvcc.Nvcc`, with PTX of the library's own version."""
         fatbin = source.with_name(f"{isa}.fatbin")
-        words = (self.path, isa, str(int(with_ptx)), source, fatbin)
-        # the process imports this package from where it is
+        arguments = (self.path, isa, str(int(with_ptx)), source, fatbin)
+        # the process imports this same package
         paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         state = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        said = run_compiler([sys.executable, "-m", __name__, *words], state)
+        said = run_compiler([sys.executable, "-m", __name__, *arguments], state)
         return parts_of(fatbin.read_bytes()), _CONTINUED.sub("    ", said)
 
 
 class _Library:
-    """Functions of NVRTC, which return 0 where they succeed."""
+    """Functions of NVRTC, which return 0 for success."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -89,7 +82,7 @@ class _Library:
             raise RuntimeError(f"error: {name} failed: {said.decode()}")
 
     def text(self, what: str, program: c_void_p) -> bytes:
-        """What ``nvrtcGet...`` gives, with the zero byte that ends it."""
+        """The result of ``nvrtcGet...``, with the zero byte that ends it."""
         size = c_size_t()
         self.call(f"nvrtcGet{what}Size", program, byref(size))
         content = ctypes.create_string_buffer(max(size.value, 1))
@@ -98,20 +91,12 @@ class _Library:
 
 
 def compiled(library: str, source: bytes, isa: str) -> tuple[bytes, bytes, str]:
-    """Machine code, PTX and the log of a source.
-
-    Raises
-    ------
-    OSError
-        If the library cannot be opened.
-    RuntimeError
-        If it refuses the source; holds its log.
-    """
+    """Machine code, PTX and the log of a source; errors hold the log."""
     nvrtc, program = _Library(library), c_void_p()
     count = len(_HEADERS)
     names, texts = (c_char_p * count)(*_HEADERS), (c_char_p * count)(*_HEADERS.values())
     nvrtc.call("nvrtcCreateProgram", byref(program), source, b"kernels.cu", count, texts, names)
-    options = [word.encode() for word in (*_OPTIONS, f"--gpu-architecture={isa}")]
+    options = [option.encode() for option in (*_OPTIONS, f"--gpu-architecture={isa}")]
     fault = ""
     try:
         nvrtc.call(
@@ -125,9 +110,9 @@ def compiled(library: str, source: bytes, isa: str) -> tuple[bytes, bytes, str]:
     return nvrtc.text("CUBIN", program), nvrtc.text("PTX", program), said
 
 
-def main(words: Sequence[str]) -> int:
-    """Compile a file to a fatbin of one architecture; the machine code alone goes beside it."""
-    library, isa, with_ptx, source, output = words
+def main(arguments: Sequence[str]) -> int:
+    """Compile a file to a fatbin of one architecture, and write its machine code as a cubin."""
+    library, isa, with_ptx, source, output = arguments
     try:
         cubin, ptx, said = compiled(library, Path(source).read_bytes(), isa)
     except (OSError, RuntimeError) as error:

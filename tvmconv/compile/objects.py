@@ -21,23 +21,22 @@ from tvmconv.tir.general.record_vector_code import recorded_code
 from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import c_calls, compile_function
 
-# how late Ctrl-C is seen while kernels are compiled
+# delay of Ctrl-C while kernels are compiled
 _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Objects:
-    """Kernels that were compiled in the bare form.
+    """Compiled kernels.
 
     Parameters
     ----------
     code
         Relocatable object file by symbol, in the order of the functions.
     workspace
-        Bytes of scratch memory that one thread takes in a call, by symbol; not of functions that
-        take none.
+        Bytes of scratch memory that one thread uses in a call, by symbol of functions that use any.
     vectors
-        What vectors the code has, in words by symbol, where a target has scalable ones; see
+        Description of the vectors in the code by symbol, for targets with scalable vectors; see
         :func:`~tvmconv.tir.general.record_vector_code.recorded_code`.
     gpu
         The kernels of a GPU, in place of all these.
@@ -50,19 +49,10 @@ class Objects:
 
 
 def compile_objects(functions: Any, machine: Machine, program: Program) -> Objects:
-    """Compile the kernels of a program, side by side on the CPUs of this process.
+    """Compile an ``IRModule`` of scheduled ``PrimFunc`` s in parallel on the CPUs of this process.
 
-    Each is a module of its own, so that the code depends on neither the number of CPUs nor its
-    neighbours.
-
-    Parameters
-    ----------
-    functions
-        ``tvm.IRModule`` of scheduled ``PrimFunc`` s with their symbols.
-    machine
-        The target.
-    program
-        Says which operands are the caller's, whose alignment is that of their elements.
+    Each kernel is a separate module, so its code depends on neither the number of CPUs nor other
+    kernels. Operands of ``program`` that belong to the caller are aligned to their elements only.
     """
     natural = unaligned_parameters(program)
     named = {}
@@ -79,7 +69,7 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
                 compile_function(named[symbol], machine, calls=c_calls).write_object(path)
                 return path.read_bytes()
 
-        # TVM's passes and LLVM run without Python's lock; contexts carry the records along
+        # TVM's passes and LLVM run without Python's lock; contexts pass the records on
         jobs = {symbol: pool.submit(copy_context().run, compile_one, symbol) for symbol in named}
         pending = set(jobs.values())
         try:
@@ -89,14 +79,14 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
                     job.result()
                 checkpoint()
         finally:
-            # a kernel may take LLVM seconds, so Ctrl-C leaves it to its thread
+            # LLVM may compile a kernel for seconds; Ctrl-C does not wait for its thread
             pool.shutdown(wait=False, cancel_futures=True)
         code = {symbol: job.result() for symbol, job in jobs.items()}
         return Objects(code, workspace, vectors if machine.vector.scalable else {})
 
 
 def unaligned_parameters(program: Program) -> dict[str, tuple[int, ...]]:
-    """Indices of the parameters that are an input or output of the model in any call, by symbol."""
+    """Indices of parameters that are an input or output of the model in any call, by symbol."""
     found: dict[str, set[int]] = {}
     for call in program.calls:
         for index, operand in enumerate(call.operands):

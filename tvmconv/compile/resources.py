@@ -1,4 +1,4 @@
-"""What kernels take of a GPU, as NVIDIA's assembler says."""
+"""The resources of kernels on a GPU, from the log of NVIDIA's assembler."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes of a multiprocessor, as ptxas says.
+    """Resources of a kernel on a multiprocessor.
 
     Parameters
     ----------
     registers
-        Of one thread.
+        Registers of one thread.
     shared_bytes
-        Of a block.
+        Shared memory of a block.
     spill_bytes
-        Registers that one thread stores and loads, in bytes.
+        Bytes of registers that one thread stores and loads.
     multiply_add_share
-        Of the main loop's instructions, as nvdisasm reads the first architecture's; 0 where there
-        is no such loop, or no nvdisasm.
+        Share of FMA in the main loop's instructions on the first architecture. 0 without such a
+        loop, or without nvdisasm.
     """
 
     registers: int
@@ -38,7 +38,7 @@ class Resources:
     multiply_add_share: float = 0.0
 
     def of(self, launch: Launch) -> Launch:
-        """A launch of the kernel with these."""
+        """A launch of the kernel with these resources."""
         return replace(
             launch,
             registers=self.registers,
@@ -49,7 +49,7 @@ class Resources:
 
 
 def read_resources(said: str) -> dict[str, Resources]:
-    """What ptxas says with ``-v``, by the kernel's name; the most of several architectures."""
+    """Resources by kernel in the log of ``ptxas -v``: the maximum over architectures."""
     found: dict[str, Resources] = {}
     for kernel in _KERNEL.finditer(said):
         shared = _SHARED.search(kernel["rest"])

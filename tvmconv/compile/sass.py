@@ -1,4 +1,4 @@
-"""What the main loop of a kernel consists of, read from its machine code by NVIDIA's nvdisasm."""
+"""The instructions of a kernel's main loop, read from machine code by NVIDIA's nvdisasm."""
 
 from __future__ import annotations
 
@@ -24,44 +24,30 @@ class Loop:
     instructions: tuple[str, ...]
 
     def count(self, *names: str) -> int:
-        """How many have one of these names, suffixes aside."""
+        """The number of instructions with one of these names, suffixes aside."""
         return sum(name.split(".")[0] in names for name in self.instructions)
 
     @property
     def share(self) -> float:
-        """Multiply-adds over all instructions: what is left of the issue slots for arithmetic."""
+        """FMA over all instructions: the share of issue slots for arithmetic."""
         return self.count(*_MULTIPLY_ADDS) / max(1, len(self.instructions))
 
 
 def find_nvdisasm() -> str:
-    """The program, see :func:`~tvmconv.compile.nvidia.find_program`.
-
-    Raises
-    ------
-    ArtifactError
-        If there is none.
-    """
+    """The program; raises :class:`ArtifactError` if it is not installed."""
     path = find_program("nvdisasm")
     if path is None:
         raise ArtifactError(
-            "cannot read GPU machine code: nvdisasm was not found. Install it "
-            "with pip install nvidia-cuda-nvdisasm, or name one in the variable NVDISASM"
+            "cannot read GPU machine code: nvdisasm was not found. Install it by pip install "
+            "nvidia-cuda-nvdisasm, or name it in the variable NVDISASM."
         )
     return path
 
 
 def main_loops(cubin: bytes) -> dict[str, Loop]:
-    """The loop with most multiply-adds of each kernel that has one.
+    """The loop with most FMA of each kernel with a loop.
 
-    Parameters
-    ----------
-    cubin
-        Machine code as :func:`~tvmconv.compile.nvcc.compile_cubin` makes it.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no nvdisasm, or it cannot read the code.
+    ``cubin`` is machine code from :func:`~tvmconv.compile.nvcc.compile_cubin`.
     """
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.cubin"
@@ -80,7 +66,7 @@ def main_loops(cubin: bytes) -> dict[str, Loop]:
 
 
 def _loops(text: str) -> list[Loop]:
-    """What lies between a label and a branch back to it, in the code of one kernel."""
+    """The instructions between a label and a branch back to it, in the code of one kernel."""
     places: dict[str, int] = {}
     names: list[str] = []
     found = []

@@ -39,22 +39,10 @@ _MACROS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What the C code says about a model beside its program.
+    """Facts about a model in the C code besides its program.
 
-    Parameters
-    ----------
-    name
-        Of the ONNX model.
-    version
-        Of tvmconv.
-    target
-        Name of the machine.
-    features
-        CPU flags that the kernels may use.
-    threads
-        For which the kernels were chosen.
-    vector_bits
-        Exact length of scalable vectors that the kernels need; 0 for any.
+    ``features`` are CPU flags that the kernels may use, ``threads`` the number that the kernels
+    were chosen for. ``vector_bits`` is the exact length of scalable vectors, or 0 for any.
     """
 
     name: str
@@ -73,22 +61,8 @@ def program_source(
 ) -> str:
     """``model.c``: C99 that ``runtime.c``, the kernels and the constants are linked with.
 
-    Parameters
-    ----------
-    program
-        What it does.
-    facts
-        What else it says.
-    weights_sha256
-        Hash in hexadecimal of constants that are a file of their own, or the caller's memory;
-        None where they are linked under the symbol :data:`CONSTANTS`.
-    gpu
-        The kernels, where they are a GPU's.
-
-    Raises
-    ------
-    ModelError
-        If an input or output has a type that C code cannot name.
+    ``weights_sha256`` is the hexadecimal hash of constants in a separate file or in the caller's
+    memory; None if they are linked under the symbol :data:`CONSTANTS`.
     """
     strings = Strings()
     tables = [

@@ -1,4 +1,4 @@
-"""The C compiler on this system that compiles and links models, for it or for another one."""
+"""The C compiler that compiles and links models, for this system or for another."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tvmconv.runtime.library import C_SOURCES
 
 SOURCES = C_SOURCES
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++", "clang++")
-# a driver for C++ would take C for its own language
+# a driver for C++ would compile C as C++
 _C99 = ("-x", "c", "-std=c99", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{SOURCES}")
 _GNU99 = (*_C99, "-std=gnu99")
 _ASSEMBLER = ("-x", "assembler")
-_COMMAND = "give a C compiler with its options, such as 'clang -fno-plt'"
+_COMMAND = "Expected a C compiler with its options, such as 'clang -fno-plt'."
 _LINKED = (
     "-shared",
     "-Wl,--no-undefined",
@@ -35,9 +35,9 @@ _LINKED = (
     "-Wl,-z,relro,-z,now,-z,noexecstack",
     f"-Wl,--version-script={SOURCES / 'exports.map'}",
 )
-# parts of libc itself where it is recent
+# a recent libc contains them
 _LIBRARIES = ("-Wl,--as-needed", "-lm", "-lpthread", "-ldl")
-# Android's libc holds the threads, and has no library of that name
+# Android's libc contains the threads and lacks libpthread
 _ANDROID_LIBRARIES = ("-Wl,--as-needed", "-lm", "-ldl")
 
 
@@ -45,12 +45,7 @@ _ANDROID_LIBRARIES = ("-Wl,--as-needed", "-lm", "-ldl")
 class Toolchain:
     """A compiler driver: ``cc``, ``clang --target=...``, ``aarch64-linux-gnu-gcc``.
 
-    Parameters
-    ----------
-    driver
-        The program and the options that come first in every command.
-    triple
-        The system that it makes code for; of another one than this if it is given.
+    ``driver`` is the program with its first options; ``triple`` is empty for this system.
     """
 
     driver: tuple[str, ...]
@@ -58,52 +53,43 @@ class Toolchain:
 
     @classmethod
     def find(cls, named: str = "", triple: str = "") -> Toolchain:
-        """The named driver, with options as in a shell; that of ``CC``, ``CXX``; a usual one.
+        """The named driver with options as in a shell; else from ``CC``, ``CXX``; else a usual one.
 
         Parameters
         ----------
         named
             The driver: ``gcc``, ``clang --target=aarch64-linux-gnu``.
         triple
-            LLVM's name of the system that code is for; by default this one. For another one,
-            ``CC`` and ``CXX`` count if they are for it, and the usual names are
+            LLVM's name of the target system, by default this system. For another system, ``CC``
+            and ``CXX`` are used if they compile for it. The usual names are then
             ``<triple>-gcc`` and ``clang --target=<triple>``.
 
         Raises
         ------
         ArtifactError
-            If there is none, or the named one is for another architecture.
+            If no driver is installed, or the named one is for another architecture.
         ConfigError
-            If the named one is none.
+            If the name is not a command.
         """
         if _is_foreign(triple):
             return cls(_cross_driver(named, _short(triple)), _short(triple))
         if named:
-            return cls(_words(named))
+            return cls(_split(named))
         text = os.environ.get("CC") or os.environ.get("CXX")
         text = text or next((name for name in _COMPILERS if shutil.which(name)), "")
         if not text:
             raise ArtifactError(
                 "cannot link the compiled model: no C compiler was found. Install gcc with "
-                "binutils (Debian: apt install gcc libc6-dev) or name one in the variable CC"
+                "binutils (Debian: apt install gcc libc6-dev) or name one in the variable CC."
             )
-        return cls(_words(text))
+        return cls(_split(text))
 
     def link(
         self, output: Path, sources: Mapping[str, str], objects: Sequence[Path], runtime: bytes
     ) -> None:
-        """Make a model's shared object.
+        """Make a model's shared object from C and assembler texts by file name, and from objects.
 
-        Parameters
-        ----------
-        output
-            To be written, in an otherwise private folder.
-        sources
-            Text of C (``.c``) and assembler (``.s``) files, by name.
-        objects
-            The kernels.
-        runtime
-            See :meth:`runtime_object`.
+        Intermediate files are written to the folder of ``output``, which must be private.
         """
         folder = output.parent
         compiled = [folder / "runtime.o"]
@@ -124,7 +110,7 @@ class Toolchain:
         return _runtime_object(self, on_gpu)
 
     def share(self, output: str, objects: Sequence[str]) -> None:
-        """Make a shared object whose missing symbols are those of the process that loads it."""
+        """Make a shared object whose missing symbols the loading process provides."""
         self._run(["-shared", "-o", output, *objects])
 
     def program(self, source: Path, output: Path) -> None:
@@ -132,7 +118,7 @@ class Toolchain:
         self._run([*_C99, str(source), "-o", str(output), "-Wl,--as-needed", "-ldl"])
 
     def _run(self, *commands: Sequence[str]) -> None:
-        """Run commands side by side."""
+        """Run commands in parallel."""
         environment = {**os.environ, "LC_ALL": "C"}
         started = []
         try:
@@ -163,12 +149,12 @@ class Toolchain:
 
 
 def libraries(triple: str) -> tuple[str, ...]:
-    """Options of the linker for the libraries of the system that models need."""
+    """Options of the linker for the system's libraries."""
     return _ANDROID_LIBRARIES if "android" in triple else _LIBRARIES
 
 
 def usual_driver(triple: str) -> str:
-    """The name under which a compiler for a system is most often installed."""
+    """The usual name of a compiler for a system."""
     return _cross_compilers(_short(triple))[0] if _is_foreign(triple) else "cc"
 
 
@@ -179,11 +165,11 @@ def _short(triple: str) -> str:
 
 
 def _is_foreign(triple: str) -> bool:
-    """Whether this system's own compiler makes no code for a triple."""
+    """Whether a triple needs another compiler than this system's own."""
     if not triple:
         return False
     architecture, _, system = _short(triple).partition("-")
-    # what has no name of its own means the libc that this system has
+    # an unnamed libc is this system's own
     return architecture != platform.machine() or system not in ("", "linux", "linux-gnu")
 
 
@@ -197,14 +183,14 @@ def _cross_driver(named: str, triple: str) -> tuple[str, ...]:
     for text in (named, os.environ.get("CC"), os.environ.get("CXX")):
         if not text:
             continue
-        driver = _words(text)
+        driver = _split(text)
         makes = _makes_code_for(driver)
         if _fits(makes, triple):
             return driver
         if text == named:
             raise ArtifactError(
-                f"the C compiler {named!r} makes code for {makes}, and the model is for {triple}; "
-                f"name one such as {usual_driver(triple)} or 'clang --target={triple}'"
+                f"the C compiler {named!r} makes code for {makes}, and the model is for {triple}. "
+                f"Name one such as {usual_driver(triple)} or 'clang --target={triple}'."
             )
     for name in _cross_compilers(triple):
         if shutil.which(name):
@@ -217,17 +203,17 @@ def _cross_driver(named: str, triple: str) -> tuple[str, ...]:
             return ("clang", f"--target={triple}", "-fuse-ld=lld")
     usual, known = usual_driver(triple), architecture_of(triple)
     package = known.packages.get(triple) if known else None
-    debian = f"install {usual} (Debian: apt install {package}) or " if package else ""
+    debian = f"Install {usual} (Debian: apt install {package}). " if package else ""
     raise ArtifactError(
-        f"linking a model for {triple} needs a C compiler and libc for it, none was found; "
-        f"{debian}name one by --cc or in the variable CC, such as {usual} with its folder, or "
-        f"'clang --target={triple} --sysroot=DIR'"
+        f"cannot link a model for {triple}: no C compiler for it was found. {debian}Name one by "
+        f"--cc or in the variable CC, such as DIR/{usual} or "
+        f"'clang --target={triple} --sysroot=DIR'."
     )
 
 
 @lru_cache(maxsize=16)
 def _makes_code_for(driver: tuple[str, ...]) -> str:
-    """The triple of a driver, as it says; empty if it does not."""
+    """The triple that a driver reports; empty if it does not."""
     try:
         done = subprocess.run(
             [*driver, "-dumpmachine"], capture_output=True, text=True, errors="replace", check=False
@@ -238,22 +224,22 @@ def _makes_code_for(driver: tuple[str, ...]) -> str:
 
 
 def _fits(makes: str, triple: str) -> bool:
-    """Whether a driver may be for a triple; one that does not say what it is for may."""
+    """Whether a driver may be for a triple; also if it reports none."""
     if not makes:
         return True
     made, wanted = _short(makes), _short(triple)
-    # libc may be chosen by options that the name does not show
+    # options may choose another libc than the name shows
     return made.partition("-")[0] == wanted.partition("-")[0]
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split(text: str) -> tuple[str, ...]:
     try:
-        words = tuple(shlex.split(text))
+        parts = tuple(shlex.split(text))
     except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(f"cc={shown(text)} is not a command: {error}; {_COMMAND}") from None
-    if not words:
-        raise ConfigError(f"cc={shown(text)} is not a command; {_COMMAND}")
-    return words
+        raise ConfigError(f"cc={shown(text)} is not a command: {error}. {_COMMAND}") from None
+    if not parts:
+        raise ConfigError(f"cc={shown(text)} is not a command. {_COMMAND}")
+    return parts
 
 
 @lru_cache(maxsize=16)

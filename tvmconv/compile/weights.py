@@ -10,7 +10,7 @@ import numpy as np
 from tvmconv.program.program import ALIGNMENT, Constant, Program
 from tvmconv.runtime.weights import Bytes, hash_of, pack_header
 
-# the identity of constants that are in the memory of the process that built their model
+# the hash of constants in the memory of the process that built their model
 IN_MEMORY = bytes(32)
 
 
@@ -37,13 +37,7 @@ def content(program: Program, sha256: bytes) -> Iterator[Bytes]:
 
 
 def gathered(program: Program) -> tuple[Program, Bytes]:
-    """Constants in one aligned block, which they are views of from now on.
-
-    Returns
-    -------
-    tuple
-        The program, and the content of a file of weights whose hash is :data:`IN_MEMORY`.
-    """
+    """The program with constants as views of one block: a file of weights of :data:`IN_MEMORY`."""
     header = pack_header(program.constant_bytes, IN_MEMORY)
     start = len(header)
     memory = np.empty(start + program.constant_bytes + ALIGNMENT, np.uint8)

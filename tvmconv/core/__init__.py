@@ -1,1 +1,1 @@
-"""What every part passes around: workloads, types, knobs, decisions, errors."""
+"""Data that every part uses: workloads, types, knobs, decisions, errors."""

@@ -23,13 +23,7 @@ def whole(
     high: int = MOST_REPEATS,
     error: Refusal = InputError,
 ) -> int:
-    """A whole number, numpy's included; booleans and texts are none.
-
-    Raises
-    ------
-    TvmconvError
-        ``error``, naming the argument and its value.
-    """
+    """A whole number, also of numpy; raises ``error`` for booleans, strings and other values."""
     try:
         number = index(value)
     except TypeError:
@@ -40,13 +34,7 @@ def whole(
 
 
 def file_path(value: Any, name: str, error: Refusal = InputError) -> Path:
-    """A path; empty and unencodable names are none.
-
-    Raises
-    ------
-    TvmconvError
-        ``error``, naming the argument and its value.
-    """
+    """The path of a file; raises ``error`` for empty names and names that cannot be encoded."""
     try:
         text = os.fspath(value)
         if isinstance(text, str) and text and "\0" not in text and os.fsencode(text):
@@ -57,13 +45,7 @@ def file_path(value: Any, name: str, error: Refusal = InputError) -> Path:
 
 
 def function(value: Any, name: str) -> Any:
-    """Something that can be called.
-
-    Raises
-    ------
-    ConfigError
-        Naming the argument and its value.
-    """
+    """The value, if it can be called; raises :class:`ConfigError` otherwise."""
     if not callable(value):
         raise ConfigError(f"{name}={shown(value)} must be a function")
     return value
@@ -73,7 +55,7 @@ def shown(value: Any) -> str:
     """A value in a message, of bounded length."""
     try:
         text = repr(value)
-    except Exception:  # of a foreign object, or an integer of thousands of digits
+    except Exception:  # a foreign object, or an integer of thousands of digits
         text = f"a {type(value).__name__}"
     text = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else f"{text[:77]}..."

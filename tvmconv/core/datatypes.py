@@ -1,8 +1,8 @@
 """Data types of a workload's tensors, and how its integer sums become the output.
 
-They are part of a workload's identity. The text form leaves float32 out; otherwise it names the
-types of data, weight, accumulator and output, in the short names of benchdnn's ``--dt``, and then
-what of :class:`Quantisation` is not the default: ``:u8s8s32u8:fixed:zpdata``.
+They are part of a workload's identity. The text form omits FP32. Otherwise it names the types of
+data, weight, accumulator and output by the short names of benchdnn's ``--dt``. Marks of
+:class:`Quantisation` follow where it is not the default: ``:u8s8s32u8:fixed:zpdata``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import WorkloadError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # name in numpy, TVM and ONNX -> (benchdnn's name, bytes)
 _TYPES: dict[str, tuple[str, int]] = {
@@ -26,11 +29,13 @@ _TYPES: dict[str, tuple[str, int]] = {
 }
 _NAMES = {short: name for name, (short, _) in _TYPES.items()}
 _FLOATING = ("float32", "float16", "bfloat16")
+# half a unit in the last place, relative to the smallest number of a binade
+_ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 _EIGHT_BITS = ("int8", "uint8")
 _MARK = re.compile(f"({'|'.join(_NAMES)})" * 4)
 
 REQUANTISE = ("none", "float", "fixed")
-# flag of Quantisation -> its mark in the text form
+# flag of a quantization -> its mark in the text form
 _FLAGS = {"data_zero_point": "zpdata"}
 
 
@@ -47,23 +52,30 @@ def itemsize(name: str) -> int:
     return _TYPES[name][1]
 
 
+def numpy_type(name: str) -> np.dtype[Any]:
+    """numpy's type; numpy itself lacks ``"bfloat16"``, which ml_dtypes defines."""
+    import numpy as np
+
+    if name != "bfloat16":
+        return np.dtype(name)
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
 @dataclass(frozen=True)
 class Quantisation:
-    """How sums of integers are corrected and rescaled; the default is not at all.
+    """How integer accumulators are corrected and rescaled; by default neither.
 
-    It says which code a kernel needs, not the numbers in it: zero points, and scales or
-    multipliers with shifts, are constants of a layer and operands of its kernel. Layers that
-    differ in nothing else share one kernel and one tuning record. Scales of every channel and of
-    all take the same code, and so does the output's zero point.
+    Zero points, and scales or multipliers with shifts, are constants of a layer and operands of its
+    kernel. Layers that differ in nothing else share one kernel and one tuning record. Scales for
+    each channel and for all channels, and zero points of the output, need the same code.
 
-    Parameters
-    ----------
-    requantise
-        How sums become the output: ``"none"``, they are the output; ``"float"``, times a float32
-        scale, as ONNX defines it; ``"fixed"``, times an integer, shifted right.
-    data_zero_point
-        Whether padding holds a value other than 0. Elsewhere the data's zero point is part of the
-        bias.
+    ``requantise`` says how accumulators become the output. ``"none"``: they are the output.
+    ``"float"``: times an FP32 scale, as ONNX defines it. ``"fixed"``: times an integer, shifted
+    right. ``data_zero_point`` says whether padding holds a value other than 0. Elsewhere the data's
+    zero point is part of the bias.
     """
 
     requantise: str = "none"
@@ -83,16 +95,9 @@ class Quantisation:
 class DataTypes:
     """Types of a workload's tensors in numpy's spelling.
 
-    A bias has the accumulator's type, a residual the output's.
-
-    Parameters
-    ----------
-    data, weight, accumulator, output
-        All floating; or data of 8 bits and weight of 8 or 16 with sums in int32, which are the
-        output themselves, or are rescaled to 8 bits or float32. Weights of 16 bits are those of 8
-        less their zero point.
-    quantisation
-        Of integer types.
+    A bias has the accumulator's type, a residual the output's. All types are floating-point types,
+    or data have 8 bits, weights 8 or 16, and accumulators 32. Such accumulators are the output, or
+    are rescaled to 8 bits or FP32. 16-bit weights are 8-bit weights minus their zero point.
     """
 
     data: str = "float32"
@@ -137,6 +142,11 @@ class DataTypes:
         return self.is_integer and self.output in _EIGHT_BITS
 
     @property
+    def rounding(self) -> float:
+        """Largest relative error of rounding floating-point sums to a narrower output."""
+        return 0.0 if self.output == self.accumulator else _ROUNDING.get(self.output, 0.0)
+
+    @property
     def names(self) -> tuple[str, str, str, str]:
         """Types of data, weight, accumulator and output."""
         return self.data, self.weight, self.accumulator, self.output
@@ -147,7 +157,7 @@ class DataTypes:
 
     @property
     def text(self) -> str:
-        """What stands in a problem string: marks with a colon before each; empty for float32."""
+        """The marks in a problem string, each after a colon; empty for FP32."""
         if self == FLOAT32:
             return ""
         marks = [self._short]
@@ -199,6 +209,10 @@ class DataTypes:
 
 
 FLOAT32 = DataTypes()
+# bfloat16 data and weights: sums in FP32, which are the output or are rounded once
+BFLOAT16 = tuple(
+    DataTypes("bfloat16", "bfloat16", "float32", output) for output in ("float32", "bfloat16")
+)
 
 
 def refusal(types: DataTypes, supported: Sequence[DataTypes]) -> str | None:

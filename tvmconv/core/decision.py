@@ -1,4 +1,4 @@
-"""What the selection found for one layer, and the kernel calls that came of it."""
+"""The selection's result for one layer, and its kernel calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .config import Config
 from .launch import Launch
 from .workload import Conv2dWorkload
 
-# at which the predictions of older manifests turned cycles into seconds
+# clock by which older manifests converted predicted cycles to seconds
 _FIRST_FORM_HERTZ = 2.5e9
 # operator of convolutions by vectors of pixels, which have calls but no decision
 PIXEL_CONV = "pixel_conv2d"
@@ -25,12 +25,12 @@ CAUSES = (
 class Candidate:
     """One way to compute a layer.
 
-    ``cycles`` are the predicted (or logged) ones of a call on the machine's cores,
-    ``error`` an estimate of max|error| / max|reference| against fp64, ``source`` says where the
-    config came from (``default`` or the log record), ``rejected`` why it was not taken; empty
-    for the chosen one. ``cause`` is the same for programs, one of :data:`CAUSES`. ``parts`` splits
-    ``cycles`` by what they are spent on, where the schedule can tell. ``precision`` is what
-    operands of products are rounded to, where that is less than their type; else empty.
+    ``cycles`` are predicted or logged for a call on the machine's cores. ``error`` estimates
+    max|error| / max|reference| against FP64. ``source`` is the origin of the config: ``default`` or
+    the log record. ``rejected`` is the reason against the candidate; empty for the chosen one.
+    ``cause`` is the same for programs, one of :data:`CAUSES`. ``parts`` splits ``cycles`` by
+    purpose, if the schedule knows. ``precision`` is the type to which operands of products are
+    rounded, if narrower than their own; else empty.
     """
 
     algorithm: str
@@ -77,8 +77,8 @@ class Decision:
     """The chosen candidate of one layer, the reason, and what else was considered.
 
     ``layer`` is the ONNX node's name, ``kernel`` the symbol of the compiled function.
-    ``rounding_error`` is max|error| / max|reference| against float64, measured while building, of
-    operands rounded to the chosen precision; None where they are not rounded.
+    ``rounding_error`` is the measured max|error| / max|reference| against FP64 if operands are
+    rounded to the chosen precision, else None.
     """
 
     layer: str
@@ -91,11 +91,11 @@ class Decision:
 
     @property
     def precision(self) -> str:
-        """What operands of products are: the chosen precision, else the workload's types."""
+        """Type of the operands of products: the chosen precision, else the workload's types."""
         return self.chosen.precision or str(self.workload.types)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; what the manifest and every report print."""
+        """Plain data for the manifest and reports."""
         measured = {} if self.rounding_error is None else {"rounding_error": self.rounding_error}
         return {
             **measured,
@@ -157,18 +157,18 @@ class KernelCall:
     kernel
         Symbol of the compiled function.
     operator
-        What it computes, in the graph's operator names.
+        The graph's name of the computed operator.
     workload
         Problem string of a convolution, empty for other operators.
     flops, bytes
         Nominal floating-point operations, and bytes of all arguments, of one call.
     vectors
-        Of targets with scalable vectors, which ones the code has: ``SVE``, ``SVE and NEON``,
-        ``NEON: why`` or ``no vectors``.
+        Scalable targets only, the vectors of the code: ``SVE``, ``SVE and NEON``, ``NEON: why`` or
+        ``no vectors``.
     launches
-        Of a GPU, the kernels that the call launches, in order.
+        GPUs only: the kernels that the call launches, in order.
     note
-        Why a quantised layer without a decision is computed in float32.
+        Why a quantized layer without a decision is computed in FP32.
     """
 
     layer: str

@@ -22,7 +22,7 @@ EPILOGUE_KINDS: dict[str, int] = {
     "silu": 0,
     "tanh": 0,
 }
-# A step of 8-bit layers alone: what the model rounds to 8 bits and reads back in the middle.
+# INT8 layers only: a value that the model rounds to 8 bits and reads back between other steps
 QUANTISE = "quantise"
 _KINDS = {**EPILOGUE_KINDS, QUANTISE: 0}
 
@@ -62,12 +62,12 @@ class EpilogueOp:
         return f"{self.kind}({','.join(f'{p:.9g}'.replace('e+', 'e') for p in self.params)})"
 
 
-# the largest float32, and its nine digits, which lie above it
+# the largest FP32 number, and its nine digits, which exceed it
 _FLOAT32_MAX, _FLOAT32_MAX_DIGITS = 2.0**128 - 2.0**104, 3.40282347e38
 
 
 def nine_digits(value: float) -> float:
-    """The number that a text of nine digits gives back: of a float32 still the same float32."""
+    """The value of a number's nine digits, which restore an FP32 number exactly."""
     rounded = float(f"{value:.9g}")
     if abs(rounded) == _FLOAT32_MAX_DIGITS:
         return math.copysign(_FLOAT32_MAX, rounded)
@@ -75,13 +75,7 @@ def nine_digits(value: float) -> float:
 
 
 def parse_step(text: str) -> EpilogueOp:
-    """One step of a workload's text form.
-
-    Raises
-    ------
-    WorkloadError
-        If it is none.
-    """
+    """One step of a workload's text form; raises :class:`WorkloadError` for other texts."""
     match = re.fullmatch(r"([a-z]+)(?:\(([^()]*)\))?", text)
     try:
         params = tuple(float(p) for p in match[2].split(",")) if match and match[2] else ()

@@ -21,7 +21,7 @@ class ShapeError(ModelError):
     """Shapes of a model that contradict each other; ``problem`` says which, without a remedy."""
 
     def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(f"{problem}; {remedy}")
+        super().__init__(f"{problem}. {remedy[0].upper()}{remedy[1:]}.")
         self.problem = problem
 
 

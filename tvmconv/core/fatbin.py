@@ -1,9 +1,8 @@
 """Fatbins: NVIDIA's files that hold code of one source for several GPUs.
 
-A head (magic, version, bytes of the head, bytes of what follows) stands before the parts, each with
-a head of its own: of the machine code of an architecture, or of PTX, which a driver translates for
-later ones. NVIDIA documents none of it; heads are those that its ``fatbinary`` writes, and the
-tests compare them.
+A fatbin begins with a head: magic number, version, bytes of the head, bytes of the parts. Each part
+has its own head. A part is machine code of one architecture, or PTX, which a driver translates for
+later architectures. The format is not documented; tests compare heads with NVIDIA's ``fatbinary``.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from dataclasses import dataclass
 PTX, MACHINE_CODE = 1, 2
 _HEAD = struct.Struct("<IHHQ")
 _MAGIC = 0xBA55ED50
-# kind, version of the head, bytes of the head, bytes of the rest, of them compressed, options (an
-# offset), version of the code (minor, major), architecture, name (offset, bytes), flags, -, bytes
-# before compression
+# Kind, version of the head, bytes of the head, bytes of the code, compressed bytes, offset of the
+# options. Version of the code (minor, major), architecture, offset and bytes of the name. Flags,
+# an unused field, bytes before compression.
 _PART = struct.Struct("<HHIQIIHHIIIQQQ")
 _PART_VERSION, _FLAGS = 0x101, 0x11
-# of PTX: the options it was made with (an offset, bytes), here none
+# offset and bytes of the options with which PTX was made; here there are none
 _OPTIONS = struct.Struct("<IIQ")
-# of an ELF file: where its head has the version of its form
+# offset of the ABI version in an ELF file
 _ABI_VERSION = 8
 _PADDED = 8
 _VERSION = re.compile(rb"^\.version (\d+)\.(\d+)", re.MULTILINE)
-# PTX's first version with the target, by its release history; what kernels use all of them have
+# the first version of PTX with each target, by its release history; kernels need no later one
 _LEAST = {80: (7, 0), 86: (7, 1), 87: (7, 4), 89: (7, 8), 90: (7, 8)}
 
 
@@ -40,11 +39,11 @@ class Part:
     kind
         :data:`PTX`, :data:`MACHINE_CODE`, or what others may define.
     version
-        Major and minor: of PTX the language's; of machine code 1 and that of the ELF file's form.
+        Major and minor version of the PTX language; for machine code, 1 and the ELF ABI version.
     architecture
         90 of ``sm_90``.
     content
-        As it stands in a fatbin, its head included.
+        The bytes in a fatbin, the part's head included.
     """
 
     kind: int
@@ -83,19 +82,12 @@ def fatbin_of(parts: Iterable[Part]) -> bytes:
     return _HEAD.pack(_MAGIC, 1, _HEAD.size, len(content)) + content
 
 
-def new_part(kind: int, architecture: int, code: bytes, version: tuple[int, int] = (0, 0)) -> Part:
+def new_part(kind: int, architecture: int, code: bytes) -> Part:
     """A part that is not compressed.
 
-    Parameters
-    ----------
-    kind, architecture
-        As of :class:`Part`.
-    code
-        PTX, which ends with a zero byte, or machine code as an ELF file.
-    version
-        Of other kinds; the version of these two is read from the code.
+    ``code`` is PTX, which ends with a zero byte, or machine code as an ELF file.
     """
-    options = b""
+    version, options = (0, 0), b""
     if kind == PTX:
         version, options = ptx_version(code), _OPTIONS.pack(_PART.size + 8, 0, 0)
     elif kind == MACHINE_CODE:
@@ -110,7 +102,7 @@ def new_part(kind: int, architecture: int, code: bytes, version: tuple[int, int]
 def translatable(fatbin: bytes) -> bytes | None:
     """A fatbin without its machine code, whose form an older driver may not know.
 
-    None where nothing would be left to translate, or nothing left out, or it is no fatbin.
+    None if it is not a fatbin, has no PTX, or has no machine code.
     """
     try:
         parts = parts_of(fatbin)
@@ -131,8 +123,8 @@ def ptx_version(ptx: bytes) -> tuple[int, int]:
 def lowered(ptx: bytes, architecture: int) -> bytes:
     """PTX of the first version that knows its architecture, for drivers older than the compiler.
 
-    Compilers write their own version, whatever the text needs. Whether it needs more only an
-    assembler can tell.
+    Compilers write their own version, even if the code needs less. Only an assembler can tell
+    whether the code needs more than the result says.
     """
     least = _LEAST.get(architecture, (0, 0))
     if not (0, 0) < least < ptx_version(ptx):

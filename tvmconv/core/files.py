@@ -92,16 +92,16 @@ def check_destination(path: Path, suffix: str = "", *, replaced: bool = False) -
     path
         The file.
     suffix
-        What its name must end in, if anything.
+        The required ending of its name, if any.
     replaced
-        Whether a new file takes the place of one that stands there, which needs the folder alone;
-        else that one is written.
+        Whether a new file replaces an existing one, which requires access to the folder only.
+        Otherwise the existing file is written.
 
     Raises
     ------
     ArtifactError
-        If the name has another suffix, the folder is missing or not writable, or what stands
-        there is a folder or cannot be written.
+        If the name has another suffix, the folder is missing or not writable, or ``path`` is a
+        folder or not writable.
     """
     if suffix and path.suffix != suffix:
         raise ArtifactError(f"{path}: the file name must end in {suffix}")
@@ -123,7 +123,7 @@ def check_folder(path: Path) -> None:
     Raises
     ------
     ArtifactError
-        If it is no folder, cannot be made, or is not writable.
+        If it is not a folder, cannot be made, or is not writable.
     """
     if path.is_dir():
         if not os.access(path, os.W_OK | os.X_OK):
@@ -136,11 +136,11 @@ def check_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(modes: Mapping[Path, int]) -> Iterator[list[int]]:
-    """Write files beside their names, and let them take these when the block succeeds.
+    """Write files under temporary names, and rename them when the block succeeds.
 
-    The first file's renaming is the switch: until then nothing has changed, from then on the
-    others follow whatever happens. A process that is killed in between leaves the others'
-    complete content beside their names, where :func:`pending` finds it.
+    Until the first file is renamed, nothing has changed; after that, all others are renamed, too.
+    If the process is killed in between, complete files with temporary names remain. The function
+    :func:`pending` finds them.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def replacing(modes: Mapping[Path, int]) -> Iterator[list[int]]:
     written: list[tuple[Path, int]] = []
     try:
         for path, mode in modes.items():
-            written.append(_new_beside(path, mode))
+            written.append(_new_temporary(path, mode))
         yield [descriptor for _, descriptor in written]
         for _, descriptor in written:
             os.fsync(descriptor)
@@ -190,8 +190,8 @@ def _move(moves: list[tuple[Path, Path]]) -> None:
             file.replace(path)
 
 
-def _new_beside(path: Path, mode: int) -> tuple[Path, int]:
-    """A new file beside another one, locked as long as its writer lives."""
+def _new_temporary(path: Path, mode: int) -> tuple[Path, int]:
+    """A new file with a temporary name, locked as long as its writer lives."""
     while True:
         file = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
@@ -259,7 +259,7 @@ def folder_lock(folder: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
 
 
 def _lock(descriptor: int, *, unsupported: bool = False) -> bool:
-    """Take a file's lock if it is free; what to say where the file system has no locks."""
+    """Take a file's lock if it is free; ``unsupported`` if the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

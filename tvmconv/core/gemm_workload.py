@@ -1,4 +1,4 @@
-"""The problem of a matrix product, as :mod:`tvmconv.core.workload` is that of a convolution."""
+"""The problem description of a GEMM; :mod:`tvmconv.core.workload` describes convolutions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TEXT = re.compile(
 class GemmWorkload:
     """``C = alpha A B + beta C``; A is (m, k), B (k, n), C (m, n), all row-major.
 
-    The text form is ``gemm:m64n48k32``, with the marks of ``types`` where they are not float32
-    (those of A, B, sums and C), and ``:alpha0.5`` and ``:beta1`` where they differ from 1 and 0.
+    The text form is ``gemm:m64n48k32``. Marks follow: the types of A, B, accumulator and C if they
+    are not FP32, ``:alpha0.5`` if not 1, and ``:beta1`` if not 0.
     """
 
     m: int
@@ -43,7 +43,7 @@ class GemmWorkload:
 
     @property
     def flops(self) -> int:
-        """Two operations for every multiply-add."""
+        """Nominal operations: two for each MAC."""
         return 2 * self.m * self.n * self.k
 
     @property

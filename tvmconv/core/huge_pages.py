@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from . import files
 
-# of writing, and of the cache when reading; a multiple of the huge pages of usual systems
+# bytes of one write, and of one request to cache; a multiple of usual huge pages
 BLOCK_BYTES = 8 << 20
 
 _CHUNK_BYTES = 1 << 20
@@ -19,8 +19,8 @@ _POPULATE_READ = 22  # MADV_POPULATE_READ, since Linux 5.14
 def read_chunks(descriptor: int, size: int) -> Iterator[bytes]:
     """The first ``size`` bytes of a file; fewer where it is truncated meanwhile.
 
-    Who reads a file first decides in which pages Linux caches it: a plain reader in small ones,
-    see :func:`write_blocks`, a mapping for huge pages in these.
+    The first reader of a file determines the pages in which Linux caches it. A plain read causes
+    small pages, a mapping with huge pages causes huge ones; see :func:`write_blocks`.
     """
     with contextlib.ExitStack() as stack:
         mapping = None
@@ -39,10 +39,10 @@ def read_chunks(descriptor: int, size: int) -> Iterator[bytes]:
 
 
 def write_blocks(descriptor: int, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write pieces of any sizes one behind the other, a large block at a time.
+    """Write consecutive pieces of any sizes, a large block at a time.
 
-    Linux caches a file in pages as large as what is written by one call; only whole huge pages
-    can be mapped as such, without a fault and a table entry for every 4 KB.
+    Linux caches a file in pages as large as one call's data. Only whole huge pages can be mapped
+    as such, without a fault and a table entry for every 4 KB.
     """
     block = bytearray(BLOCK_BYTES)
     filled = 0

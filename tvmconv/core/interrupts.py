@@ -1,8 +1,8 @@
 """Ctrl-C waits until TVM is in a state that can be left.
 
-An exception in the middle of an import of TVM, or of a function that TVM's C++ code calls, leaves
-TVM in a state that no later build can use. So the handler of SIGINT only takes a note while the
-main thread works with TVM. The program's own handler is called at the next :func:`checkpoint`.
+An exception inside an import of TVM, or inside a function that TVM's C++ code calls, breaks every
+later build. While the main thread works with TVM, the handler of SIGINT therefore only takes a
+note. The program's own handler is called at the next :func:`checkpoint`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 class _Noted:
-    """What is known of the signal. Only the main thread has handlers, so one record is enough."""
+    """State of the signal. Only the main thread has handlers, so one object is enough."""
 
     depth = 0
     handler: Handler | None = None
@@ -70,9 +70,9 @@ class uninterrupted(ContextDecorator):
 def checkpoint() -> None:
     """A place at which work may end: the handler of a signal that came is called here.
 
-    The prover Z3 inside TVM sets a handler of its own for each proof (0.2 ms, about ten in a
-    build) and puts the old one back by ``signal(2)``. A system call then continues after Ctrl-C,
-    and Python does not see it: ``thread.join()`` could no longer be interrupted.
+    The prover Z3 inside TVM sets its own handler for each proof, and restores the old one by
+    ``signal(2)``. System calls then continue after Ctrl-C, and Python could no longer interrupt
+    ``thread.join()``.
     """
     signal.siginterrupt(signal.SIGINT, True)
     if _noted.depth and _in_main_thread():

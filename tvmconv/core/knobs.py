@@ -24,16 +24,15 @@ class Knob(Generic[Workload]):
     name
         As in configs and logs.
     doc
-        What it sets, as a clause; the unit included.
+        The meaning as a clause, with the unit.
     values
-        Those worth trying for a workload on a machine. Other integers may be legal, which the
-        schedule's ``check`` decides.
+        The values worth trying for a workload on a machine. The schedule's ``check`` decides
+        whether other integers are legal.
     neutral
-        The value with which the schedule does what it did before it had the knob: records from
-        before mean it, and defaults may leave the knob out. None for the knobs of a schedule's
-        first version, which every config has.
+        The backward-compatible default. Older records without the knob have this value, and
+        defaults may omit it. None for knobs that every config has.
     closed
-        Whether the listed values are all there are, as of texts and booleans.
+        Whether no other values exist, as for strings and booleans.
     """
 
     name: str
@@ -63,7 +62,7 @@ class Knobs(Generic[Workload]):
     knobs
         In the order in which they are shown.
     retired
-        Knobs that are gone, with the value that what is left computes: records may hold it.
+        Removed knobs of older records, with the value that the schedule still implements.
     """
 
     knobs: tuple[Knob[Workload], ...]
@@ -82,12 +81,12 @@ class Knobs(Generic[Workload]):
         return {knob.name: tuple(knob.values(workload, machine)) for knob in self.knobs}
 
     def complete(self, config: Mapping[str, KnobValue]) -> Config:
-        """A config of an earlier version, or one that leaves out what is neutral, as of now.
+        """A config of an earlier version, or without some defaults, as a complete config.
 
         Raises
         ------
         ConfigError
-            If a knob is unknown, or one that has no neutral value is missing.
+            If a knob is unknown, or missing without a default.
         """
         kept = {k: v for k, v in config.items() if k not in self.retired or v != self.retired[k]}
         neutral = {knob.name: knob.neutral for knob in self.knobs if knob.neutral is not None}

@@ -1,4 +1,4 @@
-"""One launch of a GPU's kernel: what a call of a function on a GPU consists of."""
+"""One launch of a GPU's kernel; a call of a function on a GPU consists of launches."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with the blocks and threads that run it, and what of a multiprocessor it takes.
+    """A kernel with its blocks and threads, and its resources of a multiprocessor.
 
     Parameters
     ----------
     kernel
-        Its symbol in the machine code.
+        The symbol in the machine code.
     grid, block
-        Blocks, and threads of one, along x, y and z.
+        Blocks, and threads of a block, along x, y and z.
     arguments
-        Which parameters of the function that the launch is part of it takes, in its own order.
+        Indices of the function's parameters that the kernel takes, in the kernel's order.
     dynamic_shared_bytes
-        Shared memory that the launch asks for, beside what the kernel has by itself.
+        Shared memory that the launch requests in addition to the kernel's static one.
     registers
-        Of one thread; 0 until the kernel is compiled, as what follows.
+        Registers of one thread. This field and the following ones are 0 before compilation.
     shared_bytes
-        Shared memory of a block that the kernel has by itself.
+        The kernel's static shared memory for one block.
     spill_bytes
         Bytes of registers that one thread stores in memory and reads back.
     multiply_add_share
-        Multiply-adds over all instructions of the main loop; 0 where it is not known.
+        FMAs over all instructions of the main loop; 0 if unknown.
     """
 
     kernel: str

@@ -19,8 +19,8 @@ def parse(text: str) -> Any:
     Raises
     ------
     ValueError
-        If the text is no JSON, is nested too deep, or holds a number that is not finite or
-        beyond 64 bits, or a character that is none.
+        If the text is not JSON, is nested too deep, or contains a number that is not finite or
+        exceeds 64 bits, or an invalid character.
     """
     try:
         data = json.loads(text, parse_constant=no_number, parse_float=finite, parse_int=_integer)

@@ -13,10 +13,9 @@ from .files import remove_abandoned, replacing, write_all
 
 
 def write_result(path: Path, content: bytes) -> None:
-    """Write a file, or leave what stood there as it was.
+    """Write a file completely, or leave the existing one unchanged.
 
-    A pipe or a device is written as it is, and so is a file whose folder takes no new one beside
-    it.
+    Pipes, devices, and files in folders without write access are written in place.
 
     Raises
     ------

@@ -26,13 +26,8 @@ class Carried(BaseException):
 def reported(place: str | Callable[[], str]) -> Iterator[None]:
     """Turn exceptions of TVM, ONNX and Python into a :class:`UnexpectedError`.
 
-    Those of this package go through, and so does running out of memory, which is nobody's
-    defect; interrupts are no ``Exception``.
-
-    Parameters
-    ----------
-    place
-        What is being done to which node, or a function that finds it out.
+    Errors of this package, ``MemoryError`` and interrupts pass unchanged. ``place`` names the
+    operation and the node, or is a function that finds the name.
     """
     try:
         yield

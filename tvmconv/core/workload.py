@@ -5,7 +5,7 @@ records and the command line show:
 
 ``mb1ic64ih56iw56oc64oh56ow56kh3kw3ph1pw1+bias+add+relu``
 
-Plain input and types other than float32 stand between sizes and epilogue: ``:nchw:u8s8s32u8``.
+Marks of plain input and of types other than FP32 follow the sizes: ``:nchw:u8s8s32u8``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Conv2dWorkload:
     Logical shapes are NCHW and OIHW; sizes in elements. ``dilation`` 1 means dense.
     ``data_layout`` is the layout in which the kernel reads its input: ``"NCHWc"`` (channel
     blocks of the machine's block size) or ``"NCHW"`` (plain, for first layers). The output is
-    always ``NCHWc``. ``types`` are those of the tensors, with the kind of quantisation.
+    always ``NCHWc``. ``types`` are the tensors' types, with the kind of quantization.
     ``epilogue`` steps run in order on the accumulator.
 
-    A 3-D convolution sums 2-D ones of neighbouring planes: ``in_depth`` images that follow each
-    other in the batch are the planes of one volume, and ``batch`` counts volumes. See
-    :attr:`data_shape` and its neighbours for the shapes of such arrays.
+    A 3-D convolution sums 2-D convolutions of adjacent planes. ``in_depth`` consecutive images of
+    the batch are the planes of one volume, and ``batch`` counts volumes. :attr:`data_shape` and
+    the properties after it are the shapes of such arrays.
     """
 
     batch: int
@@ -88,7 +88,7 @@ class Conv2dWorkload:
         self._check_steps(kinds)
 
     def _check_steps(self, kinds: list[str]) -> None:
-        """Sums of integers have their bias first; what is rounded in the middle is 8-bit."""
+        """Check that integer sums have their bias first, and round to 8 bits only."""
         types = self.types
         if QUANTISE in kinds and not types.is_requantised:
             raise WorkloadError(f"a {QUANTISE!r} step needs 8-bit output; the types are {types}")
@@ -109,7 +109,7 @@ class Conv2dWorkload:
 
     @property
     def out_planes(self) -> int:
-        """Images of the output: of all volumes of the batch."""
+        """Images of the output, in all volumes of the batch."""
         return self.batch * self.out_depth
 
     @property
@@ -158,17 +158,17 @@ class Conv2dWorkload:
 
     @property
     def reads_padding(self) -> bool:
-        """Any padding at all, in front of a volume and behind it included."""
+        """Any padding at all, also before or after a volume."""
         return self.has_padding or bool(self.pad_front or self.pad_back)
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of the direct algorithm, taps in the padding counted."""
+        """MACs of the direct algorithm, including kernel elements in the padding."""
         return prod(self.result_shape) * self.taps
 
     @property
     def flops(self) -> int:
-        """Nominal operations: two per multiply-add."""
+        """Nominal operations: two per MAC."""
         return 2 * self.macs
 
     def has(self, kind: str) -> bool:
@@ -191,7 +191,7 @@ class Conv2dWorkload:
     def from_json(cls, data: dict[str, Any]) -> Conv2dWorkload:
         """Inverse of :meth:`to_json`."""
         data = dict(data)
-        # all that could be written before types were told apart
+        # workloads of older versions had no other type
         if data.get("dtype") == "float32":
             del data["dtype"]
         known = {f.name for f in fields(cls)}
@@ -241,11 +241,11 @@ class Conv2dWorkload:
     def parse(cls, text: str) -> Conv2dWorkload:
         """Read the text form.
 
-        ``iw``, ``kw``, ``sw``, ``pw`` and ``dw`` default to their vertical twins, ``mb``, ``g``
-        and strides to 1, paddings and ``dh``/``dw`` (extra distance between taps, as in
-        benchdnn) to 0. ``id``, ``kd``, ``sd``, ``pd`` (or ``pf`` and ``pk`` for front and back)
-        and ``dd`` describe the depth of a 3-D convolution, by default that of an image.
-        ``od``/``oh``/``ow`` are optional and checked where given.
+        ``iw``, ``kw``, ``sw``, ``pw`` and ``dw`` default to the vertical values, ``mb``, ``g``
+        and strides to 1, and paddings to 0. ``dh`` and ``dw`` default to 0: they are the extra
+        distance between kernel elements, as in benchdnn. ``id``, ``kd``, ``sd``, ``pd`` (or ``pf``
+        and ``pk`` for front and back) and ``dd`` describe the depth of a 3-D convolution. Given
+        values of ``od``, ``oh`` and ``ow`` are checked.
         """
         match = _TEXT.fullmatch(text)
         # twelve digits already exceed every limit, and int() refuses thousands of them

@@ -1,4 +1,4 @@
-"""What a constant of a cost model is: a number with its unit and its origin."""
+"""Numbers of cost models, with unit and origin."""
 
 from __future__ import annotations
 
@@ -11,43 +11,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Fit:
-    """Where constants come from.
-
-    Parameters
-    ----------
-    model
-        The cost model that the constants belong to.
-    data
-        What the values were fitted on, counted in or estimated from.
-    command
-        The command that finds the values again.
-    """
+    """The origin of constants: the cost model, the data, and the command that finds them again."""
 
     model: str
     data: str
     command: str
 
 
-class Constant(float):
-    """A number of a cost model; arithmetic gives plain numbers.
-
-    Parameters
-    ----------
-    value
-        The number.
-    unit
-        Its unit.
-    meaning
-        What it is.
-    fit
-        Where the value comes from.
-    """
+class Fitted(float):
+    """A number of a cost model, with its unit, meaning and origin; arithmetic gives floats."""
 
     unit: str
     meaning: str
     fit: Fit
 
-    def __new__(cls, value: float, unit: str, meaning: str, fit: Fit) -> Constant:
+    def __new__(cls, value: float, unit: str, meaning: str, fit: Fit) -> Fitted:
         """Make the number."""
         found = super().__new__(cls, value)
         found.unit, found.meaning, found.fit = unit, meaning, fit
@@ -57,25 +35,23 @@ class Constant(float):
         return float(self), self.unit, self.meaning, self.fit
 
 
-def constants_of(table: ModuleType) -> dict[str, Constant]:
-    """All constants of a wing's table, by name."""
-    return {name: value for name, value in vars(table).items() if isinstance(value, Constant)}
+def constants_of(table: ModuleType) -> dict[str, Fitted]:
+    """All constants of a table, by name."""
+    return {name: value for name, value in vars(table).items() if isinstance(value, Fitted)}
 
 
 @contextmanager
 def replaced(table: ModuleType, values: Mapping[str, float]) -> Iterator[None]:
-    """Other values for constants of a table, until the context ends.
+    """Other values for constants of a table, until the context ends; fits compare values.
 
-    Fits compare values so. The models read each constant from the table when they need it.
+    The models read each constant from the table when they need it.
     """
     known = constants_of(table)
-    old = {name: known[name] for name in values}
     for name, value in values.items():
-        constant = known[name]
-        new = Constant(value, constant.unit, constant.meaning, constant.fit)
-        setattr(table, name, new)
+        old = known[name]
+        setattr(table, name, Fitted(value, old.unit, old.meaning, old.fit))
     try:
         yield
     finally:
-        for name, constant in old.items():
-            setattr(table, name, constant)
+        for name in values:
+            setattr(table, name, known[name])

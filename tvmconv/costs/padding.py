@@ -1,4 +1,4 @@
-"""What of a convolution falls on its padding."""
+"""The share of a convolution's work on its padding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvmconv.core.workload import Conv2dWorkload
 def rows_inside(workload: Conv2dWorkload) -> float:
     """The share of all pairs of an output row and a kernel row that read a row of the input.
 
-    Direct kernels skip the others: 2 of 21 where 7 rows have a kernel of 3 with padding 1.
+    Direct kernels skip the others: 2 of 21 for 7 rows and a kernel of 3 with padding 1.
     """
     w = workload
     inside = sum(

@@ -7,15 +7,13 @@ from tvmconv.costs.cpu import constants
 
 
 def input_arithmetic(tiles: Tiling) -> float:
-    """Those of ``B^T d B``."""
+    """Instructions of ``B^T d B``."""
     tall, wide = tiles.vertical.n, tiles.horizontal.n
     return tall * wide * (tall + wide) * constants.SHARED_TERMS
 
 
 def output_arithmetic(tiles: Tiling) -> float:
-    """Those of ``A^T M A``."""
+    """Instructions of ``A^T M A``."""
     tall, wide = tiles.vertical.n, tiles.horizontal.n
-    return (
-        wide * tall * tiles.mh * constants.SHARED_TERMS
-        + tiles.mh * wide * tiles.mw * constants.SHARED_TERMS
-    )
+    columns = wide * tall * tiles.mh * constants.SHARED_TERMS
+    return columns + tiles.mh * wide * tiles.mw * constants.SHARED_TERMS

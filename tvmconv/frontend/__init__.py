@@ -8,8 +8,7 @@ from tvmconv.frontend.canonical import layer_name
 from tvmconv.tvm_api.types import IRModule
 
 if TYPE_CHECKING:
-    from tvmconv.frontend.loaded import LoadedModel
-    from tvmconv.frontend.read import read_model
+    from tvmconv.frontend.read import LoadedModel, read_model
 
 __all__ = ["LoadedModel", "layer_name", "read_model", "to_relax"]
 
@@ -41,12 +40,8 @@ def to_relax(loaded: LoadedModel) -> IRModule:
 
 def __getattr__(name: str) -> Any:
     # onnx and numpy are loaded on first use only, for the command line's start-up time
-    if name == "read_model":
-        from tvmconv.frontend.read import read_model
+    if name in ("LoadedModel", "read_model"):
+        from tvmconv.frontend import read
 
-        return read_model
-    if name == "LoadedModel":
-        from tvmconv.frontend.loaded import LoadedModel
-
-        return LoadedModel
+        return getattr(read, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """Folds per-channel affine steps, y = x * scale + shift, at build time.
 
-BatchNormalization in inference is such a step, and so are Mul, Add, Sub and Div by a constant
-that varies over channels only. Chains of them become one step in float64, which is then folded
-into the weights of a convolution that feeds it alone, or left as one Mul and one Add.
+Such steps are BatchNormalization in inference mode, and Mul, Add, Sub and Div by one constant per
+channel. Chains of steps become one step in float64. If only the step reads a convolution, it is
+folded into the convolution's weights. Otherwise it is written as one Mul and one Add.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import trains
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 
 
 @dataclass
-class _Step:
+class _AffineStep:
     """``output = source * scale + shift`` with float64 vectors of one value a channel.
 
     ``node`` is the operator as the model has it, or ``None`` once steps were merged.
@@ -29,15 +29,15 @@ class _Step:
     scale: Array
     shift: Array
     name: str
-    node: Node | None
+    node: OnnxNode | None
 
 
-def fold_affine(graph: Graph) -> None:
+def fold_affine(graph: OnnxGraph) -> None:
     """Rewrite the graph in place."""
     uses = graph.use_counts()
-    steps: dict[str, _Step] = {}
-    # by output name, because a merged step is taken out again
-    order: dict[str, Node | _Step] = {}
+    steps: dict[str, _AffineStep] = {}
+    # by output name, because a merged step is removed again
+    order: dict[str, OnnxNode | _AffineStep] = {}
     for node in graph.nodes:
         step = _as_step(graph, node)
         if step is None:
@@ -54,11 +54,13 @@ def fold_affine(graph: Graph) -> None:
     _rebuild(graph, order.values(), uses)
 
 
-def _rebuild(graph: Graph, order: Iterable[Node | _Step], uses: dict[str, int]) -> None:
-    nodes: list[Node] = []
+def _rebuild(
+    graph: OnnxGraph, order: Iterable[OnnxNode | _AffineStep], uses: dict[str, int]
+) -> None:
+    nodes: list[OnnxNode] = []
     position: dict[str, int] = {}
     for item in order:
-        if isinstance(item, _Step):
+        if isinstance(item, _AffineStep):
             index = position.get(item.source)
             if index is not None and uses[item.source] == 1:
                 folded = _into_convolution(graph, nodes[index], item)
@@ -75,7 +77,7 @@ def _rebuild(graph: Graph, order: Iterable[Node | _Step], uses: dict[str, int]) 
     graph.nodes = nodes
 
 
-def _as_step(graph: Graph, node: Node) -> _Step | None:
+def _as_step(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
     if node.op == "BatchNormalization":
         return _batch_norm(graph, node)
     if node.op not in ("Add", "Div", "Mul", "Sub") or "broadcast" in node.attrs:
@@ -100,16 +102,16 @@ def _as_step(graph: Graph, node: Node) -> _Step | None:
         scale, shift = one, vector if node.op == "Add" else -vector
     else:
         scale, shift = vector if node.op == "Mul" else 1.0 / vector, zero
-    return _Step(left, node.outputs[0], scale, shift, node.name, node)
+    return _AffineStep(left, node.outputs[0], scale, shift, node.name, node)
 
 
-def _batch_norm(graph: Graph, node: Node) -> _Step | None:
+def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
     """The step of an inference-mode BatchNormalization with constant statistics."""
     if trains(node):
         mark = "training_mode=1" if node.opset >= 14 else f"outputs {list(node.outputs[1:])}"
         mark = "is_test=0" if node.opset < 7 else mark
         raise node.error(
-            f"it is in training mode, by {mark}, in which statistics are those of the data",
+            f"it is in training mode, by {mark}, which computes the statistics of the data",
             "export the model for inference",
         )
     if not node.attrs.get("spatial", 1):
@@ -117,14 +119,13 @@ def _batch_norm(graph: Graph, node: Node) -> _Step | None:
     shape = graph.shape(node.inputs[0])
     values = [graph.constants.get(name) for name in node.inputs[1:5]]
     if len(values) != 4 or len(shape) < 2:
-        raise node.error("it needs five inputs, the first of rank 2 or more", "export it again")
+        raise node.error("it needs five inputs, the first of rank 2 or more")
     if any(v is None for v in values) or graph.types[node.inputs[0]].dtype != "float32":
         return None
     arrays = [np.asarray(v, np.float64) for v in values]
     if any(a.shape != (shape[1],) for a in arrays):
         raise node.error(
-            f"its parameters have shapes {[a.shape for a in arrays]}, not ({shape[1]},)",
-            "correct the model and export it again",
+            f"its parameters have shapes {[a.shape for a in arrays]}, not ({shape[1]},)"
         )
     gamma, beta, mean, variance = arrays
     spread = variance + float(node.attrs.get("epsilon", 1e-5))
@@ -134,10 +135,10 @@ def _batch_norm(graph: Graph, node: Node) -> _Step | None:
             "correct the statistics or epsilon and export the model again",
         )
     scale = gamma / np.sqrt(spread)
-    return _Step(node.inputs[0], node.outputs[0], scale, beta - mean * scale, node.name, None)
+    return _AffineStep(node.inputs[0], node.outputs[0], scale, beta - mean * scale, node.name, None)
 
 
-def _into_convolution(graph: Graph, node: Node, step: _Step) -> Node | None:
+def _into_convolution(graph: OnnxGraph, node: OnnxNode, step: _AffineStep) -> OnnxNode | None:
     """The convolution with the step in its weights, or ``None`` where it cannot take it."""
     if node.op not in ("Conv", "ConvTranspose") or node.outputs[0] != step.source:
         return None
@@ -164,7 +165,7 @@ def _into_convolution(graph: Graph, node: Node, step: _Step) -> Node | None:
     return replace(node, inputs=tuple(inputs), outputs=(step.output,))
 
 
-def _spell_out(graph: Graph, step: _Step) -> list[Node]:
+def _spell_out(graph: OnnxGraph, step: _AffineStep) -> list[OnnxNode]:
     """The step as Mul and Add, or the model's own operator where nothing was merged."""
     if step.node is not None:
         return [step.node]
@@ -184,6 +185,6 @@ def _spell_out(graph: Graph, step: _Step) -> list[Node]:
         value = vector.astype(np.float32).reshape(shape)
         constant = graph.add_constant(f"{step.name}.{op.lower()}", value)
         name = f"{step.name}.{op.lower()}"
-        nodes.append(Node(name, op, (source, constant), (target,), {}, graph.opset))
+        nodes.append(OnnxNode(name, op, (source, constant), (target,), {}, graph.opset))
         source = target
     return nodes

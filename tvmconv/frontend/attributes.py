@@ -12,10 +12,9 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.limits import MAX_DIMENSION, MAX_RANK
 
-_REMEDY = "correct the model and export it again"
 _POSITIVE = ("blocksize", "group", "num_groups", "num_outputs", "p", "size")
 _FACTORS = ("alpha", "beta", "bias", "epsilon", "gamma", "lambd")
 _FLAGS = (
@@ -29,10 +28,10 @@ _EQUATION = re.compile(r"([A-Za-z ,]|\.\.\.)*(->([A-Za-z ]|\.\.\.)*)?")
 _LISTS = ("axes", "perm")
 
 
-def in_ascending_order(node: Node) -> Node:
-    """The node, of a Slice or Squeeze of old operator sets with its axes sorted.
+def in_ascending_order(node: OnnxNode) -> OnnxNode:
+    """The node; a Slice or Squeeze of an old operator set gets ascending axes.
 
-    Of others than ascending ones onnx's inference has no shapes, or wrong ones.
+    For other orders of axes, onnx infers no shapes, or wrong shapes.
     """
     if node.op not in ("Slice", "Squeeze") or node.opset >= 11:
         return node
@@ -44,7 +43,7 @@ def in_ascending_order(node: Node) -> Node:
     axes = lists.get("axes", ())
     known = all(isinstance(axis, int) and axis >= 0 for axis in axes)
     if not known or any(len(values) != len(axes) for values in lists.values()):
-        # which is reported where it is checked
+        # a later check reports it
         return node
     order = sorted(range(len(axes)), key=axes.__getitem__)
     if order == [*range(len(axes))]:
@@ -53,7 +52,7 @@ def in_ascending_order(node: Node) -> Node:
     return replace(node, attrs={**node.attrs, **ordered})
 
 
-def check_attributes(node: Node, rank: int) -> None:
+def check_attributes(node: OnnxNode, rank: int) -> None:
     """Check the node's axes against the rank of its first input, and counts against zero."""
     if "axis" in node.attrs:
         axis = node.attrs["axis"]
@@ -61,33 +60,32 @@ def check_attributes(node: Node, rank: int) -> None:
         low = -rank - 1 if node.op == "OneHot" else -max(rank, 1)
         high = rank if node.op in ("Flatten", "OneHot") else max(rank, 1) - 1
         if not isinstance(axis, int) or not low <= axis <= high:
-            raise node.error(f"axis={axis!r} is outside its input's rank {rank}", _REMEDY)
+            raise node.error(f"axis={axis!r} is outside its input's rank {rank}")
     for name in _LISTS:
         values = node.attrs.get(name, ())
         if not isinstance(values, tuple) or not all(
             isinstance(v, int) and -2 * MAX_RANK <= v < 2 * MAX_RANK for v in values
         ):
-            raise node.error(f"{name}={str(values)[:80]} is out of range", _REMEDY)
+            raise node.error(f"{name}={str(values)[:80]} is out of range")
     _check_lengths(node, rank)
     for name in _POSITIVE:
         value = node.attrs.get(name, 1)
         if not isinstance(value, int) or not 1 <= value <= MAX_DIMENSION:
-            raise node.error(f"{name}={value!r} must be an integer of 1 or more", _REMEDY)
+            raise node.error(f"{name}={value!r} must be an integer of 1 or more")
     for name in _FACTORS:
         if not isinstance(factor := node.attrs.get(name, 0.0), int | float) or not isfinite(factor):
-            raise node.error(f"{name}={str(factor)[:80]} must be a finite number", _REMEDY)
+            raise node.error(f"{name}={str(factor)[:80]} must be a finite number")
     if node.op == "Einsum" and not _EQUATION.fullmatch(str(node.attrs.get("equation", ""))):
         raise node.error(
             f"equation={str(node.attrs.get('equation'))[:80]!r} is not letters, commas, '...' "
-            "and one '->'",
-            _REMEDY,
+            "and one '->'"
         )
     for name in _FLAGS:
         if (flag := node.attrs.get(name, 0)) not in (0, 1):
-            raise node.error(f"{name}={str(flag)[:80]} must be 0 or 1", _REMEDY)
+            raise node.error(f"{name}={str(flag)[:80]} must be 0 or 1")
 
 
-def _check_lengths(node: Node, rank: int) -> None:
+def _check_lengths(node: OnnxNode, rank: int) -> None:
     lengths = {
         "Pad": {"pads": 2 * rank, "paddings": 2 * rank},
         "Split": {"split": len(node.outputs)},
@@ -100,10 +98,10 @@ def _check_lengths(node: Node, rank: int) -> None:
     for name, length in lengths.get(node.op, {}).items():
         values = node.attrs.get(name)
         if values is not None and (not isinstance(values, tuple) or len(values) != length):
-            raise node.error(f"{name}={str(values)[:80]} must have {length} values", _REMEDY)
+            raise node.error(f"{name}={str(values)[:80]} must have {length} values")
 
 
-def check_list_operands(node: Node, rank: int, operands: Mapping[str, Array]) -> None:
+def check_list_operands(node: OnnxNode, rank: int, operands: Mapping[str, Array]) -> None:
     """Check the lengths of constant operands that list one value an axis or an output."""
 
     def size(index: int) -> int | None:
@@ -130,5 +128,5 @@ def check_list_operands(node: Node, rank: int, operands: Mapping[str, Array]) ->
         optional = node.op == "Resize" and actual == 0
         if actual is not None and actual != length and not optional:
             raise node.error(
-                f"input {index} ({node.input(index)!r}) has {actual} values, not {length}", _REMEDY
+                f"input {index} ({node.input(index)!r}) has {actual} values, not {length}"
             )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
@@ -34,19 +36,19 @@ def check_versions(model: onnx.ModelProto) -> int:
     if not MIN_IR_VERSION <= model.ir_version <= onnx.IR_VERSION:
         raise ModelError(
             f"the model's IR version {model.ir_version} is outside {MIN_IR_VERSION} to "
-            f"{onnx.IR_VERSION}; export it again, or install a newer onnx package"
+            f"{onnx.IR_VERSION}. Export it again, or install a newer onnx package."
         )
     versions = [s.version for s in model.opset_import if s.domain in ("", "ai.onnx")]
     if len(versions) != 1:
         raise ModelError(
-            f"the model imports the default operator set {len(versions)} times; "
-            "it must do so once: export it again"
+            f"the model imports the default operator set {len(versions)} times. "
+            "It must do so once. Export it again."
         )
     newest = onnx.defs.onnx_opset_version()
     if not MIN_OPSET <= versions[0] <= newest:
         raise ModelError(
-            f"operator set {versions[0]} is outside {MIN_OPSET} to {newest}; convert the model "
-            "with onnx.version_converter, or install a newer onnx package"
+            f"operator set {versions[0]} is outside {MIN_OPSET} to {newest}. Convert the model "
+            "with onnx.version_converter, or install a newer onnx package."
         )
     return int(versions[0])
 
@@ -56,13 +58,13 @@ def check_structure(model: onnx.ModelProto) -> None:
     graph = model.graph
     if model.functions:
         raise ModelError(
-            f"the model defines local functions (such as {model.functions[0].name!r}); "
-            "expand them with onnx.inliner.inline_local_functions"
+            f"the model defines local functions (such as {model.functions[0].name!r}). "
+            "Expand them with onnx.inliner.inline_local_functions."
         )
     if graph.sparse_initializer:
-        raise ModelError("sparse initializers are not supported; store the weights densely")
+        raise ModelError("sparse initializers are not supported. Store the weights densely.")
     if not graph.output:
-        raise ModelError("the graph has no outputs; export the model again")
+        raise ModelError("the graph has no outputs. Export the model again.")
     nodes = sum(1 for _ in _all_nodes(graph))
     if nodes > MAX_NODES:
         raise ModelError(
@@ -79,7 +81,7 @@ def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     while pending:
         current, depth = pending.pop()
         if depth > MAX_NESTING:
-            raise ModelError(f"sub-graphs are nested deeper than {MAX_NESTING}; flatten the model")
+            raise ModelError(f"sub-graphs are nested deeper than {MAX_NESTING}. Flatten the model.")
         for node in current.node:
             yield node
             for attribute in node.attribute:
@@ -91,26 +93,26 @@ def _check_node(node: onnx.NodeProto) -> None:
     if node.domain not in ("", "ai.onnx") and node.op_type not in FOREIGN.get(node.domain, ()):
         raise ModelError(
             f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
-            "of com.microsoft for 8-bit tensors; "
-            "export the model with standard ONNX operators only"
+            "of com.microsoft for 8-bit tensors. "
+            "Export the model with standard ONNX operators only."
         )
     if max(len(node.input), len(node.output)) > MAX_NODE_VALUES:
         raise ModelError(
-            f"{describe(node)}: more than {MAX_NODE_VALUES} inputs or outputs; split the node"
+            f"{describe(node)}: more than {MAX_NODE_VALUES} inputs or outputs. Split the node."
         )
     seen: set[str] = set()
     for attribute in node.attribute:
         if attribute.name in seen:
             raise ModelError(
-                f"{describe(node)}: attribute {attribute.name!r} is given twice; "
-                "export the model again"
+                f"{describe(node)}: attribute {attribute.name!r} is given twice. "
+                "Export the model again."
             )
         seen.add(attribute.name)
         count = max(len(attribute.ints), len(attribute.floats), len(attribute.strings))
         if count > MAX_ATTRIBUTE_VALUES:
             raise ModelError(
-                f"{describe(node)}: attribute {attribute.name!r} has {count} values; "
-                f"at most {MAX_ATTRIBUTE_VALUES} are allowed: use an initializer"
+                f"{describe(node)}: attribute {attribute.name!r} has {count} values. "
+                f"At most {MAX_ATTRIBUTE_VALUES} are allowed. Use an initializer."
             )
 
 
@@ -121,33 +123,26 @@ def _check_values(graph: onnx.GraphProto) -> None:
         ("input", [i.name for i in graph.input]),
         ("initializer", [i.name for i in graph.initializer]),
     ):
-        for name, count in _counts(names).items():
+        for name, count in Counter(names).items():
             if not name or count > 1:
                 raise ModelError(
-                    f"{kind} name {name!r} is {'given twice' if name else 'empty'}; "
-                    "each must have a name of its own: export the model again"
+                    f"{kind} name {name!r} is {'given twice' if name else 'empty'}. "
+                    "Each must have a name of its own. Export the model again."
                 )
         defined.update(names)
     for node in graph.node:
         for name in filter(None, node.output):
             if name in defined:
                 raise ModelError(
-                    f"{describe(node)}: value {name!r} is already made elsewhere; "
-                    "each must be made once: export the model again"
+                    f"{describe(node)}: value {name!r} is already made elsewhere. "
+                    "Each must be made once. Export the model again."
                 )
             defined.add(name)
-    for node in graph.node:
-        for name in filter(None, node.input):
-            if name not in defined:
-                raise ModelError(
-                    f"{describe(node)}: input {name!r} is made by no node, input or initializer; "
-                    "export the model again"
-                )
-    for output in graph.output:
-        if output.name not in defined:
+    reads = ((f"{describe(node)}: input", name) for node in graph.node for name in node.input)
+    for what, name in chain(reads, (("output", output.name) for output in graph.output)):
+        if name not in defined and (name or what == "output"):
             raise ModelError(
-                f"output {output.name!r} is made by no node, input or initializer; "
-                "export the model again"
+                f"{what} {name!r} is made by no node, input or initializer. Export the model again."
             )
 
 
@@ -190,13 +185,6 @@ def in_execution_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     return ordered
 
 
-def _counts(names: list[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
 def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
     """Run ``onnx.checker`` on the model without its weights, with its nodes in order."""
     import onnx
@@ -214,8 +202,7 @@ def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
             # legal in a model whose shapes are inferred, but the checker wants the field
             value.type.tensor_type.shape.SetInParent()
     inputs = {i.name for i in model.graph.input}
-    # tensors are checked when they are decoded; here they stand as inputs, so that weights
-    # of any size need not be copied
+    # tensors are checked when they are decoded; as inputs, large weights are not copied
     for tensor in model.graph.initializer:
         if tensor.name not in inputs:
             graph.input.append(
@@ -225,4 +212,4 @@ def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
         onnx.checker.check_model(skeleton)
     except Exception as error:
         text = re.sub(r"\s+", " ", str(error)).strip()
-        raise ModelError(f"the ONNX checker refuses the model: {text}; export it again") from None
+        raise ModelError(f"the ONNX checker refuses the model: {text}. Export it again.") from None

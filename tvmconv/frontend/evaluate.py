@@ -1,8 +1,7 @@
 """Values of operators whose operands are all constants, by ``onnx.reference`` or numpy.
 
-numpy takes over where the reference copies what could stay a view, or computes something else
-than the operator's definition says; ``tests/frontend/test_evaluate.py`` holds both against the
-expected outputs of onnx's own node cases.
+numpy computes operators for which the reference copies a view, or deviates from the operator's
+definition. ``tests/frontend/test_evaluate.py`` compares both with onnx's node cases.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tvmconv.frontend.graph import Array, Node
-from tvmconv.frontend.rounding import dequantised, quantised
+from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.frontend.rounding import dequantized, quantized
 
 # absent optional operands are None
 Operands = list[Array | None]
 
-# First operator set whose meaning onnx.reference knows: pools round in ceil_mode in a way of their
-# own, the global one of p-norms is missing, that of maxima wants images, LRN sums as many channels
-# as there are images, norms of p=1 are sums, Softmax worked on a matrix before 13. Such nodes run
-# with the model, as do those that broadcast along an axis, before operator set 7.
+# First operator set that onnx.reference computes correctly. Pools round differently in ceil_mode.
+# GlobalLpPool is missing, GlobalMaxPool requires images, LRN confuses images with channels. Norms
+# of p=1 are plain sums, and Softmax is another operator before 13. Such nodes run with the model,
+# like nodes of operator sets before 7 that broadcast along an axis.
 _NEVER = 1_000
 _KNOWN_FROM = {
     "AveragePool": _NEVER, "GlobalLpPool": _NEVER, "GlobalMaxPool": _NEVER, "Hardmax": 13,
@@ -33,14 +32,14 @@ _KNOWN_FROM = {
 }  # fmt: skip
 
 
-def is_evaluated(node: Node) -> bool:
+def is_evaluated(node: OnnxNode) -> bool:
     """Whether :func:`evaluate` computes what the operator's definition says."""
     if node.op == "BatchNormalization" and not node.attrs.get("spatial", 1):
         return False
     return node.opset >= _KNOWN_FROM.get(node.op, 0) and "broadcast" not in node.attrs
 
 
-def evaluate(node: Node, proto: onnx.NodeProto, operands: dict[str, Array]) -> dict[str, Array]:
+def evaluate(node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]) -> dict[str, Array]:
     """The node's named outputs as arrays.
 
     Raises
@@ -49,7 +48,7 @@ def evaluate(node: Node, proto: onnx.NodeProto, operands: dict[str, Array]) -> d
         The operator cannot be evaluated on these operands.
     """
     try:
-        # float64 arithmetic on numbers beyond float32's range is the model's own affair
+        # the model may compute with numbers beyond float32's range
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             if node.op in _OWN:
@@ -57,22 +56,21 @@ def evaluate(node: Node, proto: onnx.NodeProto, operands: dict[str, Array]) -> d
                 results = _OWN[node.op](node, values)
             else:
                 results = _by_reference(node, proto, operands)
-    # the reference raises whatever numpy and Python raise
+    # the reference passes exceptions of numpy and Python on
     except Exception as error:
         raise node.error(
-            f"its constant operands cannot be evaluated ({' '.join(str(error).split())[:300]})",
-            "correct the model and export it again",
+            f"its constant operands cannot be evaluated ({' '.join(str(error).split())[:300]})"
         ) from None
     named = zip(node.outputs, results, strict=False)
     return {name: _owned(value) for name, value in named if name}
 
 
-# their results have their operands' type, whatever inference found
+# results have the operands' type
 _TYPED = ("Cast", "CastLike", "Compress", "Range")
 
 
 def _by_reference(
-    node: Node, proto: onnx.NodeProto, operands: dict[str, Array]
+    node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]
 ) -> list[Array | None]:
     from onnx.reference import ReferenceEvaluator
 
@@ -111,33 +109,26 @@ def _present(value: Array | None) -> Array:
     return value
 
 
-def _identity(node: Node, operands: Operands) -> list[Array | None]:
-    return [operands[0]]
-
-
-def _quantise(node: Node, operands: Operands) -> list[Array | None]:
+def _linear(node: OnnxNode, operands: Operands) -> list[Array | None]:
+    """QuantizeLinear and DequantizeLinear."""
     zero_point = operands[2] if len(operands) > 2 else None
-    return [quantised(node, _present(operands[0]), _present(operands[1]), zero_point)]
+    compute = quantized if node.op == "QuantizeLinear" else dequantized
+    return [compute(node, _present(operands[0]), _present(operands[1]), zero_point)]
 
 
-def _dequantise(node: Node, operands: Operands) -> list[Array | None]:
-    zero_point = operands[2] if len(operands) > 2 else None
-    return [dequantised(node, _present(operands[0]), _present(operands[1]), zero_point)]
-
-
-def _dropout(node: Node, operands: Operands) -> list[Array | None]:
+def _dropout(node: OnnxNode, operands: Operands) -> list[Array | None]:
     """Inference: everything is kept."""
     data = _present(operands[0])
     return [data, np.ones(data.shape, bool if node.opset >= 10 else data.dtype)]
 
 
-def _fill(node: Node, operands: Operands) -> list[Array | None]:
+def _fill(node: OnnxNode, operands: Operands) -> list[Array | None]:
     shape = tuple(int(n) for n in _present(operands[0]).reshape(-1))
     value = node.attrs.get("value", np.zeros(1, np.float32))
     return [np.full(shape, value.reshape(-1)[0], value.dtype)]
 
 
-def _reshape(node: Node, operands: Operands) -> list[Array | None]:
+def _reshape(node: OnnxNode, operands: Operands) -> list[Array | None]:
     data = _present(operands[0])
     target = _present(operands[1]).reshape(-1) if node.input(1) else node.ints("shape", ())
     keep = not node.attrs.get("allowzero", 0)
@@ -147,7 +138,7 @@ def _reshape(node: Node, operands: Operands) -> list[Array | None]:
     return [data.reshape(sizes)]
 
 
-def _gather_elements(node: Node, operands: Operands) -> list[Array | None]:
+def _gather_elements(node: OnnxNode, operands: Operands) -> list[Array | None]:
     data, index = _present(operands[0]), _present(operands[1])
     axis = int(node.attrs.get("axis", 0))
     # along the other axes the index may be shorter than the data
@@ -157,7 +148,7 @@ def _gather_elements(node: Node, operands: Operands) -> list[Array | None]:
     return [np.take_along_axis(data[near], index.astype(np.int64), axis)]
 
 
-def _one_hot(node: Node, operands: Operands) -> list[Array | None]:
+def _one_hot(node: OnnxNode, operands: Operands) -> list[Array | None]:
     index, values = _present(operands[0]), _present(operands[2])
     depth = int(_present(operands[1]).reshape(-1)[0])
     axis = int(node.attrs.get("axis", -1)) % (index.ndim + 1)
@@ -169,8 +160,8 @@ def _one_hot(node: Node, operands: Operands) -> list[Array | None]:
     return [np.moveaxis(result, -1, axis)]
 
 
-def _batch_norm(node: Node, operands: Operands) -> list[Array | None]:
-    """Inference, or training mode, in which the statistics are those of the data."""
+def _batch_norm(node: OnnxNode, operands: Operands) -> list[Array | None]:
+    """Inference, or training mode, which computes the statistics of the data."""
     data, *parameters = (_present(value) for value in operands[:5])
     gamma, beta, mean, variance = (p.astype(np.float64) for p in parameters)
     epsilon = float(node.attrs.get("epsilon", 1e-5))
@@ -195,7 +186,7 @@ def _batch_norm(node: Node, operands: Operands) -> list[Array | None]:
     return [result.astype(data.dtype), *statistics]
 
 
-def trains(node: Node) -> bool:
+def trains(node: OnnxNode) -> bool:
     """Whether a BatchNormalization takes its statistics from its data.
 
     Operator set 14 has an attribute for it, 6 another one, and from 7 to 13 a node has outputs
@@ -208,15 +199,15 @@ def trains(node: Node) -> bool:
     return any(node.outputs[1:])
 
 
-_OWN: dict[str, Callable[[Node, Operands], list[Array | None]]] = {
+_OWN: dict[str, Callable[[OnnxNode, Operands], list[Array | None]]] = {
     "BatchNormalization": _batch_norm,
     "ConstantOfShape": _fill,
-    "DequantizeLinear": _dequantise,
+    "DequantizeLinear": _linear,
     "Dropout": _dropout,
     "GatherElements": _gather_elements,
-    "Identity": _identity,
+    "Identity": lambda _, operands: [operands[0]],
     "OneHot": _one_hot,
-    "QuantizeLinear": _quantise,
+    "QuantizeLinear": _linear,
     "Reshape": _reshape,
 }
 
@@ -232,14 +223,14 @@ _TOUCHED = 10  # nanoseconds for an element of the other operators
 _PRODUCT = 2.0  # nanoseconds for a multiplication and addition
 
 
-def seconds(node: Node, operands: list[Array], written: int) -> float:
+def seconds(node: OnnxNode, operands: list[Array], written: int) -> float:
     """About how long :func:`evaluate` takes, where the outputs have ``written`` elements."""
     touched = written + sum(value.size for value in operands)
     per_element = float(_SLOW.get(node.op, _TOUCHED))
     return 1e-9 * (touched * per_element + _PRODUCT * _products(node, operands, written))
 
 
-def _products(node: Node, operands: list[Array], written: int) -> float:
+def _products(node: OnnxNode, operands: list[Array], written: int) -> float:
     """Multiplications and additions, where there are more than elements."""
     if node.op == "Conv":
         return written * prod(operands[1].shape[1:])
@@ -258,8 +249,8 @@ def _products(node: Node, operands: list[Array], written: int) -> float:
     return 0
 
 
-def scratch_bytes(node: Node, operands: list[Array], written: int) -> int:
-    """Memory that :func:`evaluate` needs beside operands and outputs, where it is larger."""
+def scratch_bytes(node: OnnxNode, operands: list[Array], written: int) -> int:
+    """Memory that :func:`evaluate` needs in addition to operands and outputs."""
     if node.op in ("Conv", "ConvTranspose"):
         size = written if node.op == "Conv" else operands[0].size
         return 4 * size * prod(operands[1].shape[1:])

@@ -1,8 +1,8 @@
 """Writes the operators of onnxruntime's QOperator format as float operators between Q and DQ.
 
 QLinearConv, for example, becomes DequantizeLinear of data, weight and bias, Conv and
-QuantizeLinear: whatever form a quantised model has, what is behind the reader sees this one.
-A bias is in int32, its scale the product of those of data and weight.
+QuantizeLinear. All quantized models then have one form. The scale of an INT32 bias is the product
+of the scales of data and weight.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+from tvmconv.frontend.integers import check_sums
 from tvmconv.frontend.operators import MICROSOFT
-from tvmconv.frontend.quantised import LINEAR, LINEAR_OPSET, check_scale
-from tvmconv.frontend.sums import check_sums
+from tvmconv.frontend.quantize_linear import LINEAR, LINEAR_OPSET, check_scale
 
-_REMEDY = "correct the model and export it again"
 _EIGHT_BITS = ("int8", "uint8")
 # tensor, scale, zero point
 _Places = tuple[int, int, int]
@@ -25,24 +24,24 @@ _Places = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class _Form:
-    """Which inputs of an operator are what.
+    """The float operator of a quantized operator, and the indices of its inputs.
 
     Parameters
     ----------
     op
         The float operator.
     operands
-        Of each quantised tensor: its place, its scale's and its zero point's.
+        Indices of each quantized tensor, its scale and its zero point.
     output
-        Places of the result's scale and zero point.
+        Indices of the result's scale and zero point.
     bias
-        Place of a bias in int32.
+        Index of an INT32 bias.
     plain
-        Places of inputs that are handed on, before the others.
+        Indices of inputs that are passed unchanged, before the others.
     default
-        Attributes that may be given as long as they have this value.
+        Attributes that are supported with this value only.
     since
-        The first operator set with the float operator, which others may have been read with.
+        The first operator set with the float operator.
     """
 
     op: str
@@ -69,57 +68,50 @@ _FORMS = {
     "QLinearSoftmax": _Form("Softmax", _ONE, (3, 4)),
     "QLinearWhere": _Form("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,), since=9),
 }
-# operators that have such a form, by ONNX's names
+# operators that have such a form
 EXPANDED = frozenset({*_FORMS, "QLinearConcat"})
 
 
 def in_standard_form(
-    graph: Graph, node: Node, domain: str, fresh: Callable[[str], str]
-) -> list[Node]:
-    """The node as nodes of the default operator set; most are what they were.
+    graph: OnnxGraph, node: OnnxNode, domain: str, fresh: Callable[[str], str]
+) -> list[OnnxNode]:
+    """The node as nodes of the default operator set; most nodes are returned unchanged.
 
-    Parameters
-    ----------
-    graph
-        Knows the types of the node's inputs, and the constants.
-    node
-        As read.
-    domain
-        The node's operator set.
-    fresh
-        Makes a value's name that no other has.
+    ``domain`` is the node's operator set, ``fresh`` makes unique names of values.
 
     Raises
     ------
     ModelError
-        Scales and zero points are computed at run time, or do not fit; an attribute is unknown;
-        32 bits do not hold the sums.
+        If scales or zero points are not constant or do not fit, an attribute is unknown, or
+        accumulators may overflow.
     """
     if domain == MICROSOFT and node.op in LINEAR:
         opset = max(node.opset, LINEAR_OPSET)
-        return [Node(node.name, node.op, node.inputs, node.outputs, node.attrs, opset)]
+        return [OnnxNode(node.name, node.op, node.inputs, node.outputs, node.attrs, opset)]
     form = _form(node)
     return [node] if form is None else _Expansion(graph, node, form, fresh).nodes()
 
 
-def _form(node: Node) -> _Form | None:
+def _form(node: OnnxNode) -> _Form | None:
     if node.op != "QLinearConcat":
         return _FORMS.get(node.op)
     count, rest = divmod(len(node.inputs) - 2, 3)
     if count < 1 or rest:
-        raise node.error(f"{len(node.inputs)} inputs are not 2 and 3 for each tensor", _REMEDY)
+        raise node.error(f"{len(node.inputs)} inputs are not 2 and 3 for each tensor")
     places = tuple((2 + 3 * i, 3 + 3 * i, 4 + 3 * i) for i in range(count))
     return _Form("Concat", places, (0, 1))
 
 
 class _Expansion:
-    """One operator as several; the float one in the middle keeps its name."""
+    """One operator as several; the float operator keeps the name."""
 
-    def __init__(self, graph: Graph, node: Node, form: _Form, fresh: Callable[[str], str]) -> None:
+    def __init__(
+        self, graph: OnnxGraph, node: OnnxNode, form: _Form, fresh: Callable[[str], str]
+    ) -> None:
         self._graph, self._node, self._form, self._fresh = graph, node, form, fresh
-        self._before: list[Node] = []
+        self._before: list[OnnxNode] = []
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[OnnxNode]:
         """The nodes in order."""
         node, form = self._node, self._form
         attrs = self._attributes()
@@ -136,31 +128,31 @@ class _Expansion:
             return [*self._before, self._float(attrs, inputs, node.outputs[0])]
         middle = self._fresh(f"{node.outputs[0]}.float")
         parameters = self._parameters((form.operands[0][0], scale, zero_point), is_output=True)
-        linear = Node(
+        linear = OnnxNode(
             f"{node.name}.quantised", "QuantizeLinear", (middle, *parameters), node.outputs,
             {}, max(node.opset, LINEAR_OPSET),
         )  # fmt: skip
         return [*self._before, self._float(attrs, inputs, middle), linear]
 
-    def _float(self, attrs: dict[str, object], inputs: list[str], output: str) -> Node:
+    def _float(self, attrs: dict[str, object], inputs: list[str], output: str) -> OnnxNode:
         name, opset = self._node.name, max(self._node.opset, self._form.since)
-        return Node(name, self._form.op, tuple(inputs), (output,), attrs, opset)
+        return OnnxNode(name, self._form.op, tuple(inputs), (output,), attrs, opset)
 
     def _attributes(self) -> dict[str, object]:
         node, attrs = self._node, dict(self._node.attrs)
         for name, value in self._form.default.items():
             if (given := attrs.pop(name, value)) != value:
-                raise node.error(f"{name}={given!r} is not supported", "quantise in NCHW")
+                raise node.error(f"{name}={given!r} is not supported", "quantize in NCHW")
         if node.op == "QGemm":
             attrs["beta"] = 1.0
         if node.op == "QLinearSoftmax":
             rank = len(self._graph.shape(node.inputs[0]))
-            # 13 made Softmax one of a single axis; of the last one, both mean the same
+            # since operator set 13, Softmax has one axis; along the last axis, all sets agree
             axis = int(attrs.get("axis", -1)) % max(rank, 1)
-            meant = int(attrs.pop("opset", node.opset))
-            if (meant >= 13) != (node.opset >= 13) and axis != rank - 1:
+            own = int(attrs.pop("opset", node.opset))
+            if (own >= 13) != (node.opset >= 13) and axis != rank - 1:
                 raise node.error(
-                    f"opset={meant} with axis={axis} means another Softmax than the model's "
+                    f"opset={own} with axis={axis} defines another Softmax than the model's "
                     f"operator set {node.opset}",
                     "use the last axis",
                 )
@@ -171,13 +163,13 @@ class _Expansion:
         node = self._node
         name = node.inputs[places[0]] if places[0] < len(node.inputs) else ""
         if not name:
-            raise node.error(f"input {places[0]} is missing", _REMEDY)
+            raise node.error(f"input {places[0]} is missing")
         scale, zero_point = self._parameters(places)
         axis = self._axis(index, name, scale)
-        return self._dequantised(places[0], scale, zero_point, axis)
+        return self._dequantized(places[0], scale, zero_point, axis)
 
     def _axis(self, index: int, name: str, scale: str) -> int | None:
-        """Where the operand's channels are, if its scales are of channels."""
+        """The axis of the operand's channels, if it has a scale for each channel."""
         node, shape = self._node, self._graph.shape(name)
         count = int(np.prod(self._graph.shape(scale)))
         if count == 1:
@@ -190,12 +182,11 @@ class _Expansion:
         }
         axis = by_operator.get((node.op, index), -1)
         if axis < 0:
-            raise node.error(f"scale {scale!r} has {count} values; it must have one", _REMEDY)
+            raise node.error(f"scale {scale!r} has {count} values; it must have one")
         if shape[axis] != count:
             raise node.error(
                 f"scale {scale!r} has {count} values, but {name!r} of shape {shape} has "
-                f"{shape[axis]} channels",
-                _REMEDY,
+                f"{shape[axis]} channels"
             )
         return axis
 
@@ -205,7 +196,7 @@ class _Expansion:
         data, scale_name, zero_name = (node.input(place) for place in places)
         scale = self._constant(scale_name, f"scale (input {places[1]})")
         check_scale(node, graph.types[scale_name], scale)
-        # a result without zero point is of the operands' type
+        # a result without a zero point has the operands' type
         zero = np.zeros((), graph.types[data].dtype)
         if zero_name:
             zero = self._constant(zero_name, f"zero point (input {places[2]})")
@@ -213,14 +204,12 @@ class _Expansion:
         if str(zero.dtype) != str(expected) or str(expected) not in _EIGHT_BITS:
             raise node.error(
                 f"zero point {zero_name!r} is {zero.dtype}, but {data!r} is {expected}; both must "
-                f"be {' or '.join(_EIGHT_BITS)}",
-                _REMEDY,
+                f"be {' or '.join(_EIGHT_BITS)}"
             )
         if max(scale.ndim, zero.ndim) > 1 or (zero.size > 1 and zero.size != scale.size):
             raise node.error(
                 f"scale {scale_name!r} has shape {scale.shape} and zero point {zero_name!r} "
-                f"{zero.shape}; they must be scalars, or vectors of one length",
-                _REMEDY,
+                f"{zero.shape}; they must be scalars, or vectors of one length"
             )
         if scale.size == 1:
             scale, zero = scale.reshape(()), zero.reshape(())
@@ -233,25 +222,27 @@ class _Expansion:
         if name not in self._graph.constants:
             raise self._node.error(
                 f"its {what} is {'computed at run time' if name else 'missing'}",
-                "tvmconv needs it as a constant: fix the value in the model",
+                "store it as a constant in the model",
             )
         return self._graph.constants[name]
 
     def _same(self, name: str, value: Array) -> str:
-        """A constant of this value: the model's own, or a new one where it had another form."""
+        """The name of the model's constant, or of a new one if the value has another form."""
         old = self._graph.constants.get(name)
         if old is not None and old.dtype == value.dtype and old.shape == value.shape:
             return name
         return self._graph.add_constant(self._fresh(name or f"{self._node.name}.zero"), value)
 
-    def _dequantised(self, place: int, scale: str, zero_point: str, axis: int | None) -> str:
+    def _dequantized(self, place: int, scale: str, zero_point: str, axis: int | None) -> str:
         node, name = self._node, self._node.inputs[place]
         output = self._fresh(f"{name}.dequantised")
         inputs = (name, scale, zero_point) if zero_point else (name, scale)
         attrs = {} if axis is None else {"axis": axis}
         opset = max(node.opset, LINEAR_OPSET)
         self._before.append(
-            Node(f"{node.name}.input{place}", "DequantizeLinear", inputs, (output,), attrs, opset)
+            OnnxNode(
+                f"{node.name}.input{place}", "DequantizeLinear", inputs, (output,), attrs, opset
+            )
         )
         return output
 
@@ -259,7 +250,7 @@ class _Expansion:
         node, graph = self._node, self._graph
         info = graph.types[node.inputs[place]]
         if info.dtype != "int32":
-            raise node.error(f"bias {info.name!r} is {info.dtype}, not int32", _REMEDY)
+            raise node.error(f"bias {info.name!r} is {info.dtype}, not int32")
         data, weight = (self._constant(node.inputs[p[1]], "scale") for p in self._form.operands)
         scale = data.astype(np.float32).reshape(()) * weight.astype(np.float32).reshape(-1)
         if node.op == "QGemm":
@@ -267,16 +258,12 @@ class _Expansion:
         channels = info.shape[-1] if info.shape else 1
         if scale.size > 1 and scale.size != channels:
             raise node.error(
-                f"bias {info.name!r} of shape {info.shape} does not fit {scale.size} scales",
-                _REMEDY,
+                f"bias {info.name!r} of shape {info.shape} does not fit {scale.size} scales"
             )
-        axis = None
-        if scale.size == 1:
-            scale = scale.reshape(())
-        else:
-            axis = len(info.shape) - 1
+        axis = None if scale.size == 1 else len(info.shape) - 1
+        scale = scale.reshape(()) if scale.size == 1 else scale
         name = graph.add_constant(self._fresh(f"{info.name}.scale"), scale.astype(np.float32))
-        return self._dequantised(place, name, "", axis)
+        return self._dequantized(place, name, "", axis)
 
     def _check_sums(self) -> None:
         node, graph, places = self._node, self._graph, self._form.operands[1]

@@ -10,17 +10,17 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.operators import MICROSOFT
-from tvmconv.frontend.quantised import LINEAR
+from tvmconv.frontend.quantize_linear import LINEAR
 
 
-def to_proto(graph: Graph) -> onnx.ModelProto:
+def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
     """A ``ModelProto`` that computes what the graph computes, with static shapes.
 
-    Operators that the importer merged stand spelled out again, so the model holds standard
-    ONNX only, and com.microsoft's QuantizeLinear and DequantizeLinear where those of the model's
-    operator set lack something.
+    Merged operators are written as several operators again, so that the model is standard ONNX. If
+    the model's operator set lacks a feature, QuantizeLinear and DequantizeLinear of com.microsoft
+    are used.
 
     Raises
     ------
@@ -58,8 +58,8 @@ def _attribute(value: Any) -> Any:
     return _tensor(value, "") if isinstance(value, np.ndarray) else value
 
 
-def spelled_out(node: Node, opset: int) -> list[onnx.NodeProto]:
-    """The node as ONNX has it, in a model of operator set ``opset``."""
+def spelled_out(node: OnnxNode, opset: int) -> list[onnx.NodeProto]:
+    """The node as ONNX nodes in a model of operator set ``opset``."""
     if node.op == "Silu":
         return _spelled(node, [("Sigmoid", ("x",), "gate"), ("Mul", ("x", "gate"), "y")])
     if node.op == "HardSwish" and node.opset < 14:
@@ -83,7 +83,7 @@ def spelled_out(node: Node, opset: int) -> list[onnx.NodeProto]:
             ],
         )
     attributes = {name: _attribute(value) for name, value in node.attrs.items()}
-    # of a later operator set than the model's
+    # the model's operator set has no such form
     domain = MICROSOFT if node.op in LINEAR and node.opset != opset else ""
     return [
         helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=domain, **attributes)
@@ -94,7 +94,7 @@ def _scalar(value: float) -> onnx.TensorProto:
     return numpy_helper.from_array(np.asarray(value, np.float32))
 
 
-def _spelled(node: Node, steps: list[tuple[str, tuple[str, ...], str]]) -> list[onnx.NodeProto]:
+def _spelled(node: OnnxNode, steps: list[tuple[str, tuple[str, ...], str]]) -> list[onnx.NodeProto]:
     ends = {"x": node.inputs[0], "y": node.outputs[0]}
 
     def name(key: str) -> str:

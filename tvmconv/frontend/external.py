@@ -2,8 +2,8 @@
 
 A model file is untrusted input that names other files. The rules follow the layers of onnx's
 ``docs/ExternalDataSecurity.md``. The location must be a plain relative path. Symbolic links are
-resolved first, and the result must be inside the folder of the model or of the file that the
-model's name links to: a download cache is a tree of such links. Every step of the resolved path
+resolved first. The result must be inside the folder of the model, or of the file that the model's
+name links to, as in a download cache. Every step of the resolved path
 is opened without following symbolic links, so a link that changes meanwhile leads nowhere. The
 file must be regular and have one hard link, so that it cannot be another name of a file outside.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,36 +29,21 @@ _KEYS = {"location", "offset", "length", "checksum"}
 
 
 class ExternalData:
-    """Opens the external files of one model once each; use as a context manager.
+    """Opens the external files of one model once each.
 
-    Parameters
-    ----------
-    folders
-        The model file's folder and the folder of its target, both without symbolic links.
-    digest
-        ``hashlib`` object that every byte read is added to.
+    ``folders`` are the model file's folder and the folder of its target, without symbolic links.
+    Every byte that is read is added to the ``hashlib`` object ``digest``. ``size`` is the total
+    size of the opened files.
     """
 
     def __init__(self, folders: tuple[Path, ...], digest: Any) -> None:
+        self.size = 0
         self._folders = folders
         self._digest = digest
         self._files: dict[str, int] = {}
-        self._size = 0
 
-    @property
-    def size(self) -> int:
-        """Bytes of the files read so far."""
-        return self._size
-
-    def __enter__(self) -> ExternalData:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close all files."""
         for handle in self._files.values():
             os.close(handle)
         self._files.clear()
@@ -71,7 +55,7 @@ class ExternalData:
         if len(fields) != len(entries) or not set(fields) <= _KEYS or "location" not in fields:
             raise ModelError(
                 f"{where}: external data entries {[key for key, _ in entries]} must be location, "
-                "and at most one each of offset, length, checksum; export the model again"
+                "and at most one each of offset, length, checksum. Export the model again."
             )
         location = fields["location"]
         offset = _count(fields.get("offset", "0"), "offset", where)
@@ -79,14 +63,14 @@ class ExternalData:
         if length != size:
             raise ModelError(
                 f"{where}: external data length={length}, but the tensor's shape needs {size} "
-                "bytes; export the model again"
+                "bytes. Export the model again."
             )
         handle = self._open(location, where)
         available = os.fstat(handle).st_size
         if offset + length > available:
             raise ModelError(
                 f"{where}: external data ends at byte {offset + length}, but file {location!r} "
-                f"has {available} bytes; it may be truncated: export or download it again"
+                f"has {available} bytes; it may be truncated. Export or download it again."
             )
         data = np.empty(length, np.uint8)
         view = memoryview(data.data)
@@ -94,7 +78,10 @@ class ExternalData:
         while done < length:
             count = os.preadv(handle, [view[done:]], offset + done)
             if count == 0:
-                raise ModelError(f"{where}: file {location!r} became shorter while it was read")
+                raise ModelError(
+                    f"{where}: file {location!r} became shorter while it was read. Stop the "
+                    "program that writes it"
+                )
             done += count
         self._digest.update(data)
         return data
@@ -110,7 +97,7 @@ class ExternalData:
         ):
             raise ModelError(
                 f"{where}: external data location {location!r} must be a relative path inside "
-                "the model's folder, without '..'; export the model again"
+                "the model's folder, without '..'. Export the model again."
             )
         handles: list[int] = []
         try:
@@ -138,10 +125,10 @@ class ExternalData:
             os.close(file)
             raise ModelError(
                 f"{where}: external data file {location!r} has more than one hard link, so it "
-                "may be a file of another folder; put a copy of it in the model's folder"
+                "may be in another folder. Put a copy of it in the model's folder."
             )
         self._files[location] = file
-        self._size += os.fstat(file).st_size
+        self.size += os.fstat(file).st_size
         return file
 
     def _resolved(self, location: str) -> tuple[Path, list[str]]:
@@ -160,7 +147,7 @@ class ExternalData:
 def _count(text: str, key: str, where: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
         raise ModelError(
-            f"{where}: external data {key}={text[:40]!r} must be a number of bytes; "
-            "export the model again"
+            f"{where}: external data {key}={text[:40]!r} must be a number of bytes. "
+            "Export the model again."
         )
     return int(text)

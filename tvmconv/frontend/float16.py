@@ -2,7 +2,7 @@
 
 float16 is a storage type here: inputs, outputs and constants have it. Values between operators
 are float32. No sum is made in float16, no square overflows, and operators fuse as in a float32
-model. ``docs/numerics.md`` states the rule for users.
+model. ``docs/reference/numerics.md`` states the rule for users.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import replace
 import onnx
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 
 _HALF, _WIDE = "float16", "float32"
 _CODES = {_HALF: onnx.TensorProto.FLOAT16, _WIDE: onnx.TensorProto.FLOAT}
 _CASTS = ("Cast", "CastLike")
 
 
-def widen_float16(graph: Graph) -> None:
+def widen_float16(graph: OnnxGraph) -> None:
     """Give float16 values the type float32, in place.
 
     These values stay float16, and a Cast node connects them with the others:
@@ -33,9 +33,9 @@ def widen_float16(graph: Graph) -> None:
 
 
 class _Widening:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: OnnxGraph) -> None:
         self._graph = graph
-        self._nodes: list[Node] = []
+        self._nodes: list[OnnxNode] = []
         self._half = {name for name, info in graph.types.items() if info.dtype == _HALF}
         self._cast_again = {node.inputs[0] for node in graph.nodes if node.op in _CASTS}
         kept = {info.name for info in (*graph.inputs, *graph.outputs)}
@@ -54,7 +54,7 @@ class _Widening:
             self._rewrite(node)
         graph.nodes = self._nodes
 
-    def _rewrite(self, node: Node) -> None:
+    def _rewrite(self, node: OnnxNode) -> None:
         if node.op == "QuantizeLinear" and node.inputs[1] in self._half:
             data = node.inputs[0]
             if data not in self._kept:
@@ -76,7 +76,7 @@ class _Widening:
         for name in made:
             self._cast(self._wide[name], name, _HALF)
 
-    def _retyped(self, node: Node) -> Node:
+    def _retyped(self, node: OnnxNode) -> OnnxNode:
         """The node with float32 for each float16 that an attribute or operand names."""
         makes_half = bool(node.outputs) and node.outputs[0] in self._half
         if node.op in _CASTS and makes_half:
@@ -100,7 +100,7 @@ class _Widening:
     def _cast(self, source: str, target: str, dtype: str) -> str:
         """Append a Cast node; returns its result's name."""
         attrs = {"to": _CODES[dtype]}
-        self._nodes.append(Node(target, "Cast", (source,), (target,), attrs, self._graph.opset))
+        self._nodes.append(OnnxNode(target, "Cast", (source,), (target,), attrs, self._graph.opset))
         return target
 
     def _fresh(self, name: str, dtype: str) -> str:

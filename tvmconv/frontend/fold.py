@@ -1,8 +1,8 @@
 """Which constants the reader computes, and within which bounds.
 
-Everything that is computed from constants alone is folded: shapes, weights, tables. A small file
-may ask for a lot of that, so the memory of the constants alive at a time and the time that they
-take are bounded, and what nobody reads any more is released at once.
+Everything that depends on constants only is folded: shapes, weights, tables. A small file may
+define large constants. Therefore memory and time are limited, and constants without readers are
+released.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import onnx
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, seconds
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
 from tvmconv.frontend.operators import CONVERTED
-from tvmconv.frontend.resized import RESIZING
+from tvmconv.frontend.shapes import RESIZING
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (
@@ -32,22 +32,15 @@ _DYNAMIC = ("Compress", "NonZero", "Range")
 
 
 class Folder:
-    """Computes constants into a graph and releases those that are used up.
+    """Computes constants into a graph and releases constants without readers.
 
-    Parameters
-    ----------
-    graph
-        Its constants are the initializers at first.
-    proto
-        The graph as the model has it, for the readers of each value.
-    budget
-        Bytes that computed constants may take at a time.
-    weight_budget
-        In addition for weights of convolutions and matrix products that are ConstantOfShape.
+    ``proto`` is the model's graph, which has all readers of each value. ``budget`` limits the bytes
+    of computed constants that are alive at a time. ``weight_budget`` is an additional limit for
+    weights of layers that are ConstantOfShape.
     """
 
     def __init__(
-        self, graph: Graph, proto: onnx.GraphProto, budget: int, weight_budget: int
+        self, graph: OnnxGraph, proto: onnx.GraphProto, budget: int, weight_budget: int
     ) -> None:
         self._graph = graph
         self._budgets = (budget, weight_budget)
@@ -66,10 +59,10 @@ class Folder:
             name for node in proto.node if node.op_type in _BY_PARAMETER for name in node.input[1:]
         }
 
-    def fold(self, node: Node, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
-        """Replace a node by constants; False where it has to be computed with the model.
+    def fold(self, node: OnnxNode, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
+        """Replace a node by constants; False if the model has to compute it.
 
-        ``outputs`` is what shape inference found, ``None`` where it found nothing.
+        ``outputs`` is the result of shape inference, if any.
 
         Raises
         ------
@@ -115,21 +108,21 @@ class Folder:
         self.release(node)
         return True
 
-    def _makes_nothing(self, node: Node, outputs: list[TensorInfo]) -> bool:
-        """Whether no result has elements: then all are known, whatever they are computed from.
+    def _makes_nothing(self, node: OnnxNode, outputs: list[TensorInfo]) -> bool:
+        """Whether no result has elements, so that all results are known.
 
-        Of sizes that depend on values onnx's inference is no proof: a Range of 2**66 has none
-        there. Scales that leave nothing of an image are refused with its converter.
+        If a size depends on values, onnx's inference may be wrong: it gives a Range of 2**66
+        elements none. The converter refuses scales that make empty images.
         """
         made = {info.name for info in outputs if 0 in info.shape}
         is_given = node.op in RESIZING and 0 not in self._graph.shape(node.inputs[0])
         return made == set(filter(None, node.outputs)) and not (is_given or node.op in _DYNAMIC)
 
-    def _is_parameter(self, node: Node) -> bool:
+    def _is_parameter(self, node: OnnxNode) -> bool:
         """Whether an operator reads the result that wants it constant, and in float."""
         return node.outputs[0] in self._parameters
 
-    def store(self, node: Node, name: str, value: Array) -> None:
+    def store(self, node: OnnxNode, name: str, value: Array) -> None:
         """Add a computed constant."""
         self._graph.types[name] = TensorInfo(name, tuple(value.shape), str(value.dtype))
         if not self._readers[name]:
@@ -143,14 +136,14 @@ class Folder:
         """Whether any node or the graph's caller reads a value."""
         return self._readers[name] > 0
 
-    def release(self, node: Node) -> None:
+    def release(self, node: OnnxNode) -> None:
         """Drop the operands of a folded node that nobody else reads."""
         for name in node.inputs:
             self._readers[name] -= 1
             if not self._readers[name] and self._graph.constants.pop(name, None) is not None:
                 self._alive[name in self._weights] -= self._made.pop(name, 0)
 
-    def check_memory(self, node: Node, size: int) -> None:
+    def check_memory(self, node: OnnxNode, size: int) -> None:
         """Refuse a node whose results would exceed the budget."""
         kind = any(name in self._weights for name in node.outputs)
         alive, budget = self._alive[kind], self._budgets[kind]
@@ -162,19 +155,21 @@ class Folder:
             )
 
 
-def _is_foldable(node: Node, constants: dict[str, Array]) -> bool:
+def _is_foldable(node: OnnxNode, constants: dict[str, Array]) -> bool:
     if node.op == "Dropout":
         return keeps_everything(node, constants)
     return bool(node.inputs) and is_evaluated(node)
 
 
-def keeps_everything(node: Node, constants: dict[str, Array]) -> bool:
+def keeps_everything(node: OnnxNode, constants: dict[str, Array]) -> bool:
     """Whether a Dropout is in inference mode."""
     training = node.input(2)
     return not training or (training in constants and not constants[training].any())
 
 
-def _sizes(node: Node, operands: list[Array], outputs: list[TensorInfo] | None) -> tuple[int, int]:
+def _sizes(
+    node: OnnxNode, operands: list[Array], outputs: list[TensorInfo] | None
+) -> tuple[int, int]:
     """Elements and bytes of the results; an upper bound where they depend on values."""
     if outputs is not None:
         sizes = [(prod(info.shape), np.dtype(info.dtype).itemsize) for info in outputs]
@@ -189,13 +184,12 @@ def _sizes(node: Node, operands: list[Array], outputs: list[TensorInfo] | None) 
     return written, 8 * written
 
 
-def _as_inferred(node: Node, value: Array, info: TensorInfo | None) -> Array:
+def _as_inferred(node: OnnxNode, value: Array, info: TensorInfo | None) -> Array:
     """In the inferred element type, which some reference operators widen."""
     if info is None:
         return value
     if value.shape != info.shape:
         raise node.error(
-            f"its constant operands give shape {value.shape}, but its output has {info.shape}",
-            "correct the model and export it again",
+            f"its constant operands give shape {value.shape}, but its output has {info.shape}"
         )
     return value.astype(info.dtype, copy=False)

@@ -1,10 +1,11 @@
-"""The checked model as plain data: what the reader hands to the converters."""
+"""The checked model as plain data, which the reader passes to the converters."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +13,15 @@ import numpy.typing as npt
 from tvmconv.core.errors import ModelError, ShapeError
 from tvmconv.core.tensor import TensorInfo
 
-if TYPE_CHECKING:
-    pass
-
+_REMEDY = "correct the model and export it again"
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Node:
-    """One operator: decoded attributes, value names in and out (``""`` for an absent input).
+class OnnxNode:
+    """One operator: decoded attributes, names of inputs and outputs (``""`` for an absent input).
 
-    ``opset`` is the version of the default operator set that the model imports; converters
-    choose between the meanings an operator had over time by it.
+    ``opset`` is the version of the model's default operator set, which defines the operator.
     """
 
     name: str
@@ -33,14 +31,14 @@ class Node:
     attrs: Mapping[str, Any]
     opset: int
 
-    def error(self, problem: str, remedy: str) -> ModelError:
+    def error(self, problem: str, remedy: str = _REMEDY) -> ModelError:
         """A :class:`ModelError` that names this node and operator."""
-        return ModelError(f"node {self.name!r} ({self.op}): {problem}; {remedy}")
+        action = f"{remedy[0].upper()}{remedy[1:]}"
+        return ModelError(f"node {self.name!r} ({self.op}): {problem}. {action}.")
 
     def misfit(self, problem: str) -> ShapeError:
-        """As :meth:`error`, where shapes contradict each other."""
-        remedy = "correct the model and export it again"
-        return ShapeError(f"node {self.name!r} ({self.op}): {problem}", remedy)
+        """An error about shapes that contradict each other."""
+        return ShapeError(f"node {self.name!r} ({self.op}): {problem}", _REMEDY)
 
     def input(self, index: int) -> str:
         """Name of an input, ``""`` where the optional input is absent."""
@@ -52,7 +50,7 @@ class Node:
 
 
 @dataclass
-class Graph:
+class OnnxGraph:
     """Nodes in execution order, every value with a static shape, constants as numpy arrays."""
 
     name: str
@@ -60,7 +58,7 @@ class Graph:
     ir_version: int
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[OnnxNode] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     types: dict[str, TensorInfo] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict, repr=False)
@@ -80,7 +78,7 @@ class Graph:
         """The name, with a number appended where another value has it."""
         unique = name
         while unique in self.types:
-            # go on from the last number given, so that many equal names stay cheap
+            # continue after the last number, so that many equal names stay cheap
             count = self._numbers[name] = self._numbers.get(name, 0) + 1
             unique = f"{name}.{count}"
         return unique
@@ -92,12 +90,8 @@ class Graph:
         )
         return [name for name, value in floats if np.isnan(value).any()]
 
-    def use_counts(self) -> dict[str, int]:
+    def use_counts(self) -> Counter[str]:
         """How many node inputs and graph outputs read each value."""
-        counts: dict[str, int] = {}
-        for node in self.nodes:
-            for name in node.inputs:
-                counts[name] = counts.get(name, 0) + 1
-        for output in self.outputs:
-            counts[output.name] = counts.get(output.name, 0) + 1
+        counts = Counter(name for node in self.nodes for name in node.inputs)
+        counts.update(output.name for output in self.outputs)
         return counts

@@ -1,7 +1,7 @@
-"""Recognises activations that exporters spell out in several operators.
+"""Recognizes activations that exporters write as several operators.
 
-The named operators are Silu (internal to tvmconv), HardSwish and Gelu; each replaces the last
-operator of its spelling, and the others die if nothing else reads them.
+The operators are Silu (internal to tvmconv), HardSwish and Gelu. Each replaces the last operator of
+its pattern. Operators without readers are removed later.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 
 
-def merge_idioms(graph: Graph) -> None:
+def merge_idioms(graph: OnnxGraph) -> None:
     """Rewrite the graph in place."""
     makers = {name: node for node in graph.nodes for name in node.outputs}
     finder = _Finder(graph, makers)
@@ -33,11 +33,11 @@ def merge_idioms(graph: Graph) -> None:
 
 
 class _Finder:
-    def __init__(self, graph: Graph, makers: dict[str, Node]) -> None:
+    def __init__(self, graph: OnnxGraph, makers: dict[str, OnnxNode]) -> None:
         self._graph = graph
         self._makers = makers
 
-    def match(self, node: Node) -> tuple[str, str] | None:
+    def match(self, node: OnnxNode) -> tuple[str, str] | None:
         """The activation that a node completes, and its input."""
         for x, other in self._orders(node, "Mul"):
             maker = self._makers.get(other)
@@ -54,7 +54,7 @@ class _Finder:
                     return "HardSwish", x
         return self._gelu(node)
 
-    def _gelu(self, node: Node) -> tuple[str, str] | None:
+    def _gelu(self, node: OnnxNode) -> tuple[str, str] | None:
         """0.5 * (x * (1 + erf(x / sqrt 2))) with the factors in another order."""
         half = self._scaled(node, 0.5)
         if half is not None:
@@ -86,7 +86,7 @@ class _Finder:
         return None
 
     def _hard_sigmoid_of(self, name: str) -> str | None:
-        """x of clip(x / 6 + 1/2, 0, 1), in any of its spellings."""
+        """x of clip(x / 6 + 1/2, 0, 1), in any of its forms."""
         maker = self._makers.get(name)
         if maker is None:
             return None
@@ -110,20 +110,20 @@ class _Finder:
                 return x
         return None
 
-    def _scaled(self, node: Node, factor: float) -> str | None:
+    def _scaled(self, node: OnnxNode, factor: float) -> str | None:
         for x, constant in self._orders(node, "Mul"):
             value = self._scalar(constant)
             if value is not None and abs(value - factor) < 1e-6:
                 return x
         return None
 
-    def _divided(self, node: Node, divisor: float) -> str | None:
+    def _divided(self, node: OnnxNode, divisor: float) -> str | None:
         if node.op == "Div":
             value = self._scalar(node.inputs[1])
             return node.inputs[0] if value is not None and abs(value - divisor) < 1e-6 else None
         return self._scaled(node, 1 / divisor)
 
-    def _orders(self, node: Node | None, op: str) -> Iterator[tuple[str, str]]:
+    def _orders(self, node: OnnxNode | None, op: str) -> Iterator[tuple[str, str]]:
         """Both orders of a commutative operator's operands."""
         if node is not None and node.op == op and len(node.inputs) == 2:
             yield node.inputs[0], node.inputs[1]
@@ -134,7 +134,7 @@ class _Finder:
         return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
 
-def clip_bounds(graph: Graph, node: Node) -> tuple[float | None, float | None] | None:
+def clip_bounds(graph: OnnxGraph, node: OnnxNode) -> tuple[float | None, float | None] | None:
     """Constant bounds of a Clip, ``None`` for an absent one; ``None`` where one is computed."""
     bounds: list[float | None] = []
     for index, name in ((1, "min"), (2, "max")):

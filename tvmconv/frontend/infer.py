@@ -1,8 +1,7 @@
 """One walk in execution order: check each node, fold it, or infer its output shapes.
 
-Inferring node by node, with every operand's shape already known, lets the window checks run
-before onnx's own inference sees a node, and lets shapes that are computed in the graph settle
-as soon as their operands are known.
+Node by node, the shapes of all operands are known. Windows are checked before onnx's inference
+runs. Shapes that the graph computes are known as soon as their operands are.
 """
 
 from __future__ import annotations
@@ -24,32 +23,36 @@ from tvmconv.frontend.attributes import (
     in_ascending_order,
 )
 from tvmconv.frontend.checks import describe
-from tvmconv.frontend.declared import report_declared_shapes
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.fold import Folder, keeps_everything
-from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
-from tvmconv.frontend.quantised import LINEAR, infer_linear, report_wide
-from tvmconv.frontend.resized import RESIZING, with_resized_shape
-from tvmconv.frontend.tensors import check_shape, element_type
-from tvmconv.frontend.types import check_input_types, check_output_types, operator_schema
-from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
-from tvmconv.frontend.windows import (
-    conv_transpose_window,
-    conv_window,
-    disputed_size,
-    pool_window,
+from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
+from tvmconv.frontend.tensors import (
+    as_tensor,
+    check_shape,
+    constant_value,
+    decode_attributes,
+    element_type,
 )
+from tvmconv.frontend.types import (
+    check_input_types,
+    check_output_types,
+    operator_schema,
+    report_declared_shapes,
+)
+from tvmconv.frontend.windows import disputed_size
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
-# onnx infers GroupNormalization from its function body, which single-node inference leaves out,
-# and old Dropout's mask not at all
+
+# onnx does not infer the mask of old Dropout nodes; it infers GroupNormalization from its function
+# body, which is not available for single nodes
 _SAME_SHAPE = ("Dropout", "GroupNormalization")
-# of operator set 12 onnx infers them from their function bodies, too; the set that does not
+
+# first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
-_POOLS = ("AveragePool", "LpPool", "MaxPool")
-_CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 
 
 def infer_graph(
@@ -60,19 +63,18 @@ def infer_graph(
     constants: dict[str, Array],
     fold_budget: int,
     weight_budget: int,
-) -> Graph:
+) -> OnnxGraph:
     """Build the graph of a model whose structure was checked.
 
-    ``nodes`` are its nodes in execution order, ``constants`` its initializers, ``fold_budget``
-    the bytes that constants computed from them may take at a time, ``weight_budget`` more bytes
-    for weights of layers that are ConstantOfShape.
+    ``nodes`` are in execution order, ``constants`` are the initializers. ``fold_budget`` and
+    ``weight_budget`` are as in :class:`~tvmconv.frontend.fold.Folder`.
 
     Raises
     ------
     ModelError
         A node is malformed, unknown to ONNX, or has an output whose shape depends on data.
     """
-    graph = Graph(proto.graph.name, opset, proto.ir_version, inputs, ())
+    graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:
         graph.types[info.name] = info
     for name, value in constants.items():
@@ -93,13 +95,14 @@ def infer_graph(
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:
         raise ModelError(
-            f"the model's constants take {total} bytes; at most {MAX_CONSTANT_BYTES} are allowed"
+            f"the model's constants take {total} bytes. Expected at most {MAX_CONSTANT_BYTES}, a "
+            "safety limit. Split the model."
         )
     return graph
 
 
-def _check_activations(graph: Graph) -> None:
-    """Refuse a graph that needs more memory at any time than a machine of today has."""
+def _check_activations(graph: OnnxGraph) -> None:
+    """Refuse a graph that needs too much memory at any time."""
     last = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs}
     last.update((info.name, len(graph.nodes)) for info in graph.outputs)
     sizes = {info.name: _bytes(info) for info in graph.inputs}
@@ -133,7 +136,7 @@ def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
 
 
 def _fresh_names(graph: onnx.GraphProto) -> Callable[[str], str]:
-    """Gives names of values that the model does not have."""
+    """A function that makes names that no value of the model has."""
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     taken.update(value.name for value in (*graph.input, *graph.initializer))
 
@@ -146,11 +149,11 @@ def _fresh_names(graph: onnx.GraphProto) -> Callable[[str], str]:
     return fresh
 
 
-def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> Node:
+def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
     outputs = tuple(proto.output)
     while outputs and not outputs[-1]:
         outputs = outputs[:-1]
-    node = Node(
+    node = OnnxNode(
         name,
         proto.op_type,
         tuple(proto.input),
@@ -164,23 +167,21 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> Node:
             "replace it with supported operators or cut the model before it",
         )
     if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
-        raise node.error(
-            "its first input and output must be named", "correct the model and export it again"
-        )
+        raise node.error("its first input and output must be named")
     return node
 
 
 def _in_standard_form(
-    graph: Graph, node: Node, domain: str, fresh: Callable[[str], str]
-) -> list[Node]:
+    graph: OnnxGraph, node: OnnxNode, domain: str, fresh: Callable[[str], str]
+) -> list[OnnxNode]:
     if node.op == "Constant":
         return [node]
     _check_inputs(graph, node)
     return in_standard_form(graph, in_ascending_order(node), domain, fresh)
 
 
-def _proto_of(part: Node, node: Node, proto: onnx.NodeProto) -> onnx.NodeProto:
-    """A node as ONNX stores it; ``node`` is the one of the model, ``proto``, that it comes from."""
+def _proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
+    """A node in ONNX's form; it is a part of ``node``, which ``proto`` is the form of."""
     if part is node:
         return proto
     stored = {attribute.name: attribute for attribute in proto.attribute}
@@ -191,7 +192,7 @@ def _proto_of(part: Node, node: Node, proto: onnx.NodeProto) -> onnx.NodeProto:
     return made
 
 
-def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> None:
+def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodeProto) -> None:
     if node.op == "Constant":
         _set_constant(graph, node.outputs[0], constant_value(node))
         return
@@ -204,7 +205,7 @@ def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> N
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
-    known = infer_linear(graph, node) if node.op in LINEAR else _check_window(graph, node)
+    known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
@@ -215,7 +216,7 @@ def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> N
     if found is None:
         raise node.error(
             "the shape of its output depends on data or cannot be inferred",
-            "tvmconv needs static shapes: remove the operator or cut the model before it",
+            "remove the operator, or cut the model before it, because shapes must be static",
         )
     for info in found:
         graph.types[info.name] = info
@@ -224,7 +225,7 @@ def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> N
     graph.nodes.append(node)
 
 
-def _store_mask(graph: Graph, folder: Folder, node: Node) -> None:
+def _store_mask(graph: OnnxGraph, folder: Folder, node: OnnxNode) -> None:
     """The mask of a Dropout that drops nothing."""
     mask = graph.types[node.outputs[1]]
     if folder.is_read(mask.name):
@@ -232,59 +233,17 @@ def _store_mask(graph: Graph, folder: Folder, node: Node) -> None:
         folder.store(node, mask.name, np.ones(mask.shape, mask.dtype))
 
 
-def _check_inputs(graph: Graph, node: Node) -> None:
+def _check_inputs(graph: OnnxGraph, node: OnnxNode) -> None:
     for name in filter(None, node.inputs):
         if name not in graph.types:
             raise node.error(
                 f"input {name!r} has no shape that can be inferred",
-                "tvmconv needs static shapes: remove the operator that makes it",
+                "remove the operator that makes it, because shapes must be static",
             )
 
 
-def _check_window(graph: Graph, node: Node) -> list[TensorInfo] | None:
-    """Check a sliding-window operator; its outputs, or ``None`` for other operators.
-
-    onnx's own inference is not asked: it keeps the pooling windows that start beyond the input
-    in ``ceil_mode``, which the operator's definition and the runtimes drop.
-    """
-    if node.op not in (*_CONVOLUTIONS, *_POOLS):
-        return None
-    shapes = [graph.shape(name) if name else None for name in node.inputs]
-    low = 1 if node.op in _POOLS else 2
-    if len(shapes) < low or any(shape is None for shape in shapes[:low]):
-        raise node.error(f"it needs {low} inputs", "correct the model and export it again")
-    data = shapes[0]
-    assert data is not None
-    if node.op in _POOLS:
-        window = pool_window(node, data)
-        return _window_outputs(graph, node, data[1], window.output)
-    weight = shapes[1]
-    assert weight is not None
-    bias = shapes[2] if len(shapes) > 2 and node.op != "ConvInteger" else None
-    if node.op != "ConvTranspose":
-        window, channels = conv_window(node, data, weight, bias), weight[0]
-    else:
-        window = conv_transpose_window(node, data, weight, bias)
-        channels = weight[1] * window.groups
-    return _window_outputs(graph, node, channels, window.output)
-
-
-def _window_outputs(
-    graph: Graph, node: Node, channels: int, plane: tuple[int, ...]
-) -> list[TensorInfo]:
-    data = graph.types[node.inputs[0]]
-    shape = (data.shape[0], channels, *plane)
-    infos = []
-    first = "int32" if node.op == "ConvInteger" else data.dtype
-    for name, dtype in zip(node.outputs, (first, "int64"), strict=False):
-        if name:
-            check_shape(shape, dtype, f"node {node.name!r} ({node.op}): output {name!r}")
-            infos.append(TensorInfo(name, shape, dtype))
-    return infos
-
-
 def _infer(
-    graph: Graph, node: Node, proto: onnx.NodeProto, operands: dict[str, Array]
+    graph: OnnxGraph, node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]
 ) -> list[TensorInfo] | None:
     """Types of the named outputs, or ``None`` where one has no static shape."""
     types = {}
@@ -323,7 +282,7 @@ def _infer(
     return [info for info in infos if info is not None]
 
 
-def _inferring_schema(node: Node) -> onnx.defs.OpSchema:
+def _inferring_schema(node: OnnxNode) -> onnx.defs.OpSchema:
     """A definition with the operator's inference: its own, or a newer one of the same shapes."""
     since = _INFERRED_SINCE.get(node.op, 0)
     if node.opset >= since:
@@ -331,7 +290,7 @@ def _inferring_schema(node: Node) -> onnx.defs.OpSchema:
     return onnx.defs.get_schema(node.op, since)
 
 
-def _static(node: Node, name: str, found: Any) -> TensorInfo | None:
+def _static(node: OnnxNode, name: str, found: Any) -> TensorInfo | None:
     if found is None or not found.HasField("tensor_type"):
         return None
     tensor = found.tensor_type
@@ -344,6 +303,6 @@ def _static(node: Node, name: str, found: Any) -> TensorInfo | None:
     return TensorInfo(name, shape, dtype)
 
 
-def _set_constant(graph: Graph, name: str, value: Array) -> None:
+def _set_constant(graph: OnnxGraph, name: str, value: Array) -> None:
     graph.constants[name] = value
     graph.types[name] = TensorInfo(name, tuple(value.shape), str(value.dtype))

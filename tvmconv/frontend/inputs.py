@@ -1,4 +1,4 @@
-"""Turns the graph's declared inputs into tensors of static shape."""
+"""Makes tensors of static shape of the graph's declared inputs."""
 
 from __future__ import annotations
 
@@ -24,23 +24,15 @@ _UNKNOWN = re.compile(r"\s*(\?|-1|None|unk__\d+)?\s*")
 def freeze_inputs(
     graph: onnx.GraphProto, constants: Mapping[str, object], shapes: Shapes | None
 ) -> tuple[TensorInfo, ...]:
-    """The graph's inputs with every dimension known.
+    """The graph's inputs with static shapes, without inputs that are also initializers.
 
-    Parameters
-    ----------
-    graph
-        The model's graph.
-    constants
-        Initializers by name; inputs that are also initializers are constants and not listed.
-    shapes
-        Full shapes by input name. A symbolic dimension that several inputs share needs to be
-        given once, except under a name that exporters write for any unknown size, such as `?`.
-        A batch-like first dimension is not guessed.
+    ``shapes`` holds full shapes by input name. A symbolic dimension of several inputs must be given
+    once, unless its name stands for any unknown size, such as `?`.
 
     Raises
     ------
     ModelError
-        Names the input, the dimension and the ``shapes=`` that would settle it.
+        Names the input, the dimension and a sufficient ``shapes=``.
     """
     inputs = [value for value in graph.input if value.name not in constants]
     given = {name: _given(name, shape) for name, shape in check_shapes(shapes).items()}
@@ -56,13 +48,7 @@ def freeze_inputs(
 
 
 def check_shapes(shapes: Any) -> Shapes:
-    """The argument ``shapes`` as a mapping of names.
-
-    Raises
-    ------
-    ModelError
-        If it is anything else.
-    """
+    """The argument ``shapes`` as a mapping; raises :class:`ModelError` for other values."""
     if shapes is None:
         return {}
     if not isinstance(shapes, Mapping) or not all(isinstance(name, str) for name in shapes):
@@ -105,8 +91,8 @@ def _bind(value: onnx.ValueInfoProto, shape: tuple[int, ...], bound: dict[str, i
         if dim.dim_value > 0 and dim.dim_value != size:
             raise ModelError(
                 f"shapes[{value.name!r}]={shape}: the model fixes dimension {axis} to "
-                f"{dim.dim_value}, not {size}; give {dim.dim_value}, or export the model with "
-                "that dimension symbolic"
+                f"{dim.dim_value}, not {size}. Give {dim.dim_value}, or export the model with "
+                "that dimension symbolic."
             )
         if _UNKNOWN.fullmatch(dim.dim_param):
             continue
@@ -129,9 +115,9 @@ def _freeze(
         shape = given
     elif not declared.HasField("shape"):
         raise ModelError(
-            f"{where} has no declared shape; give it, for example "
+            f"{where} has no declared shape. Give it, for example "
             f"--shape {value.name}:1x3x224x224, in Python "
-            f"shapes={{{value.name!r}: (1, 3, 224, 224)}}"
+            f"shapes={{{value.name!r}: (1, 3, 224, 224)}}."
         )
     else:
         sizes = [
@@ -143,9 +129,9 @@ def _freeze(
             sides = _declared(value)
             option = sides.strip("(,)").replace(", ", "x")
             raise ModelError(
-                f"{where}: dimension(s) {', '.join(map(str, missing))} of {sides} are not fixed; "
-                f"give the whole shape, --shape {value.name}:{option}, in "
-                f"Python shapes={{{value.name!r}: {sides}}}, with a number for each name"
+                f"{where}: dimension(s) {', '.join(map(str, missing))} of {sides} are not fixed. "
+                f"Give the whole shape, --shape {value.name}:{option}, in "
+                f"Python shapes={{{value.name!r}: {sides}}}, with a number for each name."
             )
         shape = tuple(int(size) for size in sizes)
     check_shape(shape, dtype, where)
@@ -164,7 +150,7 @@ def _declared(value: onnx.ValueInfoProto) -> str:
 
 @contextmanager
 def fitted(shapes: Shapes | None) -> Iterator[None]:
-    """Say of shapes that contradict each other that those given for inputs may be the reason."""
+    """Mention the given shapes in errors about contradicting shapes."""
     try:
         yield
     except ShapeError as error:
@@ -173,6 +159,6 @@ def fitted(shapes: Shapes | None) -> Iterator[None]:
         given = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
         raise ShapeError(
             error.problem,
-            f"give a shape that the network takes instead of {given}, or correct the model and "
+            f"give a shape that the network supports instead of {given}, or correct the model and "
             "export it again",
         ) from None

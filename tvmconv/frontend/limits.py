@@ -15,9 +15,10 @@ MAX_RANK = 8
 MAX_NESTING = 8
 MAX_DIMENSION = 2**31 - 1
 MAX_TENSOR_BYTES = 2**33
-MAX_CONSTANT_BYTES = 2**35  # of all constants together
+MAX_CONSTANT_BYTES = 2**35  # all constants together
 MAX_ACTIVATION_BYTES = 2**35  # activations alive at a time
-# computed constants alive at a time: this and a multiple of the model's size, unless told otherwise
+
+# computed constants alive at a time: by default this, and a multiple of the model's size
 FREE_FOLD_BYTES = 2**28
 FOLD_BYTES_PER_BYTE = 4
 # in addition, for weights of layers that the model writes as ConstantOfShape

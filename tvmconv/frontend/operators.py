@@ -1,12 +1,12 @@
 """Names of the ONNX operators that can be imported.
 
-The reader refuses all others before anything else looks at their nodes: onnx's shape inference
-of operators that nobody here needs is no place to meet a malformed model.
+The reader refuses all others before onnx's shape inference, which may not be safe for malformed
+nodes.
 """
 
 from __future__ import annotations
 
-# what tvmconv.frontend.convert has converters for
+# operators with a converter in tvmconv.frontend.convert
 CONVERTED = frozenset({
     "Abs", "Acos", "Acosh", "Add", "AffineGrid", "And", "ArgMax", "ArgMin", "Asin", "Asinh",
     "Atan", "Atanh", "AveragePool", "BatchNormalization", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
@@ -26,14 +26,14 @@ CONVERTED = frozenset({
     "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
 })  # fmt: skip
 
-# what only goes if its operands are constants, or is removed by the reader
+# operators that are supported with constant operands, or removed by the reader
 FOLDED = frozenset({
     "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike", "GatherElements",
     "GatherND", "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
     "ScatterElements", "ScatterND", "Shape", "Size",
 })  # fmt: skip
 
-# what the reader writes as float operators between DequantizeLinear and QuantizeLinear
+# operators that the reader writes as float operators between DequantizeLinear and QuantizeLinear
 EXPANDED = frozenset({
     "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearConv",
     "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul",

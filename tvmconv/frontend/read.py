@@ -3,22 +3,56 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.checks import check_structure, check_versions, in_execution_order, run_checker
+from tvmconv.frontend.export import to_proto
 from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.graph import OnnxGraph
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import Shapes, fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
-from tvmconv.frontend.loaded import LoadedModel
 from tvmconv.frontend.simplify import simplify
 from tvmconv.frontend.source import Source, open_source
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
     import onnx
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that passed every check.
+
+    Attributes
+    ----------
+    name
+        Name for reports: the file's stem, else the graph's name.
+    inputs, outputs
+        Tensors in the model's order; all shapes are static.
+    sha256
+        Hexadecimal hash of the model file (or its serialized form) and its external data files.
+    graph
+        The simplified graph that :func:`tvmconv.frontend.to_relax` converts.
+    fold_budget
+        Maximum bytes of tables that the conversion makes.
+    """
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    sha256: str
+    graph: OnnxGraph
+    fold_budget: int
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The simplified graph as a new ``ModelProto`` (constants included, so built on demand)."""
+        return to_proto(self.graph)
 
 
 def read_model(
@@ -31,13 +65,13 @@ def read_model(
     Parameters
     ----------
     model
-        Path, serialised bytes, or a ``ModelProto`` (which is not modified). External tensor data
+        Path, serialized bytes, or a ``ModelProto`` (which is not modified). External tensor data
         is read only for paths, and only from inside the model file's folder.
     shapes
         Full shape by input name, for inputs with symbolic dimensions.
     fold_budget
-        Most bytes of constants computed from the model's own, alive at a time; by default 4 times
-        the model's size and 256 MiB, and 1 GiB for weights that are ConstantOfShape.
+        Maximum bytes of computed constants that are alive at a time. By default 4 times the
+        model's size and 256 MiB, and 1 GiB for weights that are ConstantOfShape.
 
     Returns
     -------
@@ -55,8 +89,8 @@ def read_model(
             return _read(open_source(model), shapes, fold_budget)
     except UnicodeDecodeError as error:
         raise ModelError(
-            f"a name in the model is not UTF-8 text ({error}); the file may be damaged: "
-            "export or download it again"
+            f"a name in the model is not UTF-8 text ({error}); the file may be damaged. "
+            "Export or download it again."
         ) from None
 
 
@@ -64,17 +98,14 @@ def _read(source: Source, shapes: Shapes | None, fold_budget: int | None) -> Loa
     proto = source.proto
     opset = check_versions(proto)
     check_structure(proto)
-    with ExitStack() as stack:
-        external = None
-        if source.folders:
-            external = stack.enter_context(ExternalData(source.folders, source.digest))
-        constants = read_initializers(proto.graph, external)
+    with closing(ExternalData(source.folders, source.digest)) as external:
+        constants = read_initializers(proto.graph, external if source.folders else None)
     nodes = in_execution_order(proto.graph)
     run_checker(proto, nodes)
     inputs = freeze_inputs(proto.graph, constants, shapes)
     weight_budget = FREE_WEIGHT_BYTES if fold_budget is None else 0
     if fold_budget is None:
-        size = source.size + (external.size if external else 0)
+        size = source.size + external.size
         fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
     graph = simplify(
         infer_graph(proto, nodes, opset, inputs, constants, fold_budget, weight_budget)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.graph import Array, Node
-from tvmconv.frontend.quantised import block_size, channel_axis, division_type, quantised_type
+from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.frontend.quantize_linear import block_size, channel_axis, division_type, quantized_type
 
 
-def quantised(node: Node, data: Array, scale: Array, zero_point: Array | None) -> Array:
+def quantized(node: OnnxNode, data: Array, scale: Array, zero_point: Array | None) -> Array:
     """Integers of a QuantizeLinear: ``saturate(round(data / scale) + zero point)``.
 
-    The division is in the scale's type or in that which ``precision`` names; halves are rounded to
-    even numbers. What is not a number becomes the smallest integer, as in onnxruntime.
+    The division is in the scale's type, or in the type of ``precision``, with ties to even. A NaN
+    becomes the smallest integer, as in onnxruntime.
     """
-    dtype = np.dtype(quantised_type(node, None if zero_point is None else str(zero_point.dtype)))
+    dtype = np.dtype(quantized_type(node, None if zero_point is None else str(zero_point.dtype)))
     precise = np.dtype(division_type(node, str(scale.dtype)))
     limits = np.iinfo(dtype)
     wide_scale = parameter(node, data.shape, scale).astype(precise)
@@ -27,17 +27,17 @@ def quantised(node: Node, data: Array, scale: Array, zero_point: Array | None) -
     return np.asarray(np.clip(rounded, limits.min, limits.max).astype(dtype))
 
 
-def dequantised(node: Node, data: Array, scale: Array, zero_point: Array | None) -> Array:
+def dequantized(node: OnnxNode, data: Array, scale: Array, zero_point: Array | None) -> Array:
     """Numbers of a DequantizeLinear: ``(data - zero point) * scale``, in the scale's type."""
-    centred = data.astype(np.int64)
+    centered = data.astype(np.int64)
     if zero_point is not None:
-        centred = centred - parameter(node, data.shape, zero_point).astype(np.int64)
-    product = centred.astype(np.float32) * parameter(node, data.shape, scale).astype(np.float32)
+        centered = centered - parameter(node, data.shape, zero_point).astype(np.int64)
+    product = centered.astype(np.float32) * parameter(node, data.shape, scale).astype(np.float32)
     return product.astype(scale.dtype)
 
 
-def parameter(node: Node, shape: tuple[int, ...], values: Array) -> Array:
-    """Scales or zero points such that they broadcast to data of a shape."""
+def parameter(node: OnnxNode, shape: tuple[int, ...], values: Array) -> Array:
+    """Scales or zero points in a form that broadcasts to data of a shape."""
     axis = channel_axis(node, shape, values.shape)
     if axis is None:
         return values.reshape(())

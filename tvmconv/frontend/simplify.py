@@ -7,20 +7,18 @@ from dataclasses import replace
 from tvmconv.frontend.affine import fold_affine
 from tvmconv.frontend.float16 import widen_float16
 from tvmconv.frontend.fold import keeps_everything
-from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.idioms import merge_idioms
 
 
-def simplify(graph: Graph) -> Graph:
-    """Remove what does nothing at inference, name activations, fold affine steps.
+def simplify(graph: OnnxGraph) -> OnnxGraph:
+    """Rewrite the graph in place and return it.
 
     1. float16 values become float32: see :mod:`tvmconv.frontend.float16`.
     2. Identity, inference Dropout and casts to the same type are bypassed.
     3. Values that no output needs are dropped.
-    4. Activations that exporters spell out become one operator.
+    4. Activations that exporters write as several operators become one operator.
     5. BatchNormalization and per-channel Mul/Add are folded into the convolution before them.
-
-    The graph is changed in place and returned.
     """
     widen_float16(graph)
     _bypass(graph)
@@ -32,7 +30,7 @@ def simplify(graph: Graph) -> Graph:
     return graph
 
 
-def _does_nothing(graph: Graph, node: Node) -> bool:
+def _does_nothing(graph: OnnxGraph, node: OnnxNode) -> bool:
     if node.op == "Identity":
         return True
     if node.op == "Cast":
@@ -42,7 +40,7 @@ def _does_nothing(graph: Graph, node: Node) -> bool:
     return node.op == "Dropout" and keeps_everything(node, graph.constants)
 
 
-def _bypass(graph: Graph) -> None:
+def _bypass(graph: OnnxGraph) -> None:
     """Let readers of an operator without effect read its input; graph outputs keep theirs."""
     outputs = {info.name for info in graph.outputs}
     alias: dict[str, str] = {}
@@ -60,7 +58,7 @@ def _bypass(graph: Graph) -> None:
     graph.nodes = kept
 
 
-def _drop_dead(graph: Graph) -> None:
+def _drop_dead(graph: OnnxGraph) -> None:
     needed = {info.name for info in graph.outputs}
     kept = []
     for node in reversed(graph.nodes):

@@ -19,17 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Source:
-    """A parsed model with where it came from.
+    """A parsed model and its origin.
 
-    Attributes
-    ----------
-    folders
-        The folders in which external data is looked up: the folder of the model file, then the
-        folder of the file that it links to. Empty for models that did not come from a file.
-    size
-        Bytes of the model without external data.
-    digest
-        Running SHA-256; external data is added to it as it is read.
+    ``folders`` may contain external data: the folder of the model file, then the folder of the file
+    that it links to. Models that are not read from a file have none. ``size`` counts the model's
+    bytes without external data. ``digest`` is a running SHA-256, which includes external data.
     """
 
     proto: onnx.ModelProto
@@ -39,7 +33,7 @@ class Source:
     digest: Any
 
 
-# what files begin with that are taken for models, and what to do with each
+# first bytes of other files, and the remedy for each
 _OTHERS = (
     (rb"\x7fELF", "a shared object; open a saved model by tvmconv.load"),
     (rb"version https://git-lfs", "a pointer of Git LFS to it; fetch the file by `git lfs pull`"),
@@ -49,7 +43,7 @@ _OTHERS = (
     (rb"(?s).{4}TFL3", "a TensorFlow Lite model; convert it by tf2onnx"),
     (rb"(?s).{4}ORTM", "in onnxruntime's own format; take the ONNX file that it was made of"),
     (rb"\s*<", "a page of HTML or XML; download the file itself"),
-    (rb"\s*\{", "JSON; a saved model is the .so beside its manifest"),
+    (rb"\s*\{", "JSON; a saved model is the .so next to its manifest"),
 )
 
 
@@ -68,8 +62,8 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
             data = model.SerializeToString()
         except Exception as error:
             raise ModelError(
-                f"the ModelProto cannot be serialised ({error}); "
-                "save it with external data and pass the path"
+                f"the ModelProto cannot be serialized ({error}). "
+                "Save it with external data and pass the path."
             ) from None
         return Source(model, model.graph.name or "model", (), len(data), hashlib.sha256(data))
     if isinstance(model, bytes | bytearray | memoryview):
@@ -80,8 +74,8 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
         name = os.fsencode(path.stem).decode(errors="replace")
         return _parse(_read_file(path), f"file {str(path)!r}", name, _folders(path))
     raise ModelError(
-        f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}; "
-        "pass one of these"
+        f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}. "
+        "Pass one of these."
     )
 
 
@@ -90,7 +84,7 @@ def _read_file(path: Path) -> bytes:
         return read_regular(path, MAX_FILE_BYTES, ModelError)
     except OSError as error:
         raise ModelError(
-            f"cannot open the model file {str(path)!r}: {error.strerror}; check the path"
+            f"cannot open the model file {str(path)!r}: {error.strerror}. Check the path."
         ) from None
 
 
@@ -111,7 +105,7 @@ def _parse(data: bytes, what: str, name: str, folders: tuple[Path, ...]) -> Sour
         proto = onnx.ModelProto.FromString(data)
     except Exception as error:
         if other:
-            raise ModelError(f"{what} is no ONNX model but {other}") from None
+            raise ModelError(f"{what} is not an ONNX model but {other}.") from None
         raise ModelError(f"{what} is not a readable ONNX model ({error}); {remedy}") from None
     if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Decodes stored tensors: their sizes are checked before a byte is copied."""
+"""Decodes stored tensors and attributes; sizes are checked before a byte is copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.graph import Array
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES, MAX_DIMENSION, MAX_RANK, MAX_TENSOR_BYTES
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def element_type(code: int, where: str) -> str:
         names = onnx.TensorProto.DataType
         name = names.Name(code) if code in names.values() else str(code)
         raise ModelError(
-            f"{where} has element type {name}, which is not supported; "
-            f"convert it to one of {', '.join(DTYPES.values())}"
+            f"{where} has element type {name}, which is not supported. "
+            f"Convert it to one of {', '.join(DTYPES.values())}."
         )
     return DTYPES[code]
 
@@ -49,14 +49,14 @@ def element_type(code: int, where: str) -> str:
 def check_shape(shape: tuple[int, ...], dtype: str, where: str) -> int:
     """Check a static shape against the limits; returns the tensor's size in bytes."""
     if len(shape) > MAX_RANK:
-        raise ModelError(f"{where} has rank {len(shape)}; at most {MAX_RANK} is supported")
+        raise ModelError(f"{where} has rank {len(shape)}. At most {MAX_RANK} is supported.")
     if any(not 0 <= n <= MAX_DIMENSION for n in shape):
         raise ModelError(f"{where} has shape {shape}; each size must be 0 to {MAX_DIMENSION}")
     size = prod(shape) * np.dtype(dtype).itemsize
     if size > MAX_TENSOR_BYTES:
         raise ModelError(
-            f"{where} of shape {shape} and type {dtype} would take {size} bytes; "
-            f"at most {MAX_TENSOR_BYTES} are allowed: check the model's sizes"
+            f"{where} of shape {shape} and type {dtype} would take {size} bytes. "
+            f"At most {MAX_TENSOR_BYTES} are allowed. Check the model's sizes."
         )
     return size
 
@@ -64,16 +64,9 @@ def check_shape(shape: tuple[int, ...], dtype: str, where: str) -> int:
 def decode_tensor(
     tensor: onnx.TensorProto, where: str, external: ExternalData | None = None
 ) -> Array:
-    """The array of a ``TensorProto``.
+    """The array of a ``TensorProto``, which errors call ``where``.
 
-    Parameters
-    ----------
-    tensor
-        The stored tensor.
-    where
-        How errors call the tensor.
-    external
-        Reader of external data; ``None`` where the model did not come from a file.
+    ``external`` reads external data; it is ``None`` if the model was not read from a file.
     """
     import onnx
     from onnx import numpy_helper
@@ -82,12 +75,14 @@ def decode_tensor(
     shape = tuple(tensor.dims)
     size = check_shape(shape, dtype, where)
     if tensor.HasField("segment"):
-        raise ModelError(f"{where} is stored in segments; save the model again with a current onnx")
+        raise ModelError(
+            f"{where} is stored in segments. Save the model again with a current onnx package."
+        )
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         if external is None:
             raise ModelError(
                 f"{where} keeps its data in an external file, but the model was not given as a "
-                "path; pass the path of the .onnx file"
+                "path. Pass the path of the .onnx file."
             )
         return external.read(tensor, size, where).view(dtype).reshape(shape)
     if tensor.HasField("raw_data"):
@@ -95,7 +90,7 @@ def decode_tensor(
         if len(raw) != size:
             raise ModelError(
                 f"{where} of shape {shape} and type {dtype} needs {size} bytes of data but holds "
-                f"{len(raw)}; the file is damaged: export it again"
+                f"{len(raw)}; the file is damaged. Export it again."
             )
         # the file format is little-endian on every machine
         array: Array = np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape)
@@ -104,8 +99,8 @@ def decode_tensor(
         return np.asarray(numpy_helper.to_array(tensor)).reshape(shape)
     except Exception as error:
         raise ModelError(
-            f"{where} of shape {shape} cannot be decoded ({error}); "
-            "the file is damaged: export it again"
+            f"{where} of shape {shape} cannot be decoded ({error}). "
+            "The file is damaged. Export it again."
         ) from None
 
 
@@ -119,7 +114,54 @@ def read_initializers(graph: onnx.GraphProto, external: ExternalData | None) -> 
         total += array.nbytes
         if total > MAX_CONSTANT_BYTES:
             raise ModelError(
-                f"the initializers take more than {MAX_CONSTANT_BYTES} bytes; "
-                "check the model's sizes"
+                f"the initializers take more than {MAX_CONSTANT_BYTES} bytes, a safety limit. "
+                "Split the model."
             )
     return arrays
+
+
+def decode_attributes(proto: onnx.NodeProto, where: str) -> dict[str, object]:
+    """Attributes as plain Python values; tensors as arrays, graphs as they are."""
+    import onnx
+    from onnx import helper
+
+    attrs: dict[str, object] = {}
+    for attribute in proto.attribute:
+        value: object
+        kind = attribute.type
+        if kind == onnx.AttributeProto.TENSOR:
+            value = decode_tensor(attribute.t, f"{where}: attribute {attribute.name!r}")
+        elif kind == onnx.AttributeProto.STRING:
+            value = attribute.s.decode("utf-8", "replace")
+        elif kind == onnx.AttributeProto.STRINGS:
+            value = tuple(s.decode("utf-8", "replace") for s in attribute.strings)
+        else:
+            value = helper.get_attribute_value(attribute)
+            if isinstance(value, list):
+                value = tuple(value)
+        attrs[attribute.name] = value
+    return attrs
+
+
+def constant_value(node: OnnxNode) -> Array:
+    """Value of a Constant node."""
+    for name, dtype in (
+        ("value", None),
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
+        if name in node.attrs:
+            return np.asarray(node.attrs[name], dtype)
+    raise node.error(
+        f"its value is given as {', '.join(node.attrs) or 'nothing'}, which is not supported",
+        "use a dense numeric tensor",
+    )
+
+
+def as_tensor(value: Array) -> onnx.TensorProto:
+    """A ``TensorProto`` of an array, for shape inference."""
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape))

@@ -1,15 +1,17 @@
-"""Element types: what an operator's definition allows, and what the model declares."""
+"""Element types and shapes that operators' definitions allow or the model declares."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from functools import cache
 
 import onnx
 
+from tvmconv.core.arguments import shown
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.tensors import DTYPES
 
 _REMEDY = "correct the model and export it again"
@@ -19,14 +21,15 @@ _NAMES = {f"tensor({_SPELLINGS.get(name, name)})": name for name in DTYPES.value
 _Formal = tuple[str, frozenset[str]]
 
 
-def check_input_types(graph: Graph, node: Node) -> None:
+def check_input_types(graph: OnnxGraph, node: OnnxNode) -> None:
     """Check the operands' element types against the operator's definition.
+
+    onnx's own inference does not check them.
 
     Raises
     ------
     ModelError
-        The operator set has no such operator, it does not take the type of an operand, or two
-        operands that must have the same type differ. onnx's own inference looks at none of this.
+        If the operator set has no such operator or it does not support the types of the operands.
     """
     operator_schema(node)
     formals, repeats = _formal_inputs(node.op, node.opset)
@@ -64,7 +67,7 @@ def check_output_types(proto: onnx.GraphProto, outputs: tuple[TensorInfo, ...]) 
             )
 
 
-def operator_schema(node: Node) -> onnx.defs.OpSchema:
+def operator_schema(node: OnnxNode) -> onnx.defs.OpSchema:
     """The operator's definition in the node's operator set."""
     try:
         return onnx.defs.get_schema(node.op, node.opset, "")
@@ -87,5 +90,39 @@ def _formal_inputs(op: str, opset: int) -> tuple[tuple[_Formal, ...], bool]:
 
 
 def _dtypes(types: Iterable[str]) -> frozenset[str]:
-    """Numpy's names for such as ``tensor(float)``, of those that both have."""
+    """Numpy's names of ONNX types such as ``tensor(float)``, as far as numpy has the type."""
     return frozenset(_NAMES[name] for name in types if name in _NAMES)
+
+
+def report_declared_shapes(proto: onnx.GraphProto, graph: OnnxGraph) -> None:
+    """Warn of declared shapes of values and outputs that differ from the computed shapes."""
+    wrong = [
+        (value.name, declared, graph.shape(value.name))
+        for value in (*proto.output, *proto.value_info)
+        if value.name in graph.types
+        and (declared := _sizes(value)) is not None
+        and not _agree(declared, graph.shape(value.name))
+    ]
+    if wrong:
+        name, declared, shape = wrong[0]
+        text = ", ".join("?" if size is None else str(size) for size in declared)
+        warnings.warn(
+            f"{len(wrong)} declared shapes differ from the computed shapes: the model declares "
+            f"{shown(name)} as ({text}), its nodes make {shape}. tvmconv uses the computed shapes. "
+            "Run onnx.shape_inference, or export the model again",
+            stacklevel=2,
+        )
+
+
+def _sizes(value: onnx.ValueInfoProto) -> tuple[int | None, ...] | None:
+    """The declared sizes, ``None`` for an unknown size or an undeclared shape."""
+    tensor = value.type.tensor_type
+    if value.type.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
+        return None
+    return tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
+
+
+def _agree(declared: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
+    return len(declared) == len(shape) and all(
+        size is None or size == actual for size, actual in zip(declared, shape, strict=True)
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_DIMENSION, MAX_PADDED_BYTES, MAX_WINDOW_VALUE
 
 # channels that kernels handle at a time, on the machine with the most
@@ -21,8 +21,8 @@ Ints = tuple[int, ...]
 class Window:
     """A resolved window; every tuple has one element per spatial dimension.
 
-    ``extra`` is padding at the end beyond ``end`` that only ``ceil_mode`` asks for: pooling may
-    start a window there, but never counts it. ``output_padding`` belongs to ConvTranspose.
+    ``extra`` is padding after ``end`` that ``ceil_mode`` adds. Pooling may start a window there,
+    but does not count it. ``output_padding`` belongs to ConvTranspose.
     """
 
     kernel: Ints
@@ -37,11 +37,25 @@ class Window:
 
     @property
     def padding(self) -> Ints:
-        """Begin then end paddings, as Relax takes them."""
+        """Begin then end paddings, in Relax's order."""
         return self.begin + self.end
 
+    def as_row(self) -> Window:
+        """A 1-D window as the window of one row of an image."""
+        return Window(
+            kernel=(1, *self.kernel),
+            strides=(1, *self.strides),
+            dilations=(1, *self.dilations),
+            begin=(0, *self.begin),
+            end=(0, *self.end),
+            output=(1, *self.output),
+            extra=(0, *self.extra),
+            output_padding=(0, *self.output_padding) if self.output_padding else (),
+            groups=self.groups,
+        )
 
-def conv_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Window:
+
+def conv_window(node: OnnxNode, data: Ints, weight: Ints, bias: Ints | None) -> Window:
     """Check a Conv with operands of these shapes and resolve its window."""
     groups = _check_operands(node, data, weight, bias)
     _expect(node, data[1] == weight[1] * groups, f"the input has {data[1]} channels, but weight "
@@ -58,7 +72,7 @@ def conv_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Wind
     return window
 
 
-def pool_window(node: Node, data: Ints) -> Window:
+def pool_window(node: OnnxNode, data: Ints) -> Window:
     """Check a MaxPool, AveragePool or LpPool and resolve its window."""
     _expect(node, 3 <= len(data) <= 5, f"the input has rank {len(data)}; 3 to 5 is supported")
     kernel = _list(node, "kernel_shape", len(data) - 2, 1)
@@ -69,11 +83,11 @@ def pool_window(node: Node, data: Ints) -> Window:
     return window
 
 
-def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Window:
+def conv_transpose_window(node: OnnxNode, data: Ints, weight: Ints, bias: Ints | None) -> Window:
     """Check a ConvTranspose and resolve its window.
 
-    The paddings follow the operator's definition: a given ``output_shape`` decides the total
-    padding, whose odd element goes to the end for SAME_UPPER and to the start otherwise.
+    As in the operator's definition, a given ``output_shape`` determines the total padding. Its odd
+    element is at the end for SAME_UPPER, and otherwise at the start.
     """
     groups = _check_operands(node, data, weight, bias)
     _expect(node, data[1] == weight[0], f"the input has {data[1]} channels, but weight {weight} "
@@ -90,7 +104,7 @@ def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | Non
     dilations = _list(node, "dilations", rank, 1) or (1,) * rank
     extra = _list(node, "output_padding", rank, 0) or (0,) * rank
     mode = _auto_pad(node)
-    # sizes before any padding is taken off
+    # sizes before padding is subtracted
     full = tuple(
         s * (n - 1) + e + (k - 1) * d + 1
         for s, n, e, k, d in zip(strides, size, extra, kernel, dilations, strict=True)
@@ -122,10 +136,10 @@ def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | Non
     return _checked(node, kernel, strides, dilations, begin + end, output, extra, groups)
 
 
-def disputed_size(graph: Graph, node: Node) -> str:
-    """What an operator before a node makes of another size than onnxruntime, or nothing.
+def disputed_size(graph: OnnxGraph, node: OnnxNode) -> str:
+    """A description of an earlier node whose output size differs in onnxruntime; may be empty.
 
-    That is a ConvTranspose with ``auto_pad=SAME_*`` and a kernel below its stride.
+    Such a node is a ConvTranspose with ``auto_pad=SAME_*`` and a kernel smaller than its stride.
     """
     makers = {name: maker for maker in graph.nodes for name in maker.outputs}
     pending, seen = list(node.inputs), set(node.inputs)
@@ -151,7 +165,7 @@ def disputed_size(graph: Graph, node: Node) -> str:
 
 
 def _checked(
-    node: Node, kernel: Ints, strides: Ints, dilations: Ints, pads: Ints, output: Ints,
+    node: OnnxNode, kernel: Ints, strides: Ints, dilations: Ints, pads: Ints, output: Ints,
     output_padding: Ints, groups: int,
 ) -> Window:  # fmt: skip
     rank = len(kernel)
@@ -162,7 +176,7 @@ def _checked(
 
 
 def _resolve(
-    node: Node, size: Ints, kernel: Ints, *, groups: int = 1, ceil_mode: bool = False
+    node: OnnxNode, size: Ints, kernel: Ints, *, groups: int = 1, ceil_mode: bool = False
 ) -> Window:
     rank = len(size)
     strides = _list(node, "strides", rank, 1) or (1,) * rank
@@ -196,7 +210,7 @@ def _resolve(
                   groups=groups)  # fmt: skip
 
 
-def _check_operands(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> int:
+def _check_operands(node: OnnxNode, data: Ints, weight: Ints, bias: Ints | None) -> int:
     _expect(node, 3 <= len(data) <= 5, f"the input has rank {len(data)}; 3 to 5 is supported")
     _expect(node, len(weight) == len(data), f"the weight has rank {len(weight)}, the input "
             f"{len(data)}; they must be equal")  # fmt: skip
@@ -209,7 +223,7 @@ def _check_operands(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> 
     return groups
 
 
-def _check_kernel_shape(node: Node, kernel: Ints) -> None:
+def _check_kernel_shape(node: OnnxNode, kernel: Ints) -> None:
     given = _list(node, "kernel_shape", len(kernel), 1)
     _expect(node, given is None or given == kernel,
             f"kernel_shape={given} contradicts the weight's spatial size {kernel}")  # fmt: skip
@@ -225,14 +239,14 @@ def _padded(data: Ints, window: Window) -> Ints:
     return tuple(map(sum, parts))
 
 
-def _check_images(node: Node, planes: int, size: Ints) -> None:
+def _check_images(node: OnnxNode, planes: int, size: Ints) -> None:
     """Refuse images whose elements kernels cannot number."""
     _expect(node, planes * prod(size) <= MAX_DIMENSION,
             f"{planes} planes (all channels of all images, in whole blocks) of the size {size}, "
             f"padding included, have more than {MAX_DIMENSION} elements")  # fmt: skip
 
 
-def _check_padded_weight(node: Node, weight: Ints) -> None:
+def _check_padded_weight(node: OnnxNode, weight: Ints) -> None:
     """Refuse kernels of many taps and few channels, which would be mostly padding."""
     # one input channel, as of depthwise layers, stays one
     inputs = _blocked(weight[1]) if weight[1] > 1 else 1
@@ -241,7 +255,7 @@ def _check_padded_weight(node: Node, weight: Ints) -> None:
             f"channels padded to blocks of {_BLOCK}, would take {size} bytes")  # fmt: skip
 
 
-def _list(node: Node, name: str, count: int, low: int) -> Ints | None:
+def _list(node: OnnxNode, name: str, count: int, low: int) -> Ints | None:
     if name not in node.attrs:
         return None
     values = node.attrs[name]
@@ -252,11 +266,11 @@ def _list(node: Node, name: str, count: int, low: int) -> Ints | None:
     return tuple(int(v) for v in values)
 
 
-def _pads(node: Node, rank: int) -> Ints:
+def _pads(node: OnnxNode, rank: int) -> Ints:
     return _list(node, "pads", 2 * rank, 0) or (0,) * (2 * rank)
 
 
-def _auto_pad(node: Node) -> str:
+def _auto_pad(node: OnnxNode) -> str:
     mode = str(node.attrs.get("auto_pad", "NOTSET"))
     _expect(node, mode in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
             f"auto_pad={mode!r} must be NOTSET, SAME_UPPER, SAME_LOWER or VALID")  # fmt: skip
@@ -265,6 +279,6 @@ def _auto_pad(node: Node) -> str:
     return mode
 
 
-def _expect(node: Node, condition: bool, problem: str) -> None:
+def _expect(node: OnnxNode, condition: bool, problem: str) -> None:
     if not condition:
         raise node.misfit(problem)

@@ -1,1 +1,1 @@
-"""Relax graph: normalisation, epilogue matching, layout planning, substitution."""
+"""Relax graph: normalization, epilogue matching, layout planning, substitution."""

@@ -1,9 +1,9 @@
 """Which operators can compute on the channel-blocked layout (N, C/c, H, W, c).
 
-The surplus lanes of a last, partly filled block hold finite values that mean nothing. An
-operator that could turn such a value into an infinity or NaN (exponentials, logarithms, division
-by a tensor) is blocked only where the range of its operand excludes that: the value would spread
-into real channels where zero weights multiply it.
+The surplus lanes of a last, partly filled block hold arbitrary finite values. Exponentials,
+logarithms and division by a tensor could make an infinity or NaN of them, which zero weights
+would spread into real channels. These operators are blocked only if the range of their operand
+excludes that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tvmconv.graph.ranges import value_range
 from tvmconv.graph.rewrite.activations import ACTIVATIONS, epilogue_step
 from tvmconv.graph.rewrite.fold import scalar
 from tvmconv.graph.rewrite.row_gathers import PICK
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
 _UNARY = (
     "abs",
@@ -32,13 +32,13 @@ _UNARY = (
     "sign",
 )
 _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
-# far enough from where exp overflows and from zero that products of some results are finite
+# far enough from the overflow of exp, and from zero, that products of several results are finite
 _LARGEST_EXPONENT = 16.0
 _SMALLEST_DIVISOR = 1e-3
 
 
 def can_block(node: Node) -> bool:
-    """Whether a node has a blocked form; whether to use it is the planner's choice."""
+    """Whether a node has a blocked form; the planner decides whether to use it."""
     rule = _RULES.get(node.op)
     if rule is None or not node.outputs or not all(v.is_map for v in node.outputs):
         return False
@@ -56,7 +56,7 @@ def _moves(node: Node) -> bool:
 
 
 def _linear(node: Node) -> bool:
-    """A rounding to 8 bits or its inverse, with constant parameters of all or of each channel."""
+    """Quantization to INT8 or its inverse, with constant parameters per tensor or per channel."""
     data, *parameters = node.inputs
     channels = node.output.dims[1]
     if not data.is_map or any(p.data is None or p.data.size == 0 for p in parameters):
@@ -158,7 +158,7 @@ def _pad(node: Node) -> bool:
 
 
 def _permute(node: Node) -> bool:
-    """Axes other than that of the channels."""
+    """Permutations that keep the axis of the channels."""
     return _moves(node) and tuple(node.attrs.get("axes") or ())[1:2] == (1,)
 
 
@@ -174,7 +174,7 @@ def _prelu(node: Node) -> bool:
     return _always(node) and slope.is_const and node.attrs["axis"] == 1
 
 
-def _standardise(node: Node) -> bool:
+def _standardize(node: Node) -> bool:
     """Over the channels of each pixel, or over groups of channels."""
     if not _always(node) or node.attrs["kind"] == "channels":
         return _always(node)
@@ -185,7 +185,7 @@ def _standardise(node: Node) -> bool:
 
 _RULES: dict[str, Callable[[Node], bool]] = {
     CONV: _moves,
-    STANDARDISE: _standardise,
+    STANDARDIZE: _standardize,
     PICK: _moves,
     "quantize": _linear,
     "dequantize": _linear,

@@ -1,8 +1,8 @@
-"""Calls of element-wise functions and of padding -> the operators that the functions spell.
+"""Calls of element-wise functions and of padding -> the operators that the functions compute.
 
-TVM's importers write some operators as functions right away: its ONNX importer calls one of
-``topi.maximum`` and one of ``topi.minimum`` for a Clip, one of ``topi.nn.pad`` for a Pad. Such a
-call has no operator's name; what it computes stands in the one statement of its function.
+TVM's importers write some operators as functions. TVM's ONNX importer writes a Clip as calls of
+``topi.maximum`` and ``topi.minimum``, and a Pad as a call of ``topi.nn.pad``. The operator is found
+by reading the one statement of the function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.tvm_api import ffi, ir, s_tir, tirx
 from tvmconv.tvm_api.types import GlobalVar, IRModule, PrimFunc
 
-# TIR's minimum and maximum of a NaN are either operand, ours keep the NaN as ONNX does
+# maximum and minimum keep a NaN, as in ONNX; TIR's functions may return either operand
 _BINARY = {
     tirx.Add: "add",
     tirx.Sub: "subtract",
@@ -29,24 +29,14 @@ _UNARY = {"tirx.sigmoid": "sigmoid", "tirx.tanh": "tanh"}
 
 
 def read_functions(graph: Graph, mod: IRModule) -> set[GlobalVar]:
-    """Replace calls in a graph, in place.
+    """Replace calls of functions of ``mod`` in a graph, in place.
 
-    A function is read where it computes every element of its float32 result from those at the
-    same place of its operands, which may be broadcast as NumPy does, by arithmetic, extremes,
-    sigmoid and tanh, or pads one operand with a number; in plain loops that nobody has scheduled.
-    Others stay calls.
+    Two kinds of unscheduled FP32 functions are replaced:
 
-    Parameters
-    ----------
-    graph
-        As read from Relax.
-    mod
-        The module with the functions.
+    - element-wise arithmetic, extremes, sigmoid and tanh of operands that may be broadcast
+    - padding of one operand by a number
 
-    Returns
-    -------
-    set
-        The ``GlobalVar`` s of functions of which a call was replaced.
+    Returns the ``GlobalVar`` s of functions of which a call was replaced.
     """
     replaced: set[GlobalVar] = set()
 
@@ -63,19 +53,7 @@ def read_functions(graph: Graph, mod: IRModule) -> set[GlobalVar]:
 
 
 def without_unused(mod: IRModule, candidates: set[GlobalVar]) -> IRModule:
-    """A module without those of the functions that are private and that nothing calls.
-
-    Parameters
-    ----------
-    mod
-        ``tvm.IRModule``.
-    candidates
-        ``GlobalVar`` s of functions.
-
-    Returns
-    -------
-    tvm.IRModule
-    """
+    """A module without the candidates that are private and not called."""
     called: set[str] = set()
     for _, func in mod.functions_items():
         ffi.structural_walk(func, (ir.GlobalVar, lambda var: called.add(var.name_hint)))
@@ -89,7 +67,7 @@ def without_unused(mod: IRModule, candidates: set[GlobalVar]) -> IRModule:
 
 
 def _steps(node: Node, mod: IRModule) -> list[Node]:
-    """The operators behind a call, its result's last; none where the function is another kind."""
+    """The operators that a call computes, in order; none for other functions."""
     symbol, operands = node.args[0], node.inputs
     if len(node.args) != 2 or len(node.outputs) != 1 or node.output.shape is None:
         return []
@@ -105,13 +83,13 @@ def _steps(node: Node, mod: IRModule) -> list[Node]:
         return _padding(store.value, named, axes, node)
     reader = _Expression(named, axes, node)
     result = reader.read(store.value)
-    # a load alone is a copy or a broadcast, no operator
+    # a load alone is a copy or a broadcast
     computed = result is not None and result.shape == node.output.shape
     return reader.steps if computed else []
 
 
 def _statement(func: PrimFunc, shape: tuple[int, ...]) -> tuple[Any, list[Any]] | None:
-    """The store of a function that is one plain nest over its last parameter, and its axes."""
+    """The store and the axes of a function that is one loop nest over its last parameter."""
     if not isinstance(func.body, s_tir.SBlockRealize) or func.body.block.alloc_buffers:
         return None
     loops, inner = [], func.body.block.body
@@ -157,7 +135,7 @@ class _Expression:
         self.steps: list[Node] = []
 
     def read(self, expr: Any) -> Value | None:
-        """The value of an expression, or None where a part of it is no operator."""
+        """The value of an expression, or None if a part of it is not a known operator."""
         if isinstance(expr, tirx.FloatImm):
             return constant(np.array(expr.value, np.float32))
         if isinstance(expr, ir.TensorLoad):
@@ -169,7 +147,7 @@ class _Expression:
         return self._step(op, [expr.a, expr.b]) if op else None
 
     def _load(self, load: Any) -> Value | None:
-        """An operand that is read where the result is written, or broadcast along axes."""
+        """An operand that is read at the index of the result, or broadcast along axes."""
         value = self.operands.get(load.source)
         if value is None or value.shape is None or value.dtype != "float32":
             return None
@@ -194,7 +172,7 @@ class _Expression:
 
 
 def _padding(choice: Any, operands: Mapping[Any, Value], axes: list[Any], node: Node) -> list[Node]:
-    """The padding that ``if_then_else(inside, x[i - before, ...], number)`` is."""
+    """``if_then_else(inside, x[i - before, ...], number)`` as a padding."""
     inside, load, number = choice.args
     if not isinstance(load, ir.TensorLoad) or not isinstance(number, tirx.FloatImm):
         return []
@@ -215,7 +193,7 @@ def _padding(choice: Any, operands: Mapping[Any, Value], axes: list[Any], node: 
 
 
 def _shift(index: Any, axis: Any) -> int | None:
-    """The number that an index subtracts from an axis, not negative; None for other indices."""
+    """The number that an index subtracts from an axis; None for other indices."""
     if index.same_as(axis):
         return 0
     shifted = isinstance(index, tirx.Sub) and index.a.same_as(axis)
@@ -227,7 +205,7 @@ def _number(expr: Any) -> int | None:
 
 
 def _ranges(condition: Any, axes: list[Any], shape: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The interval of each axis in which a condition holds; none where it is another kind."""
+    """The interval of each axis in which a condition holds; none for other conditions."""
     low, high = [0] * len(axes), list(shape)
     pending = [condition]
     while pending:
@@ -235,14 +213,14 @@ def _ranges(condition: Any, axes: list[Any], shape: tuple[int, ...]) -> list[tup
         if isinstance(term, tirx.And):
             pending += [term.a, term.b]
             continue
-        least = isinstance(term, tirx.LE)
-        if not least and not isinstance(term, tirx.LT):
+        is_minimum = isinstance(term, tirx.LE)
+        if not is_minimum and not isinstance(term, tirx.LT):
             return []
-        axis, bound = (term.b, _number(term.a)) if least else (term.a, _number(term.b))
+        axis, bound = (term.b, _number(term.a)) if is_minimum else (term.a, _number(term.b))
         place = next((i for i, var in enumerate(axes) if var.same_as(axis)), None)
         if place is None or bound is None:
             return []
-        if least:
+        if is_minimum:
             low[place] = max(low[place], bound)
         else:
             high[place] = min(high[place], bound)

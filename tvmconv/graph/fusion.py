@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tvmconv.tir.general.axes import loads
 from tvmconv.tvm_api import ffi, ir, relax, tirx
@@ -13,22 +12,16 @@ from tvmconv.tvm_api.types import Binding, GlobalVar, IRModule, Pass, PrimFunc, 
 
 # LLVM's time grows with the square of a function's operators
 _MAX_OPERATORS = 16
-# Merged functions are one expression. A polynomial spells its argument out dozens of times, so
-# that nested ones grow by that factor: two take a second to compile, four minutes. Those written
-# with variables do not grow, but TVM refuses a variable that is bound in two places.
+# Merged functions are one expression. A polynomial repeats its argument dozens of times, so nested
+# polynomials grow by that factor: four of them compile for minutes. Functions with variables do not
+# grow, but TVM refuses a variable that is bound in two places.
 _MAX_COPIES = 3_000
 _MAX_BINDING = 3
 _INTRINSICS = ("tirx.erf", "tirx.exp", "tirx.log", "tirx.sigmoid", "tirx.tanh")
 
 
 def group_operators(mod: IRModule) -> IRModule:
-    """Group what may be merged of a module of functions.
-
-    Returns
-    -------
-    tvm.IRModule
-        Each group is a Relax function with the attribute ``Primitive``.
-    """
+    """Group the functions that may be merged into Relax functions with the attribute Primitive."""
     transform = relax.transform
     before = ir.transform.Sequential([transform.AnnotateTIROpPattern(), _limit_nesting()])
     with ir.transform.PassContext(config={"relax.FuseOps.max_depth": _MAX_OPERATORS}):
@@ -36,7 +29,7 @@ def group_operators(mod: IRModule) -> IRModule:
 
 
 def _limit_nesting() -> Pass:
-    """Keep a function apart where it would nest more polynomials than a compiler bears."""
+    """Keep a function unmerged if it would nest too many polynomials for the compiler."""
 
     def run(mod: IRModule, _context: object) -> IRModule:
         visitor = _Limit(mod, _deep_calls(mod))
@@ -49,10 +42,10 @@ def _limit_nesting() -> Pass:
 
 
 @dataclass(frozen=True)
-class _Chain:
-    """What one merged function would hold: copies of its inputs, functions that bind variables.
+class _Merged:
+    """A possible merged function: copies of its inputs, functions that bind variables.
 
-    ``repeats`` says whether the last function reads an operand in more than one place.
+    ``repeats`` is True if the last function reads an operand in more than one place.
     """
 
     copies: int = 1
@@ -62,8 +55,8 @@ class _Chain:
 
 def _deep_calls(mod: IRModule) -> set[RelaxVar]:
     """Variables bound to the calls that are to stay alone."""
-    steps: dict[GlobalVar, _Chain] = {}
-    chains: dict[RelaxVar, _Chain] = {}
+    steps: dict[GlobalVar, _Merged] = {}
+    chains: dict[RelaxVar, _Merged] = {}
     deep: set[RelaxVar] = set()
     for binding in (b for block in mod["main"].body.blocks for b in block.bindings):
         callee = _callee(binding.value)
@@ -76,13 +69,13 @@ def _deep_calls(mod: IRModule) -> set[RelaxVar]:
         before = [chains[argument] for argument in arguments if argument in chains]
         bound = frozenset[GlobalVar]().union(*(chain.binding for chain in before))
         copies = step.copies * max((chain.copies for chain in before), default=1)
-        # a value that is read in two places is written out in both
+        # the expression of a value is repeated in every place that reads it
         shared = sum(len(chain.binding) for chain in before) > len(bound)
         binds_twice = shared or (bool(bound) and (step.repeats or callee in bound))
         if binds_twice or copies > _MAX_COPIES or len(bound | step.binding) > _MAX_BINDING:
             deep.add(binding.var)
         else:
-            chains[binding.var] = _Chain(copies, step.repeats, bound | step.binding)
+            chains[binding.var] = _Merged(copies, step.repeats, bound | step.binding)
     return deep
 
 
@@ -93,26 +86,19 @@ def _callee(value: RelaxExpr) -> GlobalVar | None:
     return None
 
 
-def _step(callee: GlobalVar, func: PrimFunc) -> _Chain:
-    """What one function adds to a chain."""
-    binds = False
-
-    def call(node: Any) -> None:
-        nonlocal binds
-        # they become expressions with variables when the function is scheduled
-        binds = binds or getattr(node.op, "name", "") in _INTRINSICS
-
-    def let(_node: object) -> None:
-        nonlocal binds
-        binds = True
-
-    ffi.structural_walk(func.body, (ir.Call, call))
-    ffi.structural_walk(func.body, (tirx.Let, let))
+def _step(callee: GlobalVar, func: PrimFunc) -> _Merged:
+    """One function as a part of a merged function."""
+    # scheduling makes expressions with variables of the intrinsics
+    binding = []
+    ffi.structural_walk(
+        func.body, (ir.Call, lambda n: binding.append(getattr(n.op, "name", "") in _INTRINSICS))
+    )
+    ffi.structural_walk(func.body, (tirx.Let, lambda _: binding.append(True)))
     reads = len(loads(func.body))
     # an operator of several operands reads each; x * x and the like stay cheap
     copies = reads if reads > 2 * len(func.params) else 1
     operands = len(func.params) - 1
-    return _Chain(copies, reads > operands, frozenset([callee] if binds else []))
+    return _Merged(copies, reads > operands, frozenset([callee] if any(binding) else []))
 
 
 @mutator

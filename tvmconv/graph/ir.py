@@ -1,8 +1,8 @@
 """The graph form in which convolutions are matched, laid out and replaced.
 
-A :class:`Graph` is one straight line of Relax bindings as nodes and values. It keeps the
-Relax call of every node that nobody touches, so that such nodes are put back as they were.
-Constants are numpy arrays; derived ones stay in float64 until they are emitted.
+A :class:`Graph` holds a sequence of Relax bindings as nodes and values. Nodes that no rewrite
+changes keep their Relax call, which is emitted again. Constants are numpy arrays; derived constants
+stay in float64 until they are emitted.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Value:
         return self.shape
 
 
-# a tensor, a tuple of tensors, or a Relax expression that is no tensor (shape, number)
+# a tensor, a tuple of tensors, or another Relax expression (shape, number)
 Arg = Any
 
 
@@ -63,9 +63,8 @@ Arg = Any
 class Node:
     """One operator.
 
-    ``op`` is Relax's name without ``relax.``, or one of this package's own. ``call`` is the
-    Relax expression the node came from, None for nodes made by a rewrite; ``layer`` the name
-    that reports show.
+    ``op`` is Relax's name without ``relax.``, or a name of this package. ``call`` is the Relax
+    expression of the node, or None for nodes made by a rewrite. ``layer`` is the name in reports.
     """
 
     op: str
@@ -91,10 +90,16 @@ class Node:
 
     def replace_input(self, old: Value, new: Value) -> None:
         """Read ``new`` wherever ``old`` was read."""
-        self.args = [_substitute(arg, old, new) for arg in self.args]
+        self.args = [_rename(arg, {old: new}) for arg in self.args]
+
+    def other(self, value: Value) -> Value:
+        """The other operand of a node with two operands."""
+        left, right = self.args
+        found: Value = right if left is value else left
+        return found
 
     def const(self, index: int) -> Array | None:
-        """The constant behind an argument, or None."""
+        """The data of a constant argument, or None."""
         arg = self.args[index]
         return arg.data if isinstance(arg, Value) else None
 
@@ -105,12 +110,6 @@ def _flatten(args: Sequence[Arg]) -> Iterator[Value]:
             yield arg
         elif isinstance(arg, list):
             yield from _flatten(arg)
-
-
-def _substitute(arg: Arg, old: Value, new: Value) -> Arg:
-    if isinstance(arg, list):
-        return [_substitute(item, old, new) for item in arg]
-    return new if arg is old else arg
 
 
 def _rename(arg: Arg, mapping: Mapping[Value, Value]) -> Arg:
@@ -157,8 +156,8 @@ class Graph:
     def forward(self, visit: Visitor) -> None:
         """Rewrite all nodes in one pass in execution order.
 
-        ``visit`` gets each node, whose arguments are up to date, and a mapping to which it may
-        add ``old value -> new value``; it returns the nodes to put in the node's place.
+        ``visit`` is called with each node and a mapping, and returns the nodes that replace the
+        node. It may add ``old value -> new value`` to the mapping. Arguments of later nodes follow.
         """
         mapping: dict[Value, Value] = {}
         nodes: list[Node] = []
@@ -196,30 +195,52 @@ def make_node(
     layer: str = "",
     attrs: dict[str, Any] | None = None,
 ) -> Node:
-    """A node with one output that no Relax call stands behind."""
+    """A node with one output and without a Relax call."""
     node = Node(op, args, [], attrs or {}, None, layer)
     node.outputs = [Value(shape, dtype, name, None, node)]
     return node
 
 
-def pixelwise(node: Node, data: Value, weight: Value, dtype: str = "float32") -> Node:
-    """The convolution of a layer's images that are as large as its kernel, or of their pixels."""
+def fused_node(op: str, args: list[Arg], last: Node, layer: str, attrs: dict[str, Any]) -> Node:
+    """A node that computes the result of a chain of nodes, of which ``last`` is the last one."""
+    node = Node(op, args, last.outputs, attrs, None, layer)
+    node.output.producer = node
+    return node
+
+
+def make_conv(
+    data: Value,
+    weight: Value,
+    shape: tuple[int, ...],
+    layer: str,
+    *,
+    strides: tuple[int, ...] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    dilation: tuple[int, ...] = (1, 1),
+    groups: int = 1,
+    dtype: str = "float32",
+) -> Node:
+    """An ``nn.conv2d`` node of NCHW data and an OIHW weight."""
     attrs = {
-        "strides": (1, 1),
-        "padding": (0, 0, 0, 0),
-        "dilation": (1, 1),
-        "groups": 1,
+        "strides": strides,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
         "data_layout": "NCHW",
         "kernel_layout": "OIHW",
     }
+    return make_node("nn.conv2d", [data, weight], shape, dtype=dtype, layer=layer, attrs=attrs)
+
+
+def pixelwise(node: Node, data: Value, weight: Value, dtype: str = "float32") -> Node:
+    """A fully connected layer as a convolution, with a kernel of one pixel or of a whole image."""
     rows, columns = (data.dims[axis] - weight.dims[axis] + 1 for axis in (2, 3))
     shape = (data.dims[0], weight.dims[0], rows, columns)
-    args = [data, weight]
-    return make_node("nn.conv2d", args, shape, dtype=dtype, layer=node.layer, attrs=attrs)
+    return make_conv(data, weight, shape, node.layer, dtype=dtype)
 
 
 def made_by(value: Arg, op: str) -> Node | None:
-    """The node that computes a value, if it is of this kind."""
+    """The node that computes a value, if its operator is ``op``."""
     made = value.producer if isinstance(value, Value) else None
     return made if made is not None and made.op == op else None
 
@@ -227,7 +248,7 @@ def made_by(value: Arg, op: str) -> Node | None:
 def per_channel(value: Value, channels: int, rank: int = 4) -> Array | None:
     """A constant as one float64 number per channel of an (N, C, ...) tensor of that rank.
 
-    Scalars and all-ones shapes are repeated; None where the constant is no such vector.
+    Constants with one element are repeated. None if the constant varies along other axes.
     """
     if value.data is None or value.data.dtype.kind != "f" or value.data.ndim > rank:
         return None

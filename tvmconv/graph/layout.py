@@ -1,10 +1,9 @@
 """Chooses the layout of every value and the algorithm of every convolution.
 
-Devices whose channel block is one channel have the plain layout between all operators. On others,
-convolutions write the channel-blocked layout. Other operators that can work on it follow their
-inputs: once a value is blocked, what is computed from it stays blocked until an operator needs
-the plain layout or the graph ends. A value may exist in both layouts; it is converted at most
-once, where it is first needed.
+Devices whose channel block is one channel use the plain layout between all operators. On others,
+convolutions write the channel-blocked layout. Operators that support blocks use them if their
+inputs are blocked: values stay blocked until an operator needs the plain layout or the graph ends.
+A value may exist in both layouts. It is converted at most once, before its first use.
 """
 
 from __future__ import annotations
@@ -29,18 +28,17 @@ from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms
 from tvmconv.selection.select import select
 
-# Rows from where on a fully connected layer is a convolution of images of one pixel: its tiles use
-# each weight for many rows, where a sum for each result reads it for each.
+# GPU only: with at least so many rows, a fully connected layer runs as a convolution of images of
+# one pixel. Its tiles read each weight once for many rows.
 _ROWS_OF_TILES = 8
 
 
 @dataclass
-class Plan:
+class LayoutPlan:
     """Nodes that compute on blocks, and the decision of each convolution.
 
     Nodes in ``leaving`` read blocks and write the plain layout. Convolutions in ``pixels`` have
-    vectors of pixels: they read and write the plain layout, and need no decision. The values are
-    the depth-to-space nodes that they do, too.
+    vectors of pixels: they read and write the plain layout, and need no decision.
     """
 
     blocked: set[Node] = field(default_factory=set)
@@ -49,7 +47,7 @@ class Plan:
     decisions: dict[Node, Decision] = field(default_factory=dict)
 
     def is_interleaved(self, node: Node) -> bool:
-        """Whether the kernel of a layer by vectors of pixels computes this depth-to-space, too."""
+        """Whether the kernel of a layer in ``pixels`` also computes this depth-to-space."""
         kind = node.op == "depth_to_space"
         return kind and any(layer.interleave is node for layer in self.pixels.values())
 
@@ -60,26 +58,17 @@ def plan_layouts(
     *,
     policy: Policy | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Plan:
-    """Walk the graph once and decide.
+) -> LayoutPlan:
+    """Select layouts and algorithms in one pass over a graph with fused layers.
 
-    Parameters
-    ----------
-    graph
-        After :func:`~tvmconv.graph.match.fuse_layers`.
-    machine
-        Gives the block size and the cost of each algorithm.
-    policy
-        What may be chosen; see :class:`~tvmconv.selection.policy.Policy`.
-    progress
-        Called with (convolutions decided, convolutions in all).
+    ``progress`` is called with the number of decided and of all convolutions.
 
     Raises
     ------
     ConfigError
         If no allowed algorithm computes a layer.
     """
-    plan = Plan()
+    plan = LayoutPlan()
     in_blocks: set[Value] = set()
     users = graph.users()
     decided, total = 0, len(decided_nodes(graph, machine))
@@ -124,12 +113,12 @@ def plan_layouts(
 
 
 def decided_nodes(graph: Graph, machine: Device) -> list[Node]:
-    """The nodes that get a decision: convolutions, and layers that are computed as such."""
+    """The nodes that get a decision: convolutions, and layers that run as convolutions."""
     return [n for n in graph.nodes if n.op == CONV or dense_workload(n, machine) is not None]
 
 
 def dense_workload(node: Node, machine: Device) -> Conv2dWorkload | None:
-    """A fully connected layer as a convolution of images of one pixel, where a device has it so."""
+    """GPU only: a fully connected layer with many rows as a convolution of images of one pixel."""
     if node.op != DENSE or isinstance(machine, Machine):
         return None
     *batch, outputs = node.output.dims
@@ -141,7 +130,7 @@ def dense_workload(node: Node, machine: Device) -> Conv2dWorkload | None:
 
 
 def oihw_weight(node: Node, workload: Conv2dWorkload) -> Array:
-    """The weight of a decided node as its workload has it, float32."""
+    """The FP32 weight of a decided node in the shape of its workload."""
     weight = as_float32(node.args[1].data)
     return (weight if node.op == CONV else weight.T).reshape(workload.weight_shape)
 
@@ -152,11 +141,11 @@ def _follows(node: Node, in_blocks: set[Value]) -> bool:
     if not can_block(node):
         return False
     if node.op == "permute_dims" and maps and maps[0].dims[2:] == (1, 1):
-        # vectors are blocks as they lie, and transposing them in blocks moves whole ones
+        # vectors are blocks already, and a transposition moves whole blocks
         return True
     if not any(value in in_blocks for value in maps):
         return False
-    # one large plain operand costs more to convert than the small blocked ones save
+    # converting a large plain operand costs more than small blocked operands save
     blocked = sum(_bytes(value) for value in maps if value in in_blocks)
     return 2 * blocked >= sum(_bytes(value) for value in maps)
 
@@ -164,9 +153,9 @@ def _follows(node: Node, in_blocks: set[Value]) -> bool:
 def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
     """Whether a pooled vector or an interleaved image should be written plain right away.
 
-    Only a vector that does not fill its blocks: a full one is the same in both layouts; and an
-    image that fills less than half of them, since blocks would be many times its size. If
-    convolutions read it (squeeze-and-excitation) it stays.
+    A vector qualifies if it does not fill its blocks: a full vector is the same in both layouts. An
+    image qualifies if it fills less than half of its blocks. Values that convolutions read
+    (squeeze-and-excitation) stay blocked.
     """
     if node.op == "depth_to_space":
         if not is_exact(node) or 2 * node.output.dims[1] >= block:
@@ -181,36 +170,24 @@ def _bytes(value: Value) -> int:
 
 
 def _explained(decision: Decision, node: Node, policy: Policy | None) -> Decision:
-    """The decision with what a quantised model has it not do."""
+    """The decision with the reasons why a quantized layer uses FP32, or rescales in FP32."""
+    reason = decision.reason
     if IN_FLOAT in node.attrs:
-        decision = _in_float(decision, node.attrs[IN_FLOAT])
-    if policy is not None and policy.requantize == "fixed":
-        decision = _rescaled(decision, node.attrs.get(BY_FLOAT))
-    return decision
-
-
-def _in_float(decision: Decision, obstacle: str) -> Decision:
-    """The decision on a quantised layer that no 8-bit kernel computes."""
-    reason = f"{decision.reason}; in float32 although quantised: {obstacle}"
+        reason += f"; in float32 although quantized: {node.attrs[IN_FLOAT]}"
+    fixed = policy is not None and policy.requantize == "fixed"
+    if fixed and decision.workload.types.is_integer:
+        obstacle = node.attrs.get(BY_FLOAT)
+        reason += f"; rescaled by {f'float32: {obstacle}' if obstacle else 'fixed point'}"
     return replace(decision, reason=reason)
 
 
-def _rescaled(decision: Decision, obstacle: str | None) -> Decision:
-    """The decision, with how sums of integers are rescaled where fixed point is asked for."""
-    types = decision.workload.types
-    if not types.is_integer:
-        return decision
-    text = f"float32: {obstacle}" if obstacle else "fixed point"
-    return replace(decision, reason=f"{decision.reason}; rescaled by {text}")
-
-
 def weight_facts(node: Node, workload: Conv2dWorkload, machine: Device) -> WeightFacts:
-    """What the constant weights of a decided node ask of its kernel."""
+    """Properties of the constant weights of a decided node."""
     return WeightFacts.of(node.args[1].data, workload, machine)
 
 
 def _decide_dense(node: Node, machine: Device, policy: Policy | None) -> Decision:
-    """Any algorithm within the budgets: lists and patterns of names are for convolutions."""
+    """Any algorithm within the budgets: ``algorithms=`` and name patterns are for convolutions."""
     workload = dense_workload(node, machine)
     assert workload is not None
     if policy is not None:
@@ -222,7 +199,7 @@ def _decide_dense(node: Node, machine: Device, policy: Policy | None) -> Decisio
 
 
 def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None) -> Decision:
-    """Blocked input, or plain input for a first layer where that costs less."""
+    """Blocked input, or plain input for a stem if that costs less."""
     workload: Conv2dWorkload = node.attrs["workload"]
     facts = weight_facts(node, workload, machine)
     if not isinstance(machine, Machine):

@@ -15,7 +15,7 @@ from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.graph import emit_graph
 from tvmconv.graph.fusion import group_operators
 from tvmconv.graph.ir import Graph, Node
-from tvmconv.graph.layout import Plan, oihw_weight
+from tvmconv.graph.layout import LayoutPlan, oihw_weight
 from tvmconv.graph.match import unscheduled
 from tvmconv.graph.prelude import plan_module
 from tvmconv.machines.device import Device
@@ -35,18 +35,18 @@ class LoweredGraph:
     Parameters
     ----------
     mod
-        Function ``main`` calls only ``PrimFunc`` s (and reshapes, which are views); convolution
+        Function ``main`` calls only ``PrimFunc`` s (and reshapes, which are views). Convolution
         kernels are scheduled, weights are packed constants.
     decisions
-        One for each convolution, and each layer that is computed as one, in execution order.
+        One for each convolution, and each layer that runs as one, in execution order.
     calls
         Every kernel call in execution order.
     reorders
-        Layout changes that move data.
+        Number of layout changes that move data.
     padding_overhead_bytes
-        Bytes of activations and weights that only fill up the last channel block.
+        Bytes of activations and weights that pad the last channel block.
     unscheduled
-        Convolutions that no algorithm took.
+        Convolutions that no algorithm computes.
     """
 
     mod: IRModule
@@ -64,18 +64,9 @@ def lower(
     policy: Policy | None = None,
     progress: Progress | None = None,
 ) -> LoweredGraph:
-    """Choose, place and fuse kernels for the function ``main``.
+    """Select and fuse kernels for the function ``main`` of :func:`tvmconv.frontend.to_relax`.
 
-    Parameters
-    ----------
-    mod
-        As :func:`tvmconv.frontend.to_relax` makes it: static shapes, weights as constants.
-    machine
-        Target of the kernels.
-    policy
-        What may be chosen for convolutions; by default everything within the default budgets.
-    progress
-        Called with a stage's name, the steps done and the steps in all.
+    ``progress`` is called with a stage's name, the steps done and the total steps.
 
     Raises
     ------
@@ -84,7 +75,7 @@ def lower(
     """
     planned = plan_module(mod, machine, policy, _stage("choose algorithms", progress))
     graph, plan = planned.graph, planned.plan
-    # some of TVM's own converters (Einsum) bring functions beside main
+    # some of TVM's converters (Einsum) add functions
     others = {var: func for var, func in mod.functions_items() if var.name_hint != "main"}
     builder = relax.BlockBuilder(ir.IRModule(others))
     emitter = Emitter(builder, machine, plan, shares=True)
@@ -111,25 +102,16 @@ def lower(
 def fuse_operators(
     mod: IRModule, records: Mapping[str, CallRecord]
 ) -> tuple[IRModule, dict[str, CallRecord]]:
-    """Turn what is left of Relax operators into functions and merge element-wise chains.
+    """Lower the remaining Relax operators to functions and merge element-wise chains.
 
-    Parameters
-    ----------
-    mod
-        As emitted.
-    records
-        What the variables of ``main`` stand for.
-
-    Returns
-    -------
-    tuple
-        The module, and a record by symbol for the merged functions.
+    ``records`` describe the variables of ``main``. Returns the module, and a record by symbol for
+    the merged functions.
     """
     transform = relax.transform
-    legalise = transform.LegalizeOps()
+    legalize = transform.LegalizeOps()
     after = [transform.FuseTIR(), transform.DeadCodeElimination()]
-    with reported(lambda: failing_operators(mod, partial(_described, records), legalise)):
-        legal = legalise(mod)
+    with reported(lambda: failing_operators(mod, partial(_described, records), legalize)):
+        legal = legalize(mod)
     grouped = group_operators(legal)
     merged = _merged_records(grouped, records)
     return ir.transform.Sequential(after)(grouped), merged
@@ -167,7 +149,7 @@ def _merged_records(mod: IRModule, records: Mapping[str, CallRecord]) -> dict[st
 
 
 def _part(binding: Binding, records: Mapping[str, CallRecord]) -> CallRecord:
-    """One operator of a merged function; its last variable has lost its name."""
+    """One operator of a merged function, whose last variable does not have its name any more."""
     called = str(getattr(binding.value.args[0], "name_hint", ""))
     return records.get(str(binding.var.name)) or CallRecord("", called.rstrip("0123456789"))
 
@@ -175,7 +157,7 @@ def _part(binding: Binding, records: Mapping[str, CallRecord]) -> CallRecord:
 def kernel_calls(
     function: Function, records: Mapping[str, CallRecord], merged: Mapping[str, CallRecord]
 ) -> tuple[KernelCall, ...]:
-    """The ``call_tir`` s of a function in order, with what is known of each."""
+    """The ``call_tir`` s of a function in order, with their descriptions."""
     calls: list[KernelCall] = []
     for block in function.body.blocks:
         for binding in block.bindings:
@@ -206,24 +188,25 @@ def _bytes(expr: RelaxExpr) -> int:
     return tensor_bytes(expr.ty) if isinstance(expr.ty, relax.TensorType) else 0
 
 
-def _named_decisions(graph: Graph, plan: Plan, emitter: Emitter) -> tuple[Decision, ...]:
-    """Decisions in execution order with the symbols that were given out."""
+def _named_decisions(graph: Graph, plan: LayoutPlan, emitter: Emitter) -> tuple[Decision, ...]:
+    """Decisions in execution order with the symbols of their kernels."""
     symbols = {
         (kernel.workload, kernel.algorithm, kernel.config): var.name_hint
         for kernel, var in emitter.kernels.items()
     }
+    decided = [(node, plan.decisions[node]) for node in graph.nodes if node in plan.decisions]
     return tuple(
         replace(
             d,
             kernel=symbols[d.workload, d.chosen.algorithm, d.chosen.config],
             rounding_error=_rounding_error(node, d),
         )
-        for node, d in ((n, plan.decisions[n]) for n in graph.nodes if n in plan.decisions)
+        for node, d in decided
     )
 
 
 def _rounding_error(node: Node, decision: Decision) -> float | None:
-    """What rounding operands does to a layer with its weights; None where they are not rounded."""
+    """The error of rounding a layer's operands; None if they are not rounded."""
     if not decision.chosen.precision:
         return None
     weight = oihw_weight(node, decision.workload)

@@ -1,4 +1,4 @@
-"""Finds each convolution and dense layer with the chain of element-wise steps behind it."""
+"""Finds each convolution and dense layer with the chain of element-wise steps after it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Unscheduled
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.graph.ir import Graph, Node, Value
+from tvmconv.graph.ir import Graph, Node, Value, fused_node
 from tvmconv.graph.rewrite.activations import next_step
 
 CONV, DENSE = "tvmconv.conv2d", "tvmconv.dense"
-# attribute of a quantised layer: why no 8-bit kernel computes it
+# attribute of a quantized layer: why no INT8 kernel computes it
 IN_FLOAT = "in_float"
-# attribute of an 8-bit layer: why its sums are rescaled by float32, where fixed point is asked for
+# attribute of an INT8 layer: why its sums are rescaled in FP32 although fixed point was requested
 BY_FLOAT = "by_float"
 
 
 def fuse_layers(graph: Graph) -> None:
     """Replace layers and their epilogues by one node each.
 
-    A ``tvmconv.conv2d`` node has the attribute ``workload``, a ``tvmconv.dense`` node
-    ``epilogue``; arguments are data, OIHW (or input x output) weight, then the bias and the
-    residual where the epilogue has them. The node stands where the last fused step stood, so
-    that the residual is computed before it. A value that has a second reader, or is a result
-    of the graph, ends the chain.
+    A ``tvmconv.conv2d`` node has the attribute ``workload``, a ``tvmconv.dense`` node ``epilogue``.
+    Arguments are data, OIHW (or input x output) weight, and the epilogue's bias and residual. The
+    node replaces the last fused step, so that the residual is computed before it. A value with a
+    second reader, or a result of the graph, ends the chain.
 
-    Of two convolutions that are added, the later one takes the addition: the earlier one is
-    then its residual and neither has to move.
+    If two convolutions are added, the addition becomes part of the later one. The earlier one is
+    the residual.
     """
 
     def match(node: Node, readers: Readers) -> tuple[Node, list[Node]] | None:
@@ -51,7 +50,7 @@ class Readers:
     absorbed: set[int] = field(default_factory=set)
 
     def only(self, value: Value) -> Node | None:
-        """The node that alone reads a value, if no layer has it yet and it has one result."""
+        """The only node that reads a value, if it has one result and belongs to no layer yet."""
         if self.counts[value] != 1 or value not in self.users:
             return None
         reader = self.users[value][0]
@@ -62,14 +61,10 @@ class Readers:
 def replace_layers(
     graph: Graph, match: Callable[[Node, Readers], tuple[Node, list[Node]] | None]
 ) -> None:
-    """Put one node in the place of a layer and the chain behind it, where the chain ends.
+    """Replace layers and the chains after them by one node each, at the end of the chain.
 
-    Parameters
-    ----------
-    graph
-        Changed in place.
-    match
-        Called for each node, the last one first; the new node and the chain, or None.
+    ``match`` is called for each node, the last one first. It returns the new node and the chain, or
+    None.
     """
     readers = Readers(graph.use_counts(), graph.users())
     position = {id(node): index for index, node in enumerate(graph.nodes)}
@@ -147,8 +142,7 @@ def residual_of(node: Node, value: Value) -> Value | None:
     """The other operand of an addition of two tensors of one shape."""
     if node.op != "add" or node.output.shape != value.shape:
         return None
-    left, right = node.args
-    other: Value = right if left is value else left
+    other = node.other(value)
     same = other.shape == value.shape and other.dtype == value.dtype
     return other if same and not other.is_const and other is not value else None
 
@@ -156,15 +150,13 @@ def residual_of(node: Node, value: Value) -> Value | None:
 def _fused(node: Node, chain: list[Node], steps: list[EpilogueOp], residual: Value | None) -> Node:
     has_bias = len(node.args) > 2
     epilogue = ((EpilogueOp("bias"),) if has_bias else ()) + tuple(steps)
-    last = chain[-1] if chain else node
     args = [*node.args, *([residual] if residual is not None else [])]
-    fused = Node(DENSE, args, last.outputs, {"epilogue": epilogue}, None, node.layer)
+    op, attrs = DENSE, dict[str, Any](epilogue=epilogue)
     if node.op == "nn.conv2d":
-        fused.op, fused.attrs = CONV, {"workload": workload_of(node, epilogue)}
+        op, attrs = CONV, {"workload": workload_of(node, epilogue)}
     if IN_FLOAT in node.attrs:
-        fused.attrs[IN_FLOAT] = node.attrs[IN_FLOAT]
-    fused.output.producer = fused
-    return fused
+        attrs[IN_FLOAT] = node.attrs[IN_FLOAT]
+    return fused_node(op, args, [node, *chain][-1], node.layer, attrs)
 
 
 def reads_padding(node: Node) -> bool:
@@ -176,7 +168,7 @@ def reads_padding(node: Node) -> bool:
 def workload_of(
     node: Node, epilogue: tuple[EpilogueOp, ...], types: DataTypes = FLOAT32
 ) -> Conv2dWorkload:
-    """The problem record of an ``nn.conv2d`` node, reading blocked input."""
+    """The workload of an ``nn.conv2d`` node with blocked input."""
     n, channels, height, width = node.args[0].dims
     out_channels, _, rows, kernel_w = node.args[1].dims
     depth: dict[str, Any] = node.attrs.get("depth", {})

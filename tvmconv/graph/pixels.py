@@ -1,4 +1,4 @@
-"""Which convolutions have vectors of pixels, not of channels."""
+"""Selects the convolutions that have vectors of pixels, not of channels."""
 
 from __future__ import annotations
 
@@ -18,23 +18,19 @@ from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms
 from tvmconv.selection.reasons import millions
 
-# products of a layer by those of its kernel on channel blocks, from where on blocks are a waste
+# products of the kernel on channel blocks for each product of the layer: from here on, most
+# products are zero
 _MOSTLY_ZEROS = 2.0
-# share of the rate behind L2 at which a layout change is assumed to run when weighed against a
-# kernel: it writes as much as it reads, and no arithmetic hides it
+# assumed rate of a layout change as a share of the rate after L2: a layout change also writes, and
+# no arithmetic overlaps with it
 _REORDER_SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class PixelLayer:
-    """A convolution that runs by vectors of pixels, and why.
+    """A convolution with vectors of pixels, and the reason for reports.
 
-    Parameters
-    ----------
-    interleave
-        The depth-to-space that its kernel computes, too, if any.
-    reason
-        For reports.
+    ``interleave`` is a depth-to-space that the kernel also computes, if any.
     """
 
     interleave: Node | None
@@ -43,15 +39,7 @@ class PixelLayer:
 
 @dataclass(frozen=True)
 class Around:
-    """What is around a layer in the graph.
-
-    Parameters
-    ----------
-    is_blocked
-        Whether its input exists in channel blocks.
-    wants_blocks, wants_plain
-        In which layouts its result is read.
-    """
+    """The layouts around a layer: the layout of its input, and the layouts its readers need."""
 
     is_blocked: bool
     wants_blocks: bool
@@ -61,7 +49,7 @@ class Around:
     def of(
         cls, result: Value, users: Mapping[Value, list[Node]], graph: Graph, *, is_blocked: bool
     ) -> Around:
-        """See the class; ``users`` are all nodes that read each value."""
+        """The layouts around the result of a layer."""
         readers = users.get(result, [])
         on_blocks = [_reads_blocks(reader, users) for reader in readers]
         wants_plain = result in graph.outputs or not all(on_blocks)
@@ -69,14 +57,14 @@ class Around:
 
 
 def _reads_blocks(reader: Node, users: Mapping[Value, list[Node]]) -> bool:
-    """Whether a node reads blocks, or a fully connected layer behind its reshape does."""
+    """Whether a node, or a fully connected layer after its reshape, reads blocks."""
     if reader.op == "reshape":
         return any(user.op == DENSE for user in users.get(reader.output, ()))
     return reader.op == CONV or can_block(reader)
 
 
 def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
-    """The depth-to-space that alone reads a layer and makes squares of its outputs, if any."""
+    """The only reader of a layer, if it is a depth-to-space that the kernel can compute."""
     reader = readers[0] if len(readers) == 1 else None
     if reader is None or reader.op != "depth_to_space" or not is_exact(reader):
         return None
@@ -92,29 +80,18 @@ def by_pixels(
     around: Around,
     interleave: Node | None,
 ) -> PixelLayer | None:
-    """A layer that is faster by vectors of pixels, layout changes included; None for others.
+    """A layer that is faster with vectors of pixels, layout changes included; None for others.
 
-    Only layers whose channel blocks would be mostly zeros are: groups that blocks do not divide,
-    several outputs of each input channel, few channels. And, where nothing around them has
-    blocks, those of few input channels, and transposed convolutions. A layer whose algorithm or
-    memory the user restricts is left alone.
-
-    Parameters
-    ----------
-    decision
-        The algorithm on channel blocks.
-    machine, policy
-        Where the layer runs, and what may be chosen.
-    around
-        The layouts beside it.
-    interleave
-        The depth-to-space that takes its outputs, if any.
+    Candidates are layers whose channel blocks would be mostly zeros: groups that blocks do not
+    divide, several outputs of each input channel, few channels. If no value around a layer is
+    blocked, layers with few input channels and transposed convolutions are candidates, too. Layers
+    whose algorithm or memory the user restricts are not. ``decision`` is the algorithm on blocks.
     """
     w, chosen = decision.workload, decision.chosen
     if not _is_possible(w, machine) or not _is_free(decision.layer, policy):
         return None
     algorithm = registry.algorithm(chosen.algorithm, machine.kind)
-    # of more channels than a block has, one group leaves no block mostly empty
+    # one group with more channels than a block leaves no block mostly empty
     few_channels = min(w.in_channels, w.out_channels) < machine.channel_block
     zeros = w.groups > 1 or few_channels
     zeros &= algorithm.multiplies(w, machine, chosen.config) >= _MOSTLY_ZEROS * w.macs
@@ -122,16 +99,16 @@ def by_pixels(
     few = interleave is not None or w.in_channels < machine.channel_block
     if not zeros and not (alone and few):
         return None
-    taken, phases = w, (1, 1)
+    interleaved, phases = w, (1, 1)
     shape: tuple[int, ...] = w.result_shape
     blocks = chosen.cycles
     if interleave is not None:
         phases, shape = interleave.attrs["block"], interleave.output.dims
-        taken = replace(w, out_channels=shape[1] * prod(phases))
+        interleaved = replace(w, out_channels=shape[1] * prod(phases))
         blocks += reorder_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
         blocks += reorder_cycles(w.data_shape, machine)
-    pixels = pixel_cycles(taken, machine, phases)
+    pixels = pixel_cycles(interleaved, machine, phases)
     if around.is_blocked:
         pixels += reorder_cycles(w.data_shape, machine)
     blocks += reorder_cycles(shape, machine) if around.wants_plain else 0.0
@@ -147,7 +124,7 @@ def by_pixels(
 
 
 def _is_possible(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Float32 images of a vector's pixels at least, on vectors whose length is known."""
+    """Whether an FP32 image fills a vector of fixed length."""
     w = workload
     wide = w.out_height * w.out_width >= machine.lanes
     return wide and w.types == FLOAT32 and not w.is_volume and not machine.vector.scalable
@@ -163,7 +140,7 @@ def _is_free(layer: str, policy: Policy | None) -> bool:
 
 
 def reorder_cycles(shape: tuple[int, ...], machine: Machine, dtype: str = "float32") -> float:
-    """Cycles of a layout change: the plain tensor, and the same padded to whole blocks."""
+    """Cycles of a layout change, which moves the plain tensor and the padded blocks."""
     channels = shape[1]
     size = itemsize(dtype) * prod(shape)
     moved = size * (1 + machine.blocks(channels) * machine.channel_block / channels)

@@ -1,6 +1,6 @@
-"""The way of a network to its kernels, up to the choice of them: read, prepare, plan.
+"""Reads, prepares and plans a network, up to the selection of its kernels.
 
-Builds, the Relax pass, the tuner and predictions all go it, so that they see the same layers.
+Builds, the Relax pass, the tuner and predictions use these functions and see the same layers.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmconv.graph.ir import Graph
-from tvmconv.graph.layout import Plan, decided_nodes, plan_layouts
+from tvmconv.graph.layout import LayoutPlan, decided_nodes, plan_layouts
 from tvmconv.graph.match import fuse_layers
 from tvmconv.graph.read import read_function
-from tvmconv.graph.rewrite.columns import turn_columns
+from tvmconv.graph.rewrite.columns import columns_as_rows
 from tvmconv.graph.rewrite.interleaved import order_phases
-from tvmconv.graph.rewrite.normalize import normalise
+from tvmconv.graph.rewrite.normalize import normalize
 from tvmconv.graph.rewrite.run_time_weights import take_run_time_weights
 from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.device import Device
@@ -31,27 +31,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedGraph:
-    """A network whose layers have their kernels.
-
-    Parameters
-    ----------
-    graph
-        Normalized, with fused layers.
-    plan
-        Layouts, and a decision for each layer.
-    """
+    """A normalized graph with fused layers, its layouts and decisions."""
 
     graph: Graph
-    plan: Plan
+    plan: LayoutPlan
 
 
 def prepare(graph: Graph, machine: Device, policy: Policy | None = None) -> None:
     """Normalize a graph and fuse its layers, in place."""
-    normalise(graph, machine, policy.requantize if policy is not None else "float")
+    normalize(graph, machine, policy.requantize if policy is not None else "float")
     fuse_layers(graph)
     if isinstance(machine, Machine):
         order_phases(graph, machine.channel_block)
-        turn_columns(graph)
+        columns_as_rows(graph)
 
 
 def plan_module(
@@ -60,18 +52,7 @@ def plan_module(
     policy: Policy | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PlannedGraph:
-    """Plan the function ``main`` of an imported network.
-
-    Parameters
-    ----------
-    mod
-        As :func:`tvmconv.frontend.to_relax` makes it.
-    machine
-        Target of the kernels.
-    policy
-        What may be chosen; by default everything within the default budgets.
-    progress
-        Called with (layers decided, layers in all).
+    """Plan the function ``main`` of :func:`tvmconv.frontend.to_relax`.
 
     Raises
     ------
@@ -92,7 +73,7 @@ def plan_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_budget: int | None = None,
 ) -> PlannedGraph:
-    """Plan an ONNX model; ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build`."""
+    """Plan an ONNX model; ``shapes`` and ``fold_budget`` are as in :func:`tvmconv.build`."""
     return plan_module(_imported(model, shapes, fold_budget), machine, policy)
 
 

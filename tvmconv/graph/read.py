@@ -16,9 +16,8 @@ from tvmconv.tvm_api.types import Binding, Function, RelaxExpr, RelaxVar
 Bound = Value | list[Arg]
 
 
-def type_of(expr: RelaxExpr) -> tuple[tuple[int, ...] | None, str]:
-    """Static shape (None where unknown or no tensor) and dtype of a Relax expression's type."""
-    ty = expr.ty
+def _type(ty: Any) -> tuple[tuple[int, ...] | None, str]:
+    """Static shape (None if unknown or not a tensor) and dtype of a Relax type."""
     if not isinstance(ty, relax.TensorType):
         return None, ""
     dtype = str(ty.dtype)
@@ -54,23 +53,12 @@ def read_bindings(
     environment: Mapping[RelaxVar, Bound],
     layer_name: Callable[[RelaxVar], str] | None = None,
 ) -> tuple[list[Node], dict[RelaxVar, Bound]]:
-    """Nodes of straight-line bindings in administrative normal form.
+    """Nodes of bindings without control flow, and the environment with the new variables.
 
-    Parameters
-    ----------
-    bindings
-        Relax ``VarBinding`` s without control flow.
-    environment
-        What the variables defined before stand for.
-    layer_name
-        Function that gives the reported name of a bound variable; by default its own name.
-
-    Returns
-    -------
-    tuple
-        The nodes, and the environment with the new variables added.
+    ``environment`` holds the values of earlier variables. ``layer_name`` returns the reported name
+    of a variable, by default its own name.
     """
-    reader = _Reader(dict(environment), layer_name or _own_name)
+    reader = _BindingReader(dict(environment), layer_name or _own_name)
     for binding in bindings:
         reader.read(binding)
     return reader.nodes, reader.environment
@@ -81,14 +69,14 @@ def _own_name(var: RelaxVar) -> str:
 
 
 def is_readable(binding: Binding) -> bool:
-    """Whether :func:`read_bindings` takes a binding: no control flow, no match-cast."""
+    """Whether :func:`read_bindings` reads a binding: no control flow, no match-cast."""
     return isinstance(binding, relax.VarBinding) and not isinstance(
         binding.value, relax.If | relax.Function | relax.SeqExpr
     )
 
 
 def read_function(func: Function, layer_name: Callable[[RelaxVar], str] | None = None) -> Graph:
-    """The graph of a function that is one straight line.
+    """The graph of a function without control flow.
 
     Raises
     ------
@@ -103,7 +91,7 @@ def read_function(func: Function, layer_name: Callable[[RelaxVar], str] | None =
             raise ValueError("the function holds control flow")
         new, environment = read_bindings(block.bindings, environment, layer_name)
         nodes += new
-    result = _Reader(environment, _own_name).argument(func.body.body)
+    result = _BindingReader(environment, _own_name).argument(func.body.body)
     outputs = result if isinstance(result, list) else [result]
     if not all(isinstance(value, Value) for value in outputs):
         raise ValueError("the function returns a value that is not a tensor")
@@ -112,11 +100,10 @@ def read_function(func: Function, layer_name: Callable[[RelaxVar], str] | None =
 
 def value_of(var: RelaxVar) -> Value:
     """A value for a Relax variable."""
-    shape, dtype = type_of(var)
-    return Value(shape, dtype, str(var.name))
+    return Value(*_type(var.ty), str(var.name))
 
 
-class _Reader:
+class _BindingReader:
     def __init__(
         self, environment: dict[RelaxVar, Bound], layer_name: Callable[[RelaxVar], str]
     ) -> None:
@@ -150,9 +137,8 @@ class _Reader:
 
     def _call(self, var: RelaxVar, call: Any) -> Bound:
         op = call.op.name.removeprefix("relax.") if isinstance(call.op, Op) else "call"
-        node = Node(op, [self.argument(arg) for arg in call.args], call=call)
-        node.attrs = attributes(call)
-        node.layer = self.layer_name(var)
+        args = [self.argument(arg) for arg in call.args]
+        node = Node(op, args, [], attributes(call), call, self.layer_name(var))
         return self._bind(var, node)
 
     def _opaque(self, var: RelaxVar, expr: RelaxExpr, args: list[Arg]) -> Bound:
@@ -162,25 +148,15 @@ class _Reader:
         self.nodes.append(node)
         fields = getattr(var.ty, "fields", None)
         if fields is None:
-            shape, dtype = type_of(var)
-            node.outputs = [Value(shape, dtype, str(var.name), None, node)]
+            node.outputs = [Value(*_type(var.ty), str(var.name), None, node)]
             return node.outputs[0]
         for index, field in enumerate(fields):
-            shape, dtype = _field_type(field)
-            node.outputs.append(Value(shape, dtype, f"{var.name}_{index}", None, node))
+            node.outputs.append(Value(*_type(field), f"{var.name}_{index}", None, node))
         return list(node.outputs)
-
-
-def _field_type(ty: Any) -> tuple[tuple[int, ...] | None, str]:
-    class _Typed:
-        def __init__(self) -> None:
-            self.ty = ty
-
-    return type_of(_Typed())
 
 
 def _constant(expr: Any) -> Value:
     data = expr.value
-    shape, dtype = type_of(expr)
+    shape, dtype = _type(expr.ty)
     array = np.asarray(data.numpy()) if dtype == "bfloat16" else np.from_dlpack(data)
     return constant(array.reshape(shape), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Element-wise operators as scalar tensor expressions that vectorise."""
+"""Element-wise operators as scalar tensor expressions that vectorize."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def scalar_expression(node: Node) -> ScalarFunction | None:
     if step is not None and step.kind in _READ_ONCE:
         return lambda x: apply_step(x, step)
     if step is not None:
-        # others read their operand more than once, and what it is may be inlined there: a variable
-        # that an expression defines must not be defined twice
+        # other steps read their operand more than once: inlining an operand with a variable
+        # would define the variable twice
         return lambda x: math.bind(x, lambda v: apply_step(v, step))
     return _SCALARS.get(node.op)
 

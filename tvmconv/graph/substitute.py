@@ -29,8 +29,8 @@ from tvmconv.tvm_api.types import BindingBlock, GlobalVar, IRModule, RelaxExpr, 
 def substitute(mod: IRModule, machine: Machine, policy: Policy | None) -> IRModule:
     """Rewrite every dataflow block that holds a convolution with constant weights.
 
-    Convolution kernels and other functions that must not be merged with their neighbours come
-    out as machine code; element-wise functions as plain tensor expressions.
+    Convolution kernels and other functions that must not be merged become machine code.
+    Element-wise functions stay tensor expressions.
     """
     scheduled, added = _scheduled(mod, machine, policy)
     return compile_functions(scheduled, machine, lambda var, _func: var.name_hint in added)
@@ -68,7 +68,7 @@ class _Substitution(PyExprMutator):
         self.replaced: set[GlobalVar] = set()
 
     def visit_dataflow_block_(self, block: BindingBlock) -> BindingBlock:
-        """Rewrite a block, or leave it where nothing in it can be replaced."""
+        """Rewrite a block if a convolution in it can be replaced."""
         if not all(is_readable(binding) for binding in block.bindings):
             return super().visit_dataflow_block_(block)
         free = _free_tensors(block)
@@ -76,9 +76,7 @@ class _Substitution(PyExprMutator):
         nodes, environment = read_bindings(block.bindings, inputs)
         results = [b.var for b in block.bindings if not isinstance(b.var, relax.DataflowVar)]
         outputs = [environment[var] for var in results]
-        flat = [
-            value for bound in outputs for value in (bound if isinstance(bound, list) else [bound])
-        ]
+        flat = [value for bound in outputs for value in _parts(bound)]
         if not all(isinstance(value, Value) for value in flat):
             return super().visit_dataflow_block_(block)
         graph = Graph(list(inputs.values()), nodes, flat)
@@ -152,7 +150,7 @@ def _constant_based(value: Arg) -> bool:
 def _scheduled_opaque(
     mod: IRModule, before: IRModule, machine: Machine
 ) -> tuple[IRModule, set[str]]:
-    """Schedule the functions that the substitution added and nothing may be merged with."""
+    """Schedule the functions that the substitution added and that must not be merged."""
     known = {var.name_hint for var in before.get_global_vars()}
     functions, added = {}, set[str]()
     for var, func in mod.functions_items():

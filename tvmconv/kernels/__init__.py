@@ -1,1 +1,1 @@
-"""One scheduled function: which algorithms and schedules there are, and how they meet."""
+"""One scheduled function: the registered algorithms and schedules, and how they are combined."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.algorithms.operands import WORD_BYTES, count_of_numbers
+from tvmconv.algorithms.operands import DWORD_BYTES, count_of_numbers
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
@@ -25,21 +25,13 @@ Array = npt.NDArray[Any]
 class Constants:
     """A layer's constants, known at build time.
 
-    Parameters
-    ----------
-    weight
-        ``(K, C/groups, R, S)`` of the workload's weight type.
-    bias
-        ``(K,)`` of the accumulator's type, without the data's zero point. None if the epilogue has
-        no bias.
-    zero_point
-        Zero point of 8-bit data.
-    scale
-        ``(K,)`` or ``()`` of FP32, the factor of the accumulators; None without rescaling. FP64 for
-        ``requantise="fixed"``, which converts it to integers.
-    numbers
-        Numbers of the model's later steps, for :func:`tvmconv.kernels.merged_scales.merged` or
-        :func:`tvmconv.kernels.multipliers.fixed_numbers`.
+    ``weight`` is ``(K, C/groups, R, S)``. ``bias``, ``(K,)`` of the accumulator's type, does not
+    include ``zero_point``, the zero point of 8-bit data.
+
+    ``scale``, ``(K,)`` or ``()``, is the factor of the accumulators; None without rescaling. It is
+    FP32, but FP64 for ``requantise="fixed"``, which converts it to integers. ``numbers`` are the
+    numbers of later steps, for :func:`tvmconv.kernels.merged_scales.merged` or
+    :func:`tvmconv.kernels.multipliers.fixed_numbers`.
     """
 
     weight: Array
@@ -65,13 +57,6 @@ def exceeds_rounding(
 
     A sum of data minus any zero point is at most 255 times the magnitudes of the weights. Results
     that are rounded to 8 bits approach the limit only if nearly all of them are clipped.
-
-    Parameters
-    ----------
-    weight, bias, scale, numbers
-        As in :class:`Constants`.
-    epilogue
-        The workload's epilogue.
     """
     from tvmconv.kernels.merged_scales import largest_terms, merged
 
@@ -95,10 +80,7 @@ def sum_bounds(weight: Array, bias: Array | None) -> Array:
 def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
     """The constant arguments of a kernel in order, which come between data and residual.
 
-    Raises
-    ------
-    WorkloadError
-        If the workload needs a constant that is missing.
+    Raises :class:`WorkloadError` if the workload needs a constant that is missing.
     """
     w, types = kernel.workload, kernel.workload.types
     blocks, lanes = kernel.machine.blocks(w.out_channels), kernel.machine.channel_block
@@ -111,7 +93,7 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
         return padded if lanes == 1 else padded.reshape(blocks, lanes)
 
     if types.quantisation.data_zero_point:
-        found.append(np.full(WORD_BYTES, constants.zero_point, types.data))
+        found.append(np.full(DWORD_BYTES, constants.zero_point, types.data))
     if w.has("bias"):
         bias = constants.bias
         if bias is None:
@@ -156,10 +138,7 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
 def in_integers(workload: Conv2dWorkload, constants: Constants) -> FixedNumbers:
     """Scales and numbers of ``requantise="fixed"``.
 
-    Raises
-    ------
-    WorkloadError
-        If no integers represent them; the message says why.
+    Raises :class:`WorkloadError` with the reason if no integers represent them.
     """
     assert constants.scale is not None and constants.numbers is not None
     scale = np.broadcast_to(constants.scale, workload.out_channels)

@@ -17,15 +17,10 @@ _SCHEDULES = "tvmconv.schedules"
 
 
 def schedules_of(machine: Device, name: str) -> Any:
-    """A module of schedules: the family's own, else the shared one, else None.
+    """The module ``name`` of schedules: the family's own, else the shared one, else None.
 
-    Parameters
-    ----------
-    machine
-        The target. Its ``family`` names a folder, which need not exist. Its ``kind`` names the
-        folder that all families of the kind share.
-    name
-        File of the folder, for example an algorithm's name.
+    The target's ``family`` names a folder, which need not exist. Its ``kind`` names the folder that
+    all families of the kind share.
     """
     return _module(machine.family, name) or _module(machine.kind, name)
 

@@ -62,13 +62,10 @@ class GemmKernel:
 def make_gemm(
     workload: GemmWorkload, machine: Machine, config: Config | None = None, **knobs: int | str
 ) -> GemmKernel:
-    """A kernel with the given knobs, or the schedule's default, changed where ``knobs`` say so.
+    """A kernel with the given config or the schedule's default, changed by ``knobs``.
 
-    Raises
-    ------
-    ConfigError
-        If a knob is unknown or breaks a limit of the machine, or the product is not written for
-        the workload's types.
+    Raises :class:`ConfigError` if a knob is unknown or exceeds a limit of the machine, or
+    if the GEMM lacks the workload's types.
     """
     from tvmconv.algorithms.gemm.gemm import TYPES
 

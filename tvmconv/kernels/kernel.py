@@ -79,12 +79,10 @@ def make_kernel(
     algorithm: str,
     config: Config | None = None,
 ) -> Kernel:
-    """A kernel with the given knobs, others neutral, or the schedule's analytic default.
+    """A kernel with the given knobs or the schedule's default; missing knobs have their defaults.
 
-    Raises
-    ------
-    ConfigError
-        If the algorithm cannot compute the workload, or a knob breaks a machine limit.
+    Raises :class:`ConfigError` if the algorithm cannot compute the workload, or if a knob exceeds a
+    limit of the machine.
     """
     if reason := registry.unavailable(algorithm, workload, machine):
         raise ConfigError(f"{algorithm} cannot compute {workload}: {reason}")

@@ -30,28 +30,15 @@ _NEAR, _NEAR_CONSTANT = (0, 1, -1), (0, 1, -1, 2, -2, 4, -4, 8, -8)
 def merged(
     epilogue: Sequence[EpilogueOp], scale: Array, numbers: Array, output: str = ""
 ) -> tuple[Array, Array]:
-    """Scales of accumulators and numbers of steps as kernels use them.
+    """Scales of accumulators and numbers of steps as kernels use them, in FP32.
 
     A rounded residual addition has 65,536 results. Its factors are chosen among neighboring FP32
     values. The chosen values give the most results that equal ONNX's FP32 steps, in ONNX's order
-    and with a division by the result's scale. Usually all results are equal.
+    and with a division by the result's scale. Usually all results are equal. Without an ``output``
+    type, factors are computed by arithmetic alone.
 
-    Parameters
-    ----------
-    epilogue
-        The workload's epilogue.
-    scale
-        ``(K,)`` or ``()``, the factor of the accumulators.
-    numbers
-        Numbers of a model's steps. For ``add``, they are the zero point and the scale of the
-        residual. All others are as in :mod:`tvmconv.operators.requantise`, with unmerged factors.
-    output
-        Type of the result. If empty, factors are computed by arithmetic alone.
-
-    Returns
-    -------
-    scale, numbers
-        FP32, in the given shapes.
+    ``numbers`` of ``add`` are the zero point and the scale of the residual. All others are as in
+    :mod:`tvmconv.operators.requantise`, with unmerged factors.
     """
     steps = steps_after_bias(epilogue)
     rows = numbers.astype(np.float64).reshape(-1, NUMBERS)

@@ -31,12 +31,8 @@ _TERMS, _SUMS = 2.0**30, 2.0**27
 class FixedNumbers:
     """Integer operands of one layer.
 
-    Parameters
-    ----------
-    scale
-        (3, K) of int32: multipliers, right shifts, and left shifts before them.
-    numbers
-        int32, numbers of the steps, see :mod:`tvmconv.operators.fixed_point`.
+    ``scale``, (3, K), are multipliers, right shifts, and left shifts before them. ``numbers`` are
+    of the steps, see :mod:`tvmconv.operators.fixed_point`.
     """
 
     scale: Array
@@ -46,15 +42,7 @@ class FixedNumbers:
 def in_fixed_point(
     workload: Conv2dWorkload, scale: Array, numbers: Array, largest: Array
 ) -> Conv2dWorkload | str:
-    """A workload with ``requantise="fixed"`` instead of float, or why it has no such form.
-
-    Parameters
-    ----------
-    workload
-        INT8, rescaled in floating point.
-    scale, numbers, largest
-        As for :func:`fixed_numbers`.
-    """
+    """An INT8 workload with ``requantise="fixed"`` instead of float, or why it has no such form."""
     if not workload.types.is_requantised:
         return "no rounding to 8 bits follows its sums"
     kind = replace(workload.types.quantisation, requantise="fixed")
@@ -70,21 +58,13 @@ def fixed_numbers(
 ) -> FixedNumbers | str:
     """A layer's scales as integers, or the reason why that is not possible, as a clause.
 
-    Parameters
-    ----------
-    epilogue
-        The workload's epilogue, whose steps have an integer form.
-    scale
-        (K,), the factor of the accumulators.
-    numbers
-        Numbers as in :mod:`tvmconv.operators.requantise`, in FP64.
-    largest
-        (K,), the largest magnitude of the accumulators.
+    ``scale``, (K,), are the factors of the accumulators, and ``largest``, (K,), their largest
+    magnitudes. ``numbers`` are as in :mod:`tvmconv.operators.requantise`, in FP64.
     """
     steps, rows = steps_after_bias(epilogue), numbers.astype(np.float64).reshape(-1, NUMBERS)
     found = np.zeros(rows.shape, np.int64)
     scale = scale.astype(np.float64)
-    result: Array | None = None if steps and steps[0].kind == "add" else _normalised(scale)
+    result: Array | None = None if steps and steps[0].kind == "add" else _normalized(scale)
     if result is not None and not _is_small(scale, largest):
         return "a scale of its sums is a quarter or more, or lets them reach 2**27"
     # the terms of the next rounding: step, number and factor
@@ -106,7 +86,7 @@ def fixed_numbers(
                 found[step, number] = np.rint(value / units * 2.0**bits)
             found[place, 0] = bits
             if sums:
-                result = _normalised(scale / units * 2.0**bits, shifted=True)
+                result = _normalized(scale / units * 2.0**bits, shifted=True)
         found[place, 1:] = row[1:]
         if kind == QUANTISE:
             found[place, 3] = 0
@@ -128,7 +108,7 @@ def _bits(factors: Sequence[float], sums: float) -> int | None:
     return min(limits) if min(limits) >= _FEWEST_BITS else None
 
 
-def _normalised(scale: Array, shifted: bool = False) -> Array:
+def _normalized(scale: Array, shifted: bool = False) -> Array:
     """31-bit multiplier, right and left shift; below 2**-32 the multiplier has fewer bits."""
     with np.errstate(divide="ignore"):
         exponent = np.where(scale > 0, np.frexp(scale)[1], -(2**10))

@@ -1,9 +1,9 @@
 """The algorithms, and their schedules for each target family.
 
-Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
-:data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; its schedule is one file,
-``schedules/cpu/<algorithm>.py`` for all families or ``schedules/<family>/<algorithm>.py`` for one,
-that defines ``SCHEDULE``, a :class:`~tvmconv.schedules.common.conv_schedule.ConvSchedule`.
+An algorithm is one file under ``tvmconv/algorithms/`` and one line in :data:`ALGORITHMS`, or in
+:data:`REPRODUCTIONS`. Its schedule is one file that defines ``SCHEDULE``, a
+:class:`~tvmconv.schedules.common.conv_schedule.ConvSchedule`: ``schedules/cpu/<algorithm>.py`` for
+all families, or ``schedules/<family>/<algorithm>.py`` for one family.
 
 GPUs have their own algorithms, in :data:`OF_KIND` under their kind of device and in
 ``schedules/<kind>``. The same name is the same algorithm there, with another expression.
@@ -100,13 +100,7 @@ def schedule(name: str, machine: Device) -> ConvSchedule[Any] | None:
 
 
 def required(name: str, workload: Conv2dWorkload, machine: Device) -> ConvSchedule[Any]:
-    """The family's schedule of an algorithm.
-
-    Raises
-    ------
-    ConfigError
-        If the family has no schedule of this name.
-    """
+    """The family's schedule of an algorithm; raises :class:`ConfigError` without one."""
     found = schedule(name, machine)
     if found is None:
         raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
@@ -123,7 +117,7 @@ def unknown(name: str) -> str | None:
     if name in choices():
         return None
     if name in REPRODUCTIONS:
-        return f"{name} only reproduces its source, for bench"
+        return f"{name} only reproduces its paper, for bench"
     hint = nearest(name, choices()).strip()
     return f"{name!r} is unknown" + (f" ({hint})" if hint else "")
 
@@ -147,11 +141,8 @@ def knobs(name: str, machine: Device) -> Knobs[Conv2dWorkload]:
 def check(name: str, workload: Conv2dWorkload, machine: Device, config: Config) -> None:
     """Check a configuration against the declared parameters and the schedule's own limits.
 
-    Raises
-    ------
-    ConfigError
-        If the family has no schedule, or a parameter is unknown, missing or of another type, or
-        exceeds a limit of the machine.
+    Raises :class:`ConfigError` if the family has no schedule. It does so, too, if a parameter is
+    unknown, missing or of another type, or exceeds a limit of the machine.
     """
     found = required(name, workload, machine)
     found.KNOBS.check(workload, machine, config)

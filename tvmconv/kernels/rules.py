@@ -15,19 +15,9 @@ SCHEDULED = "tirx.is_scheduled"
 
 
 def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
-    """Schedule one function by the first rule of the machine's family that fits.
+    """Schedule a ``tirx.PrimFunc`` in block form by the first rule of the family that fits.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` in block form.
-    machine
-        The target.
-
-    Returns
-    -------
-    tirx.PrimFunc
-        The scheduled function, marked as such; the function itself if it already is.
+    The result is marked as scheduled. Functions with this mark are returned unchanged.
     """
     from tvmconv.tvm_api.s_tir import ScheduleError
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.algorithms.cuda.precision import largest_finite
+from tvmconv.algorithms.cuda.precision import PRECISIONS, largest_finite
 from tvmconv.algorithms.integer.saturation import ORDERS, excess_by_orders
 from tvmconv.algorithms.winograd.integers import largest_sums, usual_sum, worst_sum
+from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.machines.device import Device
@@ -22,16 +23,12 @@ class WeightFacts:
 
     They are not part of the workload: layers that differ in them share kernels and tuning records.
 
-    Parameters
-    ----------
-    largest_sum
-        INT8: the largest magnitude of a sum of products, which decides whether Winograd is exact.
-    excess
-        INT8: additional steps for weights that saturate, for each number of byte permutations; see
-        :func:`tvmconv.algorithms.integer.saturation.excess_steps`.
-    largest_weight
-        Floating-point types: the largest finite weight, which a precision must represent. 0 where
-        a device has only float32.
+    - ``largest_sum`` (INT8): the largest magnitude of a sum of products. It decides whether
+      Winograd is exact.
+    - ``excess`` (INT8): additional steps for weights that saturate, for each number of byte
+      permutations; see :func:`tvmconv.algorithms.integer.saturation.excess_steps`.
+    - ``largest_weight`` (floating point): the largest finite weight, which a precision must
+      represent. 0 if the device has only float32.
     """
 
     largest_sum: int = 0
@@ -63,6 +60,30 @@ class WeightFacts:
         if not workload.types.is_integer:
             return cls()
         return cls(usual_sum(workload), cls.any_weights(workload).excess)
+
+    def refusal(
+        self, algorithm: str, workload: Conv2dWorkload, kind: str, config: Config
+    ) -> tuple[str, str]:
+        """Why a configuration cannot compute with the weights, and the cause; empty if it can.
+
+        Integer sums must be exact, and weights must be finite in the configuration's precision.
+        ``kind`` is the kind of device.
+        """
+        module = registry.algorithm(algorithm, kind)
+        precision = module.precision(config)
+        if precision and (why := PRECISIONS[precision].beyond(self.largest_weight)):
+            return why, "range"
+        limit, held = module.exact_below(workload, config), module.excess_held(config)
+        if limit is not None and self.largest_sum >= limit:
+            text = f"sums of products may reach {self.largest_sum}, and it is exact below {limit}"
+            return text, "overflow"
+        if held is not None and (needed := self.excess[held[0] - 1]) > held[1]:
+            text = (
+                f"pairs of weights beyond 128 need {needed} more steps to be exact, and it has "
+                f"{held[1]}"
+            )
+            return text, "overflow"
+        return "", ""
 
     def joined(self, other: WeightFacts) -> WeightFacts:
         """Properties that hold for both layers."""

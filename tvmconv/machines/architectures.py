@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Architecture:
-    """What compilers, linkers and operating systems call an architecture and its features.
+    """Names that compilers, linkers and operating systems give an architecture and its features.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Architecture:
         CPU flags in the order of the bits of AT_HWCAP, then of AT_HWCAP2, if Linux reports
         features there. Empty if ``/proc/cpuinfo`` lists them.
     switches
-        LLVM's names of features that a target switches on or off, whatever its CPU has.
+        LLVM's names of features that every target of the architecture switches on or off.
     options
         Further options of TVM's target.
     aliases

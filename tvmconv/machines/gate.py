@@ -66,22 +66,7 @@ def ensure_executable(needed: Iterable[str], subject: str, remedy: str = _REMEDY
 
 
 def ensure_machine(machine: Machine, subject: str, remedy: str = _REMEDY) -> None:
-    """Raise an error if this CPU lacks a feature that code for a machine needs.
-
-    Parameters
-    ----------
-    machine
-        The target of the code.
-    subject
-        The code: ``model.so``.
-    remedy
-        The end of the message.
-
-    Raises
-    ------
-    ArtifactError
-        See :func:`ensure_executable`.
-    """
+    """As :func:`ensure_executable` for code of a machine; ``subject`` names the code."""
     built = f"{subject} was built for {machine.name} ({machine.mcpu})"
     ensure_executable(required_features(machine), built, remedy)
     if lacks(machine):
@@ -95,15 +80,10 @@ def _missing(needed: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(needed) - host_features()))
 
 
-class Code:
+class GuardedCode:
     """Compiled functions of one machine: readable anywhere, callable where the CPU supports them.
 
-    Parameters
-    ----------
-    module
-        The TVM module; only this class may take functions from it.
-    machine
-        The target of the code.
+    Only this class may take functions from the TVM module.
     """
 
     def __init__(self, module: Module, machine: Machine) -> None:
@@ -111,13 +91,7 @@ class Code:
         self.machine = machine
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """A function to call.
-
-        Raises
-        ------
-        ArtifactError
-            If this processor lacks a feature that the code may use.
-        """
+        """A function to call; raises :class:`ArtifactError` if this CPU lacks a feature of it."""
         ensure_machine(self.machine, f"the compiled function {name!r}")
         with llvm_options(self.machine):
             return self._module[name]
@@ -145,12 +119,7 @@ class Code:
     ) -> None:
         """Write a shared object, for a device that checks features by itself.
 
-        Parameters
-        ----------
-        path
-            Path of the shared object.
-        link
-            Links object files for the machine.
+        ``link`` links object files for the machine.
         """
         with llvm_options(self.machine):
             self._module.export_library(str(path), fcompile=link)

@@ -94,7 +94,7 @@ def host_cores() -> int:
 
 
 def host_model() -> str:
-    """The CPU's name by the operating system; of a device tree, the computer's name."""
+    """The CPU's name by the operating system. A device tree gives the computer's name instead."""
     try:
         if _auxiliary_names():
             return Path("/proc/device-tree/model").read_text().strip("\0\n") or "unknown"

@@ -22,11 +22,6 @@ def llvm_options(machine: Machine) -> Iterator[None]:
     and the option would stay set. All later scalable code would then assume that length. Therefore
     one thread makes and writes code of fixed length, while no other thread makes code with SVE.
     Contexts must not be nested.
-
-    Parameters
-    ----------
-    machine
-        The target of the code.
     """
     if "sve" not in machine.features:
         yield

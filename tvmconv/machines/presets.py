@@ -14,19 +14,9 @@ MACHINES: dict[str, Machine] = {
 
 
 def similar(isa: str, mcpu: str) -> Machine | None:
-    """The machine model of an instruction set that is closest to a CPU.
+    """The model of an instruction set for LLVM's name of a CPU, by default the set's first model.
 
-    Parameters
-    ----------
-    isa
-        As in :class:`~tvmconv.machines.record.Machine`.
-    mcpu
-        LLVM's name of the CPU; the first model of ``isa`` is for CPUs without a model.
-
-    Returns
-    -------
-    Machine or None
-        None if the instruction set has no model.
+    None if the instruction set has no model.
     """
     records = [machine for machine in MACHINES.values() if machine.isa == isa]
     return next((m for m in records if m.mcpu == mcpu), records[0] if records else None)

@@ -33,16 +33,8 @@ _MEMORY_FACTOR, _MOST_BYTES = 4, 512 * 1024**2
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Measured properties of one core of this host.
-
-    Parameters
-    ----------
-    machine
-        The machine model with measured rates, units and latency.
-    hertz
-        The highest clock seen, in Hz.
-    """
+class MeasuredRates:
+    """A machine model with this host's measured rates, units and latency, and the highest clock."""
 
     machine: Machine
     hertz: float
@@ -52,7 +44,7 @@ def measure(
     machine: Machine,
     tell: Callable[[str], None] | None = None,
     packed_steps: Callable[[], tuple[Callable[[], None], float]] | None = None,
-) -> Measured:
+) -> MeasuredRates:
     """Measure one core of this host; takes about ten seconds.
 
     Parameters
@@ -76,7 +68,7 @@ def measure(
             "Measure on a CPU that has these features, or omit --measure."
         )
     counter = _Counter(machine)
-    say = tell or _silent
+    say = tell or (lambda name: None)
     say("multiply_adds")
     vectors = 2 * _RUN_CYCLES
     adds = counter.rate(*_multiply_adds(machine, CHAINS, vectors // CHAINS))
@@ -103,7 +95,7 @@ def measure(
     found = replace(
         machine, rates=rates, fma_units=max(1, round(adds)), fma_latency=max(1, round(latency))
     )
-    return Measured(found, counter.hertz)
+    return MeasuredRates(found, counter.hertz)
 
 
 def of_ports(rate: float) -> float:
@@ -208,7 +200,3 @@ def _reads(machine: Machine, size: int) -> tuple[Callable[[], None], float]:
     data = runtime.tensor(np.ones((1, steps, row), "int32"))
     out = runtime.empty((1, row), "int32")
     return lambda: function(data, out), float(4 * row * steps * passes)
-
-
-def _silent(name: str) -> None:
-    """Ignores progress."""

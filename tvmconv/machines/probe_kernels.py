@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import PrimFunc
@@ -19,23 +19,11 @@ _LINKS = 16
 
 
 @lru_cache(maxsize=16)
-def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Code:
-    """``chains`` independent chains of vector FMAs; the loop contains nothing else.
+def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> GuardedCode:
+    """``chains`` independent chains of ``steps`` vector FMAs; the loop contains nothing else.
 
-    Parameters
-    ----------
-    machine
-        Determines the instruction set.
-    threads
-        Threads that run the same code in parallel.
-    chains, steps
-        Number of chains, and FMAs of each. One chain shows the latency. Latency times units chains
-        show the rate.
-
-    Returns
-    -------
-    Code
-        ``main(factors, out)``, FP32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
+    One chain shows the latency. Latency times units chains show the rate. The function is
+    ``main(factors, out)``, FP32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
     """
     from tvmconv.tvm_api.script import T
 
@@ -69,14 +57,11 @@ def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Co
 
 
 @lru_cache(maxsize=16)
-def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) -> Code:
+def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) -> GuardedCode:
     """Sums of an array that is read in order, ``passes`` times.
 
-    Returns
-    -------
-    Code
-        ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
-        ``(threads, chains * lanes)``. Integers, because more units add them than load them.
+    The function is ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
+    ``(threads, chains * lanes)``. More units add integers than load them.
     """
     from tvmconv.tvm_api.script import T
 
@@ -109,14 +94,11 @@ def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) 
 
 
 @lru_cache(maxsize=16)
-def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Code:
+def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> GuardedCode:
     """Values of an array, each broadcast to a vector and added.
 
-    Returns
-    -------
-    Code
-        ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice ``(chains, lanes)``. If
-        all lanes started equal, LLVM would compute scalars.
+    The function is ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice
+    ``(chains, lanes)``. If all lanes started equal, LLVM would compute scalars.
     """
     from tvmconv.tvm_api.script import T
 
@@ -148,13 +130,10 @@ def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Code:
 
 
 @lru_cache(maxsize=4)
-def cycle_counter(machine: Machine, steps: int) -> tuple[Code, int]:
-    """A chain of integer operations that take one cycle each on every CPU.
+def cycle_counter(machine: Machine, steps: int) -> tuple[GuardedCode, int]:
+    """A chain of integer operations of one cycle each on every CPU, and the cycles of a call.
 
-    Returns
-    -------
-    tuple
-        Code of ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``, and the cycles of one call.
+    The function is ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``.
     """
     from tvmconv.tvm_api.script import T
 
@@ -185,10 +164,10 @@ def _threads_loop(threads: int) -> Any:
     return T.parallel if threads > 1 else T.serial
 
 
-def _built(function: PrimFunc, machine: Machine) -> Code:
+def _built(function: PrimFunc, machine: Machine) -> GuardedCode:
     from tvmconv.tvm_api import ir, tirx
     from tvmconv.tvm_api.target import Target
 
     target = Target(machine.tvm_target())
     with llvm_options(machine):
-        return Code(tirx.build(ir.IRModule({"main": function}), target=target), machine)
+        return GuardedCode(tirx.build(ir.IRModule({"main": function}), target=target), machine)

@@ -63,8 +63,8 @@ class Rates:
         Bytes read from memory.
     origin
         ``shipped`` with the package, or ``measured`` and when.
-    words
-        Packed reduction steps for one vector of accumulators; 0 if only ``multiply_adds`` is known.
+
+    The field ``words`` counts packed integer steps for one vector of accumulators; 0 if unknown.
     """
 
     multiply_adds: float
@@ -127,11 +127,11 @@ class CodeCosts:
         Vector units that cannot multiply, relative to units that can.
     loads_block
         Cycles in which a vector load blocks multiplications; half as many for half a vector.
-    halves
-        Whether Strassen's algorithm (``strassen``) was found to pay, because additions are cheap.
     phases
         Whether polyphase Winograd for strided kernels was found to pay for FP32. Integers use it
         where the cost model predicts it to be the fastest.
+
+    The field ``halves`` says whether Strassen's algorithm was found to pay.
     """
 
     folded_broadcast: float
@@ -335,13 +335,7 @@ class Machine:
 
 
 def processor(device: Device) -> Machine:
-    """A device that must be a CPU.
-
-    Raises
-    ------
-    TargetError
-        If the device is a GPU.
-    """
+    """A device that must be a CPU; raises :class:`TargetError` for a GPU."""
     if not isinstance(device, Machine):
         raise TargetError(
             f"a CPU target is required, got {device.described}. Name one, such as native or "

@@ -33,16 +33,8 @@ _MOST_UNITS, _MOST_LATENCY = 16, 64
 class Saved:
     """Measured properties of one core, as in a file.
 
-    Parameters
-    ----------
-    cpu, isa, mcpu
-        The CPU's name, the instruction set, and LLVM's name of the CPU.
-    rates
-        Sustained rates of the core.
-    fma_units, fma_latency
-        As in :class:`~tvmconv.machines.record.Machine`.
-    hertz
-        The clock during the measurement, for reports only.
+    ``cpu`` is the operating system's name of the CPU. ``hertz`` is the clock of the measurement,
+    for reports only. Other fields are as in :class:`~tvmconv.machines.record.Machine`.
     """
 
     cpu: str
@@ -68,13 +60,7 @@ class Saved:
 
     @classmethod
     def from_json(cls, data: Any) -> Saved:
-        """Read a file's contents.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If the contents are invalid.
-        """
+        """Read a file's contents; raises KeyError, TypeError or ValueError if they are invalid."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError("it is not a measured machine")
         if data.get("format_version") != FORMAT_VERSION:
@@ -137,13 +123,7 @@ def save(machine: Machine, hertz: float) -> Path:
 
 
 def forget(machine: Machine) -> Path | None:
-    """Remove a measurement and return its file; None if there was none.
-
-    Raises
-    ------
-    TvmconvError
-        If it cannot be removed.
-    """
+    """Remove a measurement and return its file; None if there was none."""
     path = path_of(machine)
     if path is None or not path.exists():
         return None

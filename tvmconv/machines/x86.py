@@ -12,7 +12,7 @@ _AVX512_FEATURES = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _AMX = TileUnit(registers=8, rows=16, row_bytes=64, rows_a_cycle=1.0)
 
 # Bandwidth beyond L1 is fitted to calls measured on Cascade Lake, prefetches included
-# (docs/im2col.md, docs/winograd.md). Rates of L1 and units are Intel's and AMD's for most cores.
+# (docs/notes). Rates of L1 and units are Intel's and AMD's for most cores.
 _X86_64_V3 = Machine(
     name="x86-64-v3",
     family="x86",

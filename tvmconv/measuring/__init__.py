@@ -1,1 +1,1 @@
-"""What tuning and benchmarks share: pinned CPUs, references, inputs, GPU timers."""
+"""Code that tuning and benchmarks share: pinned CPUs, references, inputs, GPU timers."""

@@ -13,7 +13,7 @@ from tvmconv.machines.host import host_cores, host_features, host_model
 
 
 def versions() -> dict[str, str]:
-    """Versions of tvmconv, TVM and LLVM, in that order; a machine with a GPU may lack the two."""
+    """Versions of tvmconv, TVM and LLVM, in that order; machines with GPUs may lack the others."""
     from tvmconv.core.version import __version__
 
     try:
@@ -81,7 +81,7 @@ def _threads_per_core() -> int | None:
 
 
 def busy_seconds() -> float:
-    """CPU time that all programs of this machine have used; 0 where it is not told."""
+    """CPU time that all programs of this machine have used; 0 where it is unknown."""
     fields = _read("/proc/stat").partition("\n")[0].split()[1:9]
     if len(fields) < 8:
         return 0.0
@@ -93,8 +93,7 @@ def busy_seconds() -> float:
 def pick_cpus(count: int) -> tuple[int, ...]:
     """CPUs for a measurement with ``count`` threads: different cores first, the last ones.
 
-    The first CPU serves most interrupts; a second hardware thread of a core adds no multiply-add
-    unit.
+    The first CPU serves most interrupts. A second hardware thread of a core adds no FMA unit.
     """
     allowed = sorted(os.sched_getaffinity(0), reverse=True)
     seen: dict[str, int] = {}

@@ -24,14 +24,8 @@ Array = npt.NDArray[Any]
 class IntegerOperands:
     """Operands of one workload in plain layouts.
 
-    Parameters
-    ----------
-    data
-        (N, C, H, W) of the workload's type.
-    constants
-        What the layer knows at build time.
-    residual
-        Of the output's shape and type; None where no step adds it.
+    ``data`` (N, C, H, W) and ``residual`` have the types of the workload; ``residual`` is None
+    where no step adds it.
     """
 
     data: Array
@@ -47,10 +41,9 @@ def random_integers(
 ) -> IntegerOperands:
     """Uniformly distributed data and weights over their whole range.
 
-    If ``halved``, weights have a bit less, so that no algorithm needs anything for their sake; they
-    are halved until no sum of products reaches ``largest_sum``, where that is given.
-    Scales are such that results spread over the range of 8 bits and some are clipped; they are no
-    fractions of few bits, which would make exact halves.
+    ``halved`` weights have one bit less, so that no algorithm needs saturation corrections. They
+    are halved until no sum of products reaches ``largest_sum``, where that is given. Scales spread
+    the results over 8 bits, and clip some of them; they have many bits, which avoids exact ties.
     """
     w, types, generator = workload, workload.types, np.random.default_rng(seed)
 
@@ -85,10 +78,10 @@ def random_integers(
 
 
 def exactly_added(workload: Conv2dWorkload, operands: IntegerOperands) -> IntegerOperands:
-    """Operands whose every product in front of a sum of floats is exact.
+    """Operands whose every product before an addition of floats is exact.
 
-    A multiply-add rounds once where numpy rounds twice: with these it is the same number. Numbers
-    of the steps and residuals have 9 bits, which all zero points do; scales are powers of two.
+    An FMA rounds once where numpy rounds twice: with these operands both give the same number.
+    Numbers of the steps and residuals have 9 bits, as zero points do; scales are powers of two.
     """
     constants, residual = operands.constants, operands.residual
     scale, numbers = constants.scale, constants.numbers
@@ -98,7 +91,7 @@ def exactly_added(workload: Conv2dWorkload, operands: IntegerOperands) -> Intege
         rows = _few_bits(numbers).reshape(-1, NUMBERS)
         for row, step in zip(rows, [*steps_after_bias(workload.epilogue), None], strict=True):
             if step is None or step.kind == QUANTISE:
-                # kernels take its product with other numbers
+                # kernels multiply it by other numbers
                 row[0] = np.exp2(np.rint(np.log2(row[0] or 1)))
         numbers = rows.reshape(-1)
     if residual is not None and residual.dtype == np.float32:
@@ -119,10 +112,8 @@ def exact_output(
 ) -> Array:
     """The output (N, K, OH, OW), of the workload's type.
 
-    Rescaled in float32 as ONNX defines it, or in 64-bit integers as
-    :mod:`tvmconv.operators.fixed_point` does.
-
-    ``dtype`` is that of :func:`exact_sums`.
+    Rescaled in FP32 as ONNX defines it, or in 64-bit integers as
+    :mod:`tvmconv.operators.fixed_point` does. :func:`exact_sums` explains ``dtype``.
     """
     w, constants = workload, operands.constants
     sums = exact_sums(w, operands, dtype)
@@ -162,10 +153,9 @@ def exact_output(
 def exact_sums(
     workload: Conv2dWorkload, operands: IntegerOperands, dtype: str = "float64"
 ) -> Array:
-    """Sums of products and the bias, int64; the data less its zero point.
+    """Accumulators with the bias, int64; the zero point is subtracted from the data.
 
-    They are computed in a type that holds every sum: float64, which is fast and has all integers
-    below 2**53, or int64.
+    ``dtype`` must hold every sum: float64, which is fast and exact below 2**53, or int64.
     """
     constants = operands.constants
     data = operands.data.astype(np.int64) - constants.zero_point
@@ -184,7 +174,7 @@ def _exact_in_integers(workload: Conv2dWorkload, operands: IntegerOperands, sums
     steps = [step.kind for step in steps_after_bias(workload.epilogue)]
     if steps[:1] != ["add"]:
         left = np.zeros_like(left)
-    # below 2**31 by below 2**31, and half of a unit that is no larger
+    # both factors are below 2**31, and so is half of a unit
     value = ((sums << left) * multiplier + (1 << (31 + right))) >> (32 + right)
     is_sum = steps[:1] != ["add"]
     for kind, row in zip([*steps, ""], rows, strict=True):

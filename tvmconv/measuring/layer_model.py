@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import onnx
 
 FloatArray = npt.NDArray[Any]
+# types and shapes by name
+Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
 def window_attributes(workload: Conv2dWorkload) -> dict[str, Any]:
@@ -32,40 +34,60 @@ def window_attributes(workload: Conv2dWorkload) -> dict[str, Any]:
 def layer_model(
     workload: Conv2dWorkload, constants: dict[str, FloatArray]
 ) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
-    """A layer as an ONNX model, and its nodes as cases have them.
+    """A layer as an ONNX model, and its nodes as cases store them.
 
-    Parameters
-    ----------
-    workload
-        The layer; the model's inputs are ``data`` and, where it adds one, ``residual``.
-    constants
-        ``weight``, and ``bias`` where it has one; what else the nodes need is added.
+    The inputs are ``data`` and, where the layer adds one, ``residual``. ``constants`` holds
+    ``weight`` and ``bias``; further constants of the nodes are added to it.
     """
+    inputs = {"data": ("float32", workload.data_shape)}
+    if workload.has("add"):
+        inputs["residual"] = ("float32", workload.result_shape)
+    nodes, output = _layer_nodes(workload, constants)
+    outputs = {output: ("float32", workload.result_shape)}
+    return model_of(nodes, constants, inputs, outputs), nodes
+
+
+def model_of(
+    nodes: Sequence[Mapping[str, Any]],
+    constants: Mapping[str, FloatArray],
+    inputs: Tensors,
+    outputs: Tensors,
+) -> onnx.ModelProto:
+    """An ONNX model of the nodes of a case."""
     import onnx
 
-    inputs = {"data": workload.data_shape}
-    if workload.has("add"):
-        inputs["residual"] = workload.result_shape
-    nodes, output = _layer_nodes(workload, constants)
     helper = onnx.helper
+
+    def described(tensors: Tensors) -> list[onnx.ValueInfoProto]:
+        return [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape)
+            )
+            for name, (dtype, shape) in tensors.items()
+        ]
+
     graph = helper.make_graph(
         [
             helper.make_node(n["op"], n["inputs"], n["outputs"], n["name"], **n["attrs"])
             for n in nodes
         ],
         "layer",
-        [_value(name, shape) for name, shape in inputs.items()],
-        [_value(output, workload.result_shape)],
-        [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
+        described(inputs),
+        described(outputs),
+        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8), nodes
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def _value(name: str, shape: Sequence[int]) -> Any:
-    import onnx
-
-    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, list(shape))
+def node(op: str, inputs: Sequence[str], output: str, **attrs: Any) -> dict[str, Any]:
+    """One operator as cases store it, named after its output."""
+    return {
+        "name": output,
+        "op": op,
+        "inputs": list(inputs),
+        "outputs": [output],
+        "attrs": attrs,
+    }
 
 
 def _layer_nodes(
@@ -78,14 +100,10 @@ def _layer_nodes(
     if steps and steps[0].kind == "bias":
         sources.append("bias")
         steps.pop(0)
-    nodes = [_node("Conv", sources, "convolution", window_attributes(w))]
+    nodes = [node("Conv", sources, "convolution", **window_attributes(w))]
     for step in steps:
         nodes += _step_nodes(step, nodes[-1]["outputs"][0], constants)
     return nodes, nodes[-1]["outputs"][0]
-
-
-def _node(op: str, sources: list[str], output: str, attrs: dict[str, Any]) -> dict[str, Any]:
-    return {"name": output, "op": op, "inputs": sources, "outputs": [output], "attrs": attrs}
 
 
 def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, FloatArray]) -> list[dict[str, Any]]:
@@ -93,19 +111,19 @@ def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, FloatArray]) -> l
     match step.kind:
         case "bias":
             constants["channel_bias"] = constants["bias"][:, None, None]
-            return [_node("Add", [x, "channel_bias"], y, {})]
+            return [node("Add", [x, "channel_bias"], y)]
         case "add":
-            return [_node("Add", [x, "residual"], y, {})]
+            return [node("Add", [x, "residual"], y)]
         case "leakyrelu":
-            return [_node("LeakyRelu", [x], y, {"alpha": step.params[0]})]
+            return [node("LeakyRelu", [x], y, alpha=step.params[0])]
         case "clip":
             constants["low"], constants["high"] = (np.array(p, "float32") for p in step.params)
-            return [_node("Clip", [x, "low", "high"], y, {})]
+            return [node("Clip", [x, "low", "high"], y)]
         case "hardsigmoid":
             alpha, beta = step.params
-            return [_node("HardSigmoid", [x], y, {"alpha": alpha, "beta": beta})]
+            return [node("HardSigmoid", [x], y, alpha=alpha, beta=beta)]
         case "silu":
             gate = f"{y}_gate"
-            return [_node("Sigmoid", [x], gate, {}), _node("Mul", [x, gate], y, {})]
+            return [node("Sigmoid", [x], gate), node("Mul", [x, gate], y)]
     names = {"relu": "Relu", "sigmoid": "Sigmoid", "hardswish": "HardSwish", "tanh": "Tanh"}
-    return [_node(names[step.kind], [x], y, {})]
+    return [node(names[step.kind], [x], y)]

@@ -1,4 +1,4 @@
-"""Outputs described in a table, beside what another library computed from the same inputs."""
+"""Outputs described in a table, next to the outputs of another library."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.errors import TvmconvError
+from tvmconv.measuring.columns import plain
 from tvmconv.report.table import Column, Table
 
 Array = npt.NDArray[Any]
 
 _COLUMNS = (
-    Column("output", "output"),
-    Column("shape", "shape"),
+    *plain("output", "shape"),
     Column("min", "min", ".5g"),
     Column("max", "max", ".5g"),
     Column("mean", "mean", ".5g"),
@@ -30,19 +30,9 @@ _COMPARED = (
 
 
 def outputs_table(values: Mapping[str, Array], expected: Mapping[str, Array]) -> Table:
-    """A row for each output.
+    """A row for each output; ``expected`` holds the outputs of another library, or is empty.
 
-    Parameters
-    ----------
-    values
-        The outputs by name, of any shape and type.
-    expected
-        The same from another library; empty where nothing is compared.
-
-    Raises
-    ------
-    TvmconvError
-        If an output has another shape there.
+    Raises :class:`TvmconvError` if an output has another shape there.
     """
     rows = [_row(name, value, expected.get(name)) for name, value in values.items()]
     columns: tuple[Column, ...] = _COLUMNS
@@ -70,10 +60,10 @@ def _row(name: str, value: Array, expected: Array | None) -> dict[str, Any]:
 
 
 def _compared(name: str, value: Array, expected: Array) -> dict[str, Any]:
-    """Differences; a NaN or an infinity that only one side has is an infinite one."""
+    """Differences; infinite where only one side has a NaN or an infinity."""
     if value.shape != expected.shape:
         raise TvmconvError(
-            f"output {name!r} has shape {value.shape} here and {expected.shape} in onnxruntime. "
+            f"comparison of output {name!r}: shape {value.shape}. Expected {expected.shape}. "
             "Name the ONNX model that was built."
         )
     ours, theirs = value.astype("float64"), expected.astype("float64")

@@ -1,4 +1,4 @@
-"""Whether a model computes with quantised integers."""
+"""Whether a model computes with quantized integers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 
-def is_quantised(model: str | os.PathLike[str]) -> bool:
-    """Whether an ONNX file holds operators that quantise; of no other is this asked."""
+def is_quantized(model: str | os.PathLike[str]) -> bool:
+    """Whether an ONNX file holds operators that quantize."""
     import onnx
 
     graph = onnx.load(Path(model), load_external_data=False).graph

@@ -1,4 +1,4 @@
-"""A convolution with its epilogue in float64: what every layer measurement is checked against."""
+"""A convolution with its epilogue in float64, the reference of every layer measurement."""
 
 from __future__ import annotations
 
@@ -21,20 +21,11 @@ def convolution(
     constants: Mapping[str, FloatArray],
     dtype: str = "float64",
 ) -> Exact:
-    """The exact output of a workload, NCHW.
+    """The exact output of a workload, NCHW; 3-D convolutions have its ``data_shape`` and so on.
 
-    Shapes of a 3-D convolution are those of the workload's ``data_shape`` and its neighbours.
-
-    Parameters
-    ----------
-    workload
-        The problem; its layout does not matter here.
-    inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
-    constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it.
-    dtype
-        Of sums and result; ``int64`` for integers without an epilogue.
+    ``inputs`` are ``data`` (N, C, H, W), and ``residual`` of the output's shape. ``constants`` are
+    ``weight`` (K, C/groups, R, S), and ``bias`` (K,). ``dtype`` is the type of sums and result;
+    ``int64`` for integers without an epilogue.
     """
     w = workload
     pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
@@ -54,13 +45,11 @@ def convolution(
             top : top + (rows - 1) * w.stride_h + 1 : w.stride_h,
             left : left + (columns - 1) * w.stride_w + 1 : w.stride_w,
         ]
-        # one matrix product a tap: (K/g, C/g) by (C/g, pixels)
+        # one matrix product for each kernel element: (K/g, C/g) by (C/g, pixels)
         tap = weight[..., t * w.kernel_h + r, s]
         result += tap @ taken.reshape(*taken.shape[:4], -1)
-    output = result.reshape(w.result_shape)
-    for step in w.epilogue:
-        output = _apply(step, output, inputs, constants)
-    return output
+    bias = _optional(constants, "bias").reshape(-1, 1, 1)
+    return _with_epilogue(w, result.reshape(w.result_shape), bias, _optional(inputs, "residual"))
 
 
 def drawn_places(
@@ -82,15 +71,7 @@ def convolution_at(
     constants: Mapping[str, FloatArray],
     places: npt.NDArray[np.int64],
 ) -> Exact:
-    """Some values of the output of :func:`convolution`, of images.
-
-    Parameters
-    ----------
-    workload, inputs, constants
-        As there.
-    places
-        Of :func:`drawn_places`.
-    """
+    """The values of :func:`convolution` at some places of a 2-D output."""
     w = workload
     n, k, oh, ow = np.unravel_index(places, w.result_shape)
     each = w.in_channels // w.groups
@@ -105,29 +86,25 @@ def convolution_at(
         row, column = row.clip(0, w.in_height - 1), column.clip(0, w.in_width - 1)
         taken = data[n[:, None], channels, row[:, None], column[:, None]].astype(np.float64)
         sums += np.where(inside, (taken * weight[k, :, r, s]).sum(1), 0.0)
-    for step in w.epilogue:
+    bias = _optional(constants, "bias")[k if w.has("bias") else ...]
+    residual = _optional(inputs, "residual").reshape(-1)[places if w.has("add") else ...]
+    return _with_epilogue(w, sums, bias, residual)
+
+
+def _optional(arrays: Mapping[str, FloatArray], name: str) -> Exact:
+    return arrays[name].astype(np.float64) if name in arrays else np.zeros(1)
+
+
+def _with_epilogue(workload: Conv2dWorkload, x: Exact, bias: Exact, residual: Exact) -> Exact:
+    for step in workload.epilogue:
         match step.kind:
             case "bias":
-                sums = sums + constants["bias"].astype(np.float64)[k]
+                x = x + bias
             case "add":
-                sums = sums + inputs["residual"].reshape(-1)[places].astype(np.float64)
+                x = x + residual
             case _:
-                sums = apply_activation(step, sums)
-    return sums
-
-
-def _apply(
-    step: EpilogueOp,
-    x: Exact,
-    inputs: Mapping[str, FloatArray],
-    constants: Mapping[str, FloatArray],
-) -> Exact:
-    match step.kind:
-        case "bias":
-            return x + constants["bias"].astype(np.float64)[None, :, None, None]
-        case "add":
-            return x + inputs["residual"].astype(np.float64)
-    return apply_activation(step, x)
+                x = apply_activation(step, x)
+    return x
 
 
 def apply_activation(step: EpilogueOp, x: Exact) -> Exact:

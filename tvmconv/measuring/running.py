@@ -1,4 +1,4 @@
-"""``tvmconv run``: inputs from files or a seed, outputs described, onnxruntime beside them."""
+"""``tvmconv run``: inputs from files or a seed, outputs described and compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tvmconv.core.files import open_regular
 from tvmconv.core.results import write_result
 from tvmconv.core.unexpected import summary
 from tvmconv.measuring.outputs import outputs_table
-from tvmconv.measuring.quantized import is_quantised
+from tvmconv.measuring.quantized import is_quantized
 from tvmconv.report.document import Report
 from tvmconv.report.summary import model_facts
 from tvmconv.runtime.executable import Executable
@@ -36,12 +36,9 @@ _POOL_REST_SECONDS = 0.02
 
 
 def read_inputs(items: Sequence[str]) -> dict[str, Array]:
-    """Arrays of ``NAME=FILE.npy`` and ``FILE.npz`` words; a bare ``.npy`` gets the empty name.
+    """Arrays of ``NAME=FILE.npy`` and ``FILE.npz``; a bare ``.npy`` gets the empty name.
 
-    Raises
-    ------
-    InputError
-        If a file cannot be read.
+    Raises :class:`InputError` if a file cannot be read.
     """
     values: dict[str, Array] = {}
     for item in items:
@@ -51,7 +48,7 @@ def read_inputs(items: Sequence[str]) -> dict[str, Array]:
         except OSError as error:
             reason = error.strerror or "no name"
             raise InputError(
-                f"cannot open --input {item!r}: {reason}; write NAME=FILE, a .npy or .npz"
+                f"cannot open --input {item!r}: {reason}. Expected NAME=FILE, a .npy or .npz file."
             ) from None
         with os.fdopen(descriptor, "rb") as file:
             try:
@@ -60,7 +57,7 @@ def read_inputs(items: Sequence[str]) -> dict[str, Array]:
                     values[name] = loaded
                 else:
                     values |= {key: loaded[key] for key in loaded.files}
-            except Exception:  # numpy and zipfile raise what their parsers stumble over
+            except Exception:  # numpy and zipfile raise errors of many types
                 raise InputError(
                     f"--input {item!r} is not a complete .npy or .npz file of numbers. Write it "
                     "with numpy.save or numpy.savez."
@@ -73,10 +70,8 @@ def make_inputs(
 ) -> dict[str, Array]:
     """The given values completed with seeded random ones.
 
-    Raises
-    ------
-    InputError
-        If a name is unknown, or a nameless array is given to a model with several inputs.
+    Raises :class:`InputError` if a name is unknown, or a nameless array is given to a model with
+    several inputs.
     """
     from tvmconv.runtime.timing import random_inputs
 
@@ -103,20 +98,11 @@ def run_report(
     output: Path | None = None,
     onnx: Path | None = None,
 ) -> Report:
-    """Run a model and describe its outputs.
+    """Run a model, built or loaded here or on a device, and describe its outputs.
 
-    Parameters
-    ----------
-    model
-        Built or loaded, here or on a device.
-    inputs
-        All inputs by name.
-    repeat
-        Timed calls.
-    output
-        ``.npz`` file for the outputs.
-    onnx
-        The ONNX model, to compare values and speed with onnxruntime.
+    ``inputs`` are all inputs by name, ``repeat`` counts the timed calls. ``output`` names an
+    ``.npz`` file for the outputs. ``onnx`` is the ONNX model, to compare values and speed with
+    onnxruntime.
     """
     results = model.run(dict(inputs))
     values = dict(zip((info.name for info in model.outputs), results, strict=True))
@@ -125,7 +111,7 @@ def run_report(
     if onnx is None or not isinstance(model, Executable):
         ours = list(model.time(dict(inputs), repeat=repeat).samples)
     else:
-        expected, ours, theirs = _beside_onnxruntime(model, inputs, repeat, onnx)
+        expected, ours, theirs = _with_onnxruntime(model, inputs, repeat, onnx)
         facts |= {
             "onnxruntime_seconds_min": min(theirs),
             "onnxruntime_seconds_median": float(np.median(theirs)),
@@ -151,18 +137,9 @@ def emulated_report(
     output: Path | None = None,
     onnx: Path | None = None,
 ) -> Report:
-    """Call a saved model once under qemu and describe its outputs; of its time that says nothing.
+    """Call a saved model once under qemu and describe its outputs; its time has no meaning.
 
-    Parameters
-    ----------
-    path
-        The shared object, for a processor that qemu's user mode emulates.
-    given
-        Inputs by name; random (seeded) ones where not given.
-    seed
-        Of the random inputs.
-    output, onnx
-        As of :func:`run_report`; onnxruntime runs on this processor.
+    Takes the arguments of :func:`run_report` and :func:`make_inputs`; onnxruntime runs on this CPU.
     """
     from tvmconv.artifact.saving import open_artifact
     from tvmconv.compile.emulation import run_emulated
@@ -175,7 +152,7 @@ def emulated_report(
     facts = {**model_facts(model), "emulated": True, **_written(values, output)}
     expected: dict[str, Array] = {}
     if onnx is not None:
-        session = _onnxruntime(onnx, model.threads, exact=is_quantised(onnx))
+        session = _onnxruntime(onnx, model.threads, exact=is_quantized(onnx))
         expected = _computed(session, list(values), dict(inputs), onnx)
     title = f"{model.name}: emulated {model.machine.name}"
     return _described(title, facts, values, expected)
@@ -184,7 +161,7 @@ def emulated_report(
 def _described(
     title: str, facts: dict[str, Any], values: Mapping[str, Array], expected: Mapping[str, Array]
 ) -> Report:
-    """A report on outputs, and on what onnxruntime says of them."""
+    """A report on outputs, and on their differences from onnxruntime's."""
     table = outputs_table(values, expected)
     if expected:
         facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
@@ -192,7 +169,7 @@ def _described(
 
 
 def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]:
-    """Write the outputs where that is asked for; the fact of it."""
+    """Write the outputs to a file, if one is named, and return it as a fact."""
     if output is None:
         return {}
     packed = io.BytesIO()
@@ -201,20 +178,20 @@ def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]
     return {"written": str(output)}
 
 
-def _beside_onnxruntime(
+def _with_onnxruntime(
     model: CompiledModel, inputs: Mapping[str, Array], repeat: int, onnx: Path
 ) -> tuple[dict[str, Array], list[float], list[float]]:
-    """onnxruntime's outputs, and the seconds of alternating calls of both.
+    """onnxruntime's outputs, and the seconds of interleaved calls of both.
 
-    Outputs of a quantised model are compared with those of onnxruntime without optimisations: its
-    own 8-bit kernels may saturate. What is timed are these.
+    Outputs of a quantized model are compared with onnxruntime without optimizations, because its
+    own INT8 kernels may saturate. Those kernels are timed.
     """
     from time import perf_counter, sleep
 
     session = _onnxruntime(onnx, model.threads)
     feed = dict(inputs)
     names = [info.name for info in model.outputs]
-    exact = _onnxruntime(onnx, model.threads, exact=True) if is_quantised(onnx) else session
+    exact = _onnxruntime(onnx, model.threads, exact=True) if is_quantized(onnx) else session
     expected = _computed(exact, names, feed, onnx)
     bound = model.bind(feed)
     bound()
@@ -233,11 +210,13 @@ def _beside_onnxruntime(
 
 
 def _onnxruntime(onnx: Path, threads: int, exact: bool = False) -> Any:
-    """A session of onnxruntime for an ONNX model; an exact one optimises nothing."""
+    """A session of onnxruntime for an ONNX model; an exact one optimizes nothing."""
     try:
         import onnxruntime as ort
     except ImportError:
-        raise TvmconvError("the comparison needs onnxruntime: pip install onnxruntime") from None
+        raise TvmconvError(
+            "the comparison requires onnxruntime. Install it by: pip install onnxruntime."
+        ) from None
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
@@ -245,7 +224,7 @@ def _onnxruntime(onnx: Path, threads: int, exact: bool = False) -> Any:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         return ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # a class of its own for each status, without a common base
+    except Exception as error:  # each status has a class of its own, without a common base
         raise TvmconvError(
             f"onnxruntime cannot open {onnx} for the comparison: {summary(error)}"
         ) from None

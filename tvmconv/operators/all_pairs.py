@@ -15,17 +15,7 @@ LONGEST = 1 << 16
 
 
 def running_sum(data: Tensor, axis: int, dtype: str, exclusive: bool) -> Tensor:
-    """The sum of all values along an axis up to each; without itself if ``exclusive``.
-
-    Parameters
-    ----------
-    data
-        Any shape.
-    axis, exclusive
-        As in ONNX's CumSum.
-    dtype
-        Type of the sums.
-    """
+    """The sum in ``dtype`` of the values along an axis up to each; without it if ``exclusive``."""
     shape = [int(size) for size in data.shape]
     axis %= len(shape)
     other = te.reduce_axis((0, shape[axis]), "other")

@@ -9,20 +9,10 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 
 def concat_channels(tensors: Sequence[Tensor], channels: Sequence[int]) -> Tensor:
-    """Join blocked tensors along their channels.
+    """Join blocked tensors along their channels: ``(N, ceil(sum(channels) / c), H, W, c)``.
 
-    Parameters
-    ----------
-    tensors
-        Each ``(N, CB_i, H, W, c)``.
-    channels
-        Channels of each tensor. If all but the last are multiples of ``c``, whole blocks are
-        copied; otherwise runs of lanes.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, ceil(sum(channels) / c), H, W, c)``.
+    If ``channels``, the channels of each tensor, are all multiples of ``c`` except the last, whole
+    blocks are copied; otherwise runs of lanes.
     """
     batch, _, height, width, lanes = (int(d) for d in tensors[0].shape)
     total = sum(channels)
@@ -66,15 +56,9 @@ def slice_blocked(
     data
         ``(N, CB, H, W, c)``.
     channels
-        First channel and the one after the last. Starting at a multiple of ``c`` keeps whole
-        blocks.
+        Begin and end. A begin that is a multiple of ``c`` keeps whole blocks.
     rows, columns
         (first, count, step); None keeps all. The step may be negative.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, ceil((end - begin) / c), OH, OW, c)``.
     """
     batch, _, height, width, lanes = (int(d) for d in data.shape)
     begin, end = channels
@@ -101,21 +85,9 @@ def slice_blocked(
 def pad_blocked(
     data: Tensor, top: int, left: int, bottom: int, right: int, value: float = 0.0
 ) -> Tensor:
-    """Surround the image of a blocked tensor with a constant.
+    """Surround the image of a blocked tensor with rows and columns of a constant.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    top, left, bottom, right
-        Rows and columns to add; negative ones are cropped.
-    value
-        The constant.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, CB, H + top + bottom, W + left + right, c)``.
+    Negative numbers of rows and columns crop the image.
     """
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
 
@@ -138,21 +110,9 @@ def pad_blocked(
 
 
 def shuffle_channels(data: Tensor, channels: int, groups: int) -> Tensor:
-    """Channel shuffle: reshape to (groups, C / groups), transpose, reshape back.
+    """Channel shuffle of blocked data: reshape to (groups, C / groups), transpose, reshape back.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    channels
-        Logical channels, a multiple of ``groups``.
-    groups
-        Rows of the transposed matrix.
-
-    Returns
-    -------
-    te.Tensor
-        The shape of ``data``; surplus lanes repeat the last channel.
+    The logical ``channels`` are a multiple of ``groups``. Surplus lanes repeat the last channel.
     """
     lanes = int(data.shape[4])
     size = channels // groups
@@ -170,21 +130,7 @@ def shuffle_channels(data: Tensor, channels: int, groups: int) -> Tensor:
 
 
 def pick(data: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
-    """Select whole rows and columns of an image by their indices.
-
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)`` or ``(N, C, H, W)``.
-    rows, columns
-        Indices from 0 to H - 1 and from 0 to W - 1, in the order and number in which they appear;
-        None keeps all.
-
-    Returns
-    -------
-    te.Tensor
-        The layout of ``data``, with as many rows and columns.
-    """
+    """Select rows and columns of a blocked or plain image by their indices; None keeps all."""
     shape = [*data.shape]
     for axis, numbers in ((2, rows), (3, columns)):
         if numbers is not None:

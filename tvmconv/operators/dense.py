@@ -68,22 +68,8 @@ def block_flattened_weight(
 ) -> FloatArray:
     """Reorder the rows of a weight that follows a flattened ``(C, H, W)`` image.
 
-    The result follows the flattened blocked image ``(CB, H, W, c)`` instead, so that flattening
-    moves no data. Rows of surplus lanes are zero.
-
-    Parameters
-    ----------
-    weight
-        ``(C * H * W, N)``.
-    channels, height, width
-        The image.
-    lanes
-        Channels in one block.
-
-    Returns
-    -------
-    numpy.ndarray
-        ``(ceil(C / lanes) * H * W * lanes, N)``.
+    The result ``(ceil(C / lanes) * H * W * lanes, N)`` follows the flattened blocked image
+    ``(CB, H, W, c)`` instead, so that flattening moves no data. Rows of surplus lanes are zero.
     """
     outputs = weight.shape[1]
     blocks = -(-channels // lanes)
@@ -119,11 +105,6 @@ def dense(
         The tiling, see :func:`tvmconv.costs.cpu.products.dense_tile`.
     epilogue
         Steps applied to each output in order.
-
-    Returns
-    -------
-    te.Tensor
-        ``(M, N)``.
     """
     kinds = [step.kind for step in epilogue]
     others = list(rest)

@@ -15,22 +15,9 @@ def dense_rows(
 ) -> Tensor:
     """``epilogue(data @ weight.T)``.
 
-    Parameters
-    ----------
-    data
-        ``(M, K)``.
-    weight
-        ``(N, K)``: neighboring threads read neighboring terms of one sum.
-    rest
-        The bias ``(N,)`` if the epilogue has ``bias``, then the residual ``(M, N)`` if it has
-        ``add``.
-    epilogue
-        Steps on each sum.
-
-    Returns
-    -------
-    te.Tensor
-        ``(M, N)``.
+    The weight is ``(N, K)``: neighboring threads read neighboring terms of one sum.
+    ``rest`` are the bias ``(N,)`` if the epilogue has ``bias``, then the residual ``(M, N)`` if it
+    has ``add``.
     """
     operands = list(rest)
     kinds = [step.kind for step in epilogue]

@@ -1,4 +1,4 @@
-"""What a sort moves: elements with their positions, as one number or as the position alone."""
+"""Entries of a sort: elements with their positions, as one number or as the position alone."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Entries:
     Parameters
     ----------
     dtype
-        Of an entry.
+        Type of an entry.
     lowest
         An entry that comes after all others.
     make, position
         The entry of an element, and the other way round.
     before
-        Whether an entry comes before another one; of equal elements neither does, or the first.
+        Whether an entry comes before another one. For equal elements, neither or the first does.
     order
-        Of a position, a number of 32 bits: higher ones come first. None where there is no such
-        number, because elements have 64 bits.
+        A position's 32-bit number; entries with higher numbers come first. None if elements have
+        64 bits.
     """
 
     dtype: str
@@ -41,21 +41,15 @@ class Entries:
     order: Callable[[Any], Any] | None = None
 
     def limit(self, last: Any) -> Any:
-        """What :attr:`order` must exceed to come before an entry."""
+        """The number that :attr:`order` must exceed to come before an entry."""
         order = tirx.Cast("int64", last // tirx.const(1 << 32, "uint64"))
         return tirx.Select(last == self.lowest, tirx.const(-1, "int64"), order)
 
     def merged(self, sides: tuple[Any, Any], rest: tuple[Any, Any]) -> tuple[Any, Any]:
         """Whether the next entry of two runs is the right one's, as a number, and the entry.
 
-        Numbers need no branch, which would be predicted wrong every other time.
-
-        Parameters
-        ----------
-        sides
-            The first entries of the runs.
-        rest
-            Whether there is one.
+        Numbers need no branch, which would be predicted wrong every other time. ``sides`` are the
+        first entries of the runs, and ``rest`` whether they exist.
         """
         if self.order is None:
             (left, right), (has_left, has_right) = sides, rest
@@ -68,7 +62,7 @@ class Entries:
         return tirx.Cast("int32", right > left), tirx.max(left, right)
 
     def shifted(self, above: Any, here: Any, new: Any) -> Any:
-        """What is at a place after a new entry is put in, given what was there and above it."""
+        """The entry at a place after an insertion, from the entries ``here`` and ``above``."""
         if self.order is not None:
             return tirx.max(here, tirx.min(above, new))
         at_or_below = tirx.Select(self.before(new, here), new, here)
@@ -78,10 +72,12 @@ class Entries:
 def entries_of(element: Callable[[Any], Any], size: int, dtype: Any, largest: bool) -> Entries:
     """Entries for the elements of a row, which ``element`` gives by position."""
     dtype = str(dtype)
-    return (_positions if dtype in _WIDE else _numbers)(element, size, dtype, largest)
+    if dtype in _WIDE:
+        return _positions(element, size, dtype, largest)
+    return _numbers(element, dtype, largest)
 
 
-def _numbers(element: Callable[[Any], Any], size: int, dtype: str, largest: bool) -> Entries:
+def _numbers(element: Callable[[Any], Any], dtype: str, largest: bool) -> Entries:
     """The order of an element above the complement of its position: all entries differ."""
 
     def order(position: Any) -> Any:

@@ -42,17 +42,10 @@ def apply_step(
 def apply_epilogue(
     value: Expr, steps: Iterable[EpilogueOp], bias: Expr | None = None, residual: Expr | None = None
 ) -> Expr:
-    """All steps in order on one accumulator.
+    """All steps in order on one accumulator; see :func:`apply_step`.
 
-    Parameters
-    ----------
-    value
-        Scalar expression of the accumulator's type. Activation functions other than ReLU and clip
-        need FP32.
-    steps
-        The workload's epilogue.
-    bias, residual
-        Scalar expressions of the value's type; required if a step is ``bias`` or ``add``.
+    All expressions have the accumulator's type. Activation functions other than ReLU and clip need
+    FP32.
     """
     for step in steps:
         value = apply_step(value, step, bias, residual)

@@ -9,23 +9,9 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 
 def global_pool(data: Tensor, channels: int, kind: str = "avg", blocked: bool = False) -> Tensor:
-    """Mean or maximum over H and W.
+    """Mean (``"avg"``) or maximum (``"max"``) over H and W of ``(N, CB, H, W, c)``.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    channels
-        Channels that the plain result keeps.
-    kind
-        ``"avg"`` or ``"max"``.
-    blocked
-        Keep the blocked layout.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, CB, 1, 1, c)`` if blocked, else ``(N, channels, 1, 1)``.
+    The result is ``(N, CB, 1, 1, c)`` if ``blocked``, else ``(N, channels, 1, 1)``.
     """
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     # a tree over part of a row per step: a single running sum would wait for each addition

@@ -24,7 +24,7 @@ _CHANNELS = 4
 def bilinear_samples(
     data: Tensor, grid: Tensor, size: tuple[int, int], *, border: bool, align_corners: bool
 ) -> Tensor:
-    """Sample each channel at each point.
+    """Sample each channel at each point: ``(N, C, points)``.
 
     Parameters
     ----------
@@ -38,11 +38,6 @@ def bilinear_samples(
         Points outside of the image are moved to its border; otherwise what is outside is zero.
     align_corners
         -1 and 1 are the centers of the outermost elements, not their outer edges.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, C, points)``.
     """
     batch, channels = (int(extent) for extent in data.shape[:2])
     points = int(grid.shape[2])

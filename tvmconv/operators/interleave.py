@@ -68,16 +68,9 @@ def interleaved(
 ) -> Tensor:
     """As :func:`depth_to_space`, in the plain layout and for the whole image.
 
-    Parameters
-    ----------
-    data, channels, block, inner, stride
-        As of :func:`depth_to_space`.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, channels, H, bh, W, bw)``, in the memory order of ``(N, channels, H * bh, W * bw)``.
-        Neighboring positions are neighboring channels if ``stride`` is 1.
+    The result is ``(N, channels, H, bh, W, bw)``, in the memory order of
+    ``(N, channels, H * bh, W * bw)``. Neighboring positions are neighboring channels if ``stride``
+    is 1.
     """
     batch, _, height, width, lanes = (int(d) for d in data.shape)
     bh, bw = block

@@ -7,19 +7,9 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 
 def to_blocked(data: Tensor, lanes: int) -> Tensor:
-    """Block the channels of a plain tensor.
+    """Block the channels of ``(N, C, H, W)``: ``(N, ceil(C / lanes), H, W, lanes)``.
 
-    Parameters
-    ----------
-    data
-        ``(N, C, H, W)``.
-    lanes
-        Channels in one block.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, ceil(C / lanes), H, W, lanes)``; lanes without a channel hold zeros.
+    Lanes without a channel hold zeros.
     """
     batch, channels, height, width = (int(d) for d in data.shape)
 
@@ -35,20 +25,7 @@ def to_blocked(data: Tensor, lanes: int) -> Tensor:
 
 
 def from_blocked(data: Tensor, channels: int) -> Tensor:
-    """Restore the plain layout and drop the lanes without a channel.
-
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    channels
-        Channels to keep.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, channels, H, W)``.
-    """
+    """Restore the plain layout ``(N, channels, H, W)`` from ``(N, CB, H, W, c)``."""
     batch, _, height, width, lanes = (int(d) for d in data.shape)
     return te.compute(
         (batch, channels, height, width),

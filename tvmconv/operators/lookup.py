@@ -14,15 +14,7 @@ ENTRIES = 256
 
 
 def lookup(data: Tensor, table: Tensor) -> Tensor:
-    """The table's values at the data's bits.
-
-    Parameters
-    ----------
-    data
-        ``"uint8"`` or ``"int8"``, of any shape.
-    table
-        (256,) of either type, by the bits of the data as an unsigned number.
-    """
+    """The table's values at the bits of INT8 data, which are read as unsigned numbers."""
 
     def element(*index: Expr) -> Expr:
         value = data[index]

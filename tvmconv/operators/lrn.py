@@ -13,19 +13,8 @@ def lrn_blocked(
 ) -> Tensor:
     """``x / (bias + alpha / size * sum of x**2 over size neighboring channels) ** beta``.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    channels
-        Logical channels; the surplus lanes take no part in the sums.
-    size, alpha, beta, bias
-        As in ONNX's LRN; the window of ``size`` channels starts ``(size - 1) // 2`` below.
-
-    Returns
-    -------
-    te.Tensor
-        The shape of ``data``.
+    Data are ``(N, CB, H, W, c)``. Lanes beyond ``channels`` are not summed. Other parameters are
+    ONNX's; the window of ``size`` channels starts ``(size - 1) // 2`` below.
     """
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     below = (size - 1) // 2
@@ -46,13 +35,13 @@ def lrn_blocked(
     extent = (blocks + 2 * margin) * lanes
     squares = te.compute((batch, height, width, extent), squared, name="lrn_squares")
 
-    def normalised(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+    def normalized(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         first = (b + margin) * lanes + c - below
         window = tree([squares[n, h, w, first + k] for k in range(size)], lambda p, q: p + q)
         base = window * math.constant(alpha / size) + math.constant(bias)
         return data[n, b, h, w, c] * math.pow_positive(base, -beta)
 
-    return te.compute(data.shape, normalised, name="lrn", attrs={"tvmconv.operator": "lrn"})
+    return te.compute(data.shape, normalized, name="lrn", attrs={"tvmconv.operator": "lrn"})
 
 
 def lrn(data: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
@@ -69,9 +58,9 @@ def lrn(data: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tens
         inside = tirx.Cast(data.dtype, tirx.all(channel >= 0, channel < channels))
         return value * value * inside
 
-    def normalised(*index: Expr) -> Expr:
+    def normalized(*index: Expr) -> Expr:
         window = tree([square(index, k) for k in range(size)], lambda p, q: p + q)
         base = window * math.constant(alpha / size) + math.constant(bias)
         return data[index] * math.pow_positive(base, -beta)
 
-    return te.compute(data.shape, normalised, name="lrn", attrs={"tvmconv.operator": "lrn"})
+    return te.compute(data.shape, normalized, name="lrn", attrs={"tvmconv.operator": "lrn"})

@@ -257,7 +257,7 @@ def tanh(x: Expr) -> Expr:
 
 def cosh(x: Expr) -> Expr:
     """Hyperbolic cosine of a scalar float32 expression."""
-    return _halves(x, lambda high, low: high + low)
+    return _half_exponentials(x, lambda high, low: high + low)
 
 
 def sinh(x: Expr) -> Expr:
@@ -266,13 +266,13 @@ def sinh(x: Expr) -> Expr:
     def body(x: Expr) -> Expr:
         # the difference of two exponentials cancels near zero
         small = bind(x * x, lambda z: polynomial(z, _SINH) * z * x + x, "sinh_z")
-        large = _halves(x, lambda high, low: high - low)
+        large = _half_exponentials(x, lambda high, low: high - low)
         return tirx.Select(tirx.abs(x) < constant(1.0), small, large)
 
     return bind(x, body, "sinh_x")
 
 
-def _halves(x: Expr, combine: Callable[[Expr, Expr], Expr]) -> Expr:
+def _half_exponentials(x: Expr, combine: Callable[[Expr, Expr], Expr]) -> Expr:
     """``combine(e**x / 2, e**-x / 2)``, by squares of ``e**(x/2)``, which overflow no earlier."""
 
     def squared(x: Expr) -> Expr:

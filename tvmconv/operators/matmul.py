@@ -11,12 +11,7 @@ from tvmconv.tvm_api.types import Expr, Index, Tensor
 def matmul(left: Tensor, right: Tensor, axes: Sequence[Sequence[int]]) -> Tensor:
     """``left @ right`` with numpy's broadcasting of all axes but the last two.
 
-    Parameters
-    ----------
-    left, right
-        The operands as they are in memory.
-    axes
-        For each operand, the axis of its memory that is its first axis, its second one, and so on.
+    ``axes`` lists for each operand the axes of its memory, in the operand's order.
     """
     tensors = (left, right)
     shapes = [

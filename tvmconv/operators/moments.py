@@ -28,20 +28,7 @@ def _square(value: Expr) -> Expr:
 
 
 def row_moments(data: Tensor, epsilon: float) -> list[Tensor]:
-    """Statistics of each row.
-
-    Parameters
-    ----------
-    data
-        ``(R, K)``, float32.
-    epsilon
-        Added to the variance.
-
-    Returns
-    -------
-    list of te.Tensor
-        Mean and ``1 / sqrt(variance + epsilon)``, each ``(R,)``.
-    """
+    """Mean and ``1 / sqrt(variance + epsilon)`` of each row of FP32 ``(R, K)``, each ``(R,)``."""
     rows, count = (int(d) for d in data.shape)
     k, j = te.reduce_axis((0, count), "k"), te.reduce_axis((0, count), "j")
     total = te.compute((rows,), lambda r: te.sum(data[r, k] - data[r, 0], axis=k), name="total")
@@ -55,21 +42,10 @@ def row_moments(data: Tensor, epsilon: float) -> list[Tensor]:
 
 
 def channel_moments(data: Tensor, channels: int, epsilon: float) -> list[Tensor]:
-    """Statistics over the channels of each position.
+    """Mean and ``1 / sqrt(variance + epsilon)`` over the channels of each position.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``, float32; a plain tensor has ``c`` = 1.
-    channels
-        Number of channels without surplus lanes.
-    epsilon
-        Added to the variance.
-
-    Returns
-    -------
-    list of te.Tensor
-        Mean and ``1 / sqrt(variance + epsilon)``, each ``(N, 1, H, W, 1)``.
+    FP32 data are ``(N, CB, H, W, c)``; a plain tensor has ``c`` = 1. ``channels`` excludes surplus
+    lanes. Both results are ``(N, 1, H, W, 1)``.
     """
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     whole = channels % lanes == 0
@@ -107,24 +83,10 @@ def channel_moments(data: Tensor, channels: int, epsilon: float) -> list[Tensor]
 
 
 def group_moments(data: Tensor, channels: int, groups: int, epsilon: float) -> list[Tensor]:
-    """Statistics of groups of channels over the whole image.
+    """Mean and ``1 / sqrt(variance + epsilon)`` of each channel's group over the whole image.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``, float32.
-    channels
-        Number of channels without surplus lanes, a multiple of ``groups``.
-    groups
-        Number of groups of neighboring channels, each with its own statistics.
-    epsilon
-        Added to the variance.
-
-    Returns
-    -------
-    list of te.Tensor
-        Mean and ``1 / sqrt(variance + epsilon)`` of the group of each channel, each
-        ``(N, CB, 1, 1, c)``; surplus lanes repeat the last channel's, or have their own.
+    FP32 data are ``(N, CB, H, W, c)``. ``channels`` excludes surplus lanes, and is a multiple of
+    ``groups``. Both results are ``(N, CB, 1, 1, c)``; values of surplus lanes have no meaning.
     """
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     size, shape = channels // groups, (batch, blocks, 1, 1, lanes)

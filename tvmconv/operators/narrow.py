@@ -32,16 +32,8 @@ def whole_number(value: Expr) -> Expr:
 def scaled(whole: Expr, multiplier: Expr, shift: Expr) -> Expr:
     """``floor(whole * multiplier / 2**(32 + shift) + 1/2)``: a fixed-point product.
 
-    It is rounded once, to the nearest integer with ties up, and does not saturate.
-
-    Parameters
-    ----------
-    whole
-        int32.
-    multiplier
-        int32, from 0 on.
-    shift
-        int32, 1 to 31.
+    It is rounded once, to the nearest integer with ties up, and does not saturate. All operands are
+    int32; the multiplier is not negative, and the shift is 1 to 31.
     """
     return tirx.call_intrin("int32", registered(SCALED), whole, multiplier, shift)
 
@@ -52,17 +44,10 @@ def rounded_shift(whole: Expr, shift: Expr) -> Expr:
 
 
 def narrowed(whole: Expr, low: Expr, high: Expr, zero_point: Expr, dtype: str) -> Expr:
-    """``min(max(whole, low), high) + zero_point``, in an 8-bit type.
+    """``min(max(whole, low), high) + zero_point`` of an int32, in ``"uint8"`` or ``"int8"``.
 
-    Parameters
-    ----------
-    whole
-        int32.
-    low, high, zero_point
-        int32, or integers in FP32, the same for all elements. Each bound plus the zero point is a
-        value of the type.
-    dtype
-        ``"uint8"`` or ``"int8"``.
+    The other operands are int32, or integers in FP32, the same for all elements. Each bound plus
+    the zero point is a value of the type.
     """
     operands = (whole, low, high, zero_point)
     return tirx.call_intrin(dtype, registered(f"{NARROWED}_{dtype}"), *operands)

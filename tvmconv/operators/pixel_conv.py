@@ -1,8 +1,8 @@
 """Convolution by vectors of pixels, plain layouts in and out.
 
-Channel blocks are filled with zeros where groups do not divide them, where several outputs share
-an input channel, and where a layer has few channels. Here a vector holds neighboring pixels of
-one channel, so that no product is of a zero but those of the padding and of the last vector.
+Channel blocks contain zeros if groups do not divide them, if several outputs share an input
+channel, or if a layer has few channels. Here a vector holds neighboring pixels of one channel. Only
+the padding and the last vector multiply zeros.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def pixel_conv(
     tile
         How it is cut up.
     phases
-        Rows and columns of the squares into which neighboring outputs are interleaved: those that
-        a transposed convolution makes of each pixel.
+        Rows and columns that a transposed convolution makes of each pixel; neighboring outputs
+        are interleaved into them.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Sizes and buffers of a pool over planes, and what each axis has in common."""
+"""Sizes and buffers of a pool over planes, and the loops that both axes share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import Any
 
-from tvmconv.operators.pool import Window
+from tvmconv.operators.pool import PoolWindow
 from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread, vector_type
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.ir_builder import T
@@ -24,18 +24,17 @@ SHUFFLED_STRIDE = 4
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The windows of powers of two of which a longer one is made.
+class WindowParts:
+    """The windows with sizes of powers of two that make up a longer window.
 
-    ``passes`` are the sizes that are doubled, ``taps`` what is combined in the end: the size of a
-    part and the offset at which it begins.
+    ``passes`` are the sizes that are doubled. ``taps`` are the combined parts: size and offset.
     """
 
     passes: tuple[int, ...]
     taps: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, kernel: int, overlap: bool) -> Parts:
+    def of(cls, kernel: int, overlap: bool) -> WindowParts:
         """Parts of a window; they may overlap where repeating an element changes nothing."""
         largest = 1 << (kernel.bit_length() - 1)
         passes = tuple(1 << i for i in range(largest.bit_length() - 1))
@@ -65,8 +64,8 @@ class PlaneLoops:
         self,
         data: Any,
         result: Any,
-        rows: Window,
-        columns: Window,
+        rows: PoolWindow,
+        columns: PoolWindow,
         is_max: bool,
         lanes: int,
         count_include_pad: bool,
@@ -82,7 +81,7 @@ class PlaneLoops:
         self.identity = float("-inf") if is_max else 0.0
         self.combine: Callable[[Expr, Expr], Expr] = tirx.max if is_max else add
         self.long_rows, self.long_columns = rows.kernel > FEW_TAPS, columns.kernel > FEW_TAPS
-        trivial = columns == Window(1)
+        trivial = columns == PoolWindow(1)
         # columns that no window joins need no copy, and are cut where they are many
         self.cut = min(self.width, _COLUMNS) if trivial else self.width
         self.copies = self.long_rows or not trivial
@@ -99,7 +98,7 @@ class PlaneLoops:
     def _rows_of_block(self) -> int:
         fit = max(_BUFFER_ELEMENTS // self.pitch, 1)
         if self.doubles_rows:
-            # what neighbouring blocks both read is at most as much as a block's own
+            # at most half of a block's rows are also read by its neighbors
             fit = max(fit, 2 * self.rows.span) // self.rows.stride
         return max(1, min(self.out_height, fit))
 
@@ -152,7 +151,7 @@ class PlaneLoops:
         return value
 
     def double(self, source: Any, target: Any, size: Any, distance: int) -> None:
-        """Windows of twice the size; those that reach past the end of a row are never used."""
+        """Windows of twice the size; windows beyond the end of a row are never used."""
         with T.serial(0, (size + self.lanes - 1) // self.lanes) as vector:
             place = vector * self.lanes
             left, right = (source[ramp(place + shift, self.lanes)] for shift in (0, distance))

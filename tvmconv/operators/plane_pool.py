@@ -1,8 +1,8 @@
 """Pooling of planes whose rows are contiguous in memory, each axis by itself.
 
-A window of ``k`` elements is made of windows of 1, 2, 4, ... elements: two neighbouring ones make
-one of twice the size. So an element costs the logarithm of ``k``. Unlike running sums, this adds
-in pairs, and neither NaN nor infinity reaches a window that does not cover it.
+A window of ``k`` elements is made of windows of 1, 2, 4, ... elements. Two neighboring windows make
+one of twice the size, so that an element costs the logarithm of ``k``. Unlike with running sums,
+neither NaN nor infinity reaches a window that does not cover it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tvmconv.operators.plane_loops import SHUFFLED_STRIDE, Parts
+from tvmconv.operators.plane_loops import SHUFFLED_STRIDE, WindowParts
 from tvmconv.operators.plane_rows import RowLoops
-from tvmconv.operators.pool import Window, tree
+from tvmconv.operators.pool import PoolWindow, tree
 from tvmconv.operators.vector_loops import pieces, ramp, spread, tasks, vector_type
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import T
@@ -23,8 +23,8 @@ TYPES = ("float32", "float16", "float64")
 
 def plane_pool(
     data: Tensor,
-    rows: Window,
-    columns: Window,
+    rows: PoolWindow,
+    columns: PoolWindow,
     kind: str,
     lanes: int,
     count_include_pad: bool = False,
@@ -43,17 +43,12 @@ def plane_pool(
         Elements of a vector.
     count_include_pad
         Divide by the taps that are in the image or its padding, instead of in the image only.
-
-    Returns
-    -------
-    te.Tensor
-        ``(planes, OH, OW)``.
     """
     planes, height, width = (int(size) for size in data.shape)
     shape = (planes, rows.output(height), columns.output(width))
 
     def write(ins: Any, outs: Any) -> Any:
-        return _Writer(
+        return _PoolLoops(
             ins[0], outs[0], rows, columns, kind == "max", lanes, count_include_pad
         ).write()
 
@@ -62,7 +57,7 @@ def plane_pool(
     return result
 
 
-class _Writer(RowLoops):
+class _PoolLoops(RowLoops):
     """The loops of a pool: rows of windows into lines, then the columns of lines."""
 
     def write(self) -> Any:
@@ -124,7 +119,7 @@ class _Writer(RowLoops):
 
     def _double_columns(self, count: Any) -> None:
         columns = self.columns
-        parts = Parts.of(columns.kernel, self.is_max)
+        parts = WindowParts.of(columns.kernel, self.is_max)
         size = count * self.pitch
         started = False
         for part in parts.passes:

@@ -1,7 +1,7 @@
 """Resizing of planes whose rows are contiguous, each axis by itself.
 
-Indices and weights are tables. A row of the input is resized once, whatever the number of output
-rows that read it. Where there are fewer output rows than they read, rows are combined first.
+Indices and weights are tables. Each row of the input is resized once, even if several output rows
+read it. If there are fewer output rows than input rows that they read, rows are combined first.
 """
 
 from __future__ import annotations
@@ -28,16 +28,9 @@ _STAGE_ELEMENTS = 1 << 14
 
 @dataclass(frozen=True)
 class Taps:
-    """Where each element of an axis comes from.
+    """The input elements of each output element along an axis of ``size`` input elements.
 
-    Parameters
-    ----------
-    size
-        Of the input.
-    indices
-        ``(taps, length)``, inside of the input.
-    weights
-        Of the same shape; None where an element is a copy of another one.
+    ``indices`` and ``weights`` are ``(taps, length)``. ``weights`` is None if elements are copied.
     """
 
     size: int
@@ -81,9 +74,13 @@ class Taps:
 class Tables:
     """The tables of one resize, as arguments of its function.
 
-    Output rows are cut into blocks of ``block`` rows; each of them reads up to ``lines`` rows of
-    the input. Integers are, in this order: columns, rows that are read, the taps of output rows
-    among those, and where the rows of each block begin and end.
+    A block of ``block`` output rows reads up to ``lines`` rows of the input. All blocks read
+    ``read`` rows. ``integers`` has, in this order:
+
+    - the columns' indices,
+    - the indices of rows that are read,
+    - the taps of output rows, as positions among these rows,
+    - begin and end of each block's rows.
     """
 
     rows: Taps
@@ -135,36 +132,22 @@ class Tables:
 def plane_resize(
     data: Tensor, integers: Tensor, weights: Tensor, tables: Tables, lanes: int
 ) -> Tensor:
-    """Resize planes.
+    """Resize FP32 planes ``(planes, H, W)`` to ``(planes, OH, OW)``, by vectors of ``lanes``.
 
-    Parameters
-    ----------
-    data
-        ``(planes, H, W)`` of float32.
-    integers, weights
-        Those of ``tables``.
-    tables
-        Where elements come from.
-    lanes
-        Elements of a vector.
-
-    Returns
-    -------
-    te.Tensor
-        ``(planes, OH, OW)``.
+    ``integers`` and ``weights`` are the arrays of ``tables``.
     """
     shape = (int(data.shape[0]), tables.rows.length, tables.columns.length)
 
     def write(ins: Any, outs: Any) -> Any:
         buffers = [T.buffer_proxy(buffer) for buffer in (*ins, *outs)]
-        return _Writer(buffers, tables, lanes).write(shape[0])
+        return _ResizeLoops(buffers, tables, lanes).write(shape[0])
 
     name = "plane_resize"
     result: Any = te.extern([shape], [data, integers, weights], write, dtype=["float32"], name=name)
     return result
 
 
-class _Writer:
+class _ResizeLoops:
     """Writes the loops of one resize."""
 
     def __init__(self, buffers: list[Any], tables: Tables, lanes: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmconv.operators.plane_loops import FEW_TAPS, Parts, PlaneLoops
+from tvmconv.operators.plane_loops import FEW_TAPS, PlaneLoops, WindowParts
 from tvmconv.operators.pool import tree
 from tvmconv.operators.vector_loops import pieces, ramp
 from tvmconv.tvm_api import tirx
@@ -73,7 +73,7 @@ class RowLoops(PlaneLoops):
                 self.stage[ramp(place, width)] = value
 
             pieces(self.cut, self.lanes, copy)
-        parts = Parts.of(rows.kernel, self.is_max)
+        parts = WindowParts.of(rows.kernel, self.is_max)
         reached = (count - 1) * rows.stride + rows.span
         started = False
         for size in (*parts.passes, parts.largest):

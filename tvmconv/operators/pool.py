@@ -22,7 +22,7 @@ LINES = "max_pool_lines"
 
 
 @dataclass(frozen=True)
-class Window:
+class PoolWindow:
     """A pooling window along one spatial axis.
 
     Parameters
@@ -94,21 +94,8 @@ def tree(values: list[Expr], combine: Callable[[Expr, Expr], Expr]) -> Expr:
     return values[0]
 
 
-def max_pool(data: Tensor, rows: Window, columns: Window) -> Tensor:
-    """Maximum over windows; padding is ignored.
-
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    rows, columns
-        The window along H and W.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, CB, OH, OW, c)``.
-    """
+def max_pool(data: Tensor, rows: PoolWindow, columns: PoolWindow) -> Tensor:
+    """Maximum over windows of ``(N, CB, H, W, c)``; padding is ignored."""
     height, width = int(data.shape[2]), int(data.shape[3])
     # the identity of the maximum, also below an infinity
     lowest = tirx.min_value(data.dtype) if "int" in str(data.dtype) else const(-inf, data.dtype)
@@ -127,7 +114,7 @@ def max_pool(data: Tensor, rows: Window, columns: Window) -> Tensor:
     return _windows(data, rows, columns, read, te.max, tirx.max, "max_pool")
 
 
-def _max_of_lines(data: Tensor, rows: Window, columns: Window) -> Tensor:
+def _max_of_lines(data: Tensor, rows: PoolWindow, columns: PoolWindow) -> Tensor:
     """Maximum over windows of INT8: over rows first, by vectors of several positions.
 
     Schedules without a rule for the block ``max_pool_lines`` inline it.
@@ -159,23 +146,11 @@ def _max_of_lines(data: Tensor, rows: Window, columns: Window) -> Tensor:
 
 
 def avg_pool(
-    data: Tensor, rows: Window, columns: Window, count_include_pad: bool = False
+    data: Tensor, rows: PoolWindow, columns: PoolWindow, count_include_pad: bool = False
 ) -> Tensor:
-    """Mean over windows.
+    """Mean over windows of ``(N, CB, H, W, c)``.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    rows, columns
-        The window along H and W.
-    count_include_pad
-        Divide by the taps in the image or its padding, instead of in the image only.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, CB, OH, OW, c)``.
+    It divides by the taps in the image, or with ``count_include_pad`` in the image or its padding.
     """
     height, width = int(data.shape[2]), int(data.shape[3])
     zero = const(0, data.dtype)
@@ -201,8 +176,8 @@ def _guarded(
     w: Expr,
     c: Expr,
     other: Expr,
-    rows: Window,
-    columns: Window,
+    rows: PoolWindow,
+    columns: PoolWindow,
 ) -> Expr:
     """An element of the image, or ``other`` outside of it."""
     height, width = int(data.shape[2]), int(data.shape[3])
@@ -217,8 +192,8 @@ def _guarded(
 
 def _windows(
     data: Tensor,
-    rows: Window,
-    columns: Window,
+    rows: PoolWindow,
+    columns: PoolWindow,
     read: Callable[..., Expr],
     reduce: Callable[..., Expr],
     combine: Callable[[Expr, Expr], Expr],

@@ -82,7 +82,7 @@ def quantised(x: Expr, scale: Expr, zero_point: Expr, dtype: str) -> Expr:
 
 def dequantised(x: Expr, scale: Expr, zero_point: Expr) -> Expr:
     """One real number; ``zero_point`` is of the type of ``x``, and 0 for int32."""
-    centred = x.astype("int32")
+    centered = x.astype("int32")
     if not (isinstance(zero_point, tirx.IntImm) and int(zero_point.value) == 0):
-        centred = centred - zero_point.astype("int32")
-    return centred.astype("float32") * scale
+        centered = centered - zero_point.astype("int32")
+    return centered.astype("float32") * scale

@@ -15,23 +15,9 @@ def resize_blocked(
     cubic_alpha: float = -0.75,
     roi: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0),
 ) -> Tensor:
-    """Resize to the given height and width.
+    """Resize ``(N, CB, H, W, c)`` to a height and width, as ``relax.image.resize2d`` does.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    size
-        Output height and width.
-    method
-        ``nearest_neighbor``, ``linear`` or ``cubic``, as in ``relax.image.resize2d``.
-    coordinate_transformation_mode, rounding_method, cubic_alpha, roi
-        As in ``relax.image.resize2d``.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, CB, size[0], size[1], c)``.
+    ``method`` is ``nearest_neighbor``, ``linear`` or ``cubic``.
     """
     return topi.image.resize2d(
         data,

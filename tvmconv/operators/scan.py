@@ -16,15 +16,15 @@ _VECTORS = 4
 def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor:
     """The sum of all values along the second axis up to each; without itself if ``exclusive``.
 
-    Neighbouring columns are summed side by side. Of rows, a vector's sums are made in steps of
-    doubled distance, and only the sum of all vectors before it waits for another one.
+    Neighboring columns are summed side by side. In rows, steps of doubled distance compute the sums
+    of a vector. Only the total of the previous vectors causes a wait.
 
     Parameters
     ----------
     data
         ``(outer, size, columns)``, or ``(outer, size)`` for rows.
     dtype
-        Of the sums.
+        Type of the sums.
     exclusive
         As in ONNX's CumSum.
     lanes
@@ -53,7 +53,7 @@ class _Scan:
         self._dtype, self._exclusive, self._lanes = dtype, exclusive, lanes
 
     def columns(self, outer: int, size: int, columns: int) -> None:
-        """Groups of neighbouring columns, whose sums stay in registers."""
+        """Groups of neighboring columns, whose sums stay in registers."""
         width = min(columns, _VECTORS * self._lanes)
         groups, rest = divmod(columns, width)
         count = groups + (rest > 0)

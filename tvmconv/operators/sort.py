@@ -1,7 +1,7 @@
 """The largest or smallest elements in order.
 
-A row is read once. Elements that come before the last of the ``k`` best so far are collected; a
-full collection is sorted and merged with the best. Few best ones take each element at once.
+A row is read once. Elements that come before the last of the ``k`` best so far are collected. A
+full collection is sorted and merged with the best. If ``k`` is small, elements are inserted.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _STATE = 3
 
 
 def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64") -> list[Any]:
-    """The ``k`` largest elements along an axis from the largest on, or the smallest.
+    """Values and indices of the ``k`` largest elements along an axis, or of the smallest.
 
-    Of equal elements the first comes first. NaN counts as larger than every number, as in numpy
-    and torch; onnxruntime gives it no fixed place.
+    Equal elements keep their order. NaN counts as larger than every number, as in numpy and torch;
+    onnxruntime gives it no fixed place.
 
     Parameters
     ----------
@@ -35,12 +35,7 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     k, axis, largest
         As in ONNX's TopK.
     index_type
-        Of the second result.
-
-    Returns
-    -------
-    list of te.Tensor
-        Values and indices, with ``k`` in place of the axis' size.
+        Type of the indices.
     """
     shape = [int(size) for size in data.shape]
     axis %= len(shape)
@@ -69,14 +64,8 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
                     indices[(*before, rank, *after)] = tirx.Cast(index_type, position)
             return builder.get()
 
-    values, indices = te.extern(
-        [result, result],
-        [data],
-        write,
-        dtype=[data.dtype, index_type],
-        name="top_k",
-    )
-    return [values, indices]
+    types = [data.dtype, index_type]
+    return te.extern([result, result], [data], write, dtype=types, name="top_k")
 
 
 def _indices(flat: Any, shape: list[int]) -> list[Any]:
@@ -93,7 +82,7 @@ def _each_better(
 ) -> None:
     """Call ``take`` for positions that come before ``last``, and ``end`` after blocks of them.
 
-    Elements are compared as vectors; of most blocks of a long row, no element passes.
+    Elements are compared as vectors. In most blocks of a long row, no element passes.
     """
     order = entries.order
     whole, rest = divmod(size, _BLOCK)
@@ -217,7 +206,7 @@ def _ranked(found: Any, room: int, count: Any) -> None:
 def _merged(
     entries: Entries, found: Any, source: int, target: int, width: int, count: Any, state: Any
 ) -> None:
-    """Merge neighbouring sorted runs; of equal entries those of the left run come first."""
+    """Merge neighboring sorted runs; for equal entries, the left run comes first."""
     with T.serial(0, (count[0] + 2 * width - 1) // (2 * width)) as pair:
         begin = pair * (2 * width)
         middle = tirx.min(begin + width, count[0])

@@ -1,1 +1,1 @@
-"""The straight line of kernel calls that a network becomes."""
+"""The static execution plan of a network: kernel calls, constants and memory."""

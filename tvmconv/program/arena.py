@@ -1,14 +1,16 @@
-"""Static places for buffers whose lives are known.
+"""Static memory offsets for buffers with known lifetimes.
 
 The problem (intervals in time, heights in memory) has no fast exact solution. Buffers are placed
-one by one in the smallest gap that is free for all of their life, and at that end of it where the
-neighbour stays longest, so that what becomes free later is whole; the edges of the arena stay for
-ever. What is wasted depends on the order. A few are tried, then, over and over, those buffers that
-found no gap come earlier (squeaky wheel optimisation; Joslin and Clements, JAIR 10, 1999).
+one by one in the smallest gap that is free for their whole lifetime. A buffer is placed at the end
+of the gap whose adjacent buffer lives longer, so that the memory that becomes free is contiguous.
 
-Many plans have the same height. In the last one, buffers move within the arena to memory that was
-used shortly before: it is in the caches, while a result in memory that was not used for long is
-fetched from DRAM before it is overwritten.
+The wasted memory depends on the order. A few orders are tried. Then buffers that found no gap are
+moved to earlier places again and again (squeaky wheel optimization; Joslin and Clements, JAIR 10,
+1999).
+
+Many plans have the same height. In the last step, buffers move to memory that was used shortly
+before, because it is still in the caches. Other memory is fetched from DRAM before it is
+overwritten.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from itertools import accumulate
 
 # pairs of buffers that are compared in all trials together: about three seconds
 _WORK = 5_000_000
-# trials without a better plan until the best order is taken up again
+# trials without a better plan before the search returns to the best order
 _PATIENCE = 30
 _FOREVER = 1 << 62
-# passes of moving to recently used memory, the earlier buffers that are looked at for it, and the
-# most buffers that it is done for
+# moves to recently used memory: passes, earlier buffers that are considered for each buffer, and
+# the maximum number of buffers
 _PASSES = 3
 _OWNERS = 8
 _MOST_MOVED = 1000
@@ -41,28 +43,19 @@ class Life:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Offsets in bytes by buffer, the bytes in all, and what no plan can do without."""
+class ArenaPlan:
+    """Offsets in bytes by buffer, the total bytes, and a lower bound of the total."""
 
     offsets: tuple[int, ...]
     bytes: int
     bound: int
 
 
-def plan(lives: Sequence[Life], alignment: int) -> Plan:
-    """Place buffers so that none overlap that are alive at a time.
+def plan(lives: Sequence[Life], alignment: int) -> ArenaPlan:
+    """The smallest plan found in which buffers that are alive at the same time do not overlap.
 
-    Parameters
-    ----------
-    lives
-        The buffers. One of 0 bytes lies at 0.
-    alignment
-        Every offset is a multiple of it.
-
-    Returns
-    -------
-    Plan
-        The smallest that was found; the same for the same buffers on every machine.
+    Every offset is a multiple of ``alignment``. The plan of given buffers is the same on every
+    machine.
     """
     bound = largest_sum([life.bytes for life in lives], lives)
     chosen = [index for index, life in enumerate(lives) if life.bytes]
@@ -71,11 +64,11 @@ def plan(lives: Sequence[Life], alignment: int) -> Plan:
     for index, offset in zip(chosen, trials.warmed(trials.best()), strict=True):
         offsets[index] = offset
     ends = (offset + life.bytes for offset, life in zip(offsets, lives, strict=True))
-    return Plan(tuple(offsets), max(ends, default=0), bound)
+    return ArenaPlan(tuple(offsets), max(ends, default=0), bound)
 
 
 def largest_sum(sizes: Sequence[int], lives: Sequence[Life]) -> int:
-    """The largest sum of sizes that are alive at a time."""
+    """The largest sum of sizes of buffers that are alive at the same time."""
     changes: list[tuple[int, int]] = []
     for size, life in zip(sizes, lives, strict=True):
         changes += [(life.first, size), (life.last + 1, -size)]
@@ -121,7 +114,7 @@ class _Trials:
                 break
             if failures > _PATIENCE:
                 order, found, failures = best, offsets, 0
-            # more than half way to what may be impossible fails too often to learn from
+            # a limit closer to the bound fails too often to learn from
             limit = self.bound + (height - self.bound) // (2 * self.alignment) * self.alignment
             rank = {index: float(place) for place, index in enumerate(order)}
             for index in order:
@@ -168,7 +161,7 @@ class _Trials:
     def _places(
         self, index: int, offsets: Sequence[int], owners: Sequence[int], limit: int
     ) -> set[int]:
-        """Where a buffer fits: the ends of gaps, and where recent owners of the memory end."""
+        """Offsets that fit: the ends of gaps, and the ends of recent owners of the memory."""
         size, end = self.sizes[index], 0
         starts = {offsets[owner] for owner in owners}
         starts |= {offsets[owner] + self.sizes[owner] - size for owner in owners}
@@ -189,7 +182,7 @@ class _Trials:
         earlier: Sequence[int],
         clock: Sequence[int],
     ) -> int:
-        """Sum over a buffer's bytes of what was used since the last use of each."""
+        """Sum over a buffer's bytes of the bytes used since the last use of each byte."""
         unused = [(place, place + self.sizes[index])]
         now = clock[self.lives[index].first]
         age = 0
@@ -212,14 +205,17 @@ class _Trials:
 
     def _orders(self) -> Iterator[list[int]]:
         lives, sizes, spans = self.lives, self.sizes, self.spans
-        crowds = [sizes[i] + sum(sizes[j] for j in self.conflicts[i]) for i in range(len(lives))]
+        conflict_bytes = [
+            size + sum(sizes[j] for j in conflicts)
+            for size, conflicts in zip(sizes, self.conflicts, strict=True)
+        ]
         for key in (
             lambda i: (lives[i].first, -spans[i], -sizes[i]),
             lambda i: (-lives[i].last, -spans[i], -sizes[i]),
             lambda i: (-sizes[i], lives[i].first),
             lambda i: (-sizes[i] * spans[i], lives[i].first),
             lambda i: (-spans[i], -sizes[i]),
-            lambda i: (-crowds[i], lives[i].first),
+            lambda i: (-conflict_bytes[i], lives[i].first),
         ):
             yield sorted(range(len(lives)), key=key)
 
@@ -237,9 +233,9 @@ class _Trials:
 
 
 def _tightest(size: int, taken: Sequence[tuple[int, int, int]], limit: int) -> int:
-    """The place in the smallest gap, or behind all that is taken.
+    """An offset in the smallest gap, or after all conflicting buffers.
 
-    ``taken`` holds start, end and time of life of the buffers in the way, by start.
+    ``taken`` holds start, end and lifetime of the conflicting buffers, sorted by start.
     """
     end, stays, found, smallest = 0, _FOREVER, -1, _FOREVER
     for start, stop, span in [*taken, (limit, limit, _FOREVER)]:
@@ -255,7 +251,7 @@ def _tightest(size: int, taken: Sequence[tuple[int, int, int]], limit: int) -> i
 
 
 def _conflicts(lives: Sequence[Life]) -> list[list[int]]:
-    """For each buffer those that are alive at some time of its life."""
+    """The conflicts of each buffer: the buffers that are alive during its lifetime."""
     conflicts: list[list[int]] = [[] for _ in lives]
     alive: list[tuple[int, int]] = []  # by the last call
     for index in sorted(range(len(lives)), key=lambda i: lives[i].first):

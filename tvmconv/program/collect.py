@@ -1,4 +1,4 @@
-"""Relax's straight line of ``call_tir`` s -> :class:`Program` and the functions it calls."""
+"""A Relax function of ``call_tir`` s -> :class:`Program` and the functions that it calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tvmconv.tvm_api import ffi, ir, relax
 
 # attribute of a function whose result is its operand in another shape: it is not called
 VIEW = "tvmconv.view"
-# what a variable stands for: tuples of tuples of buffers
+# value of a variable: nested tuples of buffers
 _Value = Buffer | tuple["_Value", ...]
 
 
@@ -34,12 +34,11 @@ def collect(
     Parameters
     ----------
     mod
-        As :func:`tvmconv.compile.relax_pipeline.scheduled` makes it.
+        As :func:`tvmconv.compile.network.scheduled` makes it.
     inputs, outputs
         The model's tensors, one for each parameter and result of ``main``.
     calls
-        What is known of the calls, in their order; those of one function belong to its calls one
-        by one.
+        Descriptions of the calls; descriptions of one function are in the order of its calls.
     decisions
         Give the algorithms of calls.
 
@@ -52,12 +51,12 @@ def collect(
     Raises
     ------
     ModelError
-        If an operator has no function, or its function needs TVM at run time; names it.
+        If an operator has no function, or its function needs TVM at run time.
     """
-    reader = _Reader(mod, calls)
+    reader = _BufferReader(mod, calls)
     results = reader.read(mod["main"])
     if (len(reader.inputs), len(results)) != (len(inputs), len(outputs)):
-        raise ValueError(f"main has not the {len(inputs)} inputs and {len(outputs)} outputs")
+        raise ValueError(f"main does not have {len(inputs)} inputs and {len(outputs)} outputs")
     copies = place_outputs(results)
     steps = share_buffers(_needed(reader.steps, results))
     algorithms = {decision.kernel: decision.chosen.algorithm for decision in decisions}
@@ -85,7 +84,7 @@ def collect(
     return program, ir.IRModule(functions)
 
 
-class _Reader:
+class _BufferReader:
     """Follows the bindings of one function."""
 
     def __init__(self, mod: Any, calls: Iterable[KernelCall]) -> None:
@@ -115,7 +114,7 @@ class _Reader:
         name = str(getattr(value.op, "name", value.op))
         if name == "relax.reshape":
             return self._value(value.args[0])
-        # static shapes leave functions no argument but tensors
+        # with static shapes, all arguments of functions are tensors
         if name != "relax.call_tir" or len(value.args) > 2:
             called = getattr(value.args[0], "global_symbol", "") if value.args else ""
             raise ModelError(
@@ -128,14 +127,13 @@ class _Reader:
         operands = _flat(self._value(arguments))
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
         results = [Buffer(tensor_bytes(each)) for each in kinds]
-        # TVM finds the form of a reshape in a slice, too, that takes the first elements
-        is_view = VIEW in (self._mod[function].attrs or {})
-        if is_view and operands[0].bytes == results[0].bytes:
+        attrs = self._mod[function].attrs or {}
+        # TVM marks a slice of the first elements as a reshape, too
+        if VIEW in attrs and operands[0].bytes == results[0].bytes:
             return operands[0]
-        # parameters behind the results are what kernels of a GPU leave for each other
+        # GPU only: parameters after the results are workspace
         own = self._mod[function].params[len(operands) + len(results) :]
         workspace = [Buffer(_bytes(buffer.shape, buffer.dtype)) for buffer in own]
-        attrs = self._mod[function].attrs or {}
         self.steps.append(
             Step(
                 function,
@@ -157,7 +155,7 @@ class _Reader:
             return whole[int(expr.index)]
         if isinstance(expr, ir.GenericConst):
             data = expr.value
-            # the same array once, however often it is wrapped
+            # the same array may be wrapped in several constants
             key = hash(data)
             if key not in self._constants:
                 self._constants[key] = Buffer(tensor_bytes(expr.ty), Place.CONSTANT, data=data)
@@ -187,7 +185,7 @@ def _bytes(shape: Sequence[Any], dtype: Any) -> int:
 
 
 def _needed(steps: Iterable[Step], results: Iterable[Buffer]) -> list[Step]:
-    """The steps without those that no result depends on, or with nothing to compute."""
+    """The steps that compute something on which a result depends."""
     wanted = set(results)
     kept = []
     for step in reversed(list(steps)):
@@ -200,8 +198,7 @@ def _needed(steps: Iterable[Step], results: Iterable[Buffer]) -> list[Step]:
 def _symbols(functions: Iterable[Any], decided: Mapping[str, str]) -> dict[Any, str]:
     """Names in the object code, by variable.
 
-    Operators are called ``exp`` and ``index``, as functions of the C library are, which the code
-    of another kernel may call.
+    Names such as ``exp`` get a suffix, because kernels may call the C library's function.
     """
     symbols: dict[Any, str] = {}
     given = set(decided)
@@ -218,7 +215,7 @@ def _symbols(functions: Iterable[Any], decided: Mapping[str, str]) -> dict[Any, 
 
 
 def _check_self_contained(func: Any, record: KernelCall) -> None:
-    """Refuse code that calls functions which only TVM's runtime has."""
+    """Refuse code that calls functions of TVM's runtime."""
     called = []
 
     def look(call: Any) -> None:

@@ -1,10 +1,10 @@
-"""Concatenations and slices that move nothing: their operands or results lie within one buffer.
+"""Concatenations and slices that move nothing: their operands or results are parts of one buffer.
 
-A function with the attribute :data:`JOIN` writes its operands one after another, one with
-:data:`PART` the bytes of its operand from that offset on. Where memory allows, what is joined is
-computed at its place in the result, a part is read where it lies, and neither is called. What is
-joined has the memory of the whole from its first use on: where this asks for more memory than the
-copy does, the copy stays.
+A function with the attribute :data:`JOIN` writes its operands one after another. A function with
+:data:`PART` copies the bytes of its operand from that offset on. If buffers can be shared, the
+operands of a concatenation are computed in place, slices are read in place, and no call is made.
+A shared buffer is alive from the first use of any part on. If this requires more memory than the
+copy, the copy stays.
 """
 
 from __future__ import annotations
@@ -18,19 +18,14 @@ from tvmconv.program.places import Buffer, Step, lives
 from tvmconv.program.program import ALIGNMENT, Place
 
 JOIN, PART = "tvmconv.join", "tvmconv.part"
-# buffers, each with the one that it is to be a part of and the offset there
+# each buffer with the buffer that it becomes a part of, and the offset there
 _Shares = list[tuple[Buffer, tuple[Buffer, int]]]
 
 
 def share_buffers(steps: Sequence[Step]) -> list[Step]:
-    """Put buffers into others, and leave out the steps that have nothing to do then.
+    """Make buffers parts of others, and return the steps that are left.
 
-    Parameters
-    ----------
-    steps
-        In the order of execution, results of the model in their places; buffers of the arena are
-        changed. The last concatenation is placed first: one of what it joins, which an earlier one
-        has joined before, as in dense blocks, then is a part of the same buffer.
+    Outputs of the model must be placed already. Buffers of the arena are changed.
     """
     before = _most_bytes(steps)
     kept = _shared(steps, checked=False)
@@ -42,9 +37,10 @@ def share_buffers(steps: Sequence[Step]) -> list[Step]:
 
 
 def _shared(steps: Sequence[Step], *, checked: bool) -> list[Step]:
-    """What is left of the steps; if checked, none shares that alone takes more memory."""
+    """The steps that are left; if ``checked``, no shared buffer by itself needs more memory."""
     kept = list(steps)
     parts = [(step, _part) for step in steps if step.part is not None]
+    # the last one first: in dense blocks, earlier concatenations become parts of its buffer
     joins = [(step, _join) for step in reversed(steps) if step.joins]
     for step, shares_of in (*parts, *joins):
         shares = shares_of(step)
@@ -63,7 +59,7 @@ def _shared(steps: Sequence[Step], *, checked: bool) -> list[Step]:
 
 
 def _most_bytes(steps: Sequence[Step]) -> int:
-    """What no plan of the arena can do without."""
+    """A lower bound of the arena's size."""
     found = list(lives(steps).values())
     return largest_sum([life.bytes for life in found], found)
 
@@ -85,14 +81,10 @@ def _join(step: Step) -> _Shares | None:
         return None
     roots = [operand.root() for operand in operands]
     first, base = roots[0]
-    lying = [(first, base + start) for start in starts]
-    if (
-        result.inside is None
-        and base % ALIGNMENT == 0
-        and roots == lying
-        and first is not operands[0]
-    ):
-        # they follow each other already, within what a later concatenation joins
+    consecutive = roots == [(first, base + start) for start in starts]
+    aligned = base % ALIGNMENT == 0
+    if result.inside is None and aligned and consecutive and first is not operands[0]:
+        # a later concatenation has made the operands consecutive already
         return [(result, (first, base))]
     owner, at = result.root()
     moved: dict[Buffer, int] = {}
@@ -108,7 +100,7 @@ def _join(step: Step) -> _Shares | None:
         if moved.setdefault(root, place) != place:
             return None
         covered[root] += size
-    # what lies beside the joined parts of a buffer would lie outside of the result, or in another
+    # other parts of a buffer would be outside of the result, or overlap another operand
     if any(covered[root] != root.bytes for root in moved) or len(set(operands)) < len(operands):
         return None
     return [(root, (owner, place)) for root, place in moved.items()]

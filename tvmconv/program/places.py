@@ -1,4 +1,4 @@
-"""Where the buffers of a straight line of calls lie."""
+"""Places in memory for the buffers of a program."""
 
 from __future__ import annotations
 
@@ -10,27 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.decision import KernelCall
-from tvmconv.program.arena import Life, Plan, plan
+from tvmconv.program.arena import ArenaPlan, Life, plan
 from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place
 
-# bytes of a constant that are looked at before all are
+# first bytes of a constant, which are compared before the rest
 _START = 256
 
 
 @dataclass(eq=False)
 class Buffer:
-    """A piece of memory, which views and aliases share; its place is found last.
+    """A piece of memory, which views and aliases share; ``offset`` is set last.
 
-    Parameters
-    ----------
-    bytes
-        Its size.
-    place, index, offset
-        As of :class:`~tvmconv.program.program.Operand`.
-    data
-        Of a constant, by DLPack.
-    inside
-        Another buffer of the arena that this one is a part of, and the offset there.
+    ``data`` is the tensor of a constant. ``inside`` is another buffer of the arena that this one is
+    a part of, and the offset there. Other fields are as in
+    :class:`~tvmconv.program.program.Operand`.
     """
 
     bytes: int
@@ -41,7 +34,7 @@ class Buffer:
     inside: tuple[Buffer, int] | None = None
 
     def root(self) -> tuple[Buffer, int]:
-        """The buffer that this one is a part of in the end, or itself, and the offset there."""
+        """The outermost buffer that contains this one, and the offset there."""
         whole, offset = self, 0
         while whole.inside is not None:
             whole, start = whole.inside
@@ -56,10 +49,10 @@ class Buffer:
 
 @dataclass(eq=False)
 class Step:
-    """A call; ``function`` is the variable of the called one, or None for a copy.
+    """A call; ``function`` is the variable of the called function, or None for a copy.
 
-    ``joins`` says that it writes its operands one after another, ``part`` that it copies the bytes
-    of its operand from there on.
+    ``joins`` is True if the call writes its operands one after another. ``part`` is the offset if
+    the call copies the bytes of its operand from there on.
     """
 
     function: Any
@@ -82,12 +75,12 @@ class Step:
 
 
 def place_outputs(results: Iterable[Buffer]) -> list[Step]:
-    """Have results computed where the caller wants them.
+    """Let results be computed in the caller's tensors.
 
     Returns
     -------
     list of Step
-        Copies of results that already have another place: inputs, constants, other results.
+        Copies of results that have another place: inputs, constants, other results.
     """
     copies = []
     for index, buffer in enumerate(results):
@@ -99,7 +92,7 @@ def place_outputs(results: Iterable[Buffer]) -> list[Step]:
     return copies
 
 
-def place_in_arena(steps: Sequence[Step]) -> Plan:
+def place_in_arena(steps: Sequence[Step]) -> ArenaPlan:
     """Give every buffer of the arena its offset."""
     found = lives(steps)
     planned = plan(list(found.values()), ALIGNMENT)
@@ -109,7 +102,7 @@ def place_in_arena(steps: Sequence[Step]) -> Plan:
 
 
 def lives(steps: Sequence[Step]) -> dict[Buffer, Life]:
-    """When each buffer of the arena is used, as itself or as one of its parts."""
+    """The lifetime of each buffer of the arena, including the uses of its parts."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for time, step in enumerate(steps):
@@ -121,10 +114,9 @@ def lives(steps: Sequence[Step]) -> dict[Buffer, Life]:
 
 
 def place_constants(steps: Iterable[Step]) -> tuple[tuple[Constant, ...], int]:
-    """Lay constants out in the order of their first use; also the bytes in all.
+    """Lay constants out in the order of their first use; also the total bytes.
 
-    Those of the same bytes get one place: layers that share their weights in a model have each
-    packed them.
+    Equal constants get one place: layers that share weights have packed them separately.
     """
     used = [b for step in steps for b in step.operands if b.place is Place.CONSTANT]
     constants: list[Constant] = []

@@ -1,6 +1,6 @@
-"""What a network becomes: kernel calls in a straight line, on one planned arena.
+"""The static execution plan of a network: kernel calls on one planned arena.
 
-Memory report, profile, manifest and C code all come from it.
+Memory report, profile, manifest and C code are made from it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy.typing as npt
 from tvmconv.core.decision import KernelCall
 from tvmconv.core.tensor import TensorInfo
 
-# what kernels assume of constants and activations; every offset is a multiple of it
+# alignment of constants and activations in bytes; every offset is a multiple of it
 ALIGNMENT = 64
 # Operand's text: place, index, offset and end
 _OPERAND = re.compile(r"([a-z]+)(\d*)\[(\d+):(\d+)\]")
 
 
 class Place(Enum):
-    """Where an operand lies."""
+    """The kind of memory that holds an operand."""
 
     INPUT = "input"  # the caller's
     OUTPUT = "output"  # the caller's
@@ -35,16 +35,8 @@ class Place(Enum):
 class Operand:
     """One argument of a kernel.
 
-    Parameters
-    ----------
-    place
-        Where it lies.
-    offset
-        Bytes from the start of the constants, of the arena, or of the caller's tensor.
-    index
-        Which input or output it is; 0 in the other places.
-    bytes
-        Its size.
+    ``offset`` counts bytes from the start of the constants, of the arena, or of the caller's
+    tensor. ``index`` is the number of the input or output, and 0 in other places.
     """
 
     place: Place
@@ -65,7 +57,7 @@ class Operand:
         Raises
         ------
         ValueError
-            If the text is no operand.
+            If the text is not an operand.
         """
         match = _OPERAND.fullmatch(text)
         if not match or int(match[4]) < int(match[3]):
@@ -125,9 +117,9 @@ class Program:
     arena_bytes
         Activation memory of one call.
     arena_bound
-        The largest sum of buffers that are alive at a time: no plan takes less.
+        The largest sum of buffers that are alive at the same time: no plan is smaller.
     workspace_bytes
-        The most scratch memory that one thread takes from the pool in any kernel.
+        Maximum scratch memory of one thread in any kernel.
     """
 
     inputs: tuple[TensorInfo, ...]

@@ -1,4 +1,4 @@
-"""The fields of a record, each with its limits: nothing that stands in a file is trusted."""
+"""The fields of a record, each with its limits: no value of a file is trusted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class RecordError(TvmconvError):
     """A line of a tuning log that cannot be used; the message says what is wrong with it."""
 
 
-def pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without doubled fields."""
+def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object without repeated fields."""
     data = dict(pairs)
     if len(data) != len(pairs):
         raise RecordError("a field is duplicated")
@@ -59,12 +59,14 @@ def as_name(value: Any, name: str, empty: bool = False) -> str:
     return value
 
 
-def as_fraction(value: Any, name: str) -> float:
-    """A number from 0 to 1."""
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not 0 <= value <= 1 or not math.isfinite(value):
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_fraction(value: Any, name: str) -> None:
+    """Refuse other values than a number from 0 to 1."""
+    if not _is_number(value) or not 0 <= value <= 1:
         raise RecordError(f"{name} must be a number from 0 to 1")
-    return float(value)
 
 
 def as_samples(value: Any, name: str) -> tuple[float, ...]:
@@ -72,8 +74,7 @@ def as_samples(value: Any, name: str) -> tuple[float, ...]:
     if not isinstance(value, list) or not 1 <= len(value) <= _MAX_SAMPLES:
         raise RecordError(f"{name} must list 1 to {_MAX_SAMPLES} seconds")
     for sample in value:
-        good = isinstance(sample, int | float) and not isinstance(sample, bool)
-        if not good or not 0 < sample < _MAX_SECONDS:
+        if not _is_number(sample) or not 0 < sample < _MAX_SECONDS:
             raise RecordError(f"{name} holds {str(sample)[:40]!r}, which is not a time in seconds")
     return tuple(float(sample) for sample in value)
 
@@ -93,7 +94,7 @@ def as_config(value: Any, name: str) -> Config:
 
 
 def as_workload(value: Any) -> Conv2dWorkload:
-    """A problem of a size that is tuned."""
+    """A workload within the limits of tuning."""
     text = as_name(value, "workload")
     try:
         workload = Conv2dWorkload.parse(text)
@@ -106,14 +107,14 @@ def as_workload(value: Any) -> Conv2dWorkload:
         *(workload.in_depth, workload.kernel_d, workload.pad_front, workload.pad_back),
     )
     if max(extents) > _MAX_EXTENT or workload.macs > _MAX_MACS:
-        raise RecordError(f"workload {text} is larger than any that is tuned")
+        raise RecordError(f"workload {text} is larger than tuning allows")
     if not all(math.isfinite(p) for step in workload.epilogue for p in step.params):
         raise RecordError(f"workload {text}: an epilogue parameter is not finite")
     return workload
 
 
 def as_machine(value: Any) -> dict[str, Any]:
-    """Machine facts with all fields that schedules look at."""
+    """Machine facts with all fields that schedules read."""
     facts = as_object(value, "machine")
     for name in MACHINE_TEXT:
         as_name(facts.get(name), f"machine.{name}")

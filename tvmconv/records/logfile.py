@@ -16,7 +16,7 @@ from tvmconv.records.record import MAX_LINE_BYTES, Record
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 LOGGER = logging.getLogger("tvmconv.tuning")
-# of the lines that are skipped
+# skipped lines that are reported one by one
 MOST_SHOWN = 20
 _MAX_LINES = 4_000_000
 _LOCK_SECONDS = 60.0
@@ -36,21 +36,16 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Log:
-    """What a file held: its records in order, and the lines that could not be read."""
+    """The records of a file in order, and the lines that could not be read."""
 
     records: tuple[Record, ...]
     skipped: tuple[Skipped, ...] = ()
 
 
 def read_log(path: Path, *, warn: bool = True) -> Log:
-    """Read a log; lines that hold no valid record are skipped with a warning.
+    """Read a log, and skip lines that hold no valid record.
 
-    Parameters
-    ----------
-    path
-        The file.
-    warn
-        Log a warning for each skipped line on the logger ``tvmconv.tuning``.
+    With ``warn``, the logger ``tvmconv.tuning`` warns about skipped lines.
 
     Raises
     ------
@@ -79,12 +74,9 @@ def _record(line: bytes) -> Record:
 
 
 def check_log(path: Path) -> None:
-    """Refuse a file that was named as a log and has lines, but no record; an empty one is a log.
+    """Raise :class:`TvmconvError` for a file with lines, but without a record.
 
-    Raises
-    ------
-    TvmconvError
-        If so, or if the file cannot be opened or is larger than any log.
+    An empty file is a log. Files that cannot be opened, or are too large, are refused as well.
     """
     reason = ""
     for number, line in read_lines(path):
@@ -94,11 +86,11 @@ def check_log(path: Path) -> None:
         except RecordError as error:
             reason = reason or f"line {number}: {error}"
     if reason:
-        raise TvmconvError(f"no line of {path} is a tuning record ({reason}); name another file")
+        raise TvmconvError(f"no line of {path} is a tuning record ({reason}). Name another file.")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines that are not empty; of an overlong line only the beginning.
+    """Numbered lines that are not empty; overlong lines are cut.
 
     Raises
     ------
@@ -122,22 +114,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def check_destination(path: Path) -> None:
-    """Refuse a log that cannot be written, before work is spent.
+    """Raise :class:`TvmconvError` for a log that cannot be written, before work is spent.
 
-    Missing folders are made later: those of the user's log may be. The command line asks
-    :func:`tvmconv.core.files.check_destination` of a log that is named there, too.
-
-    Raises
-    ------
-    TvmconvError
-        If something other than a file with records stands there, or the file or its folder is not
-        writable.
+    An existing file must hold records. Missing folders are made later.
     """
     if os.path.lexists(path):
         if not path.is_file():
-            raise TvmconvError(f"{path} is not a regular file; name another tuning log")
+            raise TvmconvError(f"{path} is not a regular file. Name another tuning log.")
         if not os.access(path, os.W_OK):
-            raise TvmconvError(f"the tuning log {path} is not writable; name another one")
+            raise TvmconvError(f"the tuning log {path} is not writable. Name another one.")
         check_log(path)
     folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
@@ -147,7 +132,7 @@ def check_destination(path: Path) -> None:
 def append(path: Path, lines: Iterable[str]) -> None:
     """Add lines to a file that others may be writing: whole lines or nothing.
 
-    A line that an earlier writer left unfinished is ended first, so that it costs only itself.
+    If the file ends in an unfinished line, that line is ended first. Then only that line is lost.
 
     Raises
     ------

@@ -37,13 +37,11 @@ class Tuned:
     config
         The knob values; they passed the schedule's check for the build's machine.
     ratio
-        Measured time over that of the default measured beside it; of an estimated record, that of
-        the estimates.
+        Time over the time of the default, both measured, or both estimated.
     default_algorithm, default_config
-        That default: its predicted cycles multiplied by ``ratio`` is comparable with predictions.
+        The default. Its predicted cycles times ``ratio`` are comparable with predictions.
     source
-        The record in words, for ``explain``: file, date and gain, and whether it comes from a
-        near machine.
+        Text for ``explain``: file, date, gain, and whether the machine is a near one.
     near
         Measured on another machine with the same instruction set.
     """
@@ -71,17 +69,12 @@ def shipped_folder() -> Path:
 
 
 def default_log(machine: Device, estimated: bool = False) -> Path:
-    """The user's log of a target: of measured records, or of estimated ones."""
+    """The user's log of a target, for measured or for estimated records."""
     return user_folder() / f"{machine.name}{'.estimated' * estimated}.jsonl"
 
 
 def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
-    """Log files in the order of preference.
-
-    Parameters
-    ----------
-    log
-        A file that goes first; ``"none"`` for no log at all.
+    """Log files in the order of preference; ``log`` is the first, and ``"none"`` disables all logs.
 
     Raises
     ------
@@ -99,7 +92,7 @@ def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
             found = False
         if not found:
             raise TvmconvError(
-                f"the tuning log {path} does not exist; write it with tune --tuning-log"
+                f"the tuning log {path} does not exist. Write it with tune --tuning-log."
             )
         check_log(path)
         first.append(path.resolve())
@@ -115,21 +108,16 @@ def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
 def tuned(
     workload: Conv2dWorkload, machine: Device, algorithm: str, logs: Sequence[Path]
 ) -> tuple[Tuned, ...]:
-    """Configs that logs hold for one algorithm, the best of the first log that has any.
+    """Configs that logs hold for one algorithm: the best of the first log that has any.
 
-    A log's records of this very machine are preferred to those of a near one, and on either
-    those of this very workload to those of the same convolution with another epilogue, which
-    hardly changes what is fast. Estimated records count for this very machine alone, and where no
-    log holds one of the convolution, by whatever algorithm, that was measured there: estimated
-    gains are not compared with measured ones. More than one is returned where a schedule's configs
-    differ in their numerical error, one for each error.
+    Records of this machine are preferred to records of a near machine. Next, records of the same
+    workload are preferred to records with another epilogue, which hardly changes what is fast.
 
-    Parameters
-    ----------
-    workload, machine, algorithm
-        What is looked up.
-    logs
-        From :func:`search_path`.
+    Estimated records are used for this machine only. If any algorithm has a measured record of the
+    convolution here, estimates are ignored: their gains are not comparable with measured gains.
+
+    If the configs of a schedule differ in their numerical error, the best of each error is
+    returned. ``logs`` come from :func:`search_path`.
     """
     for near, estimated in ((False, False), (False, True), (True, False)):
         if estimated and _measured_here(workload, machine, logs):
@@ -195,8 +183,8 @@ def _usable(record: Record, machine: Device, near: bool) -> Record:
         module = registry.schedule(record.algorithm, machine)
         if near and module is not None:
             default = _default_like(record, machine)
-            taken = module.predicted_cycles(record.workload, machine, record.config)
-            if taken > _NEAR_TOLERANCE * module.predicted_cycles(record.workload, machine, default):
+            own = module.predicted_cycles(record.workload, machine, record.config)
+            if own > _NEAR_TOLERANCE * module.predicted_cycles(record.workload, machine, default):
                 raise ConfigError(
                     "it comes from a similar CPU, and is predicted to be slower on this one"
                 )

@@ -1,8 +1,7 @@
 """One line of a tuning log: a verified, measured improvement over the untuned choice.
 
-A record is plain JSON: what was tuned (workload string, machine, algorithm, knob values), what
-was measured (every sample, and the samples of the default taken in turn with them), how the
-output was verified, and where it came from (device, versions, date). It never holds code.
+A record is plain JSON and never holds code. It states the kernel (workload, machine, algorithm,
+knob values), every sample of the kernel and of the default, the verification, and the origin.
 """
 
 from __future__ import annotations
@@ -17,23 +16,12 @@ from tvmconv.core.config import Config
 from tvmconv.core.plain_data import finite, no_number
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
-from tvmconv.records.fields import (
-    MACHINE_SIZES,
-    MACHINE_TEXT,
-    RecordError,
-    as_config,
-    as_fraction,
-    as_machine,
-    as_name,
-    as_object,
-    as_samples,
-    as_workload,
-    check_depth,
-    pairs,
-)
+from tvmconv.records import fields
+from tvmconv.records.fields import MACHINE_SIZES, MACHINE_TEXT, RecordError
 
 VERSION = 1
 MAX_LINE_BYTES = 64 * 1024
+# fewer samples have no outliers
 _FENCED = 4
 
 
@@ -52,12 +40,12 @@ class Record:
     samples
         Seconds of one call, every sample kept.
     default_algorithm, default_config, default_samples
-        The untuned choice, measured in turn with the kernel.
+        The untuned choice, measured in interleaved runs with the kernel.
     verification
         ``error`` (max|error| / max|reference| against float64) and the ``limit`` it had to keep.
     device
-        Which processor measured: its name, and the RPC key where it was remote. Where nothing was
-        measured, ``estimate`` says how the samples were estimated.
+        The processor that measured, and the RPC key of a remote one. ``estimate`` describes the
+        method of samples that were estimated.
     versions, date, tuner
         Provenance: package versions, ISO date, and space, seed and trials of the search.
     extra
@@ -96,12 +84,12 @@ class Record:
 
     @property
     def relative_seconds(self) -> float:
-        """Time as a share of the untuned choice's; a hostile log may make either ratio zero."""
+        """Time over the time of the untuned choice; a hostile log may make either ratio zero."""
         return _median_ratio(self.samples, self.default_samples)
 
     @property
     def outliers(self) -> int:
-        """Samples of the kernel that lie far above the others."""
+        """How many samples of the kernel are far above the others."""
         return outliers(self.samples)
 
     @property
@@ -116,7 +104,7 @@ class Record:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What two records must share to compete: workload, machine, algorithm, origin."""
+        """Equal for records that compete: workload, machine, algorithm, origin."""
         return (str(self.workload), machine_key(self.machine), self.algorithm, self.estimated)
 
     def to_json(self) -> dict[str, Any]:
@@ -155,38 +143,38 @@ class Record:
         RecordError
             If a field is missing, of another type, or out of range.
         """
-        as_object(data, "record")
+        fields.as_object(data, "record")
         version = data.get("v")
         if type(version) is not int or not 1 <= version <= VERSION:
             raise RecordError(f"v={version!r}; expected a version up to {VERSION}")
-        check_depth(data)
-        default = as_object(data.get("default"), "default")
+        fields.check_depth(data)
+        default = fields.as_object(data.get("default"), "default")
         known = _FIELDS | {"default"}
         extra = {name: value for name, value in data.items() if name not in known}
         if inner := {k: v for k, v in default.items() if k not in _DEFAULT_FIELDS}:
             extra["default"] = inner
-        verification = as_object(data.get("verification"), "verification")
+        verification = fields.as_object(data.get("verification"), "verification")
         for name in ("error", "limit"):
-            as_fraction(verification.get(name), f"verification.{name}")
+            fields.check_fraction(verification.get(name), f"verification.{name}")
         if verification["error"] > verification["limit"]:
             raise RecordError(
                 f"its error {verification['error']:.3g} exceeds the limit "
                 f"{verification['limit']:.3g}"
             )
         return cls(
-            workload=as_workload(data.get("workload")),
-            machine=as_machine(data.get("machine")),
-            algorithm=as_name(data.get("algorithm"), "algorithm"),
-            config=as_config(data.get("config"), "config"),
-            samples=as_samples(data.get("samples"), "samples"),
-            default_algorithm=as_name(default.get("algorithm"), "default.algorithm"),
-            default_config=as_config(default.get("config"), "default.config"),
-            default_samples=as_samples(default.get("samples"), "default.samples"),
+            workload=fields.as_workload(data.get("workload")),
+            machine=fields.as_machine(data.get("machine")),
+            algorithm=fields.as_name(data.get("algorithm"), "algorithm"),
+            config=fields.as_config(data.get("config"), "config"),
+            samples=fields.as_samples(data.get("samples"), "samples"),
+            default_algorithm=fields.as_name(default.get("algorithm"), "default.algorithm"),
+            default_config=fields.as_config(default.get("config"), "default.config"),
+            default_samples=fields.as_samples(default.get("samples"), "default.samples"),
             verification=verification,
-            device=as_object(data.get("device", {}), "device"),
-            versions=as_object(data.get("versions", {}), "versions"),
-            date=as_name(data.get("date", ""), "date", empty=True),
-            tuner=as_object(data.get("tuner", {}), "tuner"),
+            device=fields.as_object(data.get("device", {}), "device"),
+            versions=fields.as_object(data.get("versions", {}), "versions"),
+            date=fields.as_name(data.get("date", ""), "date", empty=True),
+            tuner=fields.as_object(data.get("tuner", {}), "tuner"),
             extra=extra,
         )
 
@@ -204,7 +192,10 @@ class Record:
             raise RecordError(f"the line has {size} bytes; the limit is {MAX_LINE_BYTES}")
         try:
             data = json.loads(
-                line, parse_constant=no_number, parse_float=finite, object_pairs_hook=pairs
+                line,
+                parse_constant=no_number,
+                parse_float=finite,
+                object_pairs_hook=fields.unique_fields,
             )
         except RecordError:
             raise
@@ -213,26 +204,25 @@ class Record:
         return cls.from_json(data)
 
 
-def turn_ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    """Samples of ``one`` over those of ``other`` that were taken in the same turn."""
+def paired_ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Samples of ``one`` over samples of ``other`` from the same interleaved run."""
     return [a / b for a, b in zip(one, other, strict=True)]
 
 
 def _median_ratio(one: Sequence[float], other: Sequence[float]) -> float:
-    """The median of the turns' ratios.
+    """The median of the ratios of interleaved runs.
 
-    Where the machine's speed changes from turn to turn, the medians of both may be of different
-    moments. They are compared only where the samples are not of as many turns.
+    The medians of both may be of moments at which the machine had different speeds.
     """
     if len(one) != len(other):
         return median(one) / median(other)
-    return median(turn_ratios(one, other))
+    return median(paired_ratios(one, other))
 
 
 def outliers(samples: Sequence[float]) -> int:
-    """How many times lie above the upper quartile by more than 1.5 times the quartiles' distance.
+    """How many samples exceed the upper quartile by 1.5 times the quartiles' distance.
 
-    They are kept: medians do not mind them, and the reader sees how quiet the machine was.
+    They stay in the record: medians resist them, and their number shows how quiet the machine was.
     """
     if len(samples) < _FENCED:
         return 0
@@ -248,7 +238,7 @@ _DEFAULT_FIELDS = {"algorithm", "config", "samples"}
 
 
 def machine_facts(machine: Device) -> dict[str, Any]:
-    """What a record keeps of a machine: enough to tell equal, near and foreign ones apart."""
+    """The fields of a machine in a record, which tell equal, near and foreign machines apart."""
     names = ("name", *MACHINE_TEXT, *MACHINE_SIZES)
     return {name: machine.record_facts.get(name, getattr(machine, name, None)) for name in names}
 

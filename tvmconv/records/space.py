@@ -22,7 +22,6 @@ from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record
 
 _ATTEMPTS = 200
-_NO_FACTS = WeightFacts()
 
 
 @dataclass(frozen=True)
@@ -32,17 +31,17 @@ class Space:
     Parameters
     ----------
     workload, machine, algorithm
-        What the knobs belong to.
+        The kernel.
     values
-        Knob -> values worth trying; those of the schedule's own offers are always among them.
+        Knob -> values worth trying, which include the values of the schedule's own offers.
     starts
-        The schedule's offers: where a search begins.
+        The schedule's offers, with which a search begins.
     error_budget
-        Most max|error| / max|reference| that a config may be estimated at.
+        Maximum estimate of max|error| / max|reference|.
     facts
-        Of the weights; configs must be exact for them.
+        Properties of the weights, for which configs must be exact; None for any config.
     precision
-        What operands of products may be rounded to, beside float32; empty for anything.
+        The precision other than FP32 to which operands may be rounded; empty for any.
     """
 
     workload: Conv2dWorkload
@@ -51,16 +50,13 @@ class Space:
     values: Mapping[str, tuple[KnobValue, ...]]
     starts: tuple[Config, ...]
     error_budget: float = math.inf
-    facts: WeightFacts = _NO_FACTS
+    facts: WeightFacts | None = None
     precision: str = ""
 
     @property
     def size(self) -> int:
-        """Combinations of knob values, those that do not fit included."""
-        count = 1
-        for values in self.values.values():
-            count *= len(values)
-        return count
+        """Combinations of knob values, including combinations that do not fit."""
+        return math.prod(map(len, self.values.values()))
 
     def fits(self, config: Config) -> bool:
         """Whether the schedule accepts a config, and it is as exact as it must be."""
@@ -71,9 +67,12 @@ class Space:
         algorithm = registry.algorithm(self.algorithm, self.machine.kind)
         if self.precision and algorithm.precision(config) not in ("", self.precision):
             return False
-        limit = algorithm.exact_below(self.workload, config)
-        if limit is not None and self.facts.largest_sum >= limit:
-            return False
+        if self.facts is not None:
+            refused, _ = self.facts.refusal(
+                self.algorithm, self.workload, self.machine.kind, config
+            )
+            if refused:
+                return False
         estimate = algorithm.error_estimate(self.workload, self.machine, config)
         return estimate <= self.error_budget
 
@@ -86,12 +85,12 @@ class Space:
         return None
 
     def mutate(self, config: Config, generator: random.Random) -> Config | None:
-        """A neighbour: one or two knobs changed, ordered knobs mostly by a step."""
+        """A config with one or two knobs changed, ordered knobs mostly by one value."""
         for _ in range(_ATTEMPTS):
             changed = dict(config)
             free = [name for name, values in self.values.items() if len(values) > 1]
             for name in generator.sample(free, min(len(free), generator.choice((1, 1, 2)))):
-                changed[name] = self._neighbour(name, changed[name], generator)
+                changed[name] = self._near_value(name, changed[name], generator)
             found = Config.of(**changed)
             if found != config and self.fits(found):
                 return found
@@ -102,7 +101,7 @@ class Space:
         child = Config.of(**{k: generator.choice((one[k], other[k])) for k in self.values})
         return child if child not in (one, other) and self.fits(child) else None
 
-    def _neighbour(self, name: str, value: KnobValue, generator: random.Random) -> KnobValue:
+    def _near_value(self, name: str, value: KnobValue, generator: random.Random) -> KnobValue:
         values = self.values[name]
         ordered = all(type(v) is int for v in values)
         if ordered and value in values and generator.random() < 0.7:
@@ -129,7 +128,7 @@ def make_space(
     """
     names = registry.names(machine.kind)
     if algorithm not in names:
-        raise ConfigError(f"algorithm {algorithm!r} is unknown; known: {', '.join(names)}")
+        raise ConfigError(f"algorithm {algorithm!r} is unknown. Choose from {', '.join(names)}.")
     module = registry.schedule(algorithm, machine)
     reason = registry.algorithm(algorithm, machine.kind).unsupported(workload, machine)
     if module is None:
@@ -142,29 +141,20 @@ def make_space(
         unique = dict.fromkeys((*listed, *(start[name] for start in starts)))
         whole = all(type(v) is int for v in unique)
         values[name] = tuple(sorted(unique)) if whole else tuple(unique)
-    space = Space(
-        workload,
-        machine,
-        algorithm,
-        values,
-        starts,
-        error_budget,
-        facts or _NO_FACTS,
-        precision,
-    )
+    space = Space(workload, machine, algorithm, values, starts, error_budget, facts, precision)
     return replace(space, starts=tuple(start for start in starts if space.fits(start)))
 
 
 def validate(workload: Conv2dWorkload, machine: Device, algorithm: str, config: Config) -> Config:
-    """A config from outside with all knobs; one that the schedule did not mean to offer is refused.
+    """A config from outside, completed with all knobs.
 
-    Knobs that it lacks, being older, have their neutral value. Integers must lie within the range
-    of the knob's listed values, other settings among them, and the schedule's own check must pass.
+    Knobs that an older config lacks get their backward-compatible default. Integers must be within
+    the range of the knob's listed values, other settings must be listed.
 
     Raises
     ------
     ConfigError
-        Names the knob, or the limit that is broken.
+        If a knob is out of range, or the schedule's own check fails.
     """
     if problem := registry.unknown(algorithm):
         raise ConfigError(f"{problem}; builds choose from {', '.join(registry.offered(machine))}")
@@ -189,13 +179,7 @@ def validate(workload: Conv2dWorkload, machine: Device, algorithm: str, config: 
 
 
 def validated(record: Record, machine: Device) -> Record:
-    """A record whose configs have all knobs, if both are good for a machine.
-
-    Raises
-    ------
-    ConfigError
-        As of :func:`validate`.
-    """
+    """A record whose configs have all knobs; :func:`validate` checks both configs."""
     w = record.workload
     return replace(
         record,
@@ -205,7 +189,7 @@ def validated(record: Record, machine: Device) -> Record:
 
 
 def record_machine(facts: Mapping[str, Any]) -> Machine | CudaMachine:
-    """The machine that a record was tuned for, as far as schedules look at it.
+    """The machine of a record, with the fields that schedules read.
 
     Raises
     ------
@@ -237,9 +221,7 @@ def _record_gpu(facts: Mapping[str, Any]) -> CudaMachine:
 
 
 def error_class(record: Record) -> tuple[Any, ...]:
-    """What records must share to compete for one place: a faster, less exact one is another choice.
-
-    So is one of another precision, which a build takes where it is asked for alone.
+    """Equal for records that compete: they have the same key, precision and numerical error.
 
     The record must have passed :func:`refusal`.
     """

@@ -13,18 +13,9 @@ def best(
 ) -> tuple[Record, ...]:
     """The best record of each group, in order of first appearance.
 
-    Parameters
-    ----------
-    records
-        What competes.
-    group
-        By default workload, machine and algorithm.
-
-    Notes
-    -----
-    Times of different runs are compared through the default measured beside each: a record's
-    speed-up is free of the machine's drift. Equal defaults are required for that; otherwise the
-    shorter time wins.
+    By default, a group has one workload, machine and algorithm. Records with the same default are
+    compared by their speed-up over it, which is free of the machine's drift. Otherwise the shorter
+    time wins.
     """
     found: dict[object, Record] = {}
     for record in records:
@@ -50,7 +41,7 @@ def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Re
     Returns
     -------
     tuple
-        What is kept, and what is dropped with the reason of each.
+        The kept records, and each dropped record with the reason.
     """
     from tvmconv.records.space import error_class, refusal
 
@@ -75,21 +66,18 @@ def for_workloads(records: Iterable[Record], text: str) -> tuple[Record, ...]:
     TvmconvError
         If there is none.
     """
-    taken = tuple(
+    matching = tuple(
         r
         for r in records
         if text in str(r.workload) or text in (str(r.machine.get("name")), r.algorithm)
     )
-    if not taken:
-        raise TvmconvError(f"no record matches {text!r}; give part of a workload, or an algorithm")
-    return taken
+    if not matching:
+        raise TvmconvError(f"no record matches {text!r}. Give part of a workload, or an algorithm.")
+    return matching
 
 
 def _better(record: Record, other: Record) -> bool:
-    same = (record.default_algorithm, record.default_config) == (
-        other.default_algorithm,
-        other.default_config,
-    )
-    if same:
+    defaults = [(r.default_algorithm, r.default_config) for r in (record, other)]
+    if defaults[0] == defaults[1]:
         return record.speedup > other.speedup
     return record.seconds < other.seconds

@@ -1,1 +1,1 @@
-"""Reports: what a model is and why, as tables, JSON, CSV and pages."""
+"""Reports about models as tables, JSON, CSV and pages."""

@@ -1,14 +1,14 @@
-"""Every candidate of every layer, and why it was taken or not."""
+"""Every candidate of every layer, with its verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.report.clock import Clock
-from tvmconv.report.table import Column, Table
-from tvmconv.report.units import bytes_text
+from tvmconv.report.table import Column, Table, bytes_text
 
 _CANDIDATES = (
     Column("layers", "layers"),
@@ -20,10 +20,11 @@ _CANDIDATES = (
     Column("error_estimate", "error est.", ".1e"),
     Column("verdict", "verdict"),
 )
+_ALIKE = attrgetter("workload", "chosen", "reason", "rejected")
 
 
 def candidates_table(decisions: Sequence[Decision], clock: Clock) -> Table:
-    """The candidates of every layer; layers that differ in nothing but their names share rows."""
+    """The candidates of every layer; layers that differ only in their names share rows."""
     considered = [_considered(group, clock) for group in _alike(decisions)]
     return Table(
         "candidates",
@@ -35,17 +36,11 @@ def candidates_table(decisions: Sequence[Decision], clock: Clock) -> Table:
 
 
 def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
-    """Decisions that differ in nothing but the layer, together."""
+    """Groups of decisions that differ only in the layer."""
     groups: list[list[Decision]] = []
     for decision in decisions:
         for group in groups:
-            first = group[0]
-            if (first.workload, first.chosen, first.reason, first.rejected) == (
-                decision.workload,
-                decision.chosen,
-                decision.reason,
-                decision.rejected,
-            ):
+            if _ALIKE(group[0]) == _ALIKE(decision):
                 group.append(decision)
                 break
         else:
@@ -54,7 +49,7 @@ def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
 
 
 def _considered(group: list[Decision], clock: Clock) -> list[dict[str, Any]]:
-    """The chosen candidate, then the others by cost, those that cannot compute the layer last."""
+    """The chosen candidate, then the others by cost, and unsupported candidates last."""
     decision = group[0]
     others = sorted(decision.rejected, key=lambda o: (o.cause == "unsupported", o.cycles))
     layers = ", ".join(d.layer for d in group)
@@ -70,10 +65,9 @@ def _considered(group: list[Decision], clock: Clock) -> list[dict[str, Any]]:
 
 
 def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the terminal shows of a layer's candidates: its name once, what cannot compute it last.
+    """The rows for the terminal: the layer's name once, and unsupported candidates in one row.
 
-    Every layer has several algorithms that cannot compute it, each for a reason that is the same
-    for most layers; a row of its own for each would be half of the table.
+    Each layer has several unsupported algorithms, mostly for the same reasons as other layers.
     """
     able = [row for row in rows if row["cause"] != "unsupported"]
     unable = [f"{row['algorithm']}: {row['verdict']}" for row in rows[len(able) :]]
@@ -85,7 +79,7 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def candidate_row(candidate: Candidate, clock: Clock) -> dict[str, Any]:
-    """A candidate's names, its figures where it can compute the layer, and their texts."""
+    """A candidate's names, and its figures with their texts if it supports the layer."""
     plain = {
         "algorithm": candidate.algorithm,
         "config": str(candidate.config),

@@ -10,26 +10,22 @@ from typing import Any
 from tvmconv.core.errors import TvmconvError
 from tvmconv.core.printed import printable
 
-# of one series: (x, y) with a name shown beside the pointer
+# (x, y) of one series, with a name for the tooltip
 Points = Sequence[tuple[float, float, str]]
-# black on white, distinguishable without colour vision (Okabe and Ito)
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# distinguishable on white without color vision (Okabe and Ito)
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _ROW_PIXELS = 34
 
 
-def _pygal() -> Any:
+def require_charts() -> Any:
+    """The package pygal; raises :class:`TvmconvError` if it is not installed."""
     try:
         import pygal
     except ImportError:
         raise TvmconvError(
-            "charts need the package pygal: pip install 'tvmconv[html]', or pip install pygal"
+            "charts require the package pygal. Install it by: pip install 'tvmconv[html]'"
         ) from None
     return pygal
-
-
-def require_charts() -> None:
-    """Raise :class:`TvmconvError` with what to install where charts cannot be drawn."""
-    _pygal()
 
 
 def bars(
@@ -110,14 +106,14 @@ def _power(value: Any) -> str:
 
 
 def _chart(kind: str, title: str, **options: Any) -> Any:
-    pygal = _pygal()
+    pygal = require_charts()
     style = pygal.style.Style(
         background="#ffffff",
         plot_background="#ffffff",
         foreground="#222222",
         foreground_strong="#000000",
         foreground_subtle="#666666",
-        colors=_COLOURS,
+        colors=_COLORS,
         font_family="sans-serif",
         title_font_size=18,
         label_font_size=12,
@@ -140,7 +136,7 @@ def _chart(kind: str, title: str, **options: Any) -> Any:
 
 
 def _svg(chart: Any) -> str:
-    """The drawing with the values as tooltips of the browser, which need no script."""
+    """The drawing, with values as the browser's own tooltips instead of a script."""
     chart.legend_at_bottom_columns = len(chart.raw_series) or 1
     text = str(chart.render(is_unicode=True))
     text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Seconds from cycles, for readers: choices are made in cycles and know no clock."""
+"""Seconds from cycles, for readers: choices are made in cycles."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ _ASSUMED_HERTZ = 2.5e9
 
 @dataclass(frozen=True)
 class Clock:
-    """Cycles a second, and whether somebody measured them.
-
-    A report that shows predicted time shows this beside it.
-    """
+    """Cycles per second, which a report shows with predicted times."""
 
     hertz: float
     measured: bool
 
     def seconds(self, cycles: float) -> float:
-        """The time of so many cycles."""
+        """The time of a number of cycles."""
         return cycles / self.hertz
 
     def __str__(self) -> str:
@@ -33,7 +30,7 @@ class Clock:
 def clock_of(device: Device) -> Clock:
     """The clock that ``tvmconv cpu --measure`` found with these rates, or a nominal one.
 
-    Of a GPU its record's.
+    For a GPU, the clock of the machine model.
     """
     if isinstance(device, CudaMachine):
         return Clock(device.clock_hertz, measured=False)

@@ -13,12 +13,12 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Report:
-    """What a verb has to say.
+    """The result of a subcommand.
 
     Parameters
     ----------
     kind
-        The verb; tells a reader of the JSON what else to expect.
+        The subcommand, by which a reader of the JSON knows its fields.
     title
         Heading on the terminal.
     facts
@@ -28,7 +28,7 @@ class Report:
     notes
         Sentences printed below the tables.
     data
-        More plain data that only the JSON carries (all samples, machine header).
+        Plain data for the JSON only (all samples, machine header).
     """
 
     kind: str

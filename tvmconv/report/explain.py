@@ -1,4 +1,4 @@
-"""Which algorithm every layer got, why, and what was considered beside it."""
+"""The algorithm of every layer, the reason, and the other candidates."""
 
 from __future__ import annotations
 
@@ -33,24 +33,28 @@ _DECISIONS = (
     Column("reason", "reason"),
 )
 _LEGEND = (
-    "problem: the convolution as `tvmconv bench run --layer` takes it (docs/bench.md). schedule: "
-    "the values of the algorithm's knobs; --knobs says what they mean. from: where they come from, "
-    "the cost model (default) or a tuning log.",
-    "predicted: by the cost model at the clock above; M cycles are millions, and in brackets is "
-    "what the other candidate would spend more (+) or less (-) on each part. workspace: scratch "
-    "memory of a call. weights: as packed for the algorithm.",
+    "problem: the convolution, in the form of `tvmconv bench run --layer` . "
+    "schedule: values of the algorithm's knobs, which --knobs explains. from: their origin, the "
+    "cost model (default) or a tuning log.",
+    "predicted: by the cost model at the clock above. M cycles are millions. Brackets show by how "
+    "much the other candidate is slower (+) or faster (-) in each part. workspace: scratch "
+    "memory of a call. weights: their size as packed for the algorithm.",
 )
-# of GPUs
+_ROUNDING = (
+    "Rounding errors are measured while building, on products of the layer's weights and 128 "
+    "pixels of such input with rounded operands and float32 accumulators."
+)
+# GPUs only
 _LIMIT = Column("limit_share", "% of limit", ".0f", 100)
-# of models some of whose layers round operands
+# models in which some layers round operands
 _PRECISION = Column("precision", "precision")
 _ROUNDING_ERROR = Column("rounding_error", "rounding err.", ".1e")
 _MEASURED_ERROR = Column("error_measured", "error meas.", ".1e")
 _MEASURED_TIME = Column("seconds", "measured ms", ".3f", 1e3)
-# of calls without alternatives
+# reasons for calls without alternatives
 _SCALABLE = {
-    "SVE": "its loops over pixels take scalable vectors",
-    "SVE and NEON": "some of its loops take scalable vectors",
+    "SVE": "its loops over pixels use scalable vectors",
+    "SVE and NEON": "some of its loops use scalable vectors",
 }
 _UNSCHEDULED = (
     Column("layer", "layer"),
@@ -80,31 +84,31 @@ def explain_report(
     Parameters
     ----------
     model
-        Built or loaded.
+        A built or loaded model.
     errors
         Measured error of every decision; max|error| / max|reference|.
     seconds
         Measured time of a call by (layer, kernel).
     peak
-        Measured multiply-add peak in GFLOP/s and memory read bandwidth in GB/s.
+        Measured FMA peak in GFLOP/s and memory read bandwidth in GB/s.
     knobs
-        Whether to say what the knobs of the chosen schedules mean.
+        Whether to explain the knobs of the chosen schedules.
     estimates
         Estimated cycles of each layer: a table, and facts for the head of the report.
 
     Returns
     -------
     Report
-        Tables ``layers``, ``candidates``, ``memory``, perhaps ``estimates``, ``knobs``, of targets
-        with scalable vectors ``vectors``, of GPUs ``launches``, where no algorithm took some
-        convolutions, ``unscheduled``, and ``in_float`` of fully connected layers of 16 bits;
-        ``str()`` of it is the terminal view.
+        Always has the tables ``layers``, ``candidates`` and ``memory``, and where they apply
+        ``estimates``, ``knobs``, ``vectors``, ``launches``, ``unscheduled``, ``positions`` and
+        ``in_float``. ``str()`` of it is the terminal view.
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
     facts["convolutions"] += _pixel_layers(model)
-    if isinstance(model.machine, CudaMachine):
-        facts |= launch_facts(model.calls, model.machine)
+    gpu = model.machine if isinstance(model.machine, CudaMachine) else None
+    if gpu:
+        facts |= launch_facts(model.calls, gpu)
     precise = any(d.chosen.precision for d in decisions)
     if errors:
         facts["largest_error_measured"] = max(errors)
@@ -124,11 +128,7 @@ def explain_report(
             *([estimates[0]] if estimates is not None else []),
             candidates_table(decisions, clock),
             *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
-            *(
-                [launches_table(model.calls, model.machine)]
-                if isinstance(model.machine, CudaMachine)
-                else []
-            ),
+            *([launches_table(model.calls, gpu)] if gpu else []),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
             *_noted_tables(model),
@@ -136,18 +136,10 @@ def explain_report(
         ),
         notes=(
             *_LEGEND,
-            *([LEGEND] if isinstance(model.machine, CudaMachine) else []),
+            *([LEGEND] if gpu else []),
             "Errors are max|error| / max|reference| against float64 on normally distributed "
             "input. Layers share one workspace: its peak is the largest.",
-            *(
-                [
-                    "Rounding errors are those of products of rounded operands, weights of the "
-                    "layer by 128 pixels of such input, measured while building; their sums are "
-                    "float32."
-                ]
-                if precise
-                else []
-            ),
+            *([_ROUNDING] if precise else []),
         ),
         data={"calls": [call.to_json() for call in model.calls]},
     )
@@ -159,7 +151,7 @@ def _layers_table(
     seconds: Mapping[tuple[str, str], float] | None,
     errors: Sequence[float] | None,
 ) -> Table:
-    """A row for every decision, with the columns that this target and these measurements have."""
+    """A row for every decision, with the columns for this target and these measurements."""
     decisions = model.decisions
     rows = [_decision(d, clock) for d in decisions]
     columns = list(_DECISIONS)
@@ -217,16 +209,16 @@ def _title(model: ModelFacts) -> str:
 
 
 def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:
-    title = "WARNING: no algorithm took these convolutions; they run as plain loops"
+    title = "WARNING: no algorithm supports these convolutions; they run as plain loops"
     return Table("unscheduled", title, _UNSCHEDULED, [item.to_json() for item in left])
 
 
 def _noted_tables(model: ModelFacts) -> list[Table]:
-    """Layers without candidates, and why: by vectors of positions, or quantized but in FP32."""
+    """Layers without candidates: by vectors of positions, or quantized but computed in FP32."""
     tables = []
     for name, title, by_pixels in (
         ("positions", "Convolutions of plain tensors, by vectors of positions", True),
-        ("in_float", "In float32 although quantised", False),
+        ("in_float", "In float32 although quantized", False),
     ):
         rows = [
             {"layer": c.layer, "operator": c.operator, "workload": c.workload, "reason": c.note}
@@ -239,7 +231,7 @@ def _noted_tables(model: ModelFacts) -> list[Table]:
 
 
 def _vectors_table(model: ModelFacts) -> Table:
-    """For each call, whether it is code for scalable vectors or for NEON's, and why."""
+    """The vectors of each call's code, scalable or NEON, with the reason."""
     decisions = {(d.layer, d.kernel): d for d in model.decisions}
     rows = []
     for call in model.calls:

@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# what another memory budget would make available; error and algorithms= stay as they are
+# causes that another memory budget may change
 _OPEN = ("", "slower", "memory")
 
 
 def memory_frontier(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The fastest combination under every memory budget that makes a difference.
 
-    Parameters
-    ----------
-    candidates
-        Rows of the table ``candidates`` of an explain report.
-
-    Returns
-    -------
-    list
-        Rows with the peak ``workspace_bytes``, the ``predicted_seconds`` of all convolutions and
-        their ``packed_weight_bytes``, by growing workspace and falling time.
+    From rows of the table ``candidates`` it makes rows with the peak ``workspace_bytes``, the
+    ``predicted_seconds`` of all convolutions and their ``packed_weight_bytes``. Their workspace
+    grows, and their time falls.
     """
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in candidates:

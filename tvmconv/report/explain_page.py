@@ -1,4 +1,4 @@
-"""``explain`` as one HTML page that needs no network: charts, each with its table, and all rows."""
+"""``explain`` as one HTML page that needs no network: charts with tables, and all rows."""
 
 from __future__ import annotations
 
@@ -30,21 +30,9 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; } dd { 
 
 
 def explain_page(report: Report, machine: Device, error_budget: float) -> str:
-    """The page of an explain report.
+    """The page of a report of :func:`~tvmconv.report.explain.explain_report`.
 
-    Parameters
-    ----------
-    report
-        Of :func:`~tvmconv.report.explain.explain_report`.
-    machine
-        The target; gives the nominal roof where none was measured.
-    error_budget
-        Drawn into the chart of errors.
-
-    Raises
-    ------
-    TvmconvError
-        If the drawing package is not installed; says what to install.
+    The machine gives the nominal roof if none was measured; a chart shows the error budget.
     """
     named = {table.name: table for table in report.tables}
     layers, candidates = named["layers"], named["candidates"]
@@ -172,12 +160,12 @@ def _roofline(layers: Table, report: Report, machine: Device) -> str:
     origin = (
         "measured on this machine"
         if measured
-        else f"by the machine's record at {clock_of(machine)}; --measure probes the machine"
+        else f"by the CPU or GPU description at {clock_of(machine)}; --measure measures it"
     )
     caption = (
-        f"Roof: {peak:.0f} GFLOP/s and {bandwidth:.1f} GB/s ({origin}). Operations are those of "
-        "the direct algorithm, so Winograd layers may lie above the roof, and layers whose data "
-        "stay in the caches above its slope."
+        f"Roof: {peak:.0f} GFLOP/s and {bandwidth:.1f} GB/s ({origin}). Operations are counted for "
+        "the direct algorithm, so Winograd layers may exceed the roof. Layers whose data stay in "
+        "the caches may exceed its slope."
     )
     columns = (
         Column("layer", "layer"),
@@ -189,7 +177,7 @@ def _roofline(layers: Table, report: Report, machine: Device) -> str:
 
 
 def _roof(device: Device) -> tuple[float, float]:
-    """Multiply-adds in GFLOP/s and memory in GB/s, by the record."""
+    """FMA in GFLOP/s and memory in GB/s, by the machine model."""
     hertz = clock_of(device).hertz
     added: float
     if isinstance(device, CudaMachine):
@@ -220,8 +208,8 @@ def _memory(candidates: Table, layers: Table) -> str:
         y="all convolutions, predicted ms",
     )
     caption = (
-        "The least predicted time of all convolutions under every memory budget, within the "
-        "error budget; the workspace is shared, so its peak is the largest of any layer."
+        "The minimum predicted time of all convolutions under every memory budget, within the "
+        "error budget. Layers share the workspace, so its peak is the largest of any layer."
     )
     columns = (
         Column("workspace_bytes", "memory_budget, bytes"),
@@ -244,7 +232,7 @@ def _errors(candidates: Table, layers: Table, budget: float) -> str:
     rows: list[dict[str, Any]] = [
         {
             "tile": name,
-            "least": min(groups[name]),
+            "minimum": min(groups[name]),
             "median": median(groups[name]),
             "largest": max(groups[name]),
             "measured": max(measured[name]) if name in measured else None,
@@ -252,7 +240,7 @@ def _errors(candidates: Table, layers: Table, budget: float) -> str:
         }
         for name in names
     ]
-    titles = {"least": "least estimate", "median": "median", "largest": "largest estimate"}
+    titles = {"minimum": "lowest estimate", "median": "median", "largest": "largest estimate"}
     series: dict[str, Sequence[float | None]] = {
         title: [row[key] for row in rows] for key, title in titles.items()
     }
@@ -263,8 +251,8 @@ def _errors(candidates: Table, layers: Table, budget: float) -> str:
         names, series, title="Error against tile", x="algorithm and output tile", y="relative error"
     )
     caption = (
-        "max|error| / max|reference| against float64 of every candidate, over the layers that "
-        "could use it."
+        "max|error| / max|reference| against float64 of every candidate, over the layers that it "
+        "supports."
     )
     columns = (
         Column("tile", "algorithm and tile"),
@@ -283,7 +271,7 @@ def _tile(row: Mapping[str, Any]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text of a model as HTML shows it, control characters as escape sequences."""
+    """Text of a model in HTML, with control characters as escape sequences."""
     return html.escape(printable(text))
 
 

@@ -18,22 +18,21 @@ if TYPE_CHECKING:
     from tvmconv.report.table import Table
 
 
-# between columns without a frame
+# spaces between cells without a frame
 _GAP = 2
-# of the frame: a bar and two spaces each, and the last bar
+# a bar and two spaces for each cell of a frame
 _FRAME = 3
-# a name that takes more of the width has a line of its own
+# a name that needs more of the width has a separate line
 _NAME_SHARE = 0.4
-# texts beyond it leave the line first
+# longer texts leave the line first
 _LONG = 16
 
 
 class Fitted:
-    """A table as wide as the console at most.
+    """A table that is at most as wide as the console.
 
-    Where the frame has no room for every cell in one line, there is none: long texts, the longest
-    first, and then the last columns follow their row as ``title value``. Nothing is cut, and no
-    word is broken that fits a line, so that a problem string can be searched for and copied.
+    If a frame does not fit, the table has none. Long texts, the longest first, and then the last
+    columns follow their row as ``title value``. Problem strings stay whole, for search and copy.
     """
 
     def __init__(self, table: Table) -> None:
@@ -43,7 +42,7 @@ class Fitted:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        """The frame, or title, heading and rows without one."""
+        """The frame, or title, heading and rows without a frame."""
         widths = [
             max([_heading_width(column.title), *(cell_len(row[i]) for row in self.cells)])
             for i, column in enumerate(self.table.columns)
@@ -69,26 +68,26 @@ class Fitted:
             view.add_row(*map(escape, row))
         return view
 
-    def _lines(self, widths: list[int], room: int) -> Iterator[RenderableType]:
-        named = widths[0] > room * _NAME_SHARE
-        kept = self._kept(widths, room, named)
+    def _lines(self, widths: list[int], width: int) -> Iterator[RenderableType]:
+        named = widths[0] > width * _NAME_SHARE
+        kept = self._kept(widths, width, named)
         below = [i for i in range(1, len(widths)) if i not in kept]
-        words = {i: self.table.columns[i].title.split() for i in kept}
-        height = max(map(len, words.values()), default=0)
+        titles = {i: self.table.columns[i].title.split() for i in kept}
+        height = max(map(len, titles.values()), default=0)
         for level in range(height):
-            heading = {i: ([""] * (height - len(w)) + w)[level] for i, w in words.items()}
+            heading = {i: ([""] * (height - len(t)) + t)[level] for i, t in titles.items()}
             yield Text(self._line(heading, kept, widths), style="bold")
         for row in self.cells:
             if named and row[0]:
                 yield Text(row[0], style="bold")
             if kept:
                 yield Text(self._line(dict(enumerate(row)), kept, widths))
-            yield from self._under(row, below, room)
+            yield from self._under(row, below, width)
 
-    def _kept(self, widths: list[int], room: int, named: bool) -> list[int]:
+    def _kept(self, widths: list[int], width: int, named: bool) -> list[int]:
         """The columns that share a line."""
         kept = list(range(1 if named else 0, len(widths)))
-        while sum(widths[i] + _GAP for i in kept) > room:
+        while sum(widths[i] + _GAP for i in kept) > width:
             leaving = [i for i in kept if i > 0]
             if not leaving:
                 break
@@ -103,15 +102,15 @@ class Fitted:
             cells.append(space + texts[i] if self._numeric(i) else texts[i] + space)
         return (" " * _GAP).join(cells).rstrip()
 
-    def _under(self, row: list[str], below: list[int], room: int) -> Iterator[RenderableType]:
-        """The columns that had no room, as many in a line as it holds."""
+    def _under(self, row: list[str], below: list[int], width: int) -> Iterator[RenderableType]:
+        """The other columns, as many as fit in each line."""
         line = Text()
         indent = 2 * _GAP
         for i in below:
             if row[i] in ("", "-"):
                 continue
             part = Text.assemble((self.table.columns[i].title, "dim"), " ", row[i])
-            if line and line.cell_len + indent + part.cell_len > room - indent:
+            if line and line.cell_len + indent + part.cell_len > width - indent:
                 yield Padding(line, (0, 0, 0, indent), expand=False)
                 line = Text()
             line = Text.assemble(line, " " * indent, part) if line else part
@@ -120,4 +119,4 @@ class Fitted:
 
 
 def _heading_width(title: str) -> int:
-    return max((cell_len(word) for word in title.split()), default=0)
+    return max(map(cell_len, title.split()), default=0)

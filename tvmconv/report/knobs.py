@@ -1,22 +1,15 @@
-"""The declared knobs in words: a table of ``explain``, and the page ``docs/knobs.md``.
-
-``python -m tvmconv.report.knobs > docs/knobs.md`` writes the page anew.
-"""
+"""Descriptions of the declared knobs: a table of ``explain``."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tvmconv.core.config import KnobValue
 from tvmconv.core.decision import Decision
 from tvmconv.core.knobs import Knob
 from tvmconv.kernels import registry
-from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.device import Device
-from tvmconv.machines.presets import MACHINES
-from tvmconv.machines.record import Machine
 from tvmconv.report.table import Column, Table
 
 _SHOWN = 12
@@ -27,15 +20,6 @@ _COLUMNS = (
     Column("values", "worth trying here"),
     Column("neutral", "neutral"),
 )
-_PAGE = """# Knobs
-
-What schedules leave open: `tvmconv tune` searches it, overrides and
-`bench --algorithms NAME:KNOB=VALUE` set it, and `tvmconv explain MODEL --knobs` adds the values
-worth trying for the layers of a model. A config or tuning record that lacks a knob means the
-neutral value; a knob that has none must always be given.
-
-`python -m tvmconv.report.knobs` writes this page from the declarations in the schedules.
-"""
 
 
 def knobs_table(decisions: Sequence[Decision], machine: Device) -> Table:
@@ -50,32 +34,9 @@ def knobs_table(decisions: Sequence[Decision], machine: Device) -> Table:
 
 
 def listed(values: Sequence[KnobValue]) -> str:
-    """Values in words, of many the first ones and the last."""
+    """Values as text; a long list shows the first ones and the last."""
     shown = ", ".join(str(value) for value in values[:_SHOWN])
     return f"{shown}, ..., {values[-1]}" if len(values) > _SHOWN else shown
-
-
-def knobs_page(machine: Machine) -> str:
-    """The declarations of a family as Markdown."""
-    gemm = schedules_of(machine, "gemm").KNOBS
-    parts = [_PAGE]
-    for title, names in (
-        ("Algorithms", registry.ALGORITHMS),
-        ("Reproductions", registry.REPRODUCTIONS),
-    ):
-        parts.append(f"\n## {title}\n")
-        for name in names:
-            parts += _section(name, registry.knobs(name, machine))
-    parts.append("\n## Matrix products\n")
-    parts += _section("gemm", gemm)
-    return "".join(parts)
-
-
-def _section(name: str, knobs: Iterable[Knob[Any]]) -> Iterator[str]:
-    yield f"\n### `{name}`\n\n| knob | meaning | neutral |\n|---|---|---|\n"
-    for row in map(_row, knobs):
-        neutral = "" if row["neutral"] is None else f"`{row['neutral']}`"
-        yield f"| `{row['knob']}` | {row['doc']} | {neutral} |\n"
 
 
 def _row(knob: Knob[Any]) -> Mapping[str, Any]:
@@ -86,7 +47,3 @@ def _ordered(values: Iterable[KnobValue]) -> list[KnobValue]:
     """Each value once; numbers by size."""
     unique = list(dict.fromkeys(values))
     return sorted(unique) if all(type(value) is int for value in unique) else unique
-
-
-if __name__ == "__main__":
-    sys.stdout.write(knobs_page(MACHINES["x86-64-v3"]))

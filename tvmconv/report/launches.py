@@ -1,4 +1,4 @@
-"""The kernels that a model for a GPU launches, with what they take of a multiprocessor."""
+"""The kernels that a model for a GPU launches, with their resources on a multiprocessor."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ _LAUNCHES = (
     Column("multiply_add_share", "FFMA %", ".1f", 100),
 )
 LEGEND = (
-    "% of limit: what share of the predicted time is unavoidable, which is the longer of all "
-    "multiply-adds at the GPU's peak and of all bytes through its memory. blocks/SM: that a "
-    "multiprocessor holds at a time. waves: how often all multiprocessors are filled. FFMA %: "
-    "multiply-adds of all instructions of the main loop, if nvdisasm was there at the build; - "
-    "where a kernel has no such loop, as where it is written out."
+    "% of limit: the unavoidable share of the predicted time. It is the longer time of all FMA at "
+    "the GPU's peak and of all bytes through its memory. blocks/SM: blocks on a multiprocessor at "
+    "a time. waves: how often all multiprocessors are filled. FFMA %: share of FMA in the "
+    "instructions of the main loop, or - without such a loop or without nvdisasm at the build."
 )
-# registers are given to warps in pieces of this many, shared memory in pieces of that many bytes,
-# of which the system keeps so many for each block
+# units of allocation, and the bytes of shared memory that the system reserves for each block
 _REGISTER_UNIT, _SHARED_UNIT, _SHARED_SYSTEM = 256, 128, 1024
 
 
 def launches_table(calls: Sequence[KernelCall], machine: CudaMachine) -> Table:
-    """A row for each launch, in order; all of it is static, nothing was measured."""
+    """A row for each launch, in order; all figures are static."""
     rows = [_row(call, launch, machine) for call in calls for launch in call.launches]
     built = f"ptxas compiled them for {', '.join(machine.architectures)}"
     most = ", the most of each" if machine.others else ""
@@ -45,7 +43,7 @@ def launches_table(calls: Sequence[KernelCall], machine: CudaMachine) -> Table:
 
 
 def launch_facts(calls: Sequence[KernelCall], machine: CudaMachine) -> dict[str, Any]:
-    """The GPU, and sums over all launches of a call."""
+    """The GPU, and totals over all launches of a call."""
     launches = [launch for call in calls for launch in call.launches]
     return {
         "gpu": machine.model,
@@ -55,7 +53,7 @@ def launch_facts(calls: Sequence[KernelCall], machine: CudaMachine) -> dict[str,
 
 
 def blocks_resident(launch: Launch, machine: CudaMachine) -> int:
-    """Blocks of a launch that one multiprocessor holds at a time; 0 where none fits."""
+    """Blocks of a launch that one multiprocessor holds at a time; 0 if none fits."""
     warps = -(-launch.threads // machine.warp)
     of_warp = -(-launch.registers * machine.warp // _REGISTER_UNIT) * _REGISTER_UNIT
     shared = launch.shared_bytes + launch.dynamic_shared_bytes + _SHARED_SYSTEM
@@ -69,7 +67,7 @@ def blocks_resident(launch: Launch, machine: CudaMachine) -> int:
 
 
 def limit_share(decision: Decision, machine: CudaMachine) -> float:
-    """What the limit of a layer is of its predicted time: see :func:`least_cycles`."""
+    """The share of :func:`least_cycles` in the predicted time of a layer."""
     chosen = decision.chosen
     return least_cycles(decision.workload, machine, chosen.precision) / chosen.cycles
 
@@ -92,7 +90,7 @@ def _row(call: KernelCall, launch: Launch, machine: CudaMachine) -> dict[str, An
 
 
 def _extents(extents: Sequence[int]) -> str:
-    """``132``, ``16x8``: extents of 1 behind the last other one are left out."""
+    """``132``, ``16x8``: without trailing extents of 1."""
     shown = list(extents)
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()

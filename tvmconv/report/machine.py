@@ -1,4 +1,4 @@
-"""A machine record as a report."""
+"""The description of a CPU as a report."""
 
 from __future__ import annotations
 
@@ -27,19 +27,7 @@ _UNITS = {
 def machine_report(
     machine: Machine, shipped: Machine, clock: Clock, notes: tuple[str, ...] = ()
 ) -> Report:
-    """Every field of a record.
-
-    Parameters
-    ----------
-    machine
-        The record.
-    shipped
-        The same without anything measured, to compare with.
-    clock
-        At which cycles were counted.
-    notes
-        Sentences below the table.
-    """
+    """Every field of a machine, compared with the ``shipped`` one without measurements."""
     plain = _flat(shipped.to_json())
     rows = []
     for name, value in _flat(machine.to_json()).items():

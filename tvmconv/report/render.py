@@ -11,13 +11,13 @@ from rich.text import Text
 
 from tvmconv.core.printed import printable
 from tvmconv.report.fitting import Fitted
-from tvmconv.report.units import bytes_text, seconds_text
+from tvmconv.report.table import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from tvmconv.report.table import Printable
 
-# words in the names of facts, and what people read there
-_WORDS = {
+# parts of the names of facts, and their titles
+_TITLES = {
     "seconds": "time",
     "bytes": "size",
     "gflop": "GFLOP",
@@ -35,7 +35,7 @@ def print_report(report: Printable, console: Console | None = None) -> None:
 
 
 def report_text(report: Printable, width: int = 200) -> str:
-    """The terminal view as plain text, without colours."""
+    """The terminal view as plain text, without colors."""
     console = Console(width=width, file=StringIO(), no_color=True)
     with console.capture() as captured:
         print_report(report, console)
@@ -49,7 +49,7 @@ def renderable(report: Printable) -> Group:
         grid = RichTable.grid(padding=(0, 2))
         for name, value in report.facts.items():
             if value is not None:
-                title = " ".join(_WORDS.get(word, word) for word in name.split("_"))
+                title = " ".join(_TITLES.get(part, part) for part in name.split("_"))
                 grid.add_row(Text(title, style="dim"), Text(printable(_fact(name, value))))
         parts.append(grid)
     parts += [Fitted(table) for table in report.tables if table.shown]
@@ -58,16 +58,16 @@ def renderable(report: Printable) -> Group:
 
 
 def _fact(name: str, value: object) -> str:
-    words = name.split("_")
+    parts = name.split("_")
     if isinstance(value, list | tuple):
         return ", ".join(_fact(name, item) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        if "seconds" in words:
+        if "seconds" in parts:
             return seconds_text(value)
-        if "bytes" in words or name in _BYTES:
+        if "bytes" in parts or name in _BYTES:
             return bytes_text(value)
-        if "share" in words:
+        if "share" in parts:
             return f"{value:.1%}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

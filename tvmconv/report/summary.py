@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
-from tvmconv.report.units import bytes_text
+from tvmconv.report.table import Column, Table, bytes_text
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
@@ -38,9 +37,9 @@ def memory_table(model: ModelFacts) -> Table:
     """Planned bytes: arena, outputs, constants, workspace, padding."""
     meaning = {
         "arena_bytes": "activations of one call, at their peak",
-        "output_bytes": "of them outputs, which the caller keeps",
+        "output_bytes": "outputs of one call, which the caller keeps",
         "constant_bytes": "packed weights, held once",
-        "workspace_bytes": "largest scratch of one kernel",
+        "workspace_bytes": "largest scratch memory of one kernel",
         "padding_bytes": "zeros that fill channel blocks",
     }
     rows = [
@@ -58,26 +57,14 @@ def memory_table(model: ModelFacts) -> Table:
 
 
 def algorithm_counts(model: ModelFacts) -> dict[str, int]:
-    """How many layers each algorithm computes."""
+    """Number of layers of each algorithm."""
     return dict(Counter(decision.chosen.algorithm for decision in model.decisions).most_common())
 
 
 def compile_report(
     model: ModelFacts, output: Path, seconds: float, others: Mapping[str, Path] | None = None
 ) -> Report:
-    """What ``compile`` says.
-
-    Parameters
-    ----------
-    model
-        The model that was saved.
-    output
-        Where.
-    seconds
-        Time for building and saving.
-    others
-        What else was written.
-    """
+    """The report of ``compile``: the model, its file, and ``others`` that were written with it."""
     counts = algorithm_counts(model)
     rows = [{"algorithm": name, "layers": count} for name, count in counts.items()]
     columns = (Column("algorithm", "algorithm"), Column("layers", "convolutions"))
@@ -92,5 +79,5 @@ def compile_report(
             "seconds": round(seconds, 3),
         },
         tables=(Table("algorithms", "Algorithms", columns, rows), memory_table(model)),
-        notes=tuple(f"WARNING: no algorithm took {left}" for left in model.unscheduled),
+        notes=tuple(f"WARNING: no algorithm supports {left}" for left in model.unscheduled),
     )

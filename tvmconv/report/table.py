@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 from tvmconv.core.printed import printable
 
+_BYTES = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
 
 @dataclass(frozen=True)
 class Column:
@@ -34,7 +37,7 @@ class Column:
     scale: float = 1.0
 
     def text(self, row: Mapping[str, Any]) -> str:
-        """The cell as the terminal shows it; ``-`` where the row has no value."""
+        """The cell on the terminal; ``-`` if the row lacks the value."""
         value = row.get(self.key)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "-"
@@ -54,11 +57,11 @@ class Table:
     title
         Heading on the terminal.
     columns
-        What the terminal shows of a row.
+        Columns on the terminal.
     rows
         All rows, as JSON and CSV have them.
     brief
-        Rows of the terminal where they are others.
+        Rows of the terminal, if they differ.
     """
 
     name: str
@@ -84,7 +87,7 @@ class Table:
 
 
 class Printable(Protocol):
-    """What the terminal shows of a report; see :class:`~tvmconv.report.document.Report`."""
+    """The part of a :class:`~tvmconv.report.document.Report` that the terminal shows."""
 
     @property
     def title(self) -> str:
@@ -101,3 +104,17 @@ class Printable(Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences below the tables."""
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes for people."""
+    for size, unit in _BYTES:
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time for people, with four digits."""
+    size, unit = next((scale for scale in _SECONDS if seconds >= scale[0]), _SECONDS[-1])
+    return f"{seconds / size:.4g} {unit}"

@@ -19,15 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class Parameters:
-    """The inputs of a model, as what arguments are checked against.
-
-    Parameters
-    ----------
-    inputs
-        In argument order.
-    device
-        The GPU on which tensors in a GPU's memory must be.
-    """
+    """The inputs of a model in argument order; tensors in a GPU's memory must be on ``device``."""
 
     def __init__(self, inputs: Sequence[TensorInfo], device: int = 0) -> None:
         self._inputs = tuple(inputs)
@@ -42,7 +34,7 @@ class Parameters:
         arguments
             One mapping of name to array, one list or tuple of arrays, or the arrays themselves.
         stream
-            In whose order tensors in a GPU's memory are used.
+            The stream that orders the use of tensors in a GPU's memory.
 
         Raises
         ------
@@ -59,7 +51,8 @@ class Parameters:
                 values = first
         if len(values) != len(inputs):
             raise InputError(
-                f"the model has {len(inputs)} input(s), got {len(values)}: {describe(inputs)}"
+                f"the model has {len(inputs)} input(s), got {len(values)}. Expected "
+                f"{describe(inputs)}."
             )
         return [
             _check(info, dtype, value, stream, self._device)
@@ -88,8 +81,8 @@ def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[An
         if name not in names:
             hint = nearest(name, names) or f"the inputs are {describe(inputs)}"
             raise InputError(f"the model has no input {shown(name)}; {hint.rstrip()}")
-    if missing := [str(info) for info in inputs if info.name not in values]:
-        raise InputError(f"missing input(s): {'; '.join(missing)}")
+    if missing := [info for info in inputs if info.name not in values]:
+        raise InputError(f"missing input(s): {describe(missing)}. Pass an array for each.")
     return [values[name] for name in names]
 
 
@@ -100,7 +93,7 @@ def _as_array(value: Any) -> Array:
 
 
 def shared_array(value: Any) -> Any:
-    """The memory of another library's tensor as an array; what is none stays as it is."""
+    """The memory of another library's tensor as an array; any other value unchanged."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
         return value
     try:
@@ -125,23 +118,23 @@ def _check(
         )
     if array.dtype != dtype:
         raise InputError(
-            f"input {info.name!r} has type {array.dtype}, the model takes {info.dtype}; "
-            f"convert it with .astype({info.dtype!r})"
+            f"input {info.name!r} has type {array.dtype}. Expected {info.dtype}. Convert the "
+            f"array with .astype({info.dtype!r})."
         )
     if array.shape != info.shape:
         raise InputError(
-            f"input {info.name!r} has shape {array.shape}, the model was built for "
-            f"{info.shape}; {_remedy(info.name, array.shape, info.shape)}"
+            f"input {info.name!r} has shape {array.shape}. Expected {info.shape}. "
+            f"{_remedy(info.name, array.shape, info.shape)}."
         )
     return array
 
 
 def _remedy(name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """What makes the wanted shape of an array without mixing up its values."""
+    """How to get the wanted shape without mixing up values."""
     if sorted(given) == sorted(wanted):
-        remedy = "put its axes in that order with .transpose (not .reshape)"
+        remedy = "Put its axes in that order with .transpose (not .reshape)"
     else:
-        remedy = "reshape it" if prod(given) == prod(wanted) else "pass one of that shape"
+        remedy = "Reshape it" if prod(given) == prod(wanted) else "Pass an array of that shape"
     if len(given) != len(wanted) or 0 in given:
         # no model can be built for such an array
         return remedy

@@ -36,7 +36,7 @@ DTYPES = (
 )
 
 
-class _Tensor(Structure):
+class _TensorRecord(Structure):
     _fields_ = (
         ("name", c_char_p),
         ("dtype", c_int32),
@@ -46,7 +46,7 @@ class _Tensor(Structure):
     )
 
 
-class _Layer(Structure):
+class _LayerRecord(Structure):
     _fields_ = (
         *((name, c_char_p) for name in ("name", "operation", "algorithm", "workload", "kernel")),
         ("flops", c_uint64),
@@ -60,9 +60,9 @@ class _Description(Structure):
         ("input_count", c_int32),
         ("output_count", c_int32),
         ("layer_count", c_int32),
-        ("inputs", POINTER(_Tensor)),
-        ("outputs", POINTER(_Tensor)),
-        ("layers", POINTER(_Layer)),
+        ("inputs", POINTER(_TensorRecord)),
+        ("outputs", POINTER(_TensorRecord)),
+        ("layers", POINTER(_LayerRecord)),
         *((name, c_char_p) for name in ("name", "version", "target", "features")),
         ("arena_bytes", c_uint64),
         ("workspace_bytes", c_uint64),
@@ -96,7 +96,7 @@ _Destroy = CFUNCTYPE(None, c_void_p)
 
 
 class _Model(Structure):
-    # Python makes no use of the pool's functions and `threads`; older models have no `enqueue`
+    # Python does not use the pool's functions and `threads`; older models lack `enqueue`
     _fields_ = (
         ("abi", c_uint32),
         ("size", c_uint32),
@@ -113,18 +113,7 @@ class _Model(Structure):
 
 
 class Code:
-    """The code of one model, loaded into this process.
-
-    Parameters
-    ----------
-    path
-        Of the shared object; it is unloaded with the last reference to this object.
-
-    Raises
-    ------
-    ArtifactError
-        If the file cannot be loaded, is no compiled model, or one of another version.
-    """
+    """The code of one model, loaded into this process until the last reference is gone."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -140,12 +129,13 @@ class Code:
             self._model = _Model.in_dll(library, SYMBOL)
         except ValueError:
             raise ArtifactError(
-                "the shared object holds no model of this version of tvmconv; build the model again"
+                "the shared object holds no model of this version of tvmconv. Build the model "
+                "again."
             ) from None
         if self._model.abi != ABI:
             raise ArtifactError(
-                f"the model's interface has version {self._model.abi}, this tvmconv knows {ABI}; "
-                "build the model again, or install the tvmconv that built it"
+                f"the model's interface has version {self._model.abi}. Expected {ABI}. Build the "
+                "model again, or install the tvmconv that built it."
             )
         self._library = library
         description = self._model.description.contents
@@ -155,7 +145,7 @@ class Code:
         self.weight_bytes = int(description.weight_bytes)
         self.separate_weights = bool(description.separate_weights)
         self.layers = int(description.layer_count)
-        # older models say nothing of their device, the processor
+        # older models, all for CPUs, lack the field
         knows = description.size > _Description.device.offset
         self.on_gpu = knows and description.device == 1
         self.inputs = _tensors(description.inputs, description.input_count)
@@ -164,28 +154,15 @@ class Code:
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
         layer = self._model.description.contents.layers[index]
-        values = {field[0]: getattr(layer, field[0]) for field in _Layer._fields_}
+        values = {field[0]: getattr(layer, field[0]) for field in _LayerRecord._fields_}
         return {k: _text(v) if isinstance(v, bytes | None) else int(v) for k, v in values.items()}
 
 
 class State:
     """Activation memory and threads of one call at a time.
 
-    Parameters
-    ----------
-    code
-        The model.
-    threads
-        Threads of a call, as far as the process has CPUs for them.
-    weights
-        Array of the weights, for a model that keeps them apart; it lives as long as this object.
-    gpu
-        Of a model for GPUs.
-
-    Raises
-    ------
-    ArtifactError
-        If this processor lacks a feature, or the system gives no memory; the model's own words.
+    ``weights`` is the array of external weights, which lives as long as this object. Errors have
+    the model's own message.
     """
 
     def __init__(
@@ -215,7 +192,7 @@ class State:
             self._fail()
 
     def enqueue(self, stream: int, inputs: Any, outputs: Any) -> None:
-        """One call, queued to a stream of the GPU, in whose memory all arguments are."""
+        """One call, queued to a stream; all arguments are in the GPU's memory."""
         if self._code._model.enqueue(self._handle, stream, inputs, outputs):
             self._fail()
 

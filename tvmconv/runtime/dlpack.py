@@ -34,7 +34,7 @@ _TYPES = {
 _NAMES = {code: name for name, code in _TYPES.items()}
 
 
-class _Tensor(Structure):
+class _DlTensor(Structure):
     _fields_ = (
         ("data", c_void_p),
         ("device_type", c_int32),
@@ -54,7 +54,7 @@ class _Managed(Structure):
 
 
 _Deleter = CFUNCTYPE(None, POINTER(_Managed))
-_Managed._fields_ = (("tensor", _Tensor), ("context", c_void_p), ("deleter", _Deleter))
+_Managed._fields_ = (("tensor", _DlTensor), ("context", c_void_p), ("deleter", _Deleter))
 _CapsuleDestructor = CFUNCTYPE(None, c_void_p)
 
 _api = ctypes.pythonapi
@@ -65,7 +65,7 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 
 
 _new = _function("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
-# of a capsule that is being freed there is an address, and no object any more
+# a capsule that is being freed has an address only, and is not an object any more
 _is_valid = _function("PyCapsule_IsValid", ctypes.c_int, c_void_p, c_char_p)
 _pointer = _function("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 _rename = _function("PyCapsule_SetName", ctypes.c_int, py_object, c_char_p)
@@ -73,22 +73,10 @@ _rename = _function("PyCapsule_SetName", ctypes.c_int, py_object, c_char_p)
 
 @dataclass(frozen=True, eq=False)
 class Borrowed:
-    """A tensor of somebody else's in a GPU's memory.
+    """A tensor of another library in a GPU's memory.
 
-    Parameters
-    ----------
-    address
-        Of its first element.
-    shape
-        Its extents.
-    dtype
-        numpy's name of its type; empty where DLPack's has none.
-    dense
-        Whether it is C-contiguous.
-    device
-        Index of the GPU.
-    owner
-        What keeps the memory.
+    ``dtype`` is numpy's name of its type, or empty if numpy lacks the type. ``dense`` means
+    C-contiguous. ``owner`` keeps the memory.
     """
 
     address: int
@@ -100,13 +88,13 @@ class Borrowed:
 
 
 class _Owner:
-    """Calls a tensor's deleter when nobody uses the tensor any more."""
+    """Calls a tensor's deleter after the last use of the tensor."""
 
     def __init__(self, managed: Any) -> None:
         self._managed = managed
 
     def __del__(self) -> None:
-        # a null pointer where there is nothing to free
+        # a null pointer means nothing to free
         if self._managed.contents.deleter:
             self._managed.contents.deleter(self._managed)
 
@@ -118,19 +106,9 @@ def on_gpu(value: Any) -> bool:
 
 
 def borrow(value: Any, stream: int) -> Borrowed:
-    """Take the tensor that an object offers, in the order of a stream.
+    """Take the tensor of an object with ``__dlpack__``, for which :func:`on_gpu` holds.
 
-    Parameters
-    ----------
-    value
-        Has ``__dlpack__``; of a GPU as :func:`on_gpu` says.
-    stream
-        Its consumer: what computes the tensor is waited for there, and not by this function.
-
-    Raises
-    ------
-    TypeError
-        If it offers no capsule of DLPack.
+    The producer orders its work before later work of ``stream``; this function does not wait.
     """
     capsule = value.__dlpack__(stream=stream)
     address = id(capsule)
@@ -150,7 +128,7 @@ def borrow(value: Any, stream: int) -> Borrowed:
     return Borrowed(start, shape, dtype, dense or 0 in shape, int(tensor.device_id), owner)
 
 
-# what was lent, by address, until its deleter is called
+# exported tensors by address, until their deleter is called
 _lent: dict[int, tuple[object, ...]] = {}
 
 
@@ -159,7 +137,7 @@ def _returned(managed: Any) -> None:
 
 
 def _forgotten(capsule: int) -> None:
-    """A capsule that nobody took."""
+    """Release a capsule that no library consumed."""
     if _is_valid(capsule, _NAME):
         _lent.pop(_pointer(capsule, _NAME), None)
 

@@ -1,4 +1,4 @@
-"""NVIDIA's driver through ctypes: what Python asks of a GPU by itself, beside what models do."""
+"""NVIDIA's driver through ctypes: properties, memory and streams of a GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..core.errors import ArtifactError
 
 _LIBRARY = "libcuda.so.1"
 _NAME_BYTES = 128
-# the default stream, by a name that DLPack uses as well
+# the default stream, under the number that DLPack uses as well
 DEFAULT_STREAM = 1
 _NO_TIMING = 2
 
@@ -39,7 +39,7 @@ class Attribute(IntEnum):
 
 
 class Driver:
-    """The driver of this system, with one of the GPUs that it shows; made by :func:`driver`."""
+    """The driver of this system, with one visible GPU; made by :func:`driver`."""
 
     def __init__(self, index: int = 0) -> None:
         try:
@@ -64,16 +64,10 @@ class Driver:
         self.call("cuDeviceGet", byref(self.device), c_int(index))
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call one of its functions.
-
-        Raises
-        ------
-        ArtifactError
-            If it is not there, or fails; in the driver's words.
-        """
+        """Call a function of the driver; an :class:`ArtifactError` has the driver's message."""
         function = getattr(self.library, name, None)
         if function is None:
-            raise ArtifactError(f"{_LIBRARY} has no {name}: NVIDIA's driver here is too old")
+            raise ArtifactError(f"{_LIBRARY} lacks {name}: NVIDIA's driver here is too old")
         if status := function(*arguments):
             text = c_char_p()
             self.library.cuGetErrorString(status, byref(text))
@@ -89,29 +83,29 @@ class Driver:
 
     @property
     def bus_id(self) -> str:
-        """The GPU's place on the PCI bus, ``0000:3b:00.0``: its name for ``nvidia-smi``."""
+        """The GPU's address on the PCI bus, ``0000:3b:00.0``, which ``nvidia-smi`` accepts."""
         text = ctypes.create_string_buffer(_NAME_BYTES)
         self.call("cuDeviceGetPCIBusId", text, _NAME_BYTES, self.device)
         return text.value.decode(errors="replace")
 
     @property
     def memory_bytes(self) -> int:
-        """All of the GPU's memory."""
+        """Size of the GPU's memory."""
         found = c_size_t()
         self.call("cuDeviceTotalMem_v2", byref(found), self.device)
         return found.value
 
     def attribute(self, which: Attribute) -> int:
-        """One figure of the GPU; 0 where the driver gives none."""
+        """A figure of the GPU; 0 if the driver does not know it."""
         found = c_int()
         self.call("cuDeviceGetAttribute", byref(found), c_int(which), self.device)
         return found.value
 
     def _context(self) -> c_void_p:
-        """The GPU's primary context, that of models and of other libraries; kept for good."""
+        """The GPU's primary context, which models and other libraries share; never released."""
         if self._retained is None:
             context = c_void_p()
-            # threads that come here together retain it more than once, which harms nothing
+            # concurrent threads may retain it more than once, which is harmless
             self.call("cuDevicePrimaryCtxRetain", byref(context), self.device)
             self._retained = context
         return self._retained
@@ -120,8 +114,8 @@ class Driver:
     def _current(self) -> Iterator[None]:
         if self._process != os.getpid():
             raise ArtifactError(
-                "a forked child cannot use the GPU of its parent: load models in the child only, "
-                "or start it without fork"
+                "a forked child cannot use the GPU of its parent. Load models in the child only, "
+                "or start it without fork."
             )
         self.call("cuCtxPushCurrent_v2", self._context())
         try:
@@ -138,7 +132,7 @@ class Driver:
         return address.value
 
     def _release(self, address: c_size_t) -> None:
-        # of a forked child the GPU knows nothing; of a GPU that is lost nothing is left
+        # a forked child owns no memory of the GPU, and a lost GPU has none left
         with suppress(ArtifactError), self._current():
             self.call("cuMemFree_v2", address)
 
@@ -150,7 +144,7 @@ class Driver:
                 self.call("cuMemcpyAsync", *addresses, c_size_t(size), c_void_p(stream))
 
     def capture(self, stream: int) -> int:
-        """The number of the capture that a stream is in; 0 where it is in none, or is no stream."""
+        """The number of a stream's capture; 0 without a capture, or if the stream is invalid."""
         phase, number = c_int(), c_uint64()
         with suppress(ArtifactError), self._current():
             given = (c_void_p(stream), byref(phase), byref(number), None, None, None)
@@ -158,17 +152,17 @@ class Driver:
         return number.value if phase.value else 0
 
     def wait(self, stream: int) -> None:
-        """Wait until a stream has done all it was given."""
+        """Wait until a stream is idle."""
         with self._current():
             self.call("cuStreamSynchronize", c_void_p(stream))
 
-    def order(self, stream: int, behind: int) -> None:
-        """Let a stream go on only after all that another has been given until now."""
+    def order(self, stream: int, after: int) -> None:
+        """Let a stream wait for all earlier work of another stream."""
         event = c_void_p()
         with self._current():
             self.call("cuEventCreate", byref(event), c_uint(_NO_TIMING))
             try:
-                self.call("cuEventRecord", event, c_void_p(behind))
+                self.call("cuEventRecord", event, c_void_p(after))
                 self.call("cuStreamWaitEvent", c_void_p(stream), event, c_uint(0))
             finally:
                 self.call("cuEventDestroy_v2", event)
@@ -176,11 +170,5 @@ class Driver:
 
 @cache
 def driver(index: int = 0) -> Driver:
-    """The driver with a GPU, opened once for each.
-
-    Raises
-    ------
-    ArtifactError
-        If there is none, it does not start, or it shows no such GPU.
-    """
+    """The driver with a GPU, opened once for each GPU."""
     return Driver(index)

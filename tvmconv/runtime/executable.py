@@ -1,4 +1,4 @@
-"""A compiled model as something to call, whoever opened it."""
+"""A compiled model as an object to call."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Array = npt.NDArray[Any]
 class Executable(ABC):
     """A model's inputs and outputs, and every way to call it.
 
-    Any number of threads may call it at the same time: each call has its own state, constants
-    are shared.
+    Any number of threads may call it at the same time: each call has its own state, and all share
+    the constants.
     """
 
     def __init__(
@@ -82,28 +82,28 @@ class Executable(ABC):
         Parameters
         ----------
         arguments
-            One mapping of input name to array, or the arrays in input order; numpy's, or any
-            that DLPack exchanges. Types must be the model's. C-contiguous arrays are read in
-            place, others are copied. A model for a GPU takes tensors in its memory, too.
+            One mapping of input name to array, or the arrays in input order: numpy arrays, or any
+            that support DLPack. Element types must be the model's. C-contiguous arrays are read in
+            place, others are copied. A model for a GPU also accepts tensors in the GPU's memory.
         stream
-            Of a model for a GPU, the CUDA stream that the call is queued to and not waited for:
-            its handle, or an object with ``cuda_stream`` or ``ptr``, as torch and cupy have.
-            Inputs have to be kept until the stream is done with them.
+            CUDA only: the stream to which the call is queued without waiting for it. A handle, or
+            an object with ``cuda_stream`` or ``ptr``, as torch and cupy have. Keep the inputs
+            until the stream is done with them.
 
         Returns
         -------
         Outputs
-            A tuple of arrays in output order that is indexed by name as well. The arrays are
-            the caller's to keep and to change. Where an input is in a GPU's memory, or a stream
-            is given, they are a :class:`~tvmconv.runtime.tensors.GpuTensor` each: in the order of
-            the stream, or complete without one.
+            A tuple of arrays in output order that is indexed by name as well. The caller may keep
+            and change the arrays. If an input is in the GPU's memory, or with a stream, each is a
+            :class:`~tvmconv.runtime.tensors.GpuTensor`: ordered by the stream, or complete without
+            a stream.
 
         Raises
         ------
         InputError
             If an input is missing, unknown, or of another shape or type.
         ArtifactError
-            If this processor lacks a feature the model was built for.
+            If this CPU lacks a feature that the model was built for.
         """
         queue = None if stream is None else stream_handle(stream)
         arrays = self._parameters.bind(arguments, queue)
@@ -120,27 +120,26 @@ class Executable(ABC):
         *,
         stream: Any = None,
     ) -> None:
-        """Compute the outputs into arrays that exist, or into tensors of the GPU's memory.
+        """Compute the outputs into existing arrays, or into tensors in the GPU's memory.
 
         Parameters
         ----------
         inputs
-            As of :meth:`run`, in one mapping or sequence.
+            As for :meth:`run`, in one mapping or sequence.
         outputs
             Arrays by output name, or in output order: writable, and of the model's shapes and
-            types. All in the processor's memory, where C-contiguous ones are written in place, or
+            types. All are in the CPU's memory, where C-contiguous ones are written in place, or
             all in the GPU's.
         stream
-            As of :meth:`run`: the call is queued and not waited for. Outputs are then in the GPU's
-            memory.
+            As for :meth:`run`. Outputs must then be in the GPU's memory.
 
         Raises
         ------
         InputError
-            As :meth:`run`; and if an output array is missing, of another shape or type, or lies
-            elsewhere.
+            As for :meth:`run`. Also if an output array is missing, of another shape or type, or
+            in another memory.
         ArtifactError
-            As :meth:`run`.
+            As for :meth:`run`.
         """
         queue = None if stream is None else stream_handle(stream)
         arrays = self._parameters.bind((inputs,), queue)
@@ -158,27 +157,17 @@ class Executable(ABC):
         self._ready().run_into(arrays, outputs, queue)
 
     def empty_inputs(self) -> dict[str, Array]:
-        """Uninitialised arrays for the inputs by name, aligned as kernels read them best."""
+        """Uninitialized arrays for the inputs by name, aligned for the kernels."""
         return {t.name: empty_aligned(t.shape, t.dtype) for t in self.inputs}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> BoundCall:
-        """A call with fixed input tensors: the shortest path into the kernels.
-
-        Parameters
-        ----------
-        inputs
-            As of :meth:`run`, in one mapping or sequence; they are copied.
+        """A call with copies of fixed inputs: the shortest path into the kernels.
 
         Returns
         -------
         BoundCall
-            Called without arguments, it computes the outputs, of which its ``outputs()`` makes
-            copies. For one thread at a time.
-
-        Raises
-        ------
-        InputError, ArtifactError
-            As :meth:`run`.
+            Called without arguments, it computes the outputs; ``outputs()`` copies them. One
+            thread at a time may use it.
         """
         return BoundCall(self._names, self._ready(), self._parameters.bind((inputs,)))
 
@@ -190,14 +179,14 @@ class Executable(ABC):
         number: int = 1,
         warmup: int = 2,
     ) -> Timing:
-        """Measure whole calls, argument copies excluded; a GPU's have them in its memory.
+        """Measure whole calls, without copies of arguments to or from the GPU.
 
         Parameters
         ----------
         inputs
             Seeded random values by default.
         repeat
-            Samples.
+            Number of samples.
         number
             Calls in each sample.
         warmup
@@ -206,12 +195,7 @@ class Executable(ABC):
         Returns
         -------
         Timing
-            Seconds of one call: all samples, their least and their median.
-
-        Raises
-        ------
-        InputError, ArtifactError
-            As :meth:`run`, and if a count is no whole number in its range.
+            Seconds of one call: all samples, their minimum and their median.
         """
         repeat, number = whole(repeat, "repeat"), whole(number, "number")
         warmup = whole(warmup, "warmup", 0)
@@ -224,24 +208,14 @@ class Executable(ABC):
         *,
         repeat: int = 20,
     ) -> Profile:
-        """Measure every kernel of a call.
+        """Measure every kernel of a call; on a GPU by its events.
 
         Parameters
         ----------
         inputs
             Seeded random values by default.
         repeat
-            Calls to measure.
-
-        Returns
-        -------
-        Profile
-            Seconds of each kernel and of whole calls; of a model for GPUs by the GPU's events.
-
-        Raises
-        ------
-        InputError, ArtifactError
-            As :meth:`run`, and if ``repeat`` is no whole number from 1.
+            Number of measured calls.
         """
         from .profile import profile_call
 
@@ -250,7 +224,7 @@ class Executable(ABC):
         return profile_call(self.bind(values), self.calls, repeat, self.threads)
 
     def prepare(self) -> None:
-        """Load the code and make the first state, which the first call would do otherwise."""
+        """Load the code and make the first state before the first call."""
         self._ready().prepare()
 
     def _ready(self) -> Runner:

@@ -1,11 +1,10 @@
-"""Forks happen between native calls, so that a child inherits no lock that nobody will release.
+"""Forks happen between native calls, so that a child inherits no held lock.
 
-A forked child has the memory of its parent, but only the thread that forked. What another
-thread held at that moment - a lock of TVM's allocator, of the import system, one of our own -
-stays held for ever. So every part that takes such locks is announced with :class:`native`; a
-fork waits until the other threads have left theirs, and meanwhile they enter no new one. It
-does not wait for long: where a model is being built, or a call takes seconds, the child is told
-to use nothing of tvmconv, with an error in place of a hang.
+A forked child has the memory of its parent, but only the thread that forked. A lock that another
+thread holds then (of TVM's allocator, the import system or tvmconv) is never released. So
+:class:`native` announces every part that takes such locks. A fork waits until the other threads
+have left these parts, and meanwhile they enter no new part. The wait is short. Where a model is
+being built, or a call takes seconds, tvmconv fails in the child with an error in place of a hang.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ from contextlib import ContextDecorator
 
 from ..core.errors import TvmconvError
 
-# A call takes milliseconds; what takes longer is not worth stopping a fork for.
+# A call takes milliseconds; a fork does not wait for anything longer.
 _PATIENCE_SECONDS = 2.0
 _POLL_SECONDS = 0.0002
 
-# Only single operations of dictionaries and counters are used, which need no lock: a lock would
-# itself have to survive the fork.
+# Single operations of dictionaries need no lock, which would itself have to survive the fork.
 _inside: dict[int, int] = {}
 _lengthy: dict[int, int] = {}
 _forking: set[int] = set()
@@ -33,10 +31,7 @@ _lost: set[int] = set()
 class native(ContextDecorator):
     """Announces that this thread may hold locks of native code or of tvmconv.
 
-    Parameters
-    ----------
-    lengthy
-        Forks do not wait for this part; their children are told.
+    Forks do not wait for a ``lengthy`` part.
 
     Raises
     ------
@@ -50,9 +45,9 @@ class native(ContextDecorator):
     def __enter__(self) -> None:
         if _lost:
             raise TvmconvError(
-                "this process was forked while another thread of its parent was building or "
-                "running a model, whose locks nobody can release here: fork before, or start "
-                "processes afresh (multiprocessing's method 'spawn' or 'forkserver')"
+                "this process was forked while another thread of its parent built or ran a model, "
+                "so locks are held for ever. Fork before, or start processes by 'spawn' or "
+                "'forkserver' of multiprocessing."
             )
         thread = threading.get_ident()
         while True:

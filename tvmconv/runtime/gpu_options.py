@@ -1,4 +1,4 @@
-"""Which GPU a model runs on, and how its launches are made: what ``load`` and ``build`` take."""
+"""The GPU of a model, and whether launches are replayed: options of ``load`` and ``build``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class GpuOptions:
     Parameters
     ----------
     device
-        Which of the GPUs that the driver shows, from 0.
+        Number of the GPU, from 0, as the driver counts them.
     cuda_graph
-        Whether launches are captured into a CUDA graph and replayed; None for what
-        ``TVMCONV_CUDA_GRAPH`` says, or else for models of one image at a time.
+        Whether launches are captured into a CUDA graph and replayed. None: as the variable
+        ``TVMCONV_CUDA_GRAPH`` says, or else at batch size 1.
     """
 
     device: int = 0
@@ -29,19 +29,13 @@ class GpuOptions:
 
     @classmethod
     def of(cls, device: Any, cuda_graph: Any) -> GpuOptions:
-        """A user's arguments.
-
-        Raises
-        ------
-        InputError
-            If the device is no number of a GPU, or ``cuda_graph`` neither a boolean nor None.
-        """
+        """A user's arguments, checked."""
         if not (cuda_graph is None or isinstance(cuda_graph, bool)):
             raise InputError(f"cuda_graph={shown(cuda_graph)} must be True, False or None")
         return cls(whole(device, "device", 0, _MOST), cuda_graph)
 
     def check(self, on_gpu: bool) -> None:
-        """Raise :class:`InputError` for options that a model for the processor has not."""
+        """Raise :class:`InputError` if options for GPUs are given for a model for CPUs."""
         if on_gpu or self == GpuOptions():
             return
         asked = "cuda_graph=" if self.device == 0 else f"device={self.device}"

@@ -1,11 +1,11 @@
 """Shared objects: held open, hashed, copied and loaded.
 
-A library is held by its file descriptor, not its name: what was hashed is what is loaded
-and copied, also when the file is replaced or removed meanwhile.
+A library is held by its file descriptor, not its name. So the same content is hashed, loaded and
+copied, even if the file is replaced or removed meanwhile.
 
-A saved model's file goes on behind the shared object: the manifest's text, compressed by zlib,
-the SHA-256 and the length as 64 bits of that, and a mark. The dynamic linker does not look there.
-So one file holds the whole model, and giving it its name is all of saving that others can see.
+In a saved model's file the manifest follows the shared object, where the dynamic linker does not
+look. It is the text compressed by zlib, SHA-256 and 64-bit length of these bytes, and a mark. So
+one file holds the whole model, and one renaming saves it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from . import forks
 from .binding import Code
 from .weights import Bytes, recorded_in
 
-# of the C side; without it in the package for devices
+# the C side, which the package for devices lacks
 C_SOURCES = Path(__file__).parent / "c"
 MAX_FILE_BYTES = 1 << 40
 MAX_MANIFEST_BYTES = 1 << 28
@@ -39,21 +39,10 @@ _loads = itertools.count()
 
 
 class Library:
-    """An immutable shared object.
+    """An immutable shared object, which owns a descriptor open for reading.
 
-    Parameters
-    ----------
-    descriptor
-        Open for reading; owned by this object from now on.
-
-    Attributes
-    ----------
-    manifest
-        The manifest that follows the shared object; empty where none does.
-    bytes
-        Size of the shared object alone.
-    weights
-        The content of the file of weights beside it; None where they are part of it.
+    ``manifest`` is the text that follows the shared object, perhaps empty, and ``bytes`` the size
+    of the shared object alone. ``weights`` is the content of an external file of weights, or None.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -67,30 +56,24 @@ class Library:
 
     @classmethod
     def open(cls, path: Path) -> Library:
-        """Open an existing file.
-
-        Raises
-        ------
-        ArtifactError
-            If it is missing or cannot be read.
-        """
+        """Open an existing file."""
         try:
             return cls(files.open_regular(path, MAX_FILE_BYTES, ArtifactError))
         except FileNotFoundError:
-            raise ArtifactError(f"{path} does not exist") from None
+            raise ArtifactError(f"{path} does not exist. Check the path.") from None
         except OSError as error:
             raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
 
     @property
     def sha256(self) -> str:
-        """Hash of the shared object alone; computed once."""
+        """Hash of the shared object alone, computed once."""
         self._sha256 = self._sha256 or self._hash()
         return self._sha256
 
     def difference(self, size: int, sha256: str, verify: bool) -> str:
-        """How the shared object differs from a record of it, as a clause; empty if it does not.
+        """How the shared object differs from the recorded one, as a clause; empty if they match.
 
-        Without ``verify`` the size alone is compared, and nothing of the file is read.
+        Without ``verify`` only the size is compared, and the file is not read.
         """
         if self.bytes != size:
             return f"{self.bytes} bytes, expected {size} bytes"
@@ -105,62 +88,49 @@ class Library:
         return digest.hexdigest()
 
     def linked(self, separate: bool | None = None) -> Linked:
-        """What is saved of a model that was loaded: what it was loaded from.
-
-        Raises
-        ------
-        ArtifactError
-            If its weights are not where ``separate`` wants them.
-        """
+        """The parts of a loaded model, to save it again with its weights in the same place."""
         if separate not in (None, self.weights is not None):
-            where = "a file of their own" if self.weights is not None else "part of its .so"
+            where = "a separate file" if self.weights is not None else "part of its .so"
             raise ArtifactError(
-                f"the weights of this model are {where}, which saving a loaded model cannot "
-                "change; build the model again"
+                f"the weights of this loaded model are {where}. Expected the same place when it "
+                "is saved. Build the model again to move them."
             )
         if self.weights is None:
             return Linked(self)
         return Linked(self, [self.weights], recorded_in(self.weights) or "")
 
     def write_to(self, descriptor: int, manifest: bytes) -> None:
-        """Write the shared object and a manifest behind it into another open file."""
+        """Write the shared object, and a manifest after it, into another open file."""
         packed = zlib.compress(manifest)
         end = _END.pack(hashlib.sha256(packed).digest(), len(packed), _MARK)
         content = huge_pages.read_chunks(self._descriptor, self.bytes)
         huge_pages.write_blocks(descriptor, itertools.chain(content, (packed, end)))
         if os.fstat(descriptor).st_size != self.bytes + len(packed) + len(end):
             raise ArtifactError(
-                "another program truncated the library's file while it was read; save the model "
-                "again and load it again"
+                "another program truncated the library's file while it was read. Save the model "
+                "again and load it again."
             )
 
     def code(self) -> Code:
-        """The model's code; loaded on first use."""
+        """The model's code, loaded on first use."""
         with _loading:
             if self._code is None:
                 self._code = self._load()
             return self._code
 
     def _load(self) -> Code:
-        # The dynamic linker recognises libraries by name before it looks at the file, and would
-        # return an older one that was loaded from the same path: the name must be new. This one
-        # counts with steps that lead nowhere, and needs no folder to write to.
+        # The dynamic linker would return an older library that was loaded under the same name.
+        # So each load counts with steps "/" and "./", which do not change the meaning of the path.
         steps = f"{next(_loads):b}".replace("0", "/").replace("1", "./")
         return Code(f"/proc/self/fd/{steps}{self._descriptor}")
 
 
 @dataclass(frozen=True)
 class Linked:
-    """What is saved of a model.
+    """The parts of a model to save.
 
-    Parameters
-    ----------
-    library
-        The shared object.
-    weights
-        The content of the file of weights in pieces; empty where they are part of the library.
-    weights_sha256
-        Hash of the constants in it; empty where there is none.
+    ``weights`` is the content of an external file of weights in pieces, and ``weights_sha256`` the
+    hash of its constants. Both are empty if the library holds the weights.
     """
 
     library: Library
@@ -169,9 +139,9 @@ class Linked:
 
 
 def embedded_manifest(descriptor: int, size: int) -> tuple[bytes, int]:
-    """The manifest at the end of an open file, and where it begins.
+    """The manifest at the end of an open file, and its position.
 
-    Empty where none is, or a damaged one; then the shared object is all of the file.
+    Without a manifest, or if it is damaged: empty, and the size of the file.
     """
     if size < _END.size:
         return b"", size
@@ -182,7 +152,7 @@ def embedded_manifest(descriptor: int, size: int) -> tuple[bytes, int]:
     packed = os.pread(descriptor, length, start)
     if hashlib.sha256(packed).digest() != digest:
         return b"", size
-    if packed.startswith(b"{"):  # of a version that did not compress
+    if packed.startswith(b"{"):  # older versions did not compress
         return packed, start
     stream = zlib.decompressobj()
     try:

@@ -1,4 +1,4 @@
-"""What a call returns: the output arrays, by position and by name."""
+"""The outputs of a call, by position and by name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Outputs(tuple[Any, ...]):
 
 
 def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:
-    """An uninitialised array whose first element is aligned as the kernels require."""
+    """An uninitialized array whose first element is aligned as the kernels require."""
     itemsize = np.dtype(dtype).itemsize
     size = int(np.prod(shape, dtype=np.int64)) * itemsize
     raw = np.empty(size + alignment, np.uint8)

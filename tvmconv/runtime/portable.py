@@ -1,7 +1,7 @@
 """Compiled models without the rest of tvmconv: the package ``tvmconv-runtime``.
 
-The code describes its own tensors and layers and checks the processor; the manifest behind it is
-read for the hash and for ``explain`` alone.
+The code describes its own tensors and layers, and checks the CPU. The manifest after it serves the
+hash and ``explain`` only.
 """
 
 from __future__ import annotations
@@ -26,19 +26,7 @@ if TYPE_CHECKING:
 
 
 class Model(Executable):
-    """A compiled model; made by :func:`load`.
-
-    Parameters
-    ----------
-    library
-        The file.
-    manifest
-        The record that follows its code; empty where none does.
-    threads
-        Threads of one call; 0 for those it was built for.
-    gpu
-        Of a model for GPUs.
-    """
+    """A compiled model; made by :func:`load`. With ``threads=0`` it uses as many as built for."""
 
     def __init__(
         self,
@@ -121,19 +109,19 @@ def load(
     path
         The shared object.
     threads
-        Threads of one call; those it was built for by default.
+        Threads of one call; by default as many as the model was built for.
     verify
-        Whether to hash the file, and separate weights, and compare with its manifest before code
+        Whether to hash the file and external weights, and compare with its manifest, before code
         is mapped.
     device, cuda_graph
-        Of models for GPUs: which of those that the driver shows, from 0; and whether launches are
-        replayed as a CUDA graph, by default where inputs are of one image, or as the variable
-        ``TVMCONV_CUDA_GRAPH`` says.
+        CUDA only: the number of the GPU, from 0, and whether launches are replayed as a CUDA
+        graph. By default the variable ``TVMCONV_CUDA_GRAPH`` decides, and without it a model of
+        batch size 1 replays them.
 
     Raises
     ------
     ArtifactError
-        Naming the file, what does not fit, and what to do.
+        If the files are damaged or do not fit this system; names the file and the remedy.
     """
     count = 0 if threads is None else whole(threads, "threads", high=MOST_THREADS)
     gpu = GpuOptions.of(device, cuda_graph)
@@ -144,7 +132,7 @@ def load(
     if fault := library.difference(recorded["bytes"], recorded["sha256"], verify):
         raise ArtifactError(
             f"{file} is not the file that its manifest describes ({fault}): it was damaged or cut "
-            "short; copy it again"
+            "short. Copy it again."
         )
     if sha256 := recorded.get("weights_sha256"):
         size = manifest["memory"]["constant_bytes"]
@@ -164,6 +152,6 @@ def _manifest(library: Library, file: Path) -> Any:
         _ = int(manifest["memory"]["constant_bytes"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArtifactError(
-            f"the manifest in {file} is damaged ({error}); copy it again, or build the model again"
+            f"the manifest in {file} is damaged ({error}). Copy it again, or build the model again."
         ) from error
     return manifest

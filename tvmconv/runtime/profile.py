@@ -13,10 +13,9 @@ from .timing import BoundCall, Timing, time_call
 
 @dataclass(frozen=True)
 class KernelTiming:
-    """One kernel call with its measured time.
+    """One kernel call with its times in seconds, one for each repetition.
 
-    ``samples`` are seconds, one for each repetition; ``start`` is when the call began in the
-    traced repetition, in seconds since that repetition's start.
+    ``start`` is the time from the start of the traced repetition to the start of the call.
     """
 
     call: KernelCall
@@ -30,7 +29,7 @@ class KernelTiming:
 
     @property
     def seconds_min(self) -> float:
-        """Least time."""
+        """Minimum time."""
         return min(self.samples)
 
     @property
@@ -56,16 +55,9 @@ class KernelTiming:
 
 @dataclass(frozen=True)
 class Profile(Sequence[KernelTiming]):
-    """Kernel timings in execution order, and what the whole call takes.
+    """Kernel timings in execution order.
 
-    Parameters
-    ----------
-    kernels
-        One entry for each kernel call.
-    total
-        Whole calls, measured before without a clock inside.
-    threads
-        Threads of a call.
+    ``total`` are times of whole calls, measured before and without a clock inside.
     """
 
     kernels: tuple[KernelTiming, ...]
@@ -134,19 +126,7 @@ class Profile(Sequence[KernelTiming]):
 def profile_call(
     call: BoundCall, records: Sequence[KernelCall], repeat: int, threads: int
 ) -> Profile:
-    """Profile a bound call.
-
-    Parameters
-    ----------
-    call
-        The call.
-    records
-        What its kernels are, in the order of execution.
-    repeat
-        Whole calls, and clocked calls, after a warm-up.
-    threads
-        For the report.
-    """
+    """Profile a bound call: ``repeat`` whole calls, then as many calls with a clock inside."""
     total = time_call(call, repeat, warmup=2)
     return profile_of([call.profile() for _ in range(max(repeat, 1))], total, records, threads)
 
@@ -154,8 +134,8 @@ def profile_call(
 def profile_of(
     rows: Sequence[Sequence[int]], total: Timing, records: Sequence[KernelCall], threads: int
 ) -> Profile:
-    """The profile of calls that were clocked: the nanoseconds of each layer in each call."""
-    # the repetition nearest to the median total is the one worth drawing
+    """The profile of calls from the nanoseconds of each layer in each call."""
+    # the trace shows the repetition with the median sum
     sums = [sum(row) for row in rows]
     drawn = rows[sorted(range(len(sums)), key=sums.__getitem__)[len(sums) // 2]]
     kernels = []

@@ -24,26 +24,7 @@ Array = npt.NDArray[Any]
 
 
 class Runner:
-    """Runs one model; each call that runs at a time has a state of its own.
-
-    Parameters
-    ----------
-    code
-        The model.
-    inputs, outputs
-        Its tensors.
-    threads
-        Threads of one call.
-    weights
-        The constants, where they are not part of the code.
-    gpu
-        Of a model for GPUs.
-
-    Raises
-    ------
-    InputError
-        If there are options for GPUs, and the model runs on the processor.
-    """
+    """Runs one model; concurrent calls have a state each."""
 
     def __init__(
         self,
@@ -63,7 +44,7 @@ class Runner:
         self._weights = weights
         # append and pop of a deque are atomic: no lock between concurrent calls
         self._idle: deque[State] = deque()
-        # a caller's graph uses the memory of the state whose launches it holds, for good
+        # a caller's graph uses the memory of the captured state, which so is never idle again
         self._captured: dict[int, State] = {}
 
     @property
@@ -83,7 +64,7 @@ class Runner:
     def operands(
         self, arrays: Sequence[Array | GpuTensor]
     ) -> tuple[list[Array | GpuTensor], list[Array | GpuTensor]]:
-        """Copies of inputs, and memory for outputs, where the model runs; for :class:`State`."""
+        """Copies of inputs, and memory for outputs, on the model's device."""
         if self.on_gpu:
             pairs = zip(arrays, self._inputs, strict=True)
             device = self._gpu.device
@@ -98,21 +79,16 @@ class Runner:
         return list(inputs), list(self.empty_outputs())
 
     def empty_outputs(self) -> list[Array]:
-        """Uninitialised arrays for the results."""
+        """Uninitialized arrays for the results."""
         return [empty_aligned(info.shape, info.dtype) for info in self._outputs]
 
     def run(
         self, arrays: Sequence[Array | GpuTensor], stream: int | None = None
     ) -> list[Array | GpuTensor]:
-        """One call; the results are the caller's own.
+        """One call; the caller owns the results.
 
-        They are in the GPU's memory where a stream is given, or an input is there; without a
-        stream they are complete.
-
-        Raises
-        ------
-        InputError
-            If the model runs on the processor, and an input is on a GPU, or a stream is given.
+        They are in the GPU's memory with a stream, or if an input is there. Without a stream they
+        are complete.
         """
         host = self._on_host(arrays, stream)
         if host is not None:
@@ -134,33 +110,21 @@ class Runner:
         destinations: Sequence[Any],
         stream: int | None = None,
     ) -> None:
-        """One call with the results in existing arrays or tensors, of one memory all of them.
-
-        Raises
-        ------
-        InputError
-            If a destination has another shape or type than its output, or cannot be written, or
-            some are on the GPU and some are not; also as :meth:`run`.
-        """
+        """One call with the results in existing arrays or tensors, all in one memory."""
         there = [type(value) is not np.ndarray and on_gpu(value) for value in destinations]
         if any(there):
             if not all(there):
                 names = [i.name for i, on in zip(self._outputs, there, strict=True) if not on]
                 raise InputError(
-                    f"the destination(s) of {', '.join(names)} are in the processor's memory, the "
-                    "others in the GPU's. Pass all in one of them."
+                    f"the destination(s) of {', '.join(names)} are in the CPU's memory, and the "
+                    "others in the GPU's. Pass all in one memory."
                 )
             self._check_gpu()
             pairs = zip(self._outputs, destinations, strict=True)
+            whats = (f"the destination of output {info.name!r}" for info in self._outputs)
             tensors = [
-                borrowed(
-                    value,
-                    info,
-                    f"the destination of output {info.name!r}",
-                    stream,
-                    self._gpu.device,
-                )
-                for info, value in pairs
+                borrowed(value, info, what, stream, self._gpu.device)
+                for (info, value), what in zip(pairs, whats, strict=True)
             ]
             self._queue(arrays, tensors, stream)
             return
@@ -179,7 +143,7 @@ class Runner:
     def _on_host(
         self, arrays: Sequence[Array | GpuTensor], stream: int | None
     ) -> list[Array] | None:
-        """The inputs, if the call is one of the processor's memory alone."""
+        """The inputs, if the call uses the CPU's memory only."""
         host = [array for array in arrays if not isinstance(array, GpuTensor)]
         if len(host) == len(arrays) and stream is None:
             return host
@@ -199,7 +163,7 @@ class Runner:
         results: Sequence[GpuTensor],
         stream: int | None,
     ) -> None:
-        """A call with all operands in the GPU's memory; without a stream it is waited for."""
+        """A call with all operands in the GPU's memory; without a stream it ends complete."""
         queue, device = DEFAULT_STREAM if stream is None else stream, self._gpu.device
         capture = self._capture(stream)
         if capture and not all(isinstance(array, GpuTensor) for array in arrays):
@@ -219,19 +183,18 @@ class Runner:
             driver(device).wait(queue)
 
     def _capture(self, stream: int | None) -> int:
-        """The number of the capture that a caller's stream is in; 0 of none."""
+        """The number of a stream's capture; 0 without one."""
         return 0 if stream is None else driver(self._gpu.device).capture(stream)
 
     def _take_for(self, capture: int) -> State:
-        """The state of a capture: one that exists, as none can be made meanwhile."""
+        """An existing state for a capture, during which no state can be made."""
         if capture not in self._captured:
             try:
                 self._captured[capture] = self._idle.pop()
             except IndexError:
                 raise ArtifactError(
                     "the stream is being captured, and all memory of the model's calls belongs to "
-                    "graphs captured before or to calls that go on. Call the model once before "
-                    "each capture."
+                    "earlier graphs or to running calls. Call the model once before each capture."
                 ) from None
         return self._captured[capture]
 
@@ -270,7 +233,7 @@ class Runner:
         self._idle.append(state)
 
     def _take(self) -> State:
-        """A state that no call has."""
+        """A state that no call uses."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -283,7 +246,7 @@ def in_memory(array: Array) -> Array:
 
 
 def addresses(arrays: Sequence[Array | GpuTensor]) -> Any:
-    """Where arrays start, for :class:`State`; the arrays must be kept alive."""
+    """Addresses of arrays for :class:`State`; keep the arrays alive."""
     return pointers(
         [
             array.address if isinstance(array, GpuTensor) else array.__array_interface__["data"][0]

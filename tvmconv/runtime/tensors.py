@@ -1,4 +1,4 @@
-"""Tensors in the GPU's memory: those of callers, by DLPack, and those that models return."""
+"""Tensors in the GPU's memory: inputs that callers pass by DLPack, and results of models."""
 
 from __future__ import annotations
 
@@ -21,20 +21,8 @@ class GpuTensor:
     """A dense tensor in the memory of a GPU.
 
     torch, cupy and others take it by DLPack, without a copy: ``torch.from_dlpack(tensor)``.
-    :meth:`numpy`, and ``numpy.asarray``, copy it to the processor's memory.
-
-    Parameters
-    ----------
-    address
-        Of its first element.
-    shape, dtype
-        Its extents, and numpy's name of its type.
-    stream
-        In whose order it is written; complete where there is none.
-    owner
-        What keeps the memory; the tensor itself where it is None.
-    device
-        The GPU, as the driver numbers those that it shows.
+    :meth:`numpy`, and ``numpy.asarray``, copy it to the CPU's memory. ``stream`` orders its
+    writing; without a stream it is complete. ``owner`` keeps its memory, by default the tensor.
     """
 
     def __init__(
@@ -55,13 +43,7 @@ class GpuTensor:
 
     @classmethod
     def empty(cls, info: TensorInfo, stream: int | None = None, device: int = 0) -> GpuTensor:
-        """Uninitialised memory for an input or output.
-
-        Raises
-        ------
-        ArtifactError
-            If the GPU has none left.
-        """
+        """Uninitialized memory for an input or output."""
         tensor = cls(0, info.shape, info.dtype, stream, device=device)
         try:
             tensor.address = driver(device).allocate(tensor.nbytes, tensor)
@@ -89,7 +71,7 @@ class GpuTensor:
         return prod(self.shape) * self.dtype.itemsize
 
     def numpy(self) -> Array:
-        """A copy in the processor's memory, once the tensor is complete."""
+        """A copy in the CPU's memory, after the tensor is complete."""
         stream = DEFAULT_STREAM if self.stream is None else self.stream
         array = empty_aligned(self.shape, self.dtype.name)
         driver(self.device).copy(array.ctypes.data, self.address, self.nbytes, stream)
@@ -120,7 +102,7 @@ class GpuTensor:
         # -1: the consumer orders its work itself
         reader = DEFAULT_STREAM if stream is None else stream
         if self.stream is not None and reader not in (-1, self.stream):
-            driver(self.device).order(reader, behind=self.stream)
+            driver(self.device).order(reader, after=self.stream)
         return dlpack.lend(self.address, self.shape, self.dtype.name, self.device, self)
 
     def __repr__(self) -> str:
@@ -128,18 +110,12 @@ class GpuTensor:
 
 
 def own_copy(array: Array | GpuTensor) -> Array:
-    """A copy in the processor's memory."""
+    """A copy in the CPU's memory."""
     return array.numpy() if isinstance(array, GpuTensor) else array.copy()
 
 
 def stream_handle(stream: Any) -> int | None:
-    """The handle of a CUDA stream: an integer, or an object of torch, cupy or cuda.core.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
+    """The handle of a CUDA stream: an integer, or an object of torch, cupy or cuda.core."""
     if stream is None:
         return None
     handle = stream
@@ -153,20 +129,14 @@ def stream_handle(stream: Any) -> int | None:
             f"stream={stream!r} is not a CUDA stream. Expected its handle as an integer, or an "
             "object with cuda_stream or ptr, as torch and cupy have."
         )
-    # 0 names the default stream for the driver, and nothing for DLPack
+    # the driver calls the default stream 0, DLPack calls it 1
     return int(handle) or DEFAULT_STREAM
 
 
 def borrowed(
     value: Any, info: TensorInfo, what: str, stream: int | None, device: int = 0
 ) -> GpuTensor:
-    """A caller's tensor, checked; used in the order of a stream, by default the default one.
-
-    Raises
-    ------
-    InputError
-        If it has another shape or type, is not dense, or is on another GPU.
-    """
+    """A caller's tensor, checked; a stream orders its use, without one the default stream."""
     if isinstance(value, GpuTensor) and value.stream in (None, stream):
         given = (value.address, value.shape, value.dtype.name, True, value.device, value)
         found = dlpack.Borrowed(*given)
@@ -176,11 +146,11 @@ def borrowed(
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             raise InputError(f"{what} is not a tensor: {error}") from None
     if (found.shape, found.dtype) != (info.shape, info.dtype):
-        said = f"{found.dtype or 'a type that models do not have'} {found.shape}"
+        said = f"{found.dtype or 'an unsupported type'} {found.shape}"
         raise InputError(f"{what} must be {info.dtype} {info.shape}, got {said}")
     if not found.dense:
         raise InputError(
-            f"{what} must be C-contiguous. Call .contiguous() of torch, or np.ascontiguousarray."
+            f"{what} must be C-contiguous. Call .contiguous() or np.ascontiguousarray."
         )
     if found.device != device:
         raise InputError(

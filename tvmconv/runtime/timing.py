@@ -26,7 +26,7 @@ class Timing:
 
     @property
     def min(self) -> float:
-        """Fastest sample: what the code can do when nothing disturbs it."""
+        """Fastest sample."""
         return min(self.samples)
 
     @property
@@ -59,10 +59,10 @@ class Timing:
 
 
 class BoundCall:
-    """A call whose inputs are fixed: calling it runs the model and nothing else.
+    """A call with fixed inputs: calling it runs the model and nothing else.
 
-    It holds its own copies of the inputs, where the model runs, and its own state, and may be used
-    by one thread at a time. The outputs of the last call are read with :meth:`outputs`.
+    It holds copies of the inputs on the model's device, and its own state. One thread at a time
+    may use it. :meth:`outputs` reads the outputs of the last call.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class BoundCall:
         self._called = True
 
     def profile(self) -> list[int]:
-        """Run the model once; the nanoseconds that each layer took."""
+        """Run the model once; the nanoseconds of each layer."""
         self._called = True
         return self._state.profile(*self._arguments)
 
     def outputs(self) -> Outputs:
-        """Copies of the last call's outputs; the first call is made if there was none."""
+        """Copies of the last call's outputs; calls the model if it was never called."""
         if not self._called:
             self()
         return Outputs(self._names, [own_copy(array) for array in self._results])

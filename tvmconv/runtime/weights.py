@@ -1,7 +1,7 @@
-"""Weights in a file of their own: a header, then the constants; mapped, never copied.
+"""Weights in a separate file: a header, then the constants; mapped, never copied.
 
-The header is ``tvmconv_weights_header`` of ``c/program.h``; ``c/weights.c`` makes the same checks,
-less the hash.
+The header is ``tvmconv_weights_header`` of ``c/program.h``. ``c/weights.c`` makes the same checks,
+except the hash.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _CHUNK = 1 << 20
 
 
 def weights_path(library: Path) -> Path:
-    """Where the weights of ``model.so`` stand: ``model.weights`` in the same folder."""
+    """The file of the weights of ``model.so``: ``model.weights`` in the same folder."""
     return library.with_suffix(".weights")
 
 
 def pack_header(size: int, sha256: bytes) -> bytes:
-    """What stands before ``size`` bytes of constants."""
+    """The header before ``size`` bytes of constants."""
     return _HEADER.pack(_MAGIC, size, sha256)
 
 
@@ -49,7 +49,7 @@ def hash_of(pieces: Iterable[Bytes]) -> bytes:
 
 
 def recorded(path: Path) -> str | None:
-    """The hash in a file's header; None where it has none, and is no file of weights."""
+    """The hash in a file's header; None if the file does not hold weights."""
     try:
         descriptor = files.open_regular(path, _MAX_BYTES, ArtifactError)
     except (OSError, ArtifactError):
@@ -61,7 +61,7 @@ def recorded(path: Path) -> str | None:
 
 
 def recorded_in(content: Bytes | bytes) -> str | None:
-    """The hash in the header at the start of a content; None where it has none."""
+    """The hash in the header at the start of a content; None without a header."""
     if len(content) < _HEADER.size:
         return None
     magic, _, sha256 = _HEADER.unpack(bytes(content[: _HEADER.size]))
@@ -69,16 +69,9 @@ def recorded_in(content: Bytes | bytes) -> str | None:
 
 
 def map_weights(library: Path, sha256: str, size: int, verify: bool = True) -> Bytes:
-    """The content of the file beside a shared object, read-only and shared between processes.
+    """The content of a shared object's file of weights, read-only and shared between processes.
 
-    Parameters
-    ----------
-    library
-        The shared object.
-    sha256, size
-        Hash and bytes of its constants.
-    verify
-        Whether to hash them.
+    ``sha256`` and ``size`` describe the constants, which ``verify`` hashes.
 
     Raises
     ------
@@ -86,7 +79,7 @@ def map_weights(library: Path, sha256: str, size: int, verify: bool = True) -> B
         If the file is missing, belongs to another model, or is damaged.
     """
     path = weights_path(library)
-    # a save that goes on, or was killed, has switched the shared object first
+    # a save that is running, or was killed, has replaced the shared object first
     places = (path, *files.pending(path))
     file = next((place for place in places if recorded(place) == sha256), path)
     try:
@@ -101,23 +94,23 @@ def map_weights(library: Path, sha256: str, size: int, verify: bool = True) -> B
     with os.fdopen(descriptor, "rb"):
         found = recorded_in(os.pread(descriptor, _HEADER.size, 0))
         if found is None:
-            raise ArtifactError(f"{path} is not a file of weights; copy it again")
+            raise ArtifactError(f"{path} is not a file of weights. Copy it again.")
         if found != sha256:
             raise ArtifactError(
-                f"{path} belongs to another model than {library}, or to another build of it; "
-                "save the model again, or copy all of its files together"
+                f"{path} belongs to another model than {library}, or to another build of it. "
+                "Save the model again, or copy all of its files together."
             )
         count, expected = os.fstat(descriptor).st_size, _HEADER.size + size
         if count != expected:
             raise ArtifactError(
-                f"{path} has {count} bytes, expected {expected}: it was damaged or cut short; "
-                "copy it again"
+                f"{path} has {count} bytes, expected {expected}: it was damaged or cut short. "
+                "Copy it again."
             )
         mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    # where the file is cached in huge pages; without them the advice is refused
+    # for a file that is cached in huge pages; without them the system refuses the advice
     with contextlib.suppress(OSError, AttributeError):
         mapping.madvise(mmap.MADV_HUGEPAGE)
     content = np.frombuffer(mapping, np.uint8)
     if verify and hash_of([content[_HEADER.size :]]).hex() != sha256:
-        raise ArtifactError(f"{path} was damaged: its constants have another hash; copy it again")
+        raise ArtifactError(f"{path} is damaged: its constants have another hash. Copy it again.")
     return content

@@ -14,7 +14,7 @@ from tvmconv.selection.policy import Policy
 
 _MIXES = (
     "finite=False: it mixes the values of several pixels, so that one that is not finite, or "
-    "nearly overflows, spoils the outputs of all"
+    "nearly overflows, corrupts the outputs of all"
 )
 # a part of the model is named if it makes at least this share of a difference in cycles
 _NAMED_SHARE = 0.15
@@ -51,18 +51,8 @@ def refuse_inexact(
     """The candidate, rejected if integer sums would not be exact, or transformed weights finite."""
     if offer.rejected:
         return offer
-    if offer.precision and (why := PRECISIONS[offer.precision].beyond(facts.largest_weight)):
-        return replace(offer, rejected=why, cause="range")
-    algorithm, text = registry.algorithm(offer.algorithm, kind), ""
-    limit, held = algorithm.exact_below(workload, offer.config), algorithm.excess_held(offer.config)
-    if limit is not None and facts.largest_sum >= limit:
-        text = f"sums of products may reach {facts.largest_sum}, and it is exact below {limit}"
-    elif held is not None and (needed := facts.excess[held[0] - 1]) > held[1]:
-        text = (
-            f"pairs of weights beyond 128 need {needed} more steps to be exact, and it has "
-            f"{held[1]}"
-        )
-    return replace(offer, rejected=text, cause="overflow") if text else offer
+    text, cause = facts.refusal(offer.algorithm, workload, kind, offer.config)
+    return replace(offer, rejected=text, cause=cause) if text else offer
 
 
 def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
@@ -163,14 +153,15 @@ def impossible(workload: Conv2dWorkload, layer: str, offers: Sequence[Candidate]
     """The message if no candidate is left."""
     large = [o for o in offers if o.cause == "memory"]
     if large:
-        least = min(large, key=lambda o: o.workspace_bytes)
+        smallest = min(large, key=lambda o: o.workspace_bytes)
         return (
-            f"layer {layer!r} needs at least {least.workspace_bytes} bytes of workspace "
-            f"({least.algorithm}), more than memory_budget allows; raise it, or allow an "
+            f"layer {layer!r} needs at least {smallest.workspace_bytes} bytes of workspace "
+            f"({smallest.algorithm}), more than memory_budget allows; raise it, or allow an "
             f"algorithm without workspace in algorithms= ({workload})"
         )
     why = "; ".join(dict.fromkeys(f"{o.algorithm}: {o.rejected}" for o in offers))
-    return f"layer {layer!r}: no allowed algorithm computes {workload} ({why})"
+    where = f"layer {layer!r}: " if layer else ""
+    return f"{where}no allowed algorithm computes {workload} ({why})"
 
 
 def beyond_error(offer: Candidate, policy: Policy) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tvmconv.core.config import Config
@@ -123,155 +123,147 @@ def select(
         If nothing that the policy allows computes the workload.
     """
     policy = policy or make_policy()
-    facts = facts or WeightFacts.any_weights(workload)
     if workload.types.is_integer:
         # all integers are finite
         policy = replace(policy, finite=True)
-    offers = [
-        refuse(refuse_inexact(offer, workload, facts, machine.kind), policy, machine.kind)
-        for name in registry.offered(machine, policy.precision)
-        for offer in offers_of(workload, machine, name, policy)
-        # omit candidates of precisions that were not requested
-        if offer.precision in ("", policy.precision)
-    ]
-    if not policy.finite:
-        offers = _confined(offers, workload, machine)
-    override = next((o for o in policy.overrides if o.matches(layer)), None)
-    if override is not None:
-        chosen = _overridden(override, workload, machine, layer, policy, facts)
-        return _decision(
-            layer, workload, machine, chosen, f"asked for by {override}", offers, policy
-        )
-    able = [o for o in offers if not o.rejected]
-    if not able:
-        raise ConfigError(impossible(workload, layer, offers))
-    pool = [o for o in able if policy.keeps(o)] or _fallback(able, machine.kind)
-    chosen = min(pool, key=lambda offer: offer.cycles)
-    reason = preferred(chosen, able, policy) + out_of_range(offers)
-    if not policy.finite:
-        algorithm = registry.algorithm(chosen.algorithm, machine.kind)
-        reason += confined(algorithm.adds_foreign_products(workload, machine))
-    if policy.choose is not None:
-        picked = policy.choose(layer, workload, tuple(able))
-        if picked is not None and picked != chosen:
-            chosen = _picked(picked, workload, machine, layer, policy)
-            _exact(chosen, workload, layer, "overrides=", facts, machine.kind)
-            reason = "chosen by the caller's function"
-    return _decision(layer, workload, machine, chosen, reason, offers, policy)
+    facts = facts or WeightFacts.any_weights(workload)
+    return _Selection(workload, machine, layer, policy, facts).decision()
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """The selection for one layer."""
+
+    workload: Conv2dWorkload
+    machine: Device
+    layer: str
+    policy: Policy
+    facts: WeightFacts
+
+    def decision(self) -> Decision:
+        """See :func:`select`."""
+        workload, machine, policy = self.workload, self.machine, self.policy
+        offers = [
+            refuse(self._checked(offer), policy, machine.kind)
+            for name in registry.offered(machine, policy.precision)
+            for offer in offers_of(workload, machine, name, policy)
+            # omit candidates of precisions that were not requested
+            if offer.precision in ("", policy.precision)
+        ]
+        if not policy.finite:
+            offers = self._confined(offers)
+        override = next((o for o in policy.overrides if o.matches(self.layer)), None)
+        if override is not None:
+            return self._decision(self._overridden(override), f"asked for by {override}", offers)
+        able = [o for o in offers if not o.rejected]
+        if not able:
+            raise ConfigError(impossible(workload, self.layer, offers))
+        pool = [o for o in able if policy.keeps(o)] or _fallback(able, machine.kind)
+        chosen = min(pool, key=lambda offer: offer.cycles)
+        reason = preferred(chosen, able, policy) + out_of_range(offers)
+        if not policy.finite:
+            algorithm = registry.algorithm(chosen.algorithm, machine.kind)
+            reason += confined(algorithm.adds_foreign_products(workload, machine))
+        if policy.choose is not None:
+            picked = policy.choose(self.layer, workload, tuple(able))
+            if picked is not None and picked != chosen:
+                chosen = self._picked(picked)
+                self._check_exact(chosen, "overrides=")
+                reason = "chosen by the caller's function"
+        return self._decision(chosen, reason, offers)
+
+    def _checked(self, offer: Candidate) -> Candidate:
+        return refuse_inexact(offer, self.workload, self.facts, self.machine.kind)
+
+    def _confined(self, offers: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates that do not multiply values of other channels; all if none remains."""
+
+        def is_foreign(offer: Candidate) -> bool:
+            return registry.algorithm(offer.algorithm, self.machine.kind).adds_foreign_products(
+                self.workload, self.machine
+            )
+
+        if all(offer.rejected or is_foreign(offer) for offer in offers):
+            return list(offers)
+        return [refuse_foreign(o) if not o.rejected and is_foreign(o) else o for o in offers]
+
+    def _decision(self, chosen: Candidate, reason: str, offers: Sequence[Candidate]) -> Decision:
+        policy, machine = self.policy, self.machine
+        others = [o for o in offers if (o.algorithm, o.config) != (chosen.algorithm, chosen.config)]
+        if isinstance(machine, Machine) and machine.vector.scalable:
+            able = [chosen, *(o for o in others if not o.rejected)]
+            reason += f"; {vector_code(chosen, able, policy)}"
+        rejected = tuple(outdone(o, chosen, policy) for o in others)
+        return Decision(self.layer, self.workload, chosen, reason, rejected)
+
+    def _overridden(self, override: Override) -> Candidate:
+        """The fastest candidate with the override's parameters, or the closest one."""
+        name, knobs, policy = override.algorithm, override.knobs, self.policy
+        offers = offers_of(self.workload, self.machine, name, policy)
+        if problem := next((o.rejected for o in offers if o.rejected), ""):
+            raise ConfigError(f"layer {self.layer!r}: {override} asks for {name}, but {problem}")
+
+        def distance(offer: Candidate) -> tuple[int, float]:
+            return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.cycles
+
+        asked = knobs.get("precision")
+        offers = tuple(o for o in offers if asked in (None, o.precision)) or offers
+        exact = [o for o in offers if not self._checked(o).rejected]
+        base = min(exact or offers, key=distance)
+        if not knobs and not policy.keeps(base):
+            within = [o for o in offers if policy.keeps(o)]
+            base = min(within or offers, key=distance)
+        try:
+            config = base.config.replace(**knobs)
+            chosen = make_candidate(self.workload, self.machine, name, config, source="override")
+        except ConfigError as error:
+            raise ConfigError(f"layer {self.layer!r}: {override}: {error}") from error
+        self._check_exact(chosen, str(override))
+        return self._in_memory(chosen, str(override))
+
+    def _picked(self, picked: Candidate) -> Candidate:
+        """A callback's selection with its own figures: the callback may have changed the config."""
+        if not isinstance(picked, Candidate) or registry.unknown(picked.algorithm):
+            raise ConfigError(
+                f"layer {self.layer!r}: the function in overrides= must return a candidate or "
+                f"None, not {picked!r}"
+            )
+        name, returned = picked.algorithm, f"layer {self.layer!r}: overrides= returned"
+        if problem := registry.unavailable(name, self.workload, self.machine):
+            raise ConfigError(f"{returned} {name}, but {problem}")
+        try:
+            chosen = make_candidate(
+                self.workload, self.machine, name, picked.config, source="override"
+            )
+        except ConfigError as error:
+            raise ConfigError(f"{returned} {name}: {error}") from error
+        return self._in_memory(chosen, "overrides=")
+
+    def _check_exact(self, chosen: Candidate, who: str) -> None:
+        """Raise :class:`ConfigError` for a candidate that is not exact for the weights."""
+        refused = self._checked(chosen)
+        if refused.rejected:
+            is_range = refused.cause == "range"
+            other = "tf32 or float32" if is_range else "a smaller tile or for direct"
+            raise ConfigError(
+                f"layer {self.layer!r}: {who} asks for {chosen.algorithm} {chosen.config}, but "
+                f"{refused.rejected}: ask for {other}"
+            )
+
+    def _in_memory(self, chosen: Candidate, who: str) -> Candidate:
+        """The candidate, unless it exceeds the memory budget, which has no exceptions."""
+        budget = self.policy.memory_budget
+        if budget is not None and chosen.workspace_bytes > budget:
+            raise ConfigError(
+                f"layer {self.layer!r}: {who} asks for {chosen.algorithm}, which needs "
+                f"{chosen.workspace_bytes} bytes of workspace; memory_budget is {budget}: "
+                "raise it or ask for another algorithm"
+            )
+        return chosen
 
 
 def _fallback(able: Sequence[Candidate], kind: str) -> list[Candidate]:
     """The candidates if none meets the error budget: sums of products, as defined."""
     sums = [o for o in able if registry.algorithm(o.algorithm, kind).sums_products]
-    least = min(o.error for o in able)
-    return sums or [o for o in able if o.error == least]
-
-
-def _confined(
-    offers: Sequence[Candidate], workload: Conv2dWorkload, machine: Device
-) -> list[Candidate]:
-    """Candidates that do not multiply values of other channels; all candidates if none remains."""
-
-    def is_foreign(offer: Candidate) -> bool:
-        return registry.algorithm(offer.algorithm, machine.kind).adds_foreign_products(
-            workload, machine
-        )
-
-    if all(offer.rejected or is_foreign(offer) for offer in offers):
-        return list(offers)
-    return [refuse_foreign(o) if not o.rejected and is_foreign(o) else o for o in offers]
-
-
-def _decision(
-    layer: str,
-    workload: Conv2dWorkload,
-    machine: Device,
-    chosen: Candidate,
-    reason: str,
-    offers: Sequence[Candidate],
-    policy: Policy,
-) -> Decision:
-    others = [o for o in offers if (o.algorithm, o.config) != (chosen.algorithm, chosen.config)]
-    if isinstance(machine, Machine) and machine.vector.scalable:
-        able = [chosen, *(o for o in others if not o.rejected)]
-        reason += f"; {vector_code(chosen, able, policy)}"
-    return Decision(
-        layer, workload, chosen, reason, tuple(outdone(o, chosen, policy) for o in others)
-    )
-
-
-def _overridden(
-    override: Override,
-    workload: Conv2dWorkload,
-    machine: Device,
-    layer: str,
-    policy: Policy,
-    facts: WeightFacts,
-) -> Candidate:
-    """The override's algorithm: its fastest candidate with the parameters, or the closest one."""
-    name, knobs = override.algorithm, override.knobs
-    offers = offers_of(workload, machine, name, policy)
-    if problem := next((o.rejected for o in offers if o.rejected), ""):
-        raise ConfigError(f"layer {layer!r}: {override} asks for {name}, but {problem}")
-
-    def distance(offer: Candidate) -> tuple[int, float]:
-        return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.cycles
-
-    asked = knobs.get("precision")
-    offers = tuple(o for o in offers if asked in (None, o.precision)) or offers
-    exact = [o for o in offers if not refuse_inexact(o, workload, facts, machine.kind).rejected]
-    base = min(exact or offers, key=distance)
-    if not knobs and not policy.keeps(base):
-        within = [o for o in offers if policy.keeps(o)]
-        base = min(within or offers, key=distance)
-    try:
-        config = base.config.replace(**knobs)
-        chosen = make_candidate(workload, machine, name, config, source="override")
-    except ConfigError as error:
-        raise ConfigError(f"layer {layer!r}: {override}: {error}") from error
-    _exact(chosen, workload, layer, str(override), facts, machine.kind)
-    return _in_memory(chosen, layer, str(override), policy)
-
-
-def _picked(
-    picked: Candidate, workload: Conv2dWorkload, machine: Device, layer: str, policy: Policy
-) -> Candidate:
-    """A callback's selection with its own figures: the callback may have changed the config."""
-    if not isinstance(picked, Candidate) or registry.unknown(picked.algorithm):
-        raise ConfigError(
-            f"layer {layer!r}: the function in overrides= must return a candidate or None, "
-            f"not {picked!r}"
-        )
-    name = picked.algorithm
-    if problem := registry.unavailable(name, workload, machine):
-        raise ConfigError(f"layer {layer!r}: overrides= returned {name}, but {problem}")
-    try:
-        chosen = make_candidate(workload, machine, name, picked.config, source="override")
-    except ConfigError as error:
-        raise ConfigError(f"layer {layer!r}: overrides= returned {name}: {error}") from error
-    return _in_memory(chosen, layer, "overrides=", policy)
-
-
-def _exact(
-    chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, facts: WeightFacts, kind: str
-) -> None:
-    """Raise :class:`ConfigError` for a candidate that is not exact for the weights."""
-    refused = refuse_inexact(chosen, workload, facts, kind)
-    if refused.rejected:
-        other = "tf32 or float32" if refused.cause == "range" else "a smaller tile or for direct"
-        raise ConfigError(
-            f"layer {layer!r}: {who} asks for {chosen.algorithm} {chosen.config}, but "
-            f"{refused.rejected}: ask for {other}"
-        )
-
-
-def _in_memory(chosen: Candidate, layer: str, who: str, policy: Policy) -> Candidate:
-    """The candidate, unless it exceeds the memory budget, which has no exceptions."""
-    budget = policy.memory_budget
-    if budget is not None and chosen.workspace_bytes > budget:
-        raise ConfigError(
-            f"layer {layer!r}: {who} asks for {chosen.algorithm}, which needs "
-            f"{chosen.workspace_bytes} bytes of workspace; memory_budget is {budget}: "
-            "raise it or ask for another algorithm"
-        )
-    return chosen
+    smallest = min(o.error for o in able)
+    return sums or [o for o in able if o.error == smallest]

@@ -1,9 +1,9 @@
 """The passes between scheduled functions and LLVM, for one machine.
 
 ``print(pipeline(machine))`` shows them in order. They are TVM's own passes in TVM's order, with
-passes of this package in between. TVM's passes for GPUs and for narrow floating-point types are
-left out. So is common subexpression elimination, which LLVM does: on ResNet-50 it took a third of
-the build and changed no run time. Each instruction family adds its passes at a :class:`Stage`.
+passes of this package in between. TVM's passes for GPUs and for 8-bit floating-point types are left
+out. So is common subexpression elimination, which LLVM does: on ResNet-50 it took a third of the
+build and changed no run time. Each instruction family adds its passes at a :class:`Stage`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmconv.machines.gate import Code
+import tvm
+from tvm import ir, s_tir, tirx
+from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
+
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tir import amx, general, neon, sve, x86
@@ -47,7 +51,7 @@ Calls = Callable[[Machine], list[Any]]
 
 def compile_function(
     function: Any, machine: Machine, draft: bool = False, calls: Calls | None = None
-) -> Code:
+) -> GuardedCode:
     """Compile a scheduled function (or module) by the passes that build networks.
 
     Parameters
@@ -63,9 +67,6 @@ def compile_function(
     calls
         The calling convention; by default TVM's (:func:`packed_calls`).
     """
-    import tvm
-    from tvm import ir, tirx
-
     options = machine.tvm_target()
     if draft:
         calls, options = unchecked_calls, {**options, "opt-level": _DRAFT_LEVEL}
@@ -75,7 +76,7 @@ def compile_function(
     _register()
     with llvm_options(machine):
         lowered = pipeline(machine, calls or packed_calls)(bound)
-        return Code(tirx.build(lowered, target=target, pipeline=_LOWERED), machine)
+        return GuardedCode(tirx.build(lowered, target=target, pipeline=_LOWERED), machine)
 
 
 def _target_of_passes(machine: Machine, options: dict[str, Any]) -> Any:
@@ -92,21 +93,13 @@ def _target_of_passes(machine: Machine, options: dict[str, Any]) -> Any:
 
 
 class Pipeline:
-    """Passes in order.
-
-    Parameters
-    ----------
-    steps
-        TVM passes.
-    """
+    """TVM passes in order."""
 
     def __init__(self, steps: Sequence[Any]) -> None:
         self.steps = tuple(steps)
 
     def __call__(self, module: Any) -> Any:
         """Run all passes on a module."""
-        from tvm import ir
-
         return ir.transform.Sequential(self.steps, name="tvmconv.LowerFunctions")(module)
 
     @property
@@ -139,8 +132,6 @@ def pipeline(machine: Machine, calls: Calls | None = None) -> Pipeline:
 
 def loop_passes() -> list[Any]:
     """The passes from blocks to loops, which apply the annotations of schedules."""
-    from tvm import tirx
-
     return [
         *block_passes(),
         Specialize(),  # before the others, so that they see each copy of a tile by itself
@@ -158,8 +149,6 @@ def loop_passes() -> list[Any]:
 
 def statement_passes(machine: Machine) -> list[Any]:
     """The passes from loops to the statements, vectors and buffers that LLVM sees."""
-    from tvm import s_tir, tirx
-
     tir, low = tirx.transform, s_tir.transform
     families = FAMILIES.get(machine.architecture, (general,))
     added = [family.passes(machine) for family in families]
@@ -186,6 +175,7 @@ def statement_passes(machine: Machine) -> list[Any]:
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
         *of(Stage.MULTIPLIES),
+        tir.BF16ComputeLegalize(),  # after dot products, whose operands would become float32
         JoinedStores(),
         *of(Stage.STORES),
         *of(Stage.LOADS),
@@ -202,21 +192,18 @@ def statement_passes(machine: Machine) -> list[Any]:
 
 def packed_calls(machine: Machine) -> list[Any]:
     """The last passes for functions that TVM's runtime calls, with checks of arguments."""
-    from tvm import tirx
-
     tir = tirx.transform
     ending = [tir.AnnotateEntryFunc(), tir.SplitHostDevice(), tir.MakePackedAPI()]
-    return [*_permission(machine), *ending]
+    return [*_permission(machine), *ending, tir.BF16StorageLegalize()]
 
 
 def c_calls(_: Machine) -> list[Any]:
     """The last passes for C functions, which the code of a program calls."""
-    return [CFunctions()]
+    return [CFunctions(), tirx.transform.BF16StorageLegalize()]
 
 
 def joined_calls(machine: Machine) -> list[Any]:
     """The last passes for C functions, and for functions of the same module that TVM calls."""
-    from tvm import ir
 
     def apply(mod: Any, _context: Any) -> Any:
         functions = dict(mod.functions_items())
@@ -235,8 +222,6 @@ def joined_calls(machine: Machine) -> list[Any]:
 
 def unchecked_calls(machine: Machine) -> list[Any]:
     """The last passes for drafts, without checks of arguments."""
-    from tvm import tirx
-
     return [*packed_calls(machine), tirx.transform.SkipAssert()]
 
 
@@ -246,8 +231,6 @@ def _permission(machine: Machine) -> list[Any]:
 
 def _register() -> None:
     """Register the TVM pipeline that leaves lowered functions to LLVM."""
-    from tvm import ir, tirx
-    from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 
     def factory() -> tuple[Any, Any, Any]:
         return ir.transform.Sequential([]), finalize_host_passes, finalize_device_passes

@@ -1,8 +1,7 @@
-"""The untuned choice, timed in turns with every candidate: the machine's drift cancels out.
+"""The untuned choice, timed in interleaved runs with every candidate, so that drift cancels out.
 
-A processor's clock and its neighbours' load change by tens of percent from one second to the next.
-A search that compares times of different moments picks the moments: on a shared machine the
-finalists were those of a fast second, and the default beat them all in turns.
+The clock of a CPU and the load of its neighbors change by tens of percent from second to second.
+A search that compares times of different moments selects the moment, not the kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 
-# kernels that take longer are measured in fewer turns
+# slower kernels are measured in fewer rounds
 _SLOW = 0.01
 _FEW = 3
 
@@ -22,13 +21,8 @@ _FEW = 3
 class Anchor:
     """One kernel that stays ready while a workload is searched.
 
-    Parameters
-    ----------
-    choice
-        Usually the default.
-    seconds
-        Its time in the moment that all times are given for; infinite where that is yet to come:
-        its first measurement then.
+    ``choice`` usually is the default. ``seconds`` is its time in the moment that all times refer
+    to; infinite until its first measurement.
     """
 
     def __init__(self, choice: Choice, seconds: float = math.inf) -> None:
@@ -51,8 +45,8 @@ class Anchor:
         if not math.isfinite(self.seconds):
             self.seconds = median(self.sample(seconds) for _ in range(samples))
 
-    def turns(self, wanted: int) -> int:
-        """How often to time a candidate in turn with it."""
+    def rounds(self, wanted: int) -> int:
+        """How often to time a candidate interleaved with it."""
         return min(wanted, _FEW) if self.seconds > _SLOW else wanted
 
     def sample(self, seconds: float) -> float:
@@ -67,7 +61,7 @@ class Anchor:
         return float(answer["samples"][0])
 
     def slowness(self, now: float) -> float:
-        """How many times longer everything takes when it takes ``now``; 1 where that is unknown."""
+        """How many times longer everything takes now; 1 where that is unknown."""
         known = math.isfinite(now) and math.isfinite(self.seconds)
         return now / self.seconds if known else 1.0
 

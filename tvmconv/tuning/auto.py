@@ -1,9 +1,8 @@
 """``--search metaschedule``: MetaSchedule's own sketch rules on our tensor expression.
 
-Runs in a process of its own, ``python -m tvmconv.tuning.auto``: a request on standard input, the
-measured result on standard output. The winner is verified and measured in turns with tvmconv's
-default like any other candidate. Its schedule is a trace of TVM's, not a set of knobs, so it is
-reported and logged for comparison, and no build uses it.
+It runs in a process of its own, ``python -m tvmconv.tuning.auto``: a request on standard input, the
+measured result on standard output. The winner is verified and measured interleaved with tvmconv's
+default. Its schedule is a trace of TVM, not a set of knobs: it is logged, but no build uses it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
-from tvmconv.measuring.parent import die_with_parent
+from tvmconv.measuring.processes import die_with_parent, package_path
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
 from tvmconv.tvm_api.types import PrimFunc
@@ -44,33 +43,13 @@ def run(
     rival: Choice | None = None,
     seconds: float = math.inf,
 ) -> dict[str, Any]:
-    """Tune one workload by MetaSchedule and measure its best beside others, in turns.
+    """Tune one workload by MetaSchedule and measure its best interleaved with others.
 
-    Parameters
-    ----------
-    workload, machine
-        What to tune.
-    expression
-        Algorithm and config whose tensor expression is scheduled.
-    default
-        What it is compared with.
-    settings
-        Trials and seed of MetaSchedule's evolutionary search, and the measurement.
-    rival
-        Another config of a schedule to measure.
-    seconds
-        After so many it is given up, without a result.
-
-    Returns
-    -------
-    dict
-        ``checks`` and ``samples`` of the default, of the result and of the rival, in this order,
-        and ``trials`` measured; or ``failed`` with the reason.
-
-    Raises
-    ------
-    ArtifactError
-        If this processor cannot run what is compiled for the machine.
+    ``expression`` names algorithm and config whose tensor expression is scheduled. The result is
+    compared with ``default`` and, if given, with ``rival``. A search that takes more than
+    ``seconds`` has no result. Returns the measured ``trials``, and ``checks`` and ``samples`` of
+    the default, the result and the rival, in this order. Or it returns ``failed`` with the reason.
+    Raises :class:`ArtifactError` if this CPU cannot run code for the machine.
     """
     # MetaSchedule calls what it compiles by itself
     ensure_machine(machine, f"a candidate of {workload}")
@@ -85,7 +64,11 @@ def run(
         "rounds": settings.final.rounds,
         "seconds": settings.final.seconds,
     }
-    environment = {**os.environ, "TVM_NUM_THREADS": str(machine.cores)}
+    environment = {
+        **os.environ,
+        "TVM_NUM_THREADS": str(machine.cores),
+        "PYTHONPATH": package_path(),
+    }
     limit = _SECONDS_A_TRIAL * (settings.trials + 10)
     try:
         finished = subprocess.run(
@@ -110,8 +93,8 @@ def run(
 def main() -> None:
     """Serve one request."""
     from tvmconv.tir.pipeline import compile_function
-    from tvmconv.tuning.candidate import Candidate, Operands, compile_kernel
-    from tvmconv.tuning.place import make_place, stay
+    from tvmconv.tuning.candidate import CandidateKernels, SeededOperands, compile_kernel
+    from tvmconv.tuning.runner import make_runner, stay
 
     die_with_parent()
     request = json.loads(sys.stdin.read())
@@ -136,8 +119,10 @@ def main() -> None:
             for kernel in kernels
         ]
         stay(machine.cores)
-        place = make_place(None, modules, machine)
-        together = Candidate(Operands(str(workload), machine.channel_block), kernels, place)
+        runner = make_runner(None, modules, machine)
+        together = CandidateKernels(
+            SeededOperands(str(workload), machine.channel_block), kernels, runner
+        )
         answer = together.interleave(int(request["rounds"]), float(request["seconds"]))
     sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")
 

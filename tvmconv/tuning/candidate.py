@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.machines.gate import Code
+from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.stored import read_device
-from tvmconv.tuning.gpu_place import make_gpu_place
-from tvmconv.tuning.place import Place, make_place
+from tvmconv.measuring.operands import blocked, random_operands, typed, unblocked
+from tvmconv.tuning.gpu_runner import make_gpu_runner
+from tvmconv.tuning.runner import Runner, make_runner
 from tvmconv.tvm_api.types import DeviceTensor
 
 Array = npt.NDArray[Any]
@@ -23,17 +25,17 @@ Array = npt.NDArray[Any]
 # max|error| / max|reference| that any kernel may have, and how far above its own estimate
 _ERROR_FLOOR = 1e-5
 _ERROR_FACTOR = 4.0
-# steps whose code is no sum, product or comparison alone
+# steps that approximate a function
 _APPROXIMATED = {"sigmoid", "hardswish", "silu", "tanh"}
-# fits into 8 bits, too
+# fits into 8 bits
 _POISON = 100
 _SEED = 0
 
 
 def warm_up() -> None:
-    """Import what every candidate needs, and compile one kernel so that LLVM is set up.
+    """Import modules of every candidate, and compile one kernel so that LLVM is set up.
 
-    No kernel runs here: the pool of threads that a run makes would not survive a fork.
+    No kernel runs here: the thread pool of a run would not survive a fork.
     """
     from tvmconv.machines.targets import resolve_machine
     from tvmconv.tvm_runtime.environment import set_environment_defaults
@@ -44,7 +46,7 @@ def warm_up() -> None:
     compile_kernel(make_kernel(workload, machine, "direct"))
 
 
-def compile_kernel(kernel: Kernel, draft: bool = False) -> Code:
+def compile_kernel(kernel: Kernel, draft: bool = False) -> GuardedCode:
     """Machine code of a kernel, as in a built network or as a draft."""
     from tvmconv.machines.record import processor
     from tvmconv.tir.pipeline import compile_function
@@ -55,18 +57,13 @@ def compile_kernel(kernel: Kernel, draft: bool = False) -> Code:
 def error_limit(kernel: Kernel) -> float:
     """The max|error| / max|reference| beyond which a kernel is wrong."""
     estimate = kernel.expression.error_estimate(kernel.workload, kernel.machine, kernel.config)
-    return max(_ERROR_FLOOR, _ERROR_FACTOR * estimate)
+    return max(_ERROR_FLOOR, _ERROR_FACTOR * estimate) + kernel.workload.types.rounding
 
 
-class Operands:
+class SeededOperands:
     """Seeded operands of a workload and its exact result, shared by all its candidates.
 
-    Parameters
-    ----------
-    workload
-        Problem string.
-    lanes
-        Channel block of the layout.
+    ``workload`` is a problem string, ``lanes`` the channel block of the layout.
     """
 
     def __init__(self, workload: str, lanes: int) -> None:
@@ -75,7 +72,7 @@ class Operands:
 
         w = self.workload = Conv2dWorkload.parse(workload)
         if w.types.is_integer:
-            # what weights are decides which tiles are exact, not how long any takes
+            # weights decide which tiles are exact, not how long they take
             operands = exactly_added(w, random_integers(w, _SEED, safe_sum(), halved=True))
             data, residual = operands.data, operands.residual
             self.constants = operands.constants
@@ -88,33 +85,27 @@ class Operands:
 
     @property
     def _is_exact(self) -> bool:
-        """Whether every value is known: of integers, if no function is approximated."""
+        """Whether every value is known: integers, and no approximated function."""
         steps = {step.kind for step in self.workload.epilogue}
         return self.workload.types.is_integer and not steps & _APPROXIMATED
 
     def _floating(self) -> tuple[Array, Array | None]:
-        """Data and residual in float32; the constants and the result are set."""
+        """Data and residual in their types; the constants and the result are set."""
         from tvmconv.kernels.arguments import Constants
         from tvmconv.measuring.reference import convolution
 
-        w, generator = self.workload, np.random.default_rng(_SEED)
-
-        def normal(*shape: int) -> Array:
-            return generator.standard_normal(shape, dtype=np.float32)
-
-        data = normal(*w.data_shape)
-        weight = normal(*w.weight_shape)
-        weight /= np.float32(w.taps**0.5)
-        constants = {"weight": weight, "bias": normal(w.out_channels)}
-        inputs = {"data": data}
-        if w.has("add"):
-            inputs["residual"] = normal(*w.result_shape)
-        self.constants = Constants(weight, constants["bias"])
+        w = self.workload
+        inputs, constants = random_operands(w, _SEED)
+        weight = typed(constants["weight"], w.types.weight)
+        self.constants = Constants(weight, constants.get("bias"))
         self.expected = convolution(w, inputs, constants).astype(np.float32)
-        return data, inputs.get("residual")
+        residual = inputs.get("residual")
+        if residual is not None:
+            residual = typed(residual, w.types.output)
+        return typed(inputs["data"], w.types.data), residual
 
     def arrays(self, kernel: Kernel) -> list[Array]:
-        """What a kernel takes, with room for its output, which holds NaN where its type has it."""
+        """The arguments of a kernel, with an output that holds NaN where its type has it."""
         from tvmconv.kernels.arguments import constant_arguments
 
         w, machine = kernel.workload, kernel.machine
@@ -122,66 +113,51 @@ class Operands:
         arrays += [self.residual] if self.residual is not None else []
         planes, channels, *sizes = w.result_shape
         shape = (planes, machine.blocks(channels), *sizes, machine.channel_block)
-        empty = np.nan if w.types.output == "float32" else _POISON
-        return [*arrays, np.full(shape, empty, w.types.output)]
+        empty = np.nan if "float" in w.types.output else _POISON
+        return [*arrays, np.full(shape, empty, numpy_type(w.types.output))]
 
     def judged(self, kernel: Kernel, output: Array) -> dict[str, Any]:
         """An output compared with the exact result."""
         w = kernel.workload
-        planes, _, *sizes = w.result_shape
-        plain = output.transpose(0, 1, 4, 2, 3).reshape(planes, -1, *sizes)
-        difference = np.abs(plain[:, : w.out_channels].astype(np.float64) - self.expected).max()
-        # lanes beyond the last channel may hold anything but NaN and infinity
+        plain = unblocked(output, w.out_channels).astype(np.float64)
+        difference = np.abs(plain - self.expected).max()
+        # surplus lanes may hold any finite number
         finite = bool(np.isfinite(output).all())
         error = float(difference) / self.scale if finite else 1.0
         limit = 0.0 if self._is_exact else error_limit(kernel)
         if w.types.is_requantised and not self._is_exact:
-            # a rounding to 8 bits may fall on the other side of a half: one step
+            # rounding to 8 bits may differ by one step
             limit = 1.001 / self.scale
         correct = finite and error <= limit
         return {"status": "correct" if correct else "wrong", "error": error, "limit": limit}
 
 
-class Candidate:
+class CandidateKernels:
     """Built kernels of one workload that wait for orders; usually one.
 
-    Parameters
-    ----------
-    operands
-        Of their workload.
-    kernels
-        How to pack weights for each, and what error each may have.
-    place
-        Where their machine code runs.
-    build_seconds
-        What making them took.
+    ``runner`` is where their machine code runs, ``build_seconds`` the time of the build.
     """
 
     def __init__(
-        self, operands: Operands, kernels: list[Kernel], place: Place, build_seconds: float = 0.0
+        self,
+        operands: SeededOperands,
+        kernels: list[Kernel],
+        runner: Runner,
+        build_seconds: float = 0.0,
     ) -> None:
         self.operands = operands
         self.kernels = kernels
-        self.place = place
+        self.runner = runner
         self.build_seconds = build_seconds
         self.tensors: dict[int, list[DeviceTensor]] = {}
 
     @classmethod
-    def build(cls, operands: Operands, request: dict[str, Any]) -> Candidate:
-        """Compile what a request asks for.
+    def build(cls, operands: SeededOperands, request: dict[str, Any]) -> CandidateKernels:
+        """Compile the kernels of a request.
 
-        Parameters
-        ----------
-        operands
-            Of the workload.
-        request
-            ``machine`` (the record's fields), ``choices`` (pairs of algorithm and config),
-            ``remote`` where they run on a device of a tracker, and whether a ``draft`` will do.
-
-        Raises
-        ------
-        Exception
-            Whatever schedule or compiler raise.
+        ``machine`` holds the fields of the machine model, ``choices`` pairs of algorithm and
+        config, ``remote`` the device of a tracker. ``draft`` asks for less of LLVM's work. Errors
+        of schedule and compiler pass through.
         """
         machine = read_device(request["machine"])
         start = time.perf_counter()
@@ -191,31 +167,30 @@ class Candidate:
         ]
         remote = request.get("remote")
         if isinstance(machine, CudaMachine):
-            place = make_gpu_place(remote, kernels, operands.constants)
+            runner = make_gpu_runner(remote, kernels, operands.constants)
         else:
             draft = bool(request.get("draft"))
             modules = [compile_kernel(kernel, draft) for kernel in kernels]
-            place = make_place(remote, modules, machine)
-        return cls(operands, kernels, place, time.perf_counter() - start)
+            runner = make_runner(remote, modules, machine)
+        return cls(operands, kernels, runner, time.perf_counter() - start)
 
     def facts(self) -> dict[str, Any]:
-        """What is known before anything is timed.
+        """Facts that are known before anything is timed.
 
-        A kernel of this machine is verified at once, while others are built; of a device nothing
-        is asked before its turn.
+        A local kernel is verified at once, while others are built. A device waits for its turn.
         """
         facts: dict[str, Any] = {
             "build_seconds": self.build_seconds,
-            "spill_bytes": self.place.spill_bytes,
+            "spill_bytes": self.runner.spill_bytes,
         }
-        if not self.place.shared:
+        if not self.runner.shared:
             facts["check"] = self.verify()
         return facts
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
         """``verify``, ``time`` (``samples`` of at least ``seconds`` each) or ``interleave``.
 
-        Of a kernel that takes longer than ``most`` seconds one sample is enough.
+        A kernel that takes longer than ``most`` seconds gets one sample.
         """
         if order["do"] == "verify":
             return self.verify()
@@ -232,9 +207,9 @@ class Candidate:
         """Run a kernel once and compare with the exact result."""
         kernel = self.kernels[number]
         arrays = self.operands.arrays(kernel)
-        tensors = self.tensors[number] = self.place.tensors(arrays)
+        tensors = self.tensors[number] = self.runner.tensors(arrays)
         start = time.perf_counter()
-        self.place.call(number, tensors)
+        self.runner.call(number, tensors)
         seconds = time.perf_counter() - start
         output = tensors[-1].numpy().reshape(arrays[-1].shape)
         return {**self.operands.judged(kernel, output), "seconds": seconds}
@@ -250,14 +225,4 @@ class Candidate:
         return {"status": "interleaved", "checks": checks, "samples": samples}
 
     def _time(self, number: int, samples: int, seconds: float) -> list[float]:
-        return self.place.time(number, self.tensors[number], samples, seconds)
-
-
-def blocked(array: Array, lanes: int, fill: float) -> Array:
-    """NCHW to NCHWc; surplus lanes hold ``fill``."""
-    n, channels, height, width = array.shape
-    blocks = -(-channels // lanes)
-    padded = np.full((n, blocks * lanes, height, width), fill, array.dtype)
-    padded[:, :channels] = array
-    split = padded.reshape(n, blocks, lanes, height, width)
-    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
+        return self.runner.time(number, self.tensors[number], samples, seconds)

@@ -1,4 +1,4 @@
-"""One workload in the space of MetaSchedule's rules: outcome and record beside the default."""
+"""One workload in the space of MetaSchedule's rules, compared with the default."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine
 from tvmconv.records.logfile import append, read_log
-from tvmconv.records.record import Record, machine_facts, machine_key
+from tvmconv.records.record import machine_facts, machine_key
 from tvmconv.records.space import make_space, refusal
 from tvmconv.tuning import auto
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.measure import WEIGHTS, gain, is_better
+from tvmconv.tuning.measure import WEIGHTS
 from tvmconv.tuning.pool import Choice
+from tvmconv.tuning.results import MeasuredChoice, gain, is_better, measured_record
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
 
-# what MetaSchedule's multi-level tiling is made for; the others have stages of their own
+# algorithms that MetaSchedule's multi-level tiling can schedule
 _EXPRESSIONS = ("direct", "direct_first", "depthwise")
 
 
@@ -39,19 +40,9 @@ def tune_auto(
 ) -> Outcome:
     """Tune one workload with MetaSchedule's rules and log the result if it beats the default.
 
-    Parameters
-    ----------
-    workload, machine
-        What to tune.
-    settings
-        Trials, seed and the final measurement.
-    log, journal
-        Where the record goes, and where it is noted that the workload is done.
-    provenance
-        Returns ``versions`` and ``date`` of a record.
-    deadline
-        On ``time.monotonic``'s scale; MetaSchedule's search is given up then, and starts afresh
-        in a later run.
+    The record goes to ``log``, finished workloads to ``journal``. ``provenance`` returns
+    ``versions`` and ``date`` of a record. At the ``deadline``, in the time of ``time.monotonic``,
+    the search ends, and starts afresh in a later run.
     """
     start = time.monotonic()
     default = untuned_choice(workload, machine, settings.policy)
@@ -79,27 +70,18 @@ def tune_auto(
     outcome.speedup, outcome.lower_bound = gain(base, tuned)
     if is_better(base, tuned):
         outcome.status = "recorded"
-        record = Record(
-            workload=workload,
-            machine=machine_facts(machine),
-            algorithm=expression[0],
-            config=expression[1],
-            samples=tuple(tuned),
-            default_algorithm=default[0],
-            default_config=default[1],
-            default_samples=tuple(base),
-            verification={
-                "reference": "float64",
-                "error": checks[1]["error"],
-                "limit": checks[1]["limit"],
-            },
+        measured = (
+            MeasuredChoice(*choice, tuple(samples), check["error"], check["limit"])
+            for choice, samples, check in zip(
+                (default, expression), answer["samples"], checks, strict=True
+            )
+        )
+        record = measured_record(
+            workload,
+            machine,
+            *measured,
             device={"cpu": host_model()},
-            tuner={
-                "space": "auto",
-                "seed": settings.seed,
-                "trials": outcome.trials,
-                "weights": WEIGHTS,
-            },
+            tuner=settings.described("auto", outcome.trials, WEIGHTS),
             **provenance(),
         )
         append(log, [record.to_line()])
@@ -115,18 +97,9 @@ def compare_spaces(
     journal: Journal,
     deadline: float = math.inf,
 ) -> Comparison:
-    """Tune a workload in the auto space and measure what both spaces came to, in turns.
+    """Tune a workload in the auto space, and measure the best of both spaces interleaved.
 
-    Parameters
-    ----------
-    workload, machine
-        What was tuned in the knob space.
-    settings
-        Of that.
-    log, journal
-        Where its record is, and where the comparison is remembered.
-    deadline
-        As of :func:`tune_auto`.
+    Takes the arguments of :func:`tune_auto`; ``log`` holds the record of the knob space.
     """
     name, key = str(workload), settings.to_json("both")
     if known := journal.result(name, key):
@@ -170,7 +143,7 @@ def _recorded(
 ) -> Choice | None:
     """The best record of this machine that a search with these settings wrote.
 
-    That of a longer search would be compared with a shorter one of the other space.
+    A longer search would be compared with a shorter one in the other space.
     """
     if not log.exists():
         return None

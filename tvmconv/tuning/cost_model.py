@@ -38,10 +38,9 @@ def check_packages() -> None:
 
 
 def features(space: Space, configs: Sequence[Config]) -> npt.NDArray[np.float32]:
-    """One row a config: knobs (integers by their logarithm too), and the analytic prediction.
+    """One row a config: knobs (integers also by their logarithm), and the analytic prediction.
 
-    The prediction lets the trees learn what the analytic model gets wrong, which is far less
-    than all there is to know.
+    With the prediction the trees only have to learn its errors.
     """
     rows = [_row(space, config) for config in configs]
     return np.asarray(rows, np.float32)
@@ -70,7 +69,7 @@ class CostModel:
             return
         worst = 2 * max(good)
         labels = [-math.log(min(t, worst)) for t in times.values()]
-        # times far from the best need no precision
+        # slow times need no precision
         weights = [min(good) / min(t, worst) for t in times.values()]
         data = xgboost.DMatrix(features(self.space, list(times)), labels, weight=weights)
         self._trees = xgboost.train(_PARAMETERS, data, _ROUNDS)

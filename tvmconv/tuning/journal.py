@@ -1,8 +1,7 @@
-"""What a tuning run has measured so far, beside its log: the same command goes on from there.
+"""The trials of a tuning run, next to its log: the same command continues from there.
 
-One JSON line a trial, appended as trials end. A search makes the same proposals from the same
-seed and times, so a run that was cut short repeats its steps from the journal, in no time, and
-measures only what is missing.
+One JSON line a trial, appended as trials end. A search repeats its proposals for the same seed and
+times. So an interrupted run repeats its steps from the journal and measures only missing trials.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import TvmconvError
 from tvmconv.records.logfile import append, read_lines
 
-# what came of a candidate that was not timed because nvcc spilled its registers
+# the status of a candidate that was not timed because nvcc spilled its registers
 SPILLED = "spilled"
 
 
@@ -26,7 +25,7 @@ SPILLED = "spilled"
 class Trial:
     """One measured candidate.
 
-    ``status`` is ``timed``, or what it failed of (``hung``, ``crashed``, ``error``, ``wrong``,
+    ``status`` is ``timed`` or the reason of a failure (``hung``, ``crashed``, ``error``, ``wrong``,
     ``spilled``); ``seconds`` is infinite then.
     """
 
@@ -38,14 +37,9 @@ class Trial:
 
 
 class Journal:
-    """The trials of one log.
+    """The trials of one log, in a file with the suffix ``.trials`` next to it.
 
-    Parameters
-    ----------
-    log
-        The tuning log; the journal stands beside it with the suffix ``.trials``.
-    context
-        What a trial belongs to beside its workload: machine, versions.
+    ``context`` tells trials of other machines and versions apart.
     """
 
     def __init__(self, log: Path, context: Mapping[str, Any]) -> None:
@@ -88,7 +82,7 @@ class Journal:
         append(self.path, [self._line(workload, {"finished": dict(settings)})])
 
     def result(self, workload: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What :meth:`keep` was given for a workload with these settings."""
+        """The result that :meth:`keep` stored for a workload with these settings."""
         known = self._results.get(workload, [])
         return next((result for key, result in known if key == dict(settings)), None)
 
@@ -103,7 +97,7 @@ class Journal:
         return json.dumps(entry, separators=(",", ":"))
 
     def _take(self, line: bytes) -> None:
-        """Read a line; one that a kill cut short, or of another context, is passed over."""
+        """Read a line; an incomplete line, or a line of another context, is skipped."""
         try:
             data = json.loads(line)
             if data["v"] != 1 or data["context"] != self._context:

@@ -1,38 +1,36 @@
-"""Times of candidates: a quick one for the search, an interleaved one before anything is logged."""
+"""Times of candidates: quick ones for the search, interleaved ones before anything is logged."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Protocol
 
-from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import processor
-from tvmconv.records.record import turn_ratios
+from tvmconv.measuring.gpu.state import gpu_state
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import SPILLED, Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
+from tvmconv.tuning.results import MeasuredChoice
 
-# a candidate whose first call takes this much longer than the best is not timed further
+# a candidate whose first call takes this many times the best time is not timed further
 _OUTCLASSED = 5.0
 # a first call includes page faults and the start of the threads
 _ALWAYS_TIMED = 5e-3
-_SMALLEST_GAIN = 0.01
-# of a measured call
-WEIGHTS = "in memory"
+WEIGHTS, GPU_WEIGHTS = "in memory", "as calls in a row leave L2"
 TIMES = "of the anchor's moment"
-_Z95 = 1.96
 
 
 @dataclass(frozen=True)
 class Quick:
-    """How long the search measures a candidate: ``samples`` of at least ``seconds``."""
+    """How long the search measures a candidate: ``samples`` that take ``seconds`` or more each."""
 
     samples: int = 5
     seconds: float = 0.004
@@ -40,9 +38,9 @@ class Quick:
 
 @dataclass(frozen=True)
 class Final:
-    """The interleaved measurement: ``rounds`` turns, one sample of ``seconds`` each.
+    """The interleaved measurement: ``rounds``, with one sample of ``seconds`` each.
 
-    With a ``draft`` of each kernel where that only chooses among them.
+    ``draft`` compiles each kernel with less of LLVM's work, for a measurement that only preselects.
     """
 
     rounds: int = 24
@@ -50,33 +48,16 @@ class Final:
     draft: bool = False
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One kernel of an interleaved measurement."""
-
-    algorithm: str
-    config: Config
-    samples: tuple[float, ...]
-    error: float
-    limit: float
-
-
-def verification(workload: Conv2dWorkload, measured: Measured) -> dict[str, Any]:
-    """What a record says of a kernel's result."""
-    reference = "int64" if workload.types.is_integer else "float64"
-    return {"reference": reference, "error": measured.error, "limit": measured.limit}
-
-
 class Measurer(Protocol):
     """Where candidates are measured: this machine, or devices of a tracker."""
 
     @property
     def weights(self) -> str:
-        """Where the weights lie before a call that is measured; trials and records say so."""
+        """Where the weights are before a measured call; trials and records store it."""
 
     @property
     def times(self) -> str:
-        """What the seconds of trials are, so that others are not taken for them."""
+        """The kind of the seconds of trials, so that other kinds are not mixed with them."""
 
     def trials(
         self,
@@ -86,11 +67,11 @@ class Measurer(Protocol):
         best: float = math.inf,
         anchor: Anchor | None = None,
     ) -> Iterator[Trial]:
-        """Quick measurements, every choice with a result, in order.
+        """Quick measurements of all choices, in order.
 
-        ``best`` is the seconds of the best so far; what is far slower gets one sample only. What
-        spills registers gets none, unless it is the anchor's choice.
-        Where an ``anchor`` is timed in turn with them, all seconds are those of its moment.
+        ``best`` is the time of the best so far: far slower kernels get one sample. Kernels that
+        spill registers get none, except the anchor's choice. With an ``anchor``, all seconds refer
+        to its moment.
         """
 
     def interleaved(
@@ -99,11 +80,11 @@ class Measurer(Protocol):
         machine: Device,
         choices: Sequence[Choice],
         final: Final,
-    ) -> list[Measured | Failure]:
-        """Samples of several kernels in turns, so that drift and noise meet all alike."""
+    ) -> list[MeasuredChoice | Failure]:
+        """Interleaved samples of several kernels, so that drift and noise affect all alike."""
 
     def identity(self) -> dict[str, str]:
-        """What measured last, for the records."""
+        """The device that measured last, for the records."""
 
 
 class LocalMeasurer:
@@ -120,7 +101,7 @@ class LocalMeasurer:
         return {"cpu": host_model()}
 
     def ensure(self, machine: Device, what: str) -> None:
-        """Refuse what this processor cannot run."""
+        """Raise :class:`ArtifactError` for code that this CPU cannot run."""
         ensure_machine(processor(machine), what)
 
     def trials(
@@ -131,13 +112,7 @@ class LocalMeasurer:
         best: float = math.inf,
         anchor: Anchor | None = None,
     ) -> Iterator[Trial]:
-        """See :class:`Measurer`.
-
-        Raises
-        ------
-        ArtifactError
-            If this processor cannot run what is compiled for the machine.
-        """
+        """See :class:`Measurer`."""
         self.ensure(machine, f"a candidate of {workload}")
         if anchor is not None:
             quick = self.quick
@@ -159,38 +134,50 @@ class LocalMeasurer:
         machine: Device,
         choices: Sequence[Choice],
         final: Final,
-    ) -> list[Measured | Failure]:
-        """See :class:`Measurer`.
-
-        Raises
-        ------
-        ArtifactError
-            As :meth:`trials`.
-        """
+    ) -> list[MeasuredChoice | Failure]:
+        """See :class:`Measurer`."""
         self.ensure(machine, f"a candidate of {workload}")
         built = self.pool.build(workload, machine, choices, draft=final.draft)
-        results: dict[int, Failure] = {n: b for n, b in enumerate(built) if isinstance(b, Failure)}
-        samples: dict[int, list[float]] = {n: [] for n in range(len(choices))}
-        checks: dict[int, tuple[float, float]] = {}
+        found = [
+            each if isinstance(each, Failure) else checked(choice, each.check or {})
+            for choice, each in zip(choices, built, strict=True)
+        ]
         try:
-            for turn in range(-1, final.rounds):
-                for number, running in enumerate(built):
-                    if number in results or isinstance(running, Failure):
+            for _ in range(final.rounds):
+                for number, (running, measured) in enumerate(zip(built, found, strict=True)):
+                    if isinstance(running, Failure) or isinstance(measured, Failure):
                         continue
                     try:
-                        if turn < 0:
-                            checks[number] = _checked(running.check or {})
-                        else:
-                            timed = running.order("time", samples=1, seconds=final.seconds)
-                            samples[number] += timed["samples"]
+                        timed = running.order("time", samples=1, seconds=final.seconds)
+                        samples = (*measured.samples, *timed["samples"])
+                        found[number] = replace(measured, samples=samples)
                     except Failure as failure:
-                        results[number] = failure
+                        found[number] = failure
         finally:
             _close(built)
-        return [
-            results.get(n) or Measured(*choice, tuple(samples[n]), *checks[n])
-            for n, choice in enumerate(choices)
-        ]
+        return found
+
+
+class GpuMeasurer(LocalMeasurer):
+    """This machine's GPU: kernels are compiled in parallel and timed one at a time."""
+
+    weights = GPU_WEIGHTS
+
+    def identity(self) -> dict[str, str]:
+        """Name and driver of the GPU, under the name that records have for what measured."""
+        return dict(self._identity)
+
+    def ensure(self, machine: Device, what: str) -> None:
+        """Raise :class:`ArtifactError` for code that the GPU here cannot run."""
+        assert isinstance(machine, CudaMachine)
+        state = gpu_state(machine)
+        smi = state["nvidia_smi"]
+        self._identity = {
+            "cpu": str(state["name"]),
+            "driver": str(smi.get("driver_version", f"CUDA {state['driver_cuda']}")),
+        }
+
+    _identity: dict[str, str] = {}  # noqa: RUF012
 
 
 def quick_trial(
@@ -203,7 +190,7 @@ def quick_trial(
 ) -> Trial:
     """Verify and time one candidate, and end its process.
 
-    One whose registers are spilled is not timed, but for the ``spared``, which others are held to.
+    A kernel that spills registers is not timed, unless it is the ``spared`` one.
     """
     algorithm, config = choice
     if isinstance(built, Failure):
@@ -211,13 +198,13 @@ def quick_trial(
     try:
         if built.spill_bytes and choice != spared:
             return Trial(algorithm, config, SPILLED, math.inf)
-        checked = built.check or built.order("verify")
-        error = float(checked["error"])
-        if checked["status"] != "correct":
+        verified = built.check or built.order("verify")
+        error = float(verified["error"])
+        if verified["status"] != "correct":
             return Trial(algorithm, config, "wrong", math.inf, error)
         most = max(_OUTCLASSED * best, _ALWAYS_TIMED)
         if anchor is not None and anchor.ready:
-            seconds = _in_turns(built, most, quick, anchor, best)
+            seconds = _interleaved(built, most, quick, anchor, best)
             return Trial(algorithm, config, "timed", seconds, error)
         samples = _samples(built, quick.samples, quick.seconds, most)
         return Trial(algorithm, config, "timed", min(samples), error)
@@ -227,18 +214,18 @@ def quick_trial(
         built.close()
 
 
-def _in_turns(built: Running, most: float, quick: Quick, anchor: Anchor, best: float) -> float:
-    """The time of a candidate in the anchor's moment: the median of the turns' ratios.
+def _interleaved(built: Running, most: float, quick: Quick, anchor: Anchor, best: float) -> float:
+    """The time of a candidate in the anchor's moment: the median of the ratios of the rounds.
 
-    Not the ratio of the least: where a neighbour has the other half of the core most of the
-    time, the few samples without it are up to twice as fast, and either may have got one. What
-    would lead gets as many turns again: a leader by luck draws the search after it.
+    A ratio of minimum times would compare lucky samples: without a neighbor on the same core,
+    samples are up to twice as fast. A candidate that would lead gets as many rounds again, because
+    a lucky leader misleads the search.
     """
     seconds = math.inf
     ratios: list[float] = []
-    turns = anchor.turns(quick.samples)
-    for turn in range(2 * turns):
-        if turn == turns and seconds > best:
+    rounds = anchor.rounds(quick.samples)
+    for round_number in range(2 * rounds):
+        if round_number == rounds and seconds > best:
             break
         slowness = anchor.slowness(anchor.sample(quick.seconds))
         (sample,) = _samples(built, 1, quick.seconds, most * slowness)
@@ -256,41 +243,16 @@ def _samples(built: Running, count: int, seconds: float, most: float) -> list[fl
     ]
 
 
-def _checked(answer: Mapping[str, Any]) -> tuple[float, float]:
+def checked(
+    choice: Choice, answer: Mapping[str, Any], samples: Sequence[float] = ()
+) -> MeasuredChoice | Failure:
+    """A choice with its samples and the result of its verification."""
     if answer.get("status") != "correct":
-        raise Failure("wrong", f"error {answer.get('error', math.inf):.3g}")
-    return float(answer["error"]), float(answer["limit"])
+        return Failure("wrong", f"error {answer.get('error', math.inf):.3g}")
+    return MeasuredChoice(*choice, tuple(samples), float(answer["error"]), float(answer["limit"]))
 
 
 def _close(built: Sequence[Running | Failure]) -> None:
     for running in built:
         if isinstance(running, Running):
             running.close()
-
-
-def gain(default: Sequence[float], tuned: Sequence[float]) -> tuple[float, float]:
-    """How many times faster: the median of the turns' ratios, and its lower 95 % bound.
-
-    The bound is the distribution-free one of the median: an order statistic of the ratios.
-    """
-    ratios = sorted(turn_ratios(default, tuned))
-    count = len(ratios)
-    low = math.floor(count / 2 - _Z95 * math.sqrt(count) / 2)
-    return median(ratios), ratios[max(low, 0)]
-
-
-def is_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
-    """Whether a gain is more than noise: the lower bound exceeds one by a hundredth."""
-    return gain(default, tuned)[1] > 1 + _SMALLEST_GAIN
-
-
-def seems_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
-    """Whether the median promises such a gain, which more samples may confirm."""
-    return gain(default, tuned)[0] > 1 + _SMALLEST_GAIN
-
-
-def fastest_gains(default: Measured, others: Sequence[Measured]) -> list[Measured]:
-    """Of each algorithm the fastest that beats the default by more than the noise."""
-    better = [measured for measured in others if is_better(default.samples, measured.samples)]
-    better.sort(key=lambda measured: gain(default.samples, measured.samples))
-    return list({measured.algorithm: measured for measured in better}.values())

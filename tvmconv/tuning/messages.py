@@ -15,18 +15,12 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
-    """Send one message.
-
-    Raises
-    ------
-    OSError
-        If the other end is gone.
-    """
+    """Send one message; raises :class:`OSError` if the other end is gone."""
     channel.sendall(json.dumps(message).encode())
 
 
 def receive(channel: socket.socket) -> dict[str, Any] | None:
-    """The next message; None if the other end is gone, or sent none in the socket's time-out."""
+    """The next message; None if the other end is gone, or silent until the socket's time-out."""
     try:
         data = channel.recv(_MOST)
     except OSError:

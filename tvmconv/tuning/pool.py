@@ -1,4 +1,4 @@
-"""The tuner's side of the candidates' processes: start them, give them turns, outlive them."""
+"""The tuner's side of the candidates' processes: start them, time them, outlive them."""
 
 from __future__ import annotations
 
@@ -22,28 +22,24 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.host import host_cores
+from tvmconv.measuring.processes import package_path
 from tvmconv.tuning.messages import pair, receive, send
 
 Choice = tuple[str, Config]
 
 _START_SECONDS = 120.0
 _REFERENCE_SECONDS = 300.0
-# One thread for what numpy computes. Threads of a candidate that waited for its turn may wake on
-# one CPU and share it for longer than they are timed: of twelve equal candidates one or two took
-# twice as long, or half.
+# One thread for numpy. Threads are bound because threads of a candidate that wake on one CPU may
+# share it for longer than they are timed.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TVM_BIND_THREADS": "1"}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one candidate may use.
+    """The limits of one candidate.
 
-    Parameters
-    ----------
-    build_seconds, run_seconds
-        Until its kernel is built, and until an order (verification, one turn of timing) is done.
-    memory_bytes
-        Beside what it shares with the others.
+    ``run_seconds`` limits one order (a verification or one round of timing), ``memory_bytes`` the
+    memory that a candidate does not share with the others.
     """
 
     build_seconds: float = 30.0
@@ -52,7 +48,7 @@ class Limits:
 
 
 class Failure(Exception):
-    """A candidate that came to nothing; ``kind`` is what the report counts."""
+    """A candidate that failed; the report counts each ``kind``."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(f"{kind}: {reason}")
@@ -67,18 +63,15 @@ class Running:
         self.channel = channel
         self.limits = limits
         self.pid = 0
-        # the result of the verification, where that came with the build
+        # the result of a verification that came with the build
         self.check: dict[str, Any] | None = None
-        # of its kernels' registers, as nvcc says
+        # registers that its kernels spill, according to nvcc
         self.spill_bytes = 0
 
     def answer(self, seconds: float, what: str) -> dict[str, Any]:
-        """The next message that says more than the process's number.
+        """The next message after the process's number.
 
-        Raises
-        ------
-        Failure
-            If it does not come in time, tells of an error, or the process died.
+        Raises :class:`Failure` if it is late, reports an error, or the process died.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -102,13 +95,7 @@ class Running:
             return message
 
     def order(self, what: str, **details: Any) -> dict[str, Any]:
-        """Give an order and wait for its result.
-
-        Raises
-        ------
-        Failure
-            As :meth:`answer`.
-        """
+        """Give an order and wait for its result; fails as :meth:`answer`."""
         try:
             send(self.channel, {"do": what, **details})
         except OSError:
@@ -126,7 +113,7 @@ class Running:
 
 
 class Pool:
-    """Starts candidates from a warm process, as many builds at a time as there are workers."""
+    """Starts candidates from a warm process, with as many builds at a time as there are workers."""
 
     def __init__(self, workers: int = 0, limits: Limits | None = None) -> None:
         self.workers = workers or host_cores()
@@ -167,19 +154,9 @@ class Pool:
     ) -> Running:
         """Let a process begin to build kernels.
 
-        Parameters
-        ----------
-        workload, machine, choices
-            What is built.
-        remote
-            The device that they will run on, where it is not this machine.
-        draft
-            With less of LLVM's work: good enough to tell which of many are good.
-
-        Raises
-        ------
-        TvmconvError
-            If the warm process cannot be started.
+        ``remote`` is the device that they will run on; None for this machine. A ``draft`` uses less
+        of LLVM's work: enough to find the good ones of many candidates. Raises
+        :class:`TvmconvError` if the warm process cannot be started.
         """
         ours, theirs = pair()
         request = {
@@ -214,9 +191,9 @@ class Pool:
         choices: Sequence[Choice],
         draft: bool = False,
     ) -> list[Running | Failure]:
-        """Build and verify candidates in parallel; returns when all are, in the order given.
+        """Build and verify candidates in parallel; returns all of them in the given order.
 
-        Times taken while something else compiles would be wrong, hence the wait.
+        It waits for the last one, because a compilation would disturb times.
         """
         waiting = list(enumerate(choices))[::-1]
         building: dict[int, tuple[Running, float]] = {}
@@ -243,13 +220,13 @@ class Pool:
         return [done[number] for number in range(len(choices))]
 
     def _wait(self, building: Mapping[int, tuple[Running, float]]) -> None:
-        """Until a candidate has told something or is overdue."""
+        """Until a candidate has answered or is overdue."""
         channels = [running.channel for running, _ in building.values()]
         left = min(deadline for _, deadline in building.values()) - time.monotonic()
         select.select(channels, [], [], max(0.0, min(left, 1.0)))
 
     def _progress(self, running: Running, deadline: float) -> Running | Failure | float:
-        """The candidate when it is built, its failure, or the time to which it may go on."""
+        """The built candidate, its failure, or its new deadline."""
         readable, _, _ = select.select([running.channel], [], [], 0)
         if not readable and time.monotonic() < deadline:
             return deadline
@@ -262,12 +239,12 @@ class Pool:
         return running if "pid" not in message else time.monotonic() + self.limits.build_seconds
 
     def launch(self) -> None:
-        """Let the warm process start; what needs it waits until it is ready."""
+        """Let the warm process start, without waiting for it."""
         if self._process is not None:
             return
         self._control, theirs = pair()
         self._ready = False
-        environment = {**os.environ, **_ENVIRONMENT}
+        environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": package_path()}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tvmconv.tuning.zygote", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],

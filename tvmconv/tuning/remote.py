@@ -1,4 +1,4 @@
-"""Measuring on the devices of TVM's RPC tracker, all in parallel, and outliving any of them."""
+"""Measuring on the devices of TVM's RPC tracker, all in parallel, even if some of them fail."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tvmconv.machines.device import Device
 from tvmconv.remote import devices_of
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, Measured, Quick, quick_trial
+from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, Quick, checked, quick_trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
+from tvmconv.tuning.results import MeasuredChoice
 
 LOGGER = logging.getLogger("tvmconv.tuning")
 _HANGS = 2
@@ -26,19 +27,9 @@ _DEVICE_FAULTS = ("hung", "crashed", "error")
 class RemoteMeasurer:
     """Devices of a tracker under one or several keys; devices of all keys must be alike.
 
-    A device that disappears, or hangs twice in a row, is given no more candidates, and the one
-    it had goes to another.
-
-    Parameters
-    ----------
-    pool
-        Builds the candidates, on this machine.
-    host, port
-        Of the tracker. TVM's RPC is neither encrypted nor authenticated: for trusted networks.
-    keys
-        Of the devices.
-    quick
-        How long the search measures a candidate.
+    A device that disappears, or hangs twice in a row, gets no more candidates, and its candidate
+    goes to another device. TVM's RPC is neither encrypted nor authenticated: use it in trusted
+    networks.
     """
 
     weights, times = WEIGHTS, TIMES
@@ -81,12 +72,8 @@ class RemoteMeasurer:
     ) -> Iterator[Trial]:
         """See :class:`~tvmconv.tuning.measure.Measurer`; as many at a time as there are devices.
 
-        Nothing is measured in turn with the candidates: of the ``anchor`` the choice counts alone.
-
-        Raises
-        ------
-        TvmconvError
-            If no device is left.
+        Nothing is interleaved: the ``anchor`` only names the choice that may spill registers.
+        Raises :class:`TvmconvError` if no device is left.
         """
         spared = anchor.choice if anchor is not None else None
         with ThreadPoolExecutor(max(self._count, 1)) as threads:
@@ -100,14 +87,8 @@ class RemoteMeasurer:
         machine: Device,
         choices: Sequence[Choice],
         final: Final,
-    ) -> list[Measured | Failure]:
-        """See :class:`~tvmconv.tuning.measure.Measurer`; all on one device.
-
-        Raises
-        ------
-        TvmconvError
-            If no device is left.
-        """
+    ) -> list[MeasuredChoice | Failure]:
+        """See :class:`~tvmconv.tuning.measure.Measurer`; all of them on one device."""
         while True:
             key = self._take()
             try:
@@ -121,12 +102,8 @@ class RemoteMeasurer:
             self._release(key, "")
             self._last = key
             return [
-                Measured(*choice, tuple(samples), float(check["error"]), float(check["limit"]))
-                if check["status"] == "correct"
-                else Failure("wrong", f"error {check['error']:.3g}")
-                for choice, samples, check in zip(
-                    choices, answer["samples"], answer["checks"], strict=True
-                )
+                checked(*each)
+                for each in zip(choices, answer["checks"], answer["samples"], strict=True)
             ]
 
     def _one(
@@ -137,7 +114,7 @@ class RemoteMeasurer:
         best: float,
         spared: Choice | None,
     ) -> Trial:
-        """One candidate on the next free device, on another one if that is lost."""
+        """One candidate on the next free device, and on another device if the first one is lost."""
         while True:
             key = self._take()
             built: Running | Failure
@@ -149,7 +126,7 @@ class RemoteMeasurer:
                 built_here = isinstance(built, Running)
                 trial = quick_trial(choice, built, best, self.quick, spared)
             except BaseException:
-                # others wait for this device, and the error is shown when they have ended
+                # other candidates wait for this device; the error is shown after them
                 self._slots.put(key)
                 raise
             # a candidate that cannot be built says nothing about the device
@@ -173,13 +150,7 @@ class RemoteMeasurer:
         return running
 
     def _take(self) -> str:
-        """The key of a free device; waits for one.
-
-        Raises
-        ------
-        TvmconvError
-            If no device is left.
-        """
+        """The key of a free device; waits for one, and fails as :meth:`trials`."""
         while True:
             try:
                 key = self._slots.get(timeout=0.2)
@@ -190,11 +161,11 @@ class RemoteMeasurer:
                 if self._count == 0:
                     raise TvmconvError(
                         f"no device is left; lost: {', '.join(self.lost)}. "
-                        "Start one and give the same command to go on"
+                        "Start one, and repeat the same command."
                     ) from None
 
     def _release(self, key: str, fault: str) -> bool:
-        """Free a device; False if it turns out to be lost, and its candidate has no result."""
+        """Free a device; False if it is lost, and its candidate has no result."""
         if not fault:
             self._hangs[key] = 0
             self._slots.put(key)

@@ -1,4 +1,4 @@
-"""Reports of the tuner: what a run found, and what logs hold."""
+"""Reports of the tuner: the results of a run, and the contents of logs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.measuring.columns import plain
 from tvmconv.records.logfile import MOST_SHOWN, Skipped
 from tvmconv.records.record import Record
 from tvmconv.report.document import Report
@@ -18,17 +19,12 @@ from tvmconv.tuning.session import Task
 from tvmconv.tuning.settings import Outcome
 
 _OUTCOMES = (
-    Column("layer", "layer"),
-    Column("workload", "workload"),
-    Column("status", "status"),
+    *plain("layer", "workload", "status"),
     Column("algorithm", "best"),
     Column("speedup", "speed-up", ".3f"),
     Column("lower_bound", ">= (95 %)", ".3f"),
     Column("milliseconds", "ms", ".4f"),
-    Column("outliers", "outliers"),
-    Column("trials", "trials"),
-    Column("remembered", "remembered"),
-    Column("failed", "failed"),
+    *plain("outliers", "trials", "remembered", "failed"),
     Column("seconds", "s", ".1f"),
 )
 _ESTIMATED = (
@@ -37,7 +33,7 @@ _ESTIMATED = (
     Column("milliseconds", "est. ms", ".4f"),
     *_OUTCOMES[8:],
 )
-_PEERS = (
+_BASELINES = (
     Column("peer", "best peer"),
     Column("peer_milliseconds", "ms", ".4f"),
     Column("over_peer", "x peer", ".3f"),
@@ -55,23 +51,16 @@ _SPACES = (
     Column("failed", "failed"),
 )
 _RECORDS = (
-    Column("workload", "workload"),
-    Column("isa", "isa"),
-    Column("threads", "threads"),
-    Column("algorithm", "algorithm"),
-    Column("config", "config"),
+    *plain("workload", "isa", "threads", "algorithm", "config"),
     Column("milliseconds", "ms", ".4f"),
     Column("speedup", "speed-up", ".3f"),
     Column("outliers", "outliers"),
     Column("error", "error", ".1e"),
-    Column("date", "date"),
-    Column("device", "device"),
+    *plain("date", "device"),
 )
 _DROPPED = (Column("workload", "workload"), Column("algorithm", "algorithm"), Column("why", "why"))
 _CHECKED = (
-    Column("workload", "workload"),
-    Column("algorithm", "algorithm"),
-    Column("status", "status"),
+    *plain("workload", "algorithm", "status"),
     Column("logged", "logged", ".3f"),
     Column("speedup", "now", ".3f"),
     Column("lower_bound", ">= (95 %)", ".3f"),
@@ -88,20 +77,10 @@ def tune_report(
     missing: Mapping[str, str] | None = None,
     estimated: Mapping[str, str] | None = None,
 ) -> Report:
-    """What a tuning run found for each workload.
+    """The result of a tuning run for each workload.
 
-    Parameters
-    ----------
-    tasks, outcomes
-        What was tuned, and what came of it.
-    log
-        Where the records are.
-    seconds
-        What all took.
-    missing
-        Peer to the reason why it was not measured.
-    estimated
-        Facts on the estimate: clock and method. None where times were measured.
+    ``seconds`` is the total time. ``missing`` has the reason for each baseline that was not
+    measured. ``estimated`` has clock and method of estimates; None where times were measured.
     """
     names = {task.workload: task.name for task in tasks}
     rows = [
@@ -115,9 +94,9 @@ def tune_report(
             "lower_bound": outcome.lower_bound if math.isfinite(outcome.best_seconds) else None,
             "milliseconds": _milliseconds(outcome.best_seconds),
             "outliers": f"{outcome.outliers}/{outcome.samples}" if outcome.samples else None,
-            "peer": outcome.peer,
-            "peer_milliseconds": _milliseconds(outcome.peer_seconds),
-            "over_peer": outcome.over_peer,
+            "peer": outcome.baseline,
+            "peer_milliseconds": _milliseconds(outcome.baseline_seconds),
+            "over_peer": outcome.over_baseline,
             "trials": outcome.trials,
             "remembered": outcome.remembered,
             "failed": sum(outcome.failures.values()),
@@ -147,19 +126,19 @@ def tune_report(
     title += ", as estimated" * (estimated is not None)
     if before := sum(o.status == "done before" for o in outcomes):
         title += f", {before} done before"
-    ratios = [o.over_peer for o in outcomes if o.over_peer is not None]
+    ratios = [o.over_baseline for o in outcomes if o.over_baseline is not None]
     columns: tuple[Column, ...] = _OUTCOMES if estimated is None else _ESTIMATED
     if ratios:
-        columns = (*_OUTCOMES[:7], *_PEERS, *_OUTCOMES[7:])
+        columns = (*_OUTCOMES[:7], *_BASELINES, *_OUTCOMES[7:])
         facts["geometric_mean_over_best_peer"] = statistics.geometric_mean(ratios)
-    notes = tuple(f"{peer} not measured: {why}" for peer, why in (missing or {}).items())
+    notes = tuple(f"{baseline} not measured: {why}" for baseline, why in (missing or {}).items())
     if spilled := sum(outcome.spilled for outcome in outcomes):
         notes += (f"not timed, as nvcc spilled their registers: {spilled} candidates",)
     tables = [Table("workloads", "Workloads", columns, rows)]
     if spaces := _spaces(outcomes, names):
         if over := [row["ratio"] for row in spaces if "ratio" in row]:
             facts["geometric_mean_over_auto"] = statistics.geometric_mean(over)
-        tables.append(Table("spaces", "Knobs against auto, in turns", _SPACES, spaces))
+        tables.append(Table("spaces", "Knobs compared with auto, interleaved", _SPACES, spaces))
     return Report("tune", title, facts, tuple(tables), notes)
 
 
@@ -206,7 +185,7 @@ def records_report(
 
 
 def prune_report(kept: int, dropped: Sequence[tuple[Record, str]], path: Path) -> Report:
-    """What a prune dropped."""
+    """The records that a prune dropped."""
     rows = [
         {"workload": str(r.workload), "algorithm": r.algorithm, "why": why} for r, why in dropped
     ]
@@ -216,7 +195,7 @@ def prune_report(kept: int, dropped: Sequence[tuple[Record, str]], path: Path) -
 
 
 def verify_report(rows: Sequence[dict[str, Any]], path: Path) -> Report:
-    """What a log's records do on this machine."""
+    """The results of a log's records on this machine."""
     counts = Counter(str(row["status"]) for row in rows)
     title = f"{path}: " + (", ".join(f"{n} {s}" for s, n in counts.items()) or "no record")
     tables = (Table("records", "Records", _CHECKED, rows),)

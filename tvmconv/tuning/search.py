@@ -26,7 +26,7 @@ _PARENTS = 16
 _RANDOM_SHARE = 0.1
 _FIRST_RANDOM_SHARE = 0.5
 _CROSSOVER = 0.3
-_NEIGHBOUR_SHARE = 0.4
+_NEIGHBOR_SHARE = 0.4
 _LEADERS = 3
 _TOURNAMENT = 4
 
@@ -34,16 +34,9 @@ _TOURNAMENT = 4
 class Search:
     """Proposes configs and learns from their times.
 
-    Like MetaSchedule's evolutionary strategy: generations of mutations of the best, ranked by the
-    cost model, of which the best unseen ones are measured, with some random ones among them. With
-    the same seed and the same times it makes the same proposals.
-
-    Parameters
-    ----------
-    space
-        What to search.
-    seed
-        Of the random choices, together with workload and algorithm.
+    Like MetaSchedule's evolutionary strategy: generations of mutations of the best configs, ranked
+    by the cost model. The best unseen ones are measured, with some random ones among them. The same
+    seed and the same times give the same proposals.
     """
 
     def __init__(self, space: Space, seed: int) -> None:
@@ -66,15 +59,15 @@ class Search:
         return config, seconds
 
     def propose(self, count: int) -> list[Config]:
-        """Configs to measure next, none twice; fewer than ``count`` where the space ends."""
+        """Configs to measure next, each once; fewer than ``count`` where the space ends."""
         first = [c for c in dict.fromkeys(self._starts) if c not in self._proposed]
         chosen = first[:count]
         self._proposed.update(chosen)
         ranked = self._evolve() if len(chosen) < count else []
-        # the first batch also shows the model what the analytic one would never propose
+        # the first batch also shows the model configs that the analytic one would never propose
         quota = round((_RANDOM_SHARE if self.times else _FIRST_RANDOM_SHARE) * count)
-        neighbours = self._neighbours(round(_NEIGHBOUR_SHARE * count)) if self.times else []
-        for config in (*neighbours, *ranked):
+        neighbors = self._neighbors(round(_NEIGHBOR_SHARE * count)) if self.times else []
+        for config in (*neighbors, *ranked):
             if len(chosen) >= count - quota:
                 break
             if config not in self._proposed:
@@ -82,16 +75,16 @@ class Search:
                 self._proposed.add(config)
         misses = 0
         while len(chosen) < count and misses < 8 * count:
-            config_or_none = self._promising()
-            if config_or_none is None or config_or_none in self._proposed:
+            drawn = self._promising()
+            if drawn is None or drawn in self._proposed:
                 misses += 1
                 continue
-            chosen.append(config_or_none)
-            self._proposed.add(config_or_none)
+            chosen.append(drawn)
+            self._proposed.add(drawn)
         return chosen
 
     def learn(self, times: dict[Config, float]) -> None:
-        """Take in measured seconds, infinite where a config failed."""
+        """Learn measured seconds, infinite where a config failed."""
         self.times.update(times)
         self._model.fit(self.times)
 
@@ -111,8 +104,8 @@ class Search:
         unseen = [c for c in seen if c not in self._proposed]
         return sorted(unseen, key=lambda c: (-seen[c], str(c)))
 
-    def _neighbours(self, count: int) -> list[Config]:
-        """Unmeasured neighbours of the few best: what a model of few samples cannot tell apart."""
+    def _neighbors(self, count: int) -> list[Config]:
+        """Unmeasured neighbors of the few best: a model of few samples cannot tell them apart."""
         best = sorted(self.times, key=lambda c: (self.times[c], str(c)))[:_LEADERS]
         drawn = [
             self.space.mutate(self._random.choice(best), self._random) for _ in range(8 * count)
@@ -135,10 +128,7 @@ class Search:
         return children or parents
 
     def _promising(self) -> Config | None:
-        """The best predicted of a few random configs: most of a space is far from any good.
-
-        Slow configs cost most, too: much code to compile for little use of the registers.
-        """
+        """The best predicted of a few random configs: most are slow, and slow to compile."""
         drawn = self._some(_TOURNAMENT)
         scores = dict(zip(drawn, self._model.scores(drawn), strict=True))
         return max(drawn, key=lambda c: (scores[c], str(c)), default=None)
@@ -151,10 +141,7 @@ class Search:
 def searches(
     workload: Conv2dWorkload, machine: Device, settings: Settings, facts: WeightFacts | None = None
 ) -> list[Search]:
-    """Searches of the algorithms that are predicted within reach of the best, which is first.
-
-    ``facts`` are those of :class:`~tvmconv.records.space.Space`.
-    """
+    """Searches of the algorithms that are predicted within reach of the best, which is first."""
     spaces, least, policy = [], {}, settings.policy
     known = registry.names(machine.kind)
     for name in settings.algorithms or registry.offered(machine, settings.precision):
@@ -175,12 +162,12 @@ def searches(
     return [Search(space, settings.seed) for space in worth]
 
 
-def next_search(searches: list[Search], turn: int) -> Search:
-    """The leader two turns of three, and those near it, once every algorithm was looked at."""
+def next_search(searches: list[Search], round_number: int) -> Search:
+    """The leader two times of three, and the searches near it, once every algorithm was tried."""
 
     def seconds(search: Search) -> float:
         return search.best[1] if search.best else math.inf
 
     ranked = sorted(searches, key=seconds)
     near = [s for s in ranked if seconds(s) <= HOPELESS * seconds(ranked[0])] or ranked[:1]
-    return near[0] if turn % 3 else near[turn // 3 % len(near)]
+    return near[0] if round_number % 3 else near[round_number // 3 % len(near)]

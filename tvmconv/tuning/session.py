@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 class Rivals(Protocol):
-    """Other libraries whose times are shown next to what tuning finds."""
+    """Other libraries whose times are shown next to the result of tuning."""
 
     def best(self, workload: Conv2dWorkload) -> tuple[str, float]:
-        """The fastest one's name and seconds; an empty name for none."""
+        """The name and seconds of the fastest one; an empty name for none."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A workload, what it is called, and how often it occurs.
+    """A workload, its name, and how often it occurs.
 
     ``facts`` hold for the weights of all these layers; None where they are unknown.
     """
@@ -51,21 +51,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a session stands.
+    """The state of a session.
 
-    Parameters
-    ----------
-    task, number, total
-        The workload, and which of how many it is, from 0.
-    trials
-        Candidates of one workload at most.
-    outcome
-        Of the workload so far.
-    trials_left
-        Of this and all further workloads, at most.
-    seconds_left
-        What they take at the speed so far, or until the time budget ends; infinite where nothing
-        has been measured yet.
+    ``number`` of ``total`` workloads is ``task``, with at most ``trials`` candidates each.
+    ``trials_left`` and ``seconds_left`` are for this and all further workloads. The seconds follow
+    from the speed so far and the time budget; they are infinite before the first measurement.
     """
 
     task: Task
@@ -91,13 +81,9 @@ def collect(
 ) -> tuple[Task, ...]:
     """The distinct convolution workloads of everything that is to be tuned.
 
-    ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build` for the models. How models are
-    quantized and rounded is the policy's ``requantize`` and ``precision``.
-
-    Raises
-    ------
-    ModelError, WorkloadError, ConfigError
-        If something cannot be read, or no algorithm computes a layer.
+    ``shapes`` and ``fold_budget`` are arguments of :func:`tvmconv.build` for the models. The policy
+    decides how models are quantized and rounded. Fails if something cannot be read, or no algorithm
+    computes a layer.
     """
     from tvmconv.measuring import suites as library
 
@@ -125,13 +111,7 @@ def collect(
 
 
 def check_host(machine: Device) -> None:
-    """Refuse to measure code that this processor cannot run.
-
-    Raises
-    ------
-    ArtifactError
-        Names what the processor lacks.
-    """
+    """Raise :class:`ArtifactError` for code that this machine cannot run."""
     if isinstance(machine, CudaMachine):
         gpu_state(machine)
         return
@@ -141,13 +121,7 @@ def check_host(machine: Device) -> None:
 
 
 def check_device(machine: Device) -> None:
-    """Refuse to tune for devices whose code nothing on this machine links.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no C compiler for them.
-    """
+    """Raise :class:`ArtifactError` if no C compiler here links code for the device."""
     from tvmconv.compile.toolchain import Toolchain
 
     Toolchain.find(triple=machine.triple)
@@ -163,35 +137,18 @@ def tune(
     total_trials: int = 0,
     time_budget: float = math.inf,
     space: str = "knobs",
-    peers: Rivals | None = None,
+    baselines: Rivals | None = None,
     observe: Observer | None = None,
 ) -> list[Outcome]:
-    """Tune workloads one after another, those that take most time first.
+    """Tune workloads one after another, in the order of the time that they take.
 
-    Parameters
-    ----------
-    tasks
-        From :func:`collect`.
-    machine
-        Target of the kernels.
-    measurer
-        Where candidates run.
-    log
-        Where records are appended; trials are remembered beside it.
-    settings
-        For one workload.
-    total_trials
-        Shared evenly among the workloads; 0 for no limit beside that of ``settings``.
-    time_budget
-        Seconds, shared by what the workloads are predicted to take in a network; what one leaves
-        unused goes to those after it.
-    space
-        ``knobs`` of the schedules; ``auto``: MetaSchedule's rules, on this machine; or ``both``
-        for comparison.
-    peers
-        Other libraries to show beside the best.
-    observe
-        Called after every trial.
+    Candidates run at the ``measurer``; records are appended to ``log``, and trials are stored next
+    to it. ``total_trials`` are shared evenly among the workloads; 0 leaves the limit of
+    ``settings`` alone. The ``time_budget`` in seconds is shared by the predicted times of the
+    workloads in a network; later ones get the time that earlier ones leave. The ``space`` is
+    ``knobs`` of the schedules, ``auto``, which is MetaSchedule's rules on this machine, or ``both``
+    for comparison. ``baselines`` are shown next to the best; ``observe`` is called after every
+    trial.
     """
     from tvmconv.measuring.host import versions
     from tvmconv.tuning.compare import compare_spaces, tune_auto
@@ -221,19 +178,19 @@ def tune(
         part = weights[task] / sum(weights[other] for other in ordered[number:])
         deadline = time.monotonic() + left * part
 
-        peer = ("", math.inf)
-        if peers is not None and not journal.finished(
+        baseline = ("", math.inf)
+        if baselines is not None and not journal.finished(
             str(task.workload), settings.to_json("auto" if space == "auto" else "knobs")
         ):
-            peer = peers.best(task.workload)
+            baseline = baselines.best(task.workload)
 
         def tell(
             outcome: Outcome,
             task: Task = task,
             number: int = number,
-            peer: tuple[str, float] = peer,
+            baseline: tuple[str, float] = baseline,
         ) -> None:
-            outcome.peer, outcome.peer_seconds = peer
+            outcome.baseline, outcome.baseline_seconds = baseline
             if observe is not None:
                 spent = time.monotonic() - start
                 later = settings.trials * (len(ordered) - number - 1)
@@ -270,7 +227,7 @@ def tune(
 
 
 def host_provenance() -> dict[str, Any]:
-    """Versions and date of a record that this process writes now."""
+    """Versions and date of a record that this process writes."""
     from tvmconv.measuring.host import versions
 
     date = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -284,7 +241,7 @@ def _of_model(
     shapes: Mapping[str, Sequence[int]] | None,
     fold_budget: int | None,
 ) -> Iterable[tuple[str, Conv2dWorkload, WeightFacts]]:
-    """Name, workload and facts of the weights of a model's layers, as a build sees them."""
+    """Name, workload and facts of the weights of a model's layers, as a build finds them."""
     from tvmconv.graph.layout import weight_facts
     from tvmconv.graph.prelude import plan_model
 

@@ -1,4 +1,4 @@
-"""How much to search, and what came of it."""
+"""How much to search, and the result."""
 
 from __future__ import annotations
 
@@ -23,17 +23,13 @@ class Settings:
         Candidates measured for one workload at most.
     early_stop
         End a workload after so many trials without a better one; 0 never.
-    seed
-        Same seed, same proposals.
     algorithms
         Names to choose from, by default all.
     error_budget
-        Most estimated max|error| / max|reference| of a candidate; None for that of builds, which
-        is a larger one for candidates that round operands of products.
-    precision
-        What those may be rounded to, as of ``tvmconv.build``.
-    requantize
-        How INT8 layers of models rescale their sums, as of ``tvmconv.build``.
+        Limit of the estimated max|error| / max|reference| of a candidate; None for the limits of
+        builds.
+    precision, requantize
+        As of ``tvmconv.build``.
     batch
         Candidates that are built before they are measured.
     final
@@ -52,7 +48,7 @@ class Settings:
 
     @property
     def policy(self) -> Policy:
-        """What a build without any log would choose from within these limits."""
+        """The choices of a build without any log within these limits."""
         return make_policy(
             self.algorithms or None,
             self.error_budget,
@@ -61,7 +57,7 @@ class Settings:
         )
 
     def to_json(self, space: str = "knobs") -> dict[str, Any]:
-        """What decides whether a finished workload counts as finished for another run."""
+        """The settings for which a finished workload counts as finished in another run."""
         budget = self.error_budget
         decides = {
             "trials": self.trials,
@@ -73,24 +69,18 @@ class Settings:
         }
         return decides if space == "knobs" else {**decides, "space": space}
 
+    def described(self, space: str, trials: int, weights: str) -> dict[str, Any]:
+        """How a search was made, for its records."""
+        return {"space": space, "seed": self.seed, "trials": trials, "weights": weights}
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """The winners of the two spaces after as many trials, measured in turns.
+    """The winners of the two spaces after as many trials, measured interleaved.
 
-    Parameters
-    ----------
-    default, knobs, auto
-        Algorithm and config; ``knobs`` is the default where no record was written, and of
-        ``auto`` it is what the tensor expression depends on.
-    default_seconds, knobs_seconds, auto_seconds
-        Medians.
-    ratio, lower_bound
-        How many times faster ``knobs`` is than ``auto``, and the 95 % bound of that.
-    knobs_trials, auto_trials
-        Candidates that were measured.
-    failed
-        Why there is no result of ``auto``.
+    ``default``, ``knobs`` and ``auto`` name algorithm and config. ``knobs`` is the default where no
+    record was written; ``auto`` names the tensor expression. Times are medians. ``ratio`` says how
+    many times faster ``knobs`` is than ``auto``, and ``lower_bound`` is its 95 % bound.
     """
 
     default: str
@@ -108,12 +98,11 @@ class Comparison:
 
 @dataclass
 class Outcome:
-    """What came of one workload.
+    """The result of one workload.
 
     ``best_seconds`` and ``default_seconds`` are times of the search; ``speedup`` and
-    ``lower_bound`` are of the final measurement in turns; ``outliers`` of its ``samples`` (of
-    winner and default) lie far above the others. ``peer`` is the fastest other library where some
-    were asked for.
+    ``lower_bound`` come from the final interleaved measurement. ``outliers`` of its ``samples`` are
+    far above the others. ``baseline`` is the fastest other library.
     """
 
     workload: Conv2dWorkload
@@ -130,8 +119,8 @@ class Outcome:
     samples: int = 0
     outliers: int = 0
     seconds: float = 0.0
-    peer: str = ""
-    peer_seconds: float = math.inf
+    baseline: str = ""
+    baseline_seconds: float = math.inf
     done: bool = False
     comparison: Comparison | None = None
 
@@ -146,7 +135,7 @@ class Outcome:
         return self.failures[SPILLED]
 
     @property
-    def over_peer(self) -> float | None:
-        """How many times faster than the best peer; None where either is unknown."""
-        known = math.isfinite(self.peer_seconds) and math.isfinite(self.best_seconds)
-        return self.peer_seconds / self.best_seconds if known else None
+    def over_baseline(self) -> float | None:
+        """How many times faster than the best baseline; None where either is unknown."""
+        known = math.isfinite(self.baseline_seconds) and math.isfinite(self.best_seconds)
+        return self.baseline_seconds / self.best_seconds if known else None

@@ -1,4 +1,4 @@
-"""Tunes one workload: search, interleaved measurement beside the default, record."""
+"""Tunes one workload: search, interleaved measurement with the default, record."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.records.logfile import append
-from tvmconv.records.record import Record, machine_facts, outliers
+from tvmconv.records.record import Record, outliers
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import SPILLED, Journal, Trial
-from tvmconv.tuning.measure import (
-    Final,
-    Measured,
-    Measurer,
+from tvmconv.tuning.measure import Final, Measurer
+from tvmconv.tuning.pool import Choice
+from tvmconv.tuning.results import (
+    MeasuredChoice,
     fastest_gains,
     gain,
+    measured_record,
     seems_better,
-    verification,
 )
-from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
@@ -37,36 +36,22 @@ from tvmconv.tuning.untuned import untuned_choice
 _SHORT_LIST = 8
 _FINALISTS = 4
 _SHORT = 6
-# turns of the deciding measurement over those of the one before
+# rounds of the deciding measurement over the rounds of the first one
 _CONFIRMING = 2
-# candidates that an algorithm gets to show that it can compete with the predicted best
+# candidates of every algorithm that is not the predicted best, to show that it can compete
 _FIRST_LOOK = 4
 
 
 Observer = Callable[[Outcome], None]
-# what is built together: proposals of one search, or of several
+# proposals that are built together, of one or several searches
 Batch = dict[Search, list[Config]]
 
 
 class WorkloadTuner:
     """One workload on one machine.
 
-    Parameters
-    ----------
-    workload, machine
-        What to tune.
-    measurer
-        Where candidates run.
-    settings
-        How much.
-    log
-        Where the record goes.
-    journal
-        Where trials are remembered.
-    provenance
-        Returns ``versions`` and ``date`` of a record.
-    facts
-        Of the weights; by default those of usual weights.
+    The record goes to ``log``, trials to ``journal``. ``provenance`` returns ``versions`` and
+    ``date`` of a record. ``facts`` describe the weights; usual ones by default.
     """
 
     def __init__(
@@ -94,23 +79,16 @@ class WorkloadTuner:
         known = journal.result(str(workload), self._anchor_key()) or {}
         self.anchor = Anchor(self.default, float(known.get("seconds", math.inf)))
 
-    def run(self, deadline: float = math.inf, observe: Observer | None = None) -> Outcome:
+    def run(self, deadline: float = math.inf, observe: Observer = lambda _: None) -> Outcome:
         """Search until the trials, the space or the time end; then decide.
 
-        Parameters
-        ----------
-        deadline
-            On ``time.monotonic``'s scale.
-        observe
-            Called after every trial.
+        ``deadline`` is in the time of ``time.monotonic``; ``observe`` is called after every trial.
         """
         start = time.monotonic()
         name = str(self.workload)
-        done = self.journal.finished(name, self.settings.to_json())
-        if done:
+        if self.journal.finished(name, self.settings.to_json()):
             self.outcome.status, self.outcome.done = "done before", True
-            if observe is not None:
-                observe(self.outcome)
+            observe(self.outcome)
             return self.outcome
         complete = True
         try:
@@ -126,12 +104,11 @@ class WorkloadTuner:
         if complete:
             self.journal.finish(name, self.settings.to_json())
         self.outcome.seconds, self.outcome.done = time.monotonic() - start, True
-        if observe is not None:
-            observe(self.outcome)
+        observe(self.outcome)
         return self.outcome
 
     def _batches(self) -> Iterator[Batch]:
-        """Proposals until the trials or the spaces end, or none was better for long."""
+        """Proposals until the trials or spaces end, or ``early_stop`` of them gained nothing."""
         stale, best = 0, math.inf
         for batch in self._proposals():
             yield batch
@@ -142,17 +119,17 @@ class WorkloadTuner:
                 return
 
     def _proposals(self) -> Iterator[Batch]:
-        """All algorithms at once first, then the best, now and then its rivals."""
+        """All algorithms at once first, then the best, and sometimes its rivals."""
         left = self.settings.trials
         batch = self._first_look(left)
         open_searches = list(self.searches)
-        for turn in count(1):
+        for round_number in count(1):
             if batch:
                 yield batch
             left -= sum(map(len, batch.values()))
             if left <= 0 or not open_searches:
                 return
-            search = next_search(open_searches, turn)
+            search = next_search(open_searches, round_number)
             proposed = search.propose(min(self.settings.batch, left))
             batch = {search: proposed} if proposed else {}
             if not proposed:
@@ -161,8 +138,8 @@ class WorkloadTuner:
     def _first_look(self, left: int) -> Batch:
         """The leader's first batch and a few candidates of every other algorithm.
 
-        They are built together, those of the others first: some direct kernels take seconds to
-        compile, and other workers would wait for the last.
+        They are built together, and the leader's last: some direct kernels take seconds to compile,
+        and other workers would wait for the last one.
         """
         batch: Batch = {}
         size = self.settings.batch
@@ -173,9 +150,9 @@ class WorkloadTuner:
             size = min(size, _FIRST_LOOK)
         return dict(reversed(batch.items()))
 
-    def _measure(self, batch: Batch, observe: Observer | None) -> None:
+    def _measure(self, batch: Batch, observe: Observer) -> None:
         name = str(self.workload)
-        # the default is timed whatever it spills; within other limits it may have been another
+        # the default is timed even if it spills; other settings may have had another default
         known = {
             choice: trial
             for choice, trial in self.journal.trials(name).items()
@@ -200,7 +177,7 @@ class WorkloadTuner:
                 self._keep_anchor()
                 self.journal.add(name, [trial])
                 results[trial.algorithm, trial.config] = self._take(trial, observe)
-        # in the order of the proposals, whatever was remembered: the model sees the same
+        # in the order of the proposals, so that a continued run gives the model the same times
         for search, configs in batch.items():
             search.learn({c: results[search.space.algorithm, c] for c in configs})
 
@@ -209,13 +186,13 @@ class WorkloadTuner:
         return {"anchor": algorithm, "config": config.to_json()}
 
     def _keep_anchor(self) -> None:
-        """Note what all times of the journal refer to: a run that goes on refers to it, too."""
+        """Store the time that all times of the journal refer to, for a continued run."""
         key = self._anchor_key()
         name = str(self.workload)
         if math.isfinite(self.anchor.seconds) and self.journal.result(name, key) is None:
             self.journal.keep(name, key, {"seconds": self.anchor.seconds})
 
-    def _take(self, trial: Trial, observe: Observer | None) -> float:
+    def _take(self, trial: Trial, observe: Observer) -> float:
         self.outcome.trials += 1
         if trial.status != "timed":
             self.outcome.failures[trial.status] += 1
@@ -224,14 +201,13 @@ class WorkloadTuner:
         if trial.seconds < self.outcome.best_seconds:
             self.outcome.best_seconds = trial.seconds
             self.outcome.best = trial.algorithm
-        if observe is not None:
-            observe(self.outcome)
+        observe(self.outcome)
         return trial.seconds
 
     def _finalists(self) -> list[Choice]:
         """The best of every algorithm that is near the lead, then the next best of all.
 
-        They are measured again: the least of many noisy times is one of the lucky ones.
+        They are measured again: the minimum of many noisy times is a lucky one.
         """
         ranked = sorted(
             (seconds, search.space.algorithm, str(config), config)
@@ -250,9 +226,9 @@ class WorkloadTuner:
         final = self.settings.final
         short = Final(min(_SHORT, final.rounds), final.seconds / 2, draft=True)
         measured = self.measurer.interleaved(self.workload, self.machine, listed, short)
-        good = [m for m in measured if isinstance(m, Measured)]
-        # medians of ratios to a turn's median: as in the search, not the least of each
-        middles = [median(turn) for turn in zip(*(m.samples for m in good), strict=True)]
+        good = [m for m in measured if isinstance(m, MeasuredChoice)]
+        # medians of ratios to the median of a round, as in the search
+        middles = [median(times) for times in zip(*(m.samples for m in good), strict=True)]
         places = sorted(
             (median(s / middle for s, middle in zip(m.samples, middles, strict=True)), number)
             for number, m in enumerate(good)
@@ -261,27 +237,25 @@ class WorkloadTuner:
         return chosen or listed[:_FINALISTS]
 
     def _decide(self) -> None:
-        """Measure the finalists beside the default and log the best of each algorithm.
+        """Measure the finalists interleaved with the default and log the best of each algorithm.
 
-        Those that seem faster are measured once more, twice as often and in new processes, which
-        alone decides: where a process's pages lie in the caches is chance, and alike in all of
-        its turns. What was chosen by other samples needs no allowance for having been chosen.
+        Candidates that seem faster are measured once more, with twice the rounds and in new
+        processes. This measurement alone decides: the cache placement of a process's pages is
+        random, and constant for all its rounds. The preselection does not bias it, because it used
+        other samples.
         """
-        finalists = self._finalists()
-        if not finalists:
+        if not (finalists := self._finalists()):
             return
         final = self.settings.final
-        default, good = self._beside_default(finalists, final)
+        default, good = self._with_default(finalists, final)
         if default is None or not good:
             self.outcome.status = "not measured"
             return
-        winners: list[Measured] = []
+        winners: list[MeasuredChoice] = []
         hopeful = [m for m in good if seems_better(default.samples, m.samples)]
         if hopeful:
             longer = replace(final, rounds=_CONFIRMING * final.rounds)
-            again, measured = self._beside_default(
-                [(m.algorithm, m.config) for m in hopeful], longer
-            )
+            again, measured = self._with_default([(m.algorithm, m.config) for m in hopeful], longer)
             if again is not None and measured:
                 default, good = again, measured
                 winners = fastest_gains(default, good)
@@ -295,35 +269,25 @@ class WorkloadTuner:
         if winners:
             self.outcome.status = "recorded"
 
-    def _beside_default(
+    def _with_default(
         self, others: Sequence[Choice], final: Final
-    ) -> tuple[Measured | None, list[Measured]]:
-        """The default and others in turns; without those that failed, which are counted."""
+    ) -> tuple[MeasuredChoice | None, list[MeasuredChoice]]:
+        """The default and others interleaved; failures are counted and left out."""
         results = self.measurer.interleaved(
             self.workload, self.machine, [self.default, *others], final
         )
-        for failed in (m for m in results if not isinstance(m, Measured)):
+        for failed in (m for m in results if not isinstance(m, MeasuredChoice)):
             self.outcome.failures[failed.kind] += 1
-        default, *measured = (m if isinstance(m, Measured) else None for m in results)
+        default, *measured = (m if isinstance(m, MeasuredChoice) else None for m in results)
         return default, [m for m in measured if m is not None]
 
-    def _record(self, default: Measured, winner: Measured) -> Record:
-        return Record(
-            workload=self.workload,
-            machine=machine_facts(self.machine),
-            algorithm=winner.algorithm,
-            config=winner.config,
-            samples=winner.samples,
-            default_algorithm=default.algorithm,
-            default_config=default.config,
-            default_samples=default.samples,
-            verification=verification(self.workload, winner),
-            tuner={
-                "space": "knobs",
-                "seed": self.settings.seed,
-                "trials": self.outcome.trials,
-                "weights": self.measurer.weights,
-            },
+    def _record(self, default: MeasuredChoice, winner: MeasuredChoice) -> Record:
+        return measured_record(
+            self.workload,
+            self.machine,
+            default,
+            winner,
+            tuner=self.settings.described("knobs", self.outcome.trials, self.measurer.weights),
             device=self.measurer.identity(),
             **self.provenance(),
         )

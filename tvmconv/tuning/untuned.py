@@ -1,4 +1,4 @@
-"""What builds take without a log: the choice that every other is measured against."""
+"""The choice of builds without a log: the default of every comparison."""
 
 from __future__ import annotations
 
@@ -15,19 +15,10 @@ def untuned_choice(
     policy: Policy | None = None,
     facts: WeightFacts | None = None,
 ) -> Choice:
-    """What a build without any log would take.
+    """The choice of a build with this policy, without any log by default.
 
-    Parameters
-    ----------
-    workload, machine, policy
-        As of :func:`~tvmconv.selection.select.select`; the policy has no logs.
-    facts
-        Of the weights; by default those of usual weights.
-
-    Raises
-    ------
-    ConfigError
-        If no algorithm computes the workload.
+    ``facts`` describe the weights; usual ones by default. Fails as
+    :func:`~tvmconv.selection.select.select`.
     """
     from tvmconv.selection.select import select
 

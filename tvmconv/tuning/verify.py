@@ -9,7 +9,8 @@ from typing import Any
 from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record, is_near, machine_facts
 from tvmconv.records.space import refusal, validate
-from tvmconv.tuning.measure import Final, Measured, Measurer, gain, is_better, verification
+from tvmconv.tuning.measure import Final, Measurer
+from tvmconv.tuning.results import MeasuredChoice, gain, is_better, verification
 from tvmconv.tuning.untuned import untuned_choice
 
 
@@ -22,31 +23,13 @@ def verify(
     final: Final,
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[list[dict[str, Any]], list[Record]]:
-    """Re-measure records beside this version's untuned choice.
+    """Measure records again, interleaved with this version's untuned choice.
 
-    Parameters
-    ----------
-    records
-        What to check; those for another instruction set, or for more threads than this machine
-        has, are listed as ``foreign``.
-    machine
-        This machine; every record is measured with the threads it is for.
-    threads
-        Where given, records for any other number are foreign, too.
-    measurer
-        Where candidates run.
-    provenance
-        Versions and date of the new records.
-    final
-        The interleaved measurement.
-    tell
-        Called with each row.
-
-    Returns
-    -------
-    tuple
-        A row for each record (``status`` is ``confirmed``, ``no gain``, ``refused``, ``foreign``
-        or how it failed), and new records of this machine for those that are confirmed.
+    Records for another instruction set, for more threads than this machine has, or for another
+    number than ``threads``, are listed as ``foreign``. Every record is measured with its own number
+    of threads. ``tell`` is called with each row. A row's ``status`` is ``confirmed``, ``no gain``,
+    ``refused``, ``foreign`` or a failure. Returns the rows, and new records of this machine for the
+    confirmed ones. ``provenance`` returns their versions and date.
     """
     rows, confirmed = [], []
     for record in records:
@@ -79,7 +62,7 @@ def _check(
     facts = machine_facts(machine)
     if reason := refusal(record) or refusal(replace(record, machine=facts)):
         return {**row, "status": "refused", "why": reason}, None
-    # the preset or native record of this build, whatever the log called its machine
+    # by the machine model of this build, which the log may name otherwise
     default = untuned_choice(record.workload, machine)
     choice = (
         record.algorithm,
@@ -88,9 +71,9 @@ def _check(
     if choice == default:
         return {**row, "status": "is the default now"}, None
     base, tuned = measurer.interleaved(record.workload, machine, [default, choice], final)
-    if not isinstance(tuned, Measured):
+    if not isinstance(tuned, MeasuredChoice):
         return {**row, "status": tuned.kind, "why": tuned.reason}, None
-    if not isinstance(base, Measured):
+    if not isinstance(base, MeasuredChoice):
         return {**row, "status": f"default {base.kind}", "why": base.reason}, None
     speedup, bound = gain(base.samples, tuned.samples)
     row |= {"speedup": speedup, "lower_bound": bound, "error": tuned.error}

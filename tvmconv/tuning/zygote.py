@@ -1,9 +1,8 @@
 """The process that candidates are forked from: it imported TVM and made the operands once.
 
-Run as ``python -m tvmconv.tuning.zygote FD``: a socket, over which come requests, one JSON
-object a message, with the socket of the new candidate attached. A candidate's process builds its
-kernel, waits for its turn, verifies and times it, and answers on its own socket. Whatever
-happens to it happens to nobody else; a crash costs the fork of a warm process, not its start.
+Run as ``python -m tvmconv.tuning.zygote FD``. Requests arrive over the socket ``FD``, one JSON
+object a message, with the socket of the new candidate attached. The process of a candidate builds
+its kernel, waits for its orders, and answers on its own socket. A crash ends one candidate only.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ import sys
 import traceback
 from typing import Any
 
-from tvmconv.measuring.parent import die_with_parent
+from tvmconv.measuring.processes import die_with_parent
 from tvmconv.tuning.messages import receive, send
 
 _TEXT = 300
 
 
 def serve(control: socket.socket) -> None:
-    """Fork a process for every request until the other side is gone."""
-    from tvmconv.tuning.candidate import Operands, warm_up
+    """Fork a process for every request until the other end is gone."""
+    from tvmconv.tuning.candidate import SeededOperands, warm_up
 
     warm_up()
-    operands: dict[str, Operands] = {}
+    operands: dict[str, SeededOperands] = {}
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     send(control, {"ready": os.getpid()})
     while True:
@@ -42,7 +41,7 @@ def serve(control: socket.socket) -> None:
         try:
             if workload not in operands:
                 operands.clear()
-                operands[workload] = Operands(workload, request["lanes"])
+                operands[workload] = SeededOperands(workload, request["lanes"])
         except Exception as error:
             send(channel, {"status": "refused", "reason": str(error)[:_TEXT]})
             channel.close()
@@ -58,11 +57,11 @@ def _candidate(channel: socket.socket, operands: Any, request: dict[str, Any]) -
     try:
         _limit(request)
         send(channel, {"pid": os.getpid()})
-        from tvmconv.tuning.candidate import Candidate
-        from tvmconv.tuning.place import stay
+        from tvmconv.tuning.candidate import CandidateKernels
+        from tvmconv.tuning.runner import stay
 
-        candidate = Candidate.build(operands, request)
-        if not candidate.place.shared:
+        candidate = CandidateKernels.build(operands, request)
+        if not candidate.runner.shared:
             stay(int(request["threads"]))
         send(channel, {"status": "built", **candidate.facts()})
         while (order := receive(channel)) is not None:
@@ -79,7 +78,7 @@ def _candidate(channel: socket.socket, operands: Any, request: dict[str, Any]) -
 
 
 def _limit(request: dict[str, Any]) -> None:
-    """Die with the zygote; stop at the limits even if nobody watches."""
+    """Die with the zygote; stop at the limits even without a tuner."""
     die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

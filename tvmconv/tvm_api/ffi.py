@@ -8,12 +8,3 @@ from tvm_ffi import (
     structural_map,
     structural_walk,
 )
-
-__all__ = [
-    "dtype",
-    "register_error",
-    "structural",
-    "structural_equal",
-    "structural_map",
-    "structural_walk",
-]

@@ -1,4 +1,4 @@
-"""What loop IR and Relax share: modules, calls, variables, passes (``tvm.ir``)."""
+"""Modules, calls, variables and passes of both loop IR and Relax (``tvm.ir``)."""
 
 from tvm.ir import (
     Call,
@@ -15,28 +15,15 @@ from tvm.ir import (
     transform,
 )
 
-__all__ = [
-    "Call",
-    "Constant",
-    "GenericConst",
-    "GlobalVar",
-    "IRModule",
-    "Op",
-    "Range",
-    "TensorLoad",
-    "Var",
-    "register_operator",
-    "transform",
-]
 # CallEffectKind of C++ has no names in Python
 _PURE, _UPDATES = 1, 3
 
 
 def register_operator(name: str, *, updates: bool = False) -> None:
-    """Add an operator of TIR whose calls are pure, and vectorised by giving it vectors.
+    """Add an operator of TIR with pure calls, which are vectorized by vector operands.
 
-    Those that update what lies in memory or registers are not pure, and no vectors.
-    TVM registers operators from Python by this internal function only.
+    Calls of an operator that updates memory or registers are neither pure nor vectorized. TVM has
+    only this internal function to register operators from Python.
     """
     _ffi_api.RegisterOp(name, "")
     register_op_attr(name, "TVectorizable", not updates)
@@ -44,5 +31,5 @@ def register_operator(name: str, *, updates: bool = False) -> None:
     register_op_attr(name, "TScriptPrinterName", name)
 
 
-# TVM knows this of its neighbours only: expressions with this one were computed lane by lane
+# TVM marks only similar operators, and would compute expressions with this one lane by lane
 register_op_attr("tirx.nearbyint", "TVectorizable", True)

@@ -4,5 +4,3 @@ from __future__ import annotations
 
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
-
-__all__ = ["IRBuilder", "T"]

@@ -10,18 +10,15 @@ from types import ModuleType
 import tvm.s_tir
 from tvm.s_tir.meta_schedule import builder, runner, tir_integration, tune_tir
 
-__all__ = ["builder", "load_cpu_intrinsics", "runner", "tir_integration", "tune_tir"]
-
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
 
 
 def load_cpu_intrinsics() -> None:
     """Register the tensor intrinsics of CPUs only.
 
-    ``tvm.s_tir.tensor_intrin`` imports those of every device and parses hundreds of functions for
-    GPUs as TVMScript, over ten seconds in every process that makes a tuning context, builders
-    included. A package of the same name with the CPU's modules alone goes in its place. This must
-    come before anything that makes such a context.
+    ``tvm.s_tir.tensor_intrin`` parses hundreds of functions for GPUs as TVMScript. This takes over
+    ten seconds in every process that makes a tuning context, builders included. A package of the
+    same name with only the CPU's modules replaces it. Call this before making such a context.
     """
     if _INTRINSICS in sys.modules:
         return

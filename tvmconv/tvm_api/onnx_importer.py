@@ -9,8 +9,6 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
-__all__ = ["convert", "from_onnx"]
-
 
 def convert(
     builder: BlockBuilder,
@@ -19,10 +17,10 @@ def convert(
     operands: Sequence[RelaxExpr | None],
     attributes: dict[str, Any],
 ) -> RelaxExpr:
-    """What the importer makes of one node.
+    """The importer's result for one node.
 
-    The importer's public function takes whole models only, and shape inference, which decides
-    what it makes of them, is then its own. Its converters stand in a private table.
+    The importer's public function accepts only whole models, and infers their shapes itself. Its
+    converters are in a private table.
 
     Parameters
     ----------
@@ -31,7 +29,7 @@ def convert(
     operator, opset
         An ONNX operator of the default domain, and the version of its operator set.
     operands
-        Inputs; None for those left out.
+        Inputs; None for omitted ones.
     attributes
         Attributes as protobuf stores them, and ``tvm_custom``, the importer's own.
     """

@@ -82,16 +82,16 @@ if TYPE_CHECKING:
 else:
     from tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
 
-# The attribute of a module whose libraries ``relax.build`` links with what it compiles, and by
-# which TVM's back ends hand their code over. The name stands in C++ alone.
+# Attribute of a module: libraries of TVM's back ends, which ``relax.build`` links with its own
+# code. TVM defines the name in C++ only.
 EXTERNAL_MODULES = "external_mods"
 
 
 def begin_dataflow(builder: Any) -> None:
     """Open a dataflow block that :func:`end_block` closes.
 
-    ``BlockBuilder.dataflow()`` hands its block to the function that the builder is inside of,
-    and a mutator, which returns each block, is inside of none: its own methods call these two.
+    ``BlockBuilder.dataflow()`` adds its block to the function around it. A mutator returns each
+    block, and has no function around it; its own methods call these two functions.
     """
     builder._begin_dataflow_block()
 
@@ -114,38 +114,3 @@ def dataflow(builder: Any) -> Iterator[None]:
     except BaseException:
         end_block(builder)
         raise
-
-
-__all__ = [
-    "EXTERNAL_MODULES",
-    "BindingBlock",
-    "BlockBuilder",
-    "DataflowBlock",
-    "DataflowVar",
-    "Function",
-    "If",
-    "PyExprMutator",
-    "PyExprVisitor",
-    "SeqExpr",
-    "ShapeExpr",
-    "TensorType",
-    "Tuple",
-    "TupleGetItem",
-    "TupleType",
-    "Var",
-    "VarBinding",
-    "VirtualMachine",
-    "analysis",
-    "backend",
-    "begin_dataflow",
-    "build",
-    "call_dps_packed",
-    "call_tir",
-    "const",
-    "dataflow",
-    "end_block",
-    "mutator",
-    "op",
-    "transform",
-    "visitor",
-]

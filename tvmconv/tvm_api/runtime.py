@@ -20,5 +20,3 @@ if TYPE_CHECKING:
         """Memory of a device, by default this host's processor, not set."""
 else:
     from tvm.runtime import empty, tensor
-
-__all__ = ["cpu", "empty", "rpc", "tensor"]

@@ -18,12 +18,3 @@ if TYPE_CHECKING:
 else:
     from tvm.s_tir import Schedule
     from tvm.s_tir.schedule.analysis import is_output_block
-
-__all__ = [
-    "SBlock",
-    "SBlockRealize",
-    "Schedule",
-    "ScheduleError",
-    "is_output_block",
-    "transform",
-]

@@ -1,5 +1,3 @@
 """Functions of loop IR written as Python (``tvm.script``)."""
 
 from tvm.script import tirx as T
-
-__all__ = ["T"]

@@ -1,5 +1,3 @@
 """Simplification of index arithmetic (``tvm.sym``)."""
 
 from tvm.sym import Analyzer
-
-__all__ = ["Analyzer"]

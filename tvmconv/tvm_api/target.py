@@ -9,8 +9,6 @@ from tvm.target import Target, codegen
 
 from tvmconv.tvm_api import types
 
-__all__ = ["Target", "features", "host_processor", "llvm_version", "processors"]
-
 
 def features(options: Mapping[str, Any]) -> frozenset[str]:
     """Instruction sets that LLVM enables for a target's options, by LLVM's names."""

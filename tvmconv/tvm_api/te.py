@@ -43,23 +43,12 @@ if TYPE_CHECKING:
 else:
     from tvm.te import compute, create_prim_func, extern, max, placeholder, reduce_axis, sum
 
-__all__ = [
-    "compute",
-    "create_prim_func",
-    "extern",
-    "max",
-    "placeholder",
-    "reduce_axis",
-    "sum",
-    "sum_from",
-]
-
 
 def sum_from(first: Expr, expr: Expr, axis: Expr | Sequence[Expr]) -> Expr:
-    """``first`` and the sum over reduction axes, as what the block's initialisation stores.
+    """``first`` plus the sum over reduction axes; the block's initialization stores ``first``.
 
-    ``create_prim_func`` ignores the ``init`` of TVM's own sums, and takes the identity of a reducer
-    as an expression of the block's indices.
+    ``create_prim_func`` ignores the ``init`` of TVM's own sums. The identity of a reducer may be an
+    expression of the block's indices.
     """
     from tvm.te import comm_reducer
 

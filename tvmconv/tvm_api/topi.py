@@ -1,5 +1,3 @@
 """TVM's library of tensor expressions (``tvm.topi``)."""
 
 from tvm.topi import cumsum, image, reshape
-
-__all__ = ["cumsum", "image", "reshape"]

@@ -2,8 +2,7 @@
 
 Models do without both. Kernels that are run by themselves need ``libtvm_runtime.so`` and the
 ``tvm_ffi`` package only. Importing ``tvm`` would map the 260 MB compiler library and import some
-hundred modules; it stays possible afterwards, because the compiler finds the same runtime library
-already loaded.
+hundred modules. It stays possible afterwards: the compiler finds the same runtime library loaded.
 """
 
 from __future__ import annotations

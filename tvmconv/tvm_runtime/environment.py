@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-# Workers poll between the kernels of one call, which lie some microseconds apart. TVM's default
+# Workers poll between the kernels of one call, which are some microseconds apart. TVM's default
 # of 300 000 polls keeps a CPU busy for a tenth of a second after every call.
 _SPIN_COUNT = "10000"
 

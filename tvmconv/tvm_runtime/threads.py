@@ -1,16 +1,17 @@
 """How many threads a kernel uses in TVM's runtime, and where they run.
 
-TVM keeps one pool of workers per calling thread. The pool is made at its first use with a fixed
-number of workers that can be restricted later but never raised, by default half the CPUs;
-each worker is bound to the CPU of its own number, and the calling thread's affinity is
-overwritten, whatever affinity the process was given. tvmconv therefore makes the pool itself,
-with the number of workers the kernel needs and without binding: workers inherit the caller's
-affinity, so ``taskset`` and container limits hold, and several callers do not meet on one CPU.
+TVM keeps one pool of workers per calling thread. The first use makes the pool, by default with half
+the CPUs; the number of workers can only be reduced later. TVM binds each worker to the CPU of its
+own number, and overwrites the affinity of the calling thread. tvmconv therefore makes the pool
+itself, with the workers that the kernel needs and without binding. Workers inherit the caller's
+affinity, so that ``taskset`` and container limits hold, and callers do not share one CPU.
 
-Environment variables that keep their meaning: ``TVM_NUM_THREADS`` limits the threads,
-``TVM_BIND_THREADS=1`` binds worker i to the i-th allowed CPU and the threads that tvmconv makes
-to call kernels to the first, ``TVM_THREAD_POOL_SPIN_COUNT`` says how long an idle worker polls
-before it sleeps.
+TVM's environment variables keep their meaning:
+
+- ``TVM_NUM_THREADS`` limits the threads.
+- ``TVM_BIND_THREADS=1`` binds worker i to the i-th allowed CPU. Threads that tvmconv makes to call
+  kernels are bound to the first one.
+- ``TVM_THREAD_POOL_SPIN_COUNT`` says how long an idle worker polls before it sleeps.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SHARE_CPUS = -3
 
 
 class _Caller(threading.local):
-    """What is known of the calling thread's pool."""
+    """State of the calling thread's pool."""
 
     def __init__(self) -> None:
         self.requested = 0
@@ -141,7 +142,7 @@ def _bound() -> bool:
 
 
 def _become_caller(threads: int) -> None:
-    """Set up a thread that only calls kernels; its share of the work is that of worker 0."""
+    """Set up a thread that only calls kernels; it does the work of worker 0."""
     first = min(os.sched_getaffinity(0))
     activate(threads)
     if _bound() and threads > 1:

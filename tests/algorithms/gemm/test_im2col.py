@@ -72,7 +72,7 @@ def test_any_problem_thoroughly(machine, workload, mc, kc, cores):
 @pytest.mark.parametrize(
     "problem", ["ic3ih227oc96kh11sh4", "mb3ic32ih27oc48kh5ph2", "mb10ic48ih13oc32kh3ph1"]
 )
-def test_layers_of_the_source_at_its_batches(problem, layout):
+def test_layers_of_the_paper_at_its_batches(problem, layout):
     """FTEngine's tables 5.2 to 5.5: AlexNet's windows; batches of 1, 3 and 10."""
     workload = Conv2dWorkload.parse(problem + layout)
     check_kernel(workload, V3, "im2col", config_for(workload, V3))
@@ -163,5 +163,5 @@ def test_panels_hold_a_window_of_every_pixel(layout):
 def test_impossible_knobs_are_refused(values):
     workload = Conv2dWorkload.parse("ic64ih14oc64kh3")
     config = config_for(workload, V4, **{"mr": 12, "oc": 2, "mc": 1, **values})
-    with pytest.raises(ConfigError, match=r"must|smaller"):
+    with pytest.raises(ConfigError, match=r"Expected|must"):
         make_kernel(workload, V4, "im2col", config)

@@ -14,7 +14,7 @@ from tests import kernels
 from tests.kernels import V3, V4, each_machine
 from tests.strategies import conv2d_workloads
 from tests.toy_family import TOY
-from tvmconv.algorithms.winograd.polyphase import Axis, split_filter
+from tvmconv.algorithms.winograd.polyphase import PhaseAxis, split_filter
 from tvmconv.algorithms.winograd.winograd import Winograd
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -106,7 +106,7 @@ def test_input_is_read_once_by_all_phases():
 @pytest.mark.parametrize("kernel", range(1, 12))
 @pytest.mark.parametrize("stride", range(1, 5))
 def test_phases_have_all_taps_of_a_kernel(kernel, stride):
-    axis = Axis(kernel, stride)
+    axis = PhaseAxis(kernel, stride)
     rows = [len(range(a, kernel, stride)) for a in range(axis.count)]
     assert sum(rows) == kernel and min(rows) > 0
     assert rows.count(axis.taps) == axis.whole and axis.taps == max(rows)

@@ -1,4 +1,4 @@
-"""What selection takes on GPUs, and that predictions stay within what a GPU can do."""
+"""The tiles that selection chooses on GPUs, and predictions within a GPU's peak."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_first_layers_take_whole_rows():
     ],
 )
 def test_tiles_are_full_of_multiply_adds(problem, machine):
-    """And none is taken that has two barriers a slice, or of which nvcc spilled."""
+    """And none is selected that has two barriers a slice, or of which nvcc spilled."""
     workload = Conv2dWorkload.parse(problem)
     for name in ("implicit_gemm", "im2col"):
         expression = registry.algorithm(name, "cuda")
@@ -101,9 +101,9 @@ def test_depthwise_layers_have_a_kernel_of_their_own():
 @pytest.mark.parametrize(
     ("knobs", "sentence"),
     [
-        ({"m": 48}, "tile m=48 p=.* must be one of 128x128, 64x128, 96x64, 64x64, 32x64"),
-        ({"m": 128, "p": 128, "k": 64}, "takes 131072 bytes of shared memory, a block has 49152"),
-        ({"k": 16, "split": 5}, "split=5 must divide the 36 slices"),
+        ({"m": 48}, "tile m=48 p=.* Expected one of 128x128, 64x128, 96x64, 64x64, 32x64"),
+        ({"m": 128, "p": 128, "k": 64}, "needs 131072 bytes .* Expected at most 49152"),
+        ({"k": 16, "split": 5}, "split=5 .* does not divide its 36 slices"),
         ({"slice": "column"}, "slice='column' .* must be one of channels, row, window"),
     ],
 )

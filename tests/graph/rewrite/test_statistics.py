@@ -1,4 +1,4 @@
-"""Normalisations with statistics of their own, sections with channels last, repeated borders."""
+"""Instance and layer norm, sections with channels last, repeated borders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.graph.network import Net, check, convs, epilogues, other_ops, planned, prepared
 from tvmconv.graph.rewrite.row_gathers import PICK
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
 
 def instance(net: Net, x: str, channels: int) -> str:
@@ -64,11 +64,11 @@ def test_images_stay_in_blocks():
     model = net.model(x)
     graph, plan = planned(model)
     kinds = [node.op for node in graph.nodes if node in plan.blocked]
-    assert (kinds.count(STANDARDISE), kinds.count(PICK)) == (3, 2)
+    assert (kinds.count(STANDARDIZE), kinds.count(PICK)) == (3, 2)
     assert not {"reshape", "take", "sqrt", "permute_dims", "matmul", "dense"} & set(
         other_ops(graph)
     )
-    # scale, bias and residual of the section are those of its last layer
+    # scale, bias and residual of the section belong to its last layer
     assert epilogues(graph)[-3:-1] == ["bias+relu", "bias+add"]
     check(model)
 
@@ -83,7 +83,7 @@ def test_signals_and_tokens():
     rows = net.op("Add", net.op("MatMul", net.op("Sigmoid", wide), net.random(40, 24)), rows)
     model = net.model(rows)
     found = other_ops(prepared(model))
-    assert found.count(STANDARDISE) == found.count("tvmconv.dense") == 2
+    assert found.count(STANDARDIZE) == found.count("tvmconv.dense") == 2
     assert not {"matmul", "sqrt", "nn.conv1d"} & set(found)
     check(model)
 
@@ -94,7 +94,7 @@ def test_sections_with_channels_last_become_convolutions(spelled: bool):
     x = last_section(net, net.conv("x", 3, 16), 16, spelled)
     graph = prepared(net.model(x))
     assert len(convs(graph)) == 3
-    assert other_ops(graph) == [STANDARDISE, "multiply", "add"]
+    assert other_ops(graph) == [STANDARDIZE, "multiply", "add"]
 
 
 def test_what_only_resembles_them_stays():
@@ -112,5 +112,5 @@ def test_what_only_resembles_them_stays():
     last = net.op("Transpose", net.conv("x", 16, 16), perm=[0, 2, 3, 1])
     results += [net.op("Relu", last), net.op("ReduceMean", last, axes=[1, 2])]
     model = net.model(*results)
-    assert STANDARDISE not in other_ops(prepared(model))
+    assert STANDARDIZE not in other_ops(prepared(model))
     check(model)

@@ -1,7 +1,7 @@
 """Every adapter whose library is installed, on layers and a small network.
 
 ``TVMCONV_BASELINE_PYTHON`` may name environments that hold the libraries, as for ``tvmconv bench``;
-peers that are found in none are skipped.
+libraries that are found in none are skipped.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from examples.quantise.__main__ import main as quantise
 from tests.small_network import small_network
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.lab.baselines import OWN, PEERS
+from tvmconv.lab.baselines import BASELINES, OWN
 from tvmconv.lab.bench.cases import write_layer_case, write_model_case
 from tvmconv.lab.bench.gemm_run import write_gemm_case
-from tvmconv.lab.bench.lane import Extras
+from tvmconv.lab.bench.implementation_run import Extras
 from tvmconv.lab.bench.plan import make_plan
-from tvmconv.lab.bench.rounds import Field, write_reference
+from tvmconv.lab.bench.rounds import Workers, write_reference
 from tvmconv.lab.bench.variants import Variant
-from tvmconv.lab.bench.worker_process import Contender, WorkerProcess
+from tvmconv.lab.bench.worker_process import Implementation, WorkerProcess
 
 LAYERS = (
     "ic16ih14oc32kh3ph1",
@@ -42,10 +42,10 @@ REFUSED = {"onednn": 2, "acl": 1, "nnpack": 3}
 
 @pytest.fixture(scope="module")
 def workers():
-    plan = make_plan(peer_python=os.environ.get("TVMCONV_BASELINE_PYTHON", "").split())
+    plan = make_plan(baseline_python=os.environ.get("TVMCONV_BASELINE_PYTHON", "").split())
     found: dict[str, WorkerProcess] = {}
-    for name, peer in PEERS.items():
-        found[name] = WorkerProcess(Contender(name, peer.module, plan.python(name)), 1)
+    for name, baseline in BASELINES.items():
+        found[name] = WorkerProcess(Implementation(name, baseline.module, plan.python(name)), 1)
     yield found
     for worker in found.values():
         worker.close()
@@ -68,7 +68,7 @@ def check(worker: WorkerProcess, folder: Path, name: str, options=()):
     return None
 
 
-@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.layers])
+@pytest.mark.parametrize("name", [name for name, baseline in BASELINES.items() if baseline.layers])
 def test_layers(workers, name, tmp_path):
     worker = worker_of(workers, name)
     refused = []
@@ -94,13 +94,15 @@ def test_8_bit_layers(workers, name, text, tmp_path):
     write_layer_case(tmp_path, Conv2dWorkload.parse(text))
     worker = worker_of(workers, name)
     answer = worker.ask(300, do="prepare", folder=str(tmp_path), options={}, write=None)
-    # values saturate on processors without exact products of bytes, and OpenVINO adds unrounded
+    # values saturate on CPUs without VNNI, and OpenVINO adds unrounded
     assert answer["facts"]["differing"] < 0.3, answer
     samples = worker.ask(300, do="time", seconds=0.001, calls=2)["samples"]
     assert all(0 <= sample < 1 for sample in samples)
 
 
-@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.products])
+@pytest.mark.parametrize(
+    "name", [name for name, baseline in BASELINES.items() if baseline.products]
+)
 def test_products(workers, name, tmp_path):
     write_gemm_case(tmp_path, GemmWorkload.parse("gemm:m33n50k20"))
     assert check(worker_of(workers, name), tmp_path, name) is None
@@ -114,26 +116,28 @@ def test_torch_without_onednn_is_im2col(workers, tmp_path):
     assert "mkldnn" not in answer["info"]
 
 
-@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.models])
+@pytest.mark.parametrize("name", [name for name, baseline in BASELINES.items() if baseline.models])
 def test_small_network(workers, name, tmp_path):
     worker = worker_of(workers, name)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), path)
     info = write_model_case(tmp_path, path, None)
     assert info.flops > 0
-    write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
+    write_reference(
+        Implementation("reference", BASELINES["onnxruntime"].module, sys.executable), tmp_path
+    )
     assert check(worker, tmp_path, name) is None
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino", "litert", "ncnn"])
-def test_quantised_network(workers, name, tmp_path):
+def test_quantized_network(workers, name, tmp_path):
     worker = worker_of(workers, name)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), tmp_path / "float.onnx")
     assert quantise([str(tmp_path / "float.onnx"), "-o", str(path), "--count", "2"]) == 0
-    assert write_model_case(tmp_path, path, None).quantised
-    contender = Contender("reference", PEERS["onnxruntime"].module, sys.executable)
-    write_reference(contender, tmp_path, exact=True)
+    assert write_model_case(tmp_path, path, None).quantized
+    implementation = Implementation("reference", BASELINES["onnxruntime"].module, sys.executable)
+    write_reference(implementation, tmp_path, exact=True)
     answer = worker.ask(300, do="prepare", folder=str(tmp_path), options={}, write=None)
     # ncnn rounds residuals elsewhere, and to numbers that are symmetric about zero
     assert answer["error"] < (0.15 if name == "ncnn" else 0.03), answer
@@ -141,18 +145,22 @@ def test_quantised_network(workers, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["onnxruntime", "ncnn", "mnn", "tvmconv"])
 def test_files_are_loaded_in_fresh_processes(name, tmp_path, monkeypatch):
-    # the quickest of two, where benches take that of five
+    # the quickest of two loads, where benches use the quickest of five
     monkeypatch.setattr("tvmconv.lab.bench.rounds._LOADS", 2)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), path)
     info = write_model_case(tmp_path, path, None)
-    write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
-    contender = Contender(name, {**PEERS, **OWN}[name].module, sys.executable, (("log", "none"),))
-    with Field([contender], 1, (), Extras(load=True)) as contest:
-        contest.hello()
-        if contest.absent:
-            pytest.skip(contest.absent[name])
-        (entry,) = contest.measure(tmp_path, info, 1, 0.001, {}).entries
+    write_reference(
+        Implementation("reference", BASELINES["onnxruntime"].module, sys.executable), tmp_path
+    )
+    implementation = Implementation(
+        name, {**BASELINES, **OWN}[name].module, sys.executable, (("log", "none"),)
+    )
+    with Workers([implementation], 1, (), Extras(load=True)) as workers:
+        workers.hello()
+        if workers.absent:
+            pytest.skip(workers.absent[name])
+        (entry,) = workers.measure(tmp_path, info, 1, 0.001, {}).entries
     assert entry.status == "ok", entry.message
     assert entry.facts["file_bytes"] > 1000
     assert 0 < entry.facts["first_call_seconds"] < 60 > entry.facts["load_seconds"] > 0
@@ -163,7 +171,7 @@ def test_layers_have_no_file_of_their_own(tmp_path):
     folder = tmp_path / "layer"
     folder.mkdir()
     write_layer_case(folder, Conv2dWorkload.parse("ic16ih14oc32kh3ph1"))
-    worker = WorkerProcess(Contender("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
+    worker = WorkerProcess(Implementation("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
     try:
         options = {"workload": "ic16ih14oc32kh3ph1"}
         answer = worker.ask(300, do="export", folder=str(folder), options=options)
@@ -172,11 +180,13 @@ def test_layers_have_no_file_of_their_own(tmp_path):
     assert "only models" in answer["unsupported"]
 
 
-def test_symbolic_shapes_reach_the_peers(workers, tmp_path):
+def test_symbolic_shapes_reach_the_libraries(workers, tmp_path):
     path = tmp_path / "symbolic.onnx"
     onnx.save(small_network("N"), path)
     write_model_case(tmp_path, path, {"input": (2, 3, 21, 20)})
-    write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
+    write_reference(
+        Implementation("reference", BASELINES["onnxruntime"].module, sys.executable), tmp_path
+    )
     assert check(worker_of(workers, "onnxruntime"), tmp_path, "onnxruntime") is None
 
 
@@ -190,7 +200,7 @@ def test_symbolic_shapes_reach_the_peers(workers, tmp_path):
 )
 def test_own_kernels(text, algorithm, tmp_path):
     write_layer_case(tmp_path, Conv2dWorkload.parse(text))
-    worker = WorkerProcess(Contender("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
+    worker = WorkerProcess(Implementation("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
     options = {"workload": text, "variant": Variant(algorithm).to_json(), "target": "native"}
     try:
         assert check(worker, tmp_path, "tvmconv", options.items()) is None
@@ -206,8 +216,10 @@ def test_own_models(options, tmp_path):
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), path)
     write_model_case(tmp_path, path, None)
-    write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
-    worker = WorkerProcess(Contender("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
+    write_reference(
+        Implementation("reference", BASELINES["onnxruntime"].module, sys.executable), tmp_path
+    )
+    worker = WorkerProcess(Implementation("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
     try:
         assert check(worker, tmp_path, "tvmconv", {**options, "log": "none"}.items()) is None
     finally:

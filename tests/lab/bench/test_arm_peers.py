@@ -1,4 +1,4 @@
-"""Arm Compute Library and NNPACK: what their adapters make of a case."""
+"""Arm Compute Library and NNPACK: the kernels that their adapters run for a case."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.estimating import PEER_PYTHON, answers, needs_estimation, needs_peers
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.lab.baselines import PEERS, acl, nnpack
+from tvmconv.lab.baselines import BASELINES, acl, nnpack
 from tvmconv.lab.baselines.case import (
     Session,
     Unsupported,
@@ -19,7 +19,7 @@ from tvmconv.lab.baselines.case import (
     relative_error,
 )
 from tvmconv.lab.bench.cases import write_layer_case
-from tvmconv.lab.bench.emulated_peers import EmulatedPeer, PeerCount, _counted
+from tvmconv.lab.bench.emulated_baselines import BaselineCount, EmulatedBaseline, _counted
 from tvmconv.lab.bench.emulated_python import EmulatedPython
 from tvmconv.lab.estimation.counting import Section
 from tvmconv.machines.targets import resolve_machine
@@ -139,11 +139,11 @@ def test_a_layer_is_counted(tmp_path: Path, name: str, text: str, info: str, lea
     machine = resolve_machine("ft2000plus")
     write_layer_case(tmp_path, Conv2dWorkload.parse(text))
     python = EmulatedPython.find(Path(PEER_PYTHON))
-    found: PeerCount = EmulatedPeer(PEERS[name], python, machine).count(tmp_path)
+    found: BaselineCount = EmulatedBaseline(BASELINES[name], python, machine).count(tmp_path)
     if found.status == "absent":
         pytest.skip(f"{PEER_PYTHON} has no {name}: {found.message}")
     assert found.status == "ok" and found.error is not None and found.error < 1e-5
     assert found.info.startswith(info)
     assert found.section is not None
-    # a vector multiply-add for four products, transforms and what lies around them
+    # a vector FMA for four products, transforms and the code around them
     assert 1.0 < found.section.instructions / (least * 64 * 64 / 4) < 4.0

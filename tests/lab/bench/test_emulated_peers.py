@@ -1,4 +1,4 @@
-"""Peers under emulation: what they see of a processor, and what is counted of them."""
+"""Other libraries under emulation: the CPU that they see, and their counted instructions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.estimating import PEER_PYTHON, answers, needs_estimation, needs_peers
 from tests.lab.bench.test_worker_process import ADAPTER
 from tvmconv.core.errors import InputError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.lab.baselines import PEERS
+from tvmconv.lab.baselines import BASELINES
 from tvmconv.lab.bench.cases import write_layer_case
-from tvmconv.lab.bench.emulated_peers import (
-    EmulatedPeer,
-    PeerCount,
+from tvmconv.lab.bench.emulated_baselines import (
+    BaselineCount,
+    EmulatedBaseline,
     _counted,
-    emulated_peers,
+    emulated_baselines,
     library_code,
 )
 from tvmconv.lab.bench.emulated_python import EmulatedPython, emulated_cpu
@@ -74,7 +74,7 @@ def test_libraries_see_the_processor_of_the_target(system: Path) -> None:
         caches = root / "sys/devices/system/cpu/cpu0/cache"
         sizes = [int((caches / f"index{i}/size").read_text()[:-2]) * 1024 for i in range(4)]
         assert sizes == [machine.l1d_bytes] * 2 + [machine.l2_bytes, machine.l3_bytes]
-    # what the libraries' system has is left as it is
+    # the files of the libraries' system stay unchanged
     assert (system / "proc" / "cpuinfo").read_bytes() == ARM_PROGRAM
     assert not root.exists()
 
@@ -96,17 +96,17 @@ def test_what_the_interpreter_executes_is_left_out() -> None:
     assert library_code(section, [[0x1000, 0x1001], [0x2000, 0x3000]]).runs == {}
 
 
-def test_named_peers_need_an_interpreter_of_the_target(system: Path) -> None:
+def test_named_libraries_need_an_interpreter_of_the_target(system: Path) -> None:
     machine = resolve_machine("cortex-a72")
-    plan = make_plan(layers=["ic4ih5oc4kh3"], peers="ncnn", target="cortex-a72")
-    with pytest.raises(InputError, match=r"ncnn is estimated by a Python .*--baseline-python"):
-        emulated_peers(plan, machine)
-    assert emulated_peers(replace(plan, peers=tuple(PEERS)), machine) == []
-    assert emulated_peers(replace(plan, peers=()), machine) == []
-    with pytest.raises(InputError, match="64-bit Arm only, got x86-64-v3"):
-        emulated_peers(plan, resolve_machine("x86-64-v3"))
+    plan = make_plan(layers=["ic4ih5oc4kh3"], baselines="ncnn", target="cortex-a72")
+    with pytest.raises(InputError, match=r"ncnn: no interpreter.*--baseline-python"):
+        emulated_baselines(plan, machine)
+    assert emulated_baselines(replace(plan, baselines=tuple(BASELINES)), machine) == []
+    assert emulated_baselines(replace(plan, baselines=()), machine) == []
+    with pytest.raises(InputError, match=r"x86-64-v3\. Expected 64-bit Arm"):
+        emulated_baselines(plan, resolve_machine("x86-64-v3"))
     with pytest.raises(InputError, match="is not a program for 64-bit Arm"):
-        emulated_peers(replace(plan, pythons={"": sys.executable}), machine)
+        emulated_baselines(replace(plan, pythons={"": sys.executable}), machine)
 
 
 def test_cases_are_checked_before_they_are_counted(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_cases_are_checked_before_they_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "quantised", "facts", "status"),
+    ("error", "quantized", "facts", "status"),
     [
         (1e-3, False, {}, "ok"),
         (0.05, False, {}, "wrong"),
@@ -135,9 +135,9 @@ def test_cases_are_checked_before_they_are_counted(tmp_path: Path) -> None:
         (float("nan"), True, {}, "wrong"),
     ],
 )
-def test_8_bits_may_differ_by_more(error: float, quantised: bool, facts: Any, status: str) -> None:
+def test_8_bits_may_differ_by_more(error: float, quantized: bool, facts: Any, status: str) -> None:
     answer = {"error": error, "facts": facts}
-    assert _counted(answer, "1.0", Section(), quantised).status == status
+    assert _counted(answer, "1.0", Section(), quantized).status == status
 
 
 def test_absent_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,13 +155,13 @@ def test_ncnn_executes_the_multiply_adds_of_a_layer(tmp_path: Path) -> None:
     machine = resolve_machine("cortex-a72")
     write_layer_case(tmp_path, Conv2dWorkload.parse("ic256ih14oc256kh1"))
     python = EmulatedPython.find(Path(PEER_PYTHON))
-    found = EmulatedPeer(PEERS["ncnn"], python, machine).count(tmp_path)
+    found = EmulatedBaseline(BASELINES["ncnn"], python, machine).count(tmp_path)
     assert found.status == "ok" and found.error is not None and found.error < 1e-5
     assert found.section is not None
-    # a vector multiply-add for four products, and at most half as many other instructions
+    # a vector FMA for four products, and at most half as many other instructions
     assert 1.0 < found.section.instructions / (196 * 256 * 256 / 4) < 1.5
-    absent = EmulatedPeer(PEERS["openvino"], python, machine).count(tmp_path)
-    assert absent == PeerCount("absent", "No module named 'openvino'")
+    absent = EmulatedBaseline(BASELINES["openvino"], python, machine).count(tmp_path)
+    assert absent == BaselineCount("absent", "No module named 'openvino'")
 
 
 @pytest.mark.slow
@@ -171,10 +171,12 @@ def test_openblas_executes_the_product_of_im2col(tmp_path: Path) -> None:
     machine = resolve_machine("ftengine")
     workload = Conv2dWorkload.parse("ic64ih28oc64kh3ph1+bias+relu")
     write_layer_case(tmp_path, workload)
-    peer = EmulatedPeer(PEERS["openblas"], EmulatedPython.find(Path(PEER_PYTHON)), machine)
-    assert "openblas" in peer.version and peer.version.endswith("OPENBLAS_CORETYPE=A64FX")
-    found = peer.count(tmp_path)
+    baseline = EmulatedBaseline(
+        BASELINES["openblas"], EmulatedPython.find(Path(PEER_PYTHON)), machine
+    )
+    assert "openblas" in baseline.version and baseline.version.endswith("OPENBLAS_CORETYPE=A64FX")
+    found = baseline.count(tmp_path)
     assert found.status == "ok" and found.error is not None and found.error < 1e-5
     assert found.section is not None
-    # multiply-adds of 256 bits, nearly as many others, and a copy of the image for each tap
+    # FMAs of 256 bits, nearly as many others, and a copy of the image for each kernel element
     assert 1.0 < found.section.instructions / (workload.flops / 2 / 8) < 3.0

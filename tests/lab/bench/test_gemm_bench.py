@@ -1,4 +1,4 @@
-"""A matrix product through the whole bench; what is measured is not asserted."""
+"""A matrix product through the whole bench; measured values are not asserted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvmconv.measuring.suites import Product
 
 def test_a_product_with_openblas_and_onnxruntime():
     plan = make_plan(
-        layers=["gemm:m33n40k20"], peers="openblas,ort,onednn", rounds=1, seconds=0.001
+        layers=["gemm:m33n40k20"], baselines="openblas,ort,onednn", rounds=1, seconds=0.001
     )
     result = run_plan(plan)
     (case,) = result.results

@@ -19,10 +19,10 @@ from tvmconv.lab.baselines.case import PLACES, read_case, read_reference, relati
 from tvmconv.lab.bench.cases import write_layer_case
 from tvmconv.lab.bench.gpu.predicted import NOT_MEASURED, predict_plan
 from tvmconv.lab.bench.gpu.predictions import gpu_facts, share_right
-from tvmconv.lab.bench.kernel_run import random_operands
 from tvmconv.lab.bench.plan import make_plan
 from tvmconv.lab.bench.variants import parse_variants
 from tvmconv.machines.cuda import MACHINES
+from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
 
 LAYER = "mb2ic8ih6oc40kh3ph1+bias+relu"
@@ -91,9 +91,9 @@ def test_compiled_kernels_are_measured_where_nothing_compiles(gpu, kernels, tmp_
         assert entry["facts"]["call_bytes"] >= 4 * 2 * 40 * 36
         assert len(entry["stages"]) == len(entry["facts"]["launches"])
     assert entries["peak"]["status"] == "ok"
-    for peer in ("torch", "onnxruntime"):
-        assert entries[peer]["status"] == "absent"
-        assert "no " in entries[peer]["message"].lower()
+    for baseline in ("torch", "onnxruntime"):
+        assert entries[baseline]["status"] == "absent"
+        assert "no " in entries[baseline]["message"].lower()
     assert {row["contender"] for row in data["predictions"]} == {
         "tvmconv direct",
         "tvmconv implicit_gemm",
@@ -102,7 +102,7 @@ def test_compiled_kernels_are_measured_where_nothing_compiles(gpu, kernels, tmp_
 
 
 @needs_emulator
-def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
+def test_kernels_that_are_wrong_or_missing_are_reported(gpu, kernels, tmp_path):
     folder = tmp_path / "kernels"
     folder.mkdir()
     for path in kernels.iterdir():
@@ -110,7 +110,7 @@ def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
         if path.name.startswith("implicit_gemm"):
             continue
         if path.name.startswith("direct"):
-            # a block too few: what it should write stays NaN
+            # a block too few: the values that it should write stay NaN
             head, _, fatbin = content.partition(b"\n")
             data = json.loads(head)
             data["launches"][0]["grid"][0] -= 1
@@ -175,7 +175,7 @@ def test_a_gpu_is_chosen_of_those_here_alone(words, sentence):
     ids=["no driver", "no GPU", "an older GPU"],
 )
 @needs_emulator
-def test_what_cannot_be_measured_is_a_sentence(gpu, variables, sentence):
+def test_a_gpu_that_cannot_measure_is_an_error(gpu, variables, sentence):
     code = "from tvmconv.measuring.gpu.state import gpu_state; gpu_state('cuda:sm_90')"
     done = gpu.python("-c", code, **variables)
     if "LD_LIBRARY_PATH" in variables and not done.returncode:
@@ -185,15 +185,15 @@ def test_what_cannot_be_measured_is_a_sentence(gpu, variables, sentence):
     assert sentence in last
 
 
-def test_plans_for_gpus_have_their_own_peers_and_algorithms():
+def test_plans_for_gpus_have_their_own_libraries_and_algorithms():
     plan = make_plan(
-        suites=["dnn12"], peers="cudnn,im2col_cublas", target="cuda:sm_90", batch=(1, 8)
+        suites=["dnn12"], baselines="cudnn,im2col_cublas", target="cuda:sm_90", batch=(1, 8)
     )
-    assert plan.peers == ("cudnn", "im2col_cublas")
+    assert plan.baselines == ("cudnn", "im2col_cublas")
     assert [layer.name for layer in plan.layers][::12] == ["conv1 mb1", "conv1 mb8"]
-    assert plan.extras.least * plan.rounds >= 50
+    assert plan.extras.samples * plan.rounds >= 50
     with pytest.raises(InputError, match="unknown library 'openvino'"):
-        make_plan(peers="openvino", target="cuda:sm_90")
+        make_plan(baselines="openvino", target="cuda:sm_90")
     machine = MACHINES["cuda:sm_90"]
     workloads = [layer.workload for layer in plan.layers]
     names = {variant.algorithm for variant in parse_variants("", workloads, machine)}
@@ -218,14 +218,14 @@ def test_rounded_kernels_are_called_what_they_are(gpu, tmp_path):
     ]
     assert rows[whole]["error"] < 1e-6 < 1e-5 < rows[tf32]["error"] < 1e-3
     assert rows[whole]["peak_share"] and rows[tf32]["peak_share"] is None
-    # what is neither float32 nor what was asked for is beside the others
+    # a variant of another type is listed with the others
     assert data["summary"][0]["contender"] in (tf32, whole)
     (case,) = data["results"]
     assert case["precision"] == data["settings"]["precision"] == "tf32"
 
 
-def test_a_precision_has_its_rows_and_peers_and_processors_none():
-    plan = make_plan(layers=[LAYER], target="cuda:sm_90", precision="fp16", peers="none")
+def test_a_precision_has_its_rows_and_is_for_gpus_only():
+    plan = make_plan(layers=[LAYER], target="cuda:sm_90", precision="fp16", baselines="none")
     workloads = [layer.workload for layer in plan.layers]
     machine = MACHINES["cuda:sm_90"]
     named = {str(v) for v in parse_variants("", workloads, machine, "fp16")}
@@ -315,12 +315,12 @@ def test_forms_of_an_algorithm_share_the_inputs_on_the_gpu(tmp_path, monkeypatch
         own_gpu._inputs(case)
 
 
-def test_the_ablation_of_a_source_is_predicted_with_its_memory():
+def test_the_ablation_of_a_paper_is_predicted_with_its_memory():
     plan = make_plan(
         layers=["mb8ic3ih32oc64kh7sh2"],
         algorithms="im2win:steps,im2col",
         target="cuda:sm_90",
-        peers="none",
+        baselines="none",
         memory=True,
     )
     layers, memory, _ = predict_plan(plan).tables

@@ -1,4 +1,4 @@
-"""What fails while kernels are compiled or measured ends in an exit code, and is named."""
+"""A failure while kernels are compiled or measured ends in an exit code, and is named."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_kit_names_the_kernels_that_it_lacks(code, tmp_path, monkeypatch, caps
 def test_rows_that_failed_or_are_wrong_end_in_an_exit_code(status, message, tmp_path, monkeypatch):
     """And what was measured is saved, and other phases have their turn."""
     monkeypatch.setattr(measuring, "find_gpu", lambda *given: (True, "H100"))
-    monkeypatch.setattr(measuring, "peers", lambda state: [])
+    monkeypatch.setattr(measuring, "baselines", lambda state: [])
     (case,) = saved().results
     entries = (*case.entries[:2], Entry("cudnn", status, message=message))
     whole = replace(saved(), settings={}, results=(replace(case, entries=entries),))

@@ -6,7 +6,7 @@ import pytest
 
 from tvmconv.core.errors import InputError
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.lab.bench.gpu.fit import FACTORS, Measured, fit, fit_report, ratios, with_factors
+from tvmconv.lab.bench.gpu.fit import FACTORS, MeasuredKernel, fit, fit_report, ratios, with_factors
 from tvmconv.lab.bench.gpu.predictions import share_right
 from tvmconv.lab.bench.result import BenchResult, CaseResult, Entry
 from tvmconv.machines.cuda import MACHINES
@@ -16,7 +16,7 @@ GPU = MACHINES["cuda:sm_90"]
 REAL = {"lanes": 0.7, "l2_rate": 0.6, "memory_rate": 0.8, "launch_seconds": 1.9}
 
 
-def rows(noise: float = 0.0) -> list[Measured]:
+def rows(noise: float = 0.0) -> list[MeasuredKernel]:
     """Layers of ResNet-50 at two batches as if the GPU had other rates."""
     found = []
     real = with_factors(GPU, REAL)
@@ -24,11 +24,11 @@ def rows(noise: float = 0.0) -> list[Measured]:
         kernel = make_kernel(layer.workload, GPU, "implicit_gemm")
         true = make_kernel(layer.workload, real, "implicit_gemm", kernel.config)
         seconds = true.predicted_cycles / GPU.clock_hertz * (1 + noise * (index % 3 - 1))
-        found.append(Measured(layer.name, "tvmconv implicit_gemm", kernel, seconds))
+        found.append(MeasuredKernel(layer.name, "tvmconv implicit_gemm", kernel, seconds))
     return found
 
 
-def saved(measured: list[Measured]) -> BenchResult:
+def saved(measured: list[MeasuredKernel]) -> BenchResult:
     cases = tuple(
         CaseResult(
             row.case,
@@ -73,7 +73,7 @@ def test_a_report_tells_the_share_of_kernels_that_were_not_seen():
 
 
 def test_too_little_is_not_fitted():
-    with pytest.raises(InputError, match="3 measured kernels are too few"):
+    with pytest.raises(InputError, match="3 measured kernels"):
         fit(rows()[:3])
     with pytest.raises(InputError, match="0 measured kernels"):
         fit_report([BenchResult({"cpu": "x"}, {}, ())])

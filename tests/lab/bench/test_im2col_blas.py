@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines.case import Case, Unsupported, read_case, read_reference, relative_error
-from tvmconv.lab.baselines.im2col_blas import Graph, tap_windows
+from tvmconv.lab.baselines.im2col_blas import NumpyGraph, tap_windows
 from tvmconv.lab.bench.cases import write_layer_case, write_model_case
 
 
@@ -24,7 +24,7 @@ def layer(text: str, folder: Path) -> Case:
 
 def test_a_row_of_the_matrix_is_what_a_tap_meets(tmp_path: Path) -> None:
     case = layer("mb2ic3ih9iw11oc4kh3kw2sh2sw3dh1ph2pw1", tmp_path)
-    graph = Graph(case)
+    graph = NumpyGraph(case)
     graph.run()
     (columns,) = graph.matrices.values()
     # the second image was the last
@@ -50,7 +50,7 @@ def test_a_row_of_the_matrix_is_what_a_tap_meets(tmp_path: Path) -> None:
 def test_layers_again_and_again(text: str, tmp_path: Path) -> None:
     """Padding stays zero from call to call."""
     case = layer(text, tmp_path)
-    graph = Graph(case)
+    graph = NumpyGraph(case)
     for _ in range(2):
         graph.run()
         outputs = {name: graph.values[name] for name in case.outputs}
@@ -58,7 +58,7 @@ def test_layers_again_and_again(text: str, tmp_path: Path) -> None:
 
 
 def test_weights_and_plain_pixels_are_read_where_they_are(tmp_path: Path) -> None:
-    graph = Graph(layer("ic6ih8oc5kh1", tmp_path))
+    graph = NumpyGraph(layer("ic6ih8oc5kh1", tmp_path))
     assert not graph.matrices
     (product,) = graph.calls
     assert np.shares_memory(product.args[0], graph.values["weight"])
@@ -99,7 +99,7 @@ def check(model: onnx.ModelProto, folder: Path) -> None:
     onnx.save(model, folder / "model.onnx")
     write_model_case(folder, folder / "model.onnx", None)
     case = read_case(folder, {})
-    graph = Graph(case)
+    graph = NumpyGraph(case)
     graph.run()
     want = ReferenceEvaluator(model).run(None, dict(case.inputs))
     for name, value in zip(case.outputs, want, strict=True):
@@ -108,7 +108,7 @@ def check(model: onnx.ModelProto, folder: Path) -> None:
 
 def test_what_has_no_form_is_said(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="operator HardSwish"):
-        Graph(layer("ic4ih5oc4kh3+hardswish", tmp_path))
+        NumpyGraph(layer("ic4ih5oc4kh3+hardswish", tmp_path))
     with pytest.raises(Unsupported, match="counts its padding"):
         check(pool("AveragePool", **WINDOWS[2], count_include_pad=1), tmp_path)
     with pytest.raises(Unsupported, match="rank 1"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 
 from tvmconv.lab.bench.dot_peak import dot_runner
 from tvmconv.lab.bench.peak import fma_runner, measure_peak
@@ -15,11 +16,11 @@ def test_measured_peak_is_a_rate():
         assert math.isfinite(value)
         assert value > 0
     assert peak.median_gflops <= peak.gflops
-    assert set(peak.to_json()) == {"threads", "gflops", "median_gflops", "read_gbs"}
+    assert set(asdict(peak)) == {"threads", "gflops", "median_gflops", "read_gbs"}
 
 
 def test_dot_products_of_bytes_are_faster_than_multiply_adds():
-    """By their count of operations: a vector holds as many words as float32."""
+    """Operations count: a vector holds as many dwords as FP32 values."""
     run, operations = dot_runner(native_machine(), 1)
     run()
     assert operations >= 2 * fma_runner(native_machine(), 1)[1]

@@ -1,4 +1,4 @@
-"""The worker protocol with a peer that misbehaves on request."""
+"""The worker protocol with a library that misbehaves on request."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import tvmconv
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.case_files import CaseInfo
 from tvmconv.lab.bench.cases import write_layer_case
-from tvmconv.lab.bench.rounds import Field
-from tvmconv.lab.bench.worker_process import Contender, WorkerError, WorkerProcess
+from tvmconv.lab.bench.rounds import Workers
+from tvmconv.lab.bench.worker_process import Implementation, WorkerError, WorkerProcess
 
 ADAPTER = """
 from __future__ import annotations
@@ -73,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def worker(adapter: str):
-    process = WorkerProcess(Contender("fake", adapter, sys.executable), 1)
+    process = WorkerProcess(Implementation("fake", adapter, sys.executable), 1)
     yield process
     process.close()
 
@@ -95,7 +96,7 @@ def wait_for(reached: Callable[[], bool]) -> bool:
     return False
 
 
-def test_a_good_peer(worker: WorkerProcess, folder: Path):
+def test_a_good_library(worker: WorkerProcess, folder: Path):
     assert worker.ask(30, do="hello") == {"version": "4.2"}
     answer = prepare(worker, folder, "good")
     assert answer["error"] < 1e-12
@@ -125,7 +126,7 @@ def test_refusals_are_answers(worker: WorkerProcess, folder: Path, mode, key, te
 
 
 @pytest.mark.parametrize(("mode", "text"), [("exit", "exit code 3"), ("signal", "signal 11")])
-def test_a_crash_is_told_and_survived(worker: WorkerProcess, folder: Path, mode, text):
+def test_a_crash_is_reported_and_survived(worker: WorkerProcess, folder: Path, mode, text):
     prepare(worker, folder, mode)
     with pytest.raises(WorkerError, match=text):
         worker.ask(30, do="time", seconds=0.0, calls=1)
@@ -144,7 +145,7 @@ def test_a_hang_is_ended(worker: WorkerProcess, folder: Path):
 
 def test_a_missing_interpreter_package_is_absent(worker: WorkerProcess, monkeypatch):
     monkeypatch.setenv("FAKE_ABSENT", "1")
-    with Field([worker.contender], 1, ()) as field:
+    with Workers([worker.implementation], 1, ()) as field:
         field.hello()
     assert field.absent == {"fake": "no module named fake"}
 
@@ -152,11 +153,12 @@ def test_a_missing_interpreter_package_is_absent(worker: WorkerProcess, monkeypa
 def test_rounds_are_interleaved_and_failures_recorded(adapter: str, folder: Path):
     log = folder / "order.txt"
     modes = {"a": "good", "b": "good", "c": "wrong", "d": "unsupported", "e": "exit"}
-    contenders = [
-        Contender(n, adapter, sys.executable, (("mode", m), ("label", n))) for n, m in modes.items()
+    implementations = [
+        Implementation(n, adapter, sys.executable, (("mode", m), ("label", n)))
+        for n, m in modes.items()
     ]
     info = CaseInfo("layer", "layer", "ic4ih5oc4kh3", 1000, 2)
-    with Field(contenders, 1, ()) as field:
+    with Workers(implementations, 1, ()) as field:
         field.hello()
         result = field.measure(folder, info, 3, 0.0, {"log": str(log)})
     status = {entry.label: entry.status for entry in result.entries}
@@ -179,8 +181,8 @@ def test_rounds_are_interleaved_and_failures_recorded(adapter: str, folder: Path
 def test_a_stopped_worker_ends_with_a_program_that_is_killed(adapter: str) -> None:
     code = f"""
 import sys, time
-from tvmconv.lab.bench.worker_process import Contender, WorkerProcess
-worker = WorkerProcess(Contender("fake", {adapter!r}, sys.executable), 1)
+from tvmconv.lab.bench.worker_process import Implementation, WorkerProcess
+worker = WorkerProcess(Implementation("fake", {adapter!r}, sys.executable), 1)
 worker.ask(60.0, do="hello")
 print(worker.process.pid, flush=True)
 time.sleep(600)
@@ -198,11 +200,28 @@ time.sleep(600)
 
 
 def test_a_process_that_a_fault_has_broken_is_left(adapter, folder):
-    """As a GPU refuses whatever follows in the process of a kernel that faulted."""
+    """A GPU also refuses every later call in the process of a kernel that faulted."""
     info = CaseInfo("layer", "layer", "ic4ih5oc4kh3", 1)
-    with Field([Contender("fake", adapter, sys.executable)], 1, ()) as field:
+    with Workers([Implementation("fake", adapter, sys.executable)], 1, ()) as field:
         field.hello()
         (first,) = field.measure(folder, info, 1, 0.001, {"mode": "breaks"}).entries
         (second,) = field.measure(folder, info, 1, 0.001, {"mode": "well"}).entries
     assert (first.status, first.message) == ("failed", "RuntimeError: an illegal address")
     assert second.status == "ok"
+
+
+def test_only_own_adapters_see_the_packages_of_this_interpreter(adapter, monkeypatch):
+    """A worker of a source tree that is not installed would not find tvmconv otherwise."""
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    found = {}
+    for name in ("own", adapter):
+        worker = WorkerProcess(Implementation(name, name, sys.executable), 1)
+        try:
+            assert "version" in worker.ask(60.0, do="hello")
+            assert worker.process is not None
+            variables = Path(f"/proc/{worker.process.pid}/environ").read_text().split("\0")
+            found[name] = dict(v.split("=", 1) for v in variables if v)["PYTHONPATH"]
+        finally:
+            worker.close()
+    root = str(Path(tvmconv.__file__).parents[1])
+    assert found == {"own": f"{root}{os.pathsep}elsewhere", adapter: "elsewhere"}

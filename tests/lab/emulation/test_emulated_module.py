@@ -11,7 +11,7 @@ import pytest
 from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.emulation.module import EmulatedModule, compile_cuda
 
-# in the words of TVM's code generator
+# as TVM's code generator writes it
 REVERSE = """
 extern "C" __global__ void __launch_bounds__(64) reverse_kernel(float* __restrict__ out, float* __restrict__ x);
 extern "C" __global__ void __launch_bounds__(64) reverse_kernel(float* __restrict__ out, float* __restrict__ x) {
@@ -81,7 +81,7 @@ def test_threads_meet_at_barriers():
 def test_a_missing_barrier_is_found():
     x, out = np.arange(64, dtype="float32"), np.full(64, np.nan, "float32")
     module = EmulatedModule(REVERSE.replace("__syncthreads();", ""))
-    with pytest.raises(ArtifactError, match="bytes of out depend on the order of the threads or"):
+    with pytest.raises(ArtifactError, match="bytes of out depend on the order of threads or"):
         module.run("reverse_kernel", [1], [64], [out, x])
 
 
@@ -107,7 +107,7 @@ extern "C" __global__ void chain_kernel(float* __restrict__ out) {
   }
 }
 """
-    with pytest.raises(ArtifactError, match="of out depend on the order of the threads or blocks"):
+    with pytest.raises(ArtifactError, match="of out depend on the order of threads or blocks"):
         EmulatedModule(text).run("chain_kernel", [4], [1], [np.zeros(4, "float32")])
 
 
@@ -161,15 +161,15 @@ def test_wrong_calls_are_sentences():
         EmulatedModule("int main() {}")
 
 
-def test_no_compiler_is_a_sentence(monkeypatch, tmp_path):
+def test_no_compiler_is_an_error(monkeypatch, tmp_path):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ArtifactError, match=r"needs a C\+\+ compiler.*install g\+\+"):
+    with pytest.raises(ArtifactError, match=r"require a C\+\+ compiler.*Install g\+\+"):
         compile_cuda(REVERSE, tmp_path / "kernels.so")
 
 
 def test_launch_of_c(tmp_path):
-    """What stands in for a driver calls ``launch`` with the arguments of ``cuLaunchKernel``."""
+    """The emulated driver calls ``launch`` with the arguments of ``cuLaunchKernel``."""
     compile_cuda(REVERSE, tmp_path / "kernels.so")
     library = ctypes.CDLL(str(tmp_path / "kernels.so"))
     x, out = np.arange(64, dtype="float32"), np.full(64, np.nan, "float32")
@@ -184,7 +184,7 @@ def test_launch_of_c(tmp_path):
     assert library.emulation_message() == b"there is no kernel other"
 
 
-def test_a_launch_leaves_no_memory_behind():
+def test_a_launch_leaves_no_memory():
     """Guarded stacks of 32 libraries were all the pieces of memory that a process may have."""
     x, out = np.arange(128, dtype="float32"), np.full(128, np.nan, "float32")
     module = EmulatedModule(REVERSE)

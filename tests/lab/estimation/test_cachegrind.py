@@ -34,7 +34,7 @@ def test_counts_are_those_of_the_summary():
     assert read_counts(FILE.splitlines()) == Misses(13, 5, 3)
 
 
-def test_without_valgrind_there_is_a_sentence(monkeypatch):
+def test_without_valgrind_there_is_an_error(monkeypatch):
     monkeypatch.setattr(cachegrind.shutil, "which", lambda name: None)
     result = invoke("dev", "cache-misses", "--layer", LAYER, "--target", "x86-64-v3")
     assert result.exit_code == 1
@@ -44,7 +44,7 @@ def test_without_valgrind_there_is_a_sentence(monkeypatch):
 @needs_valgrind
 def test_code_that_valgrind_cannot_execute_is_refused():
     kernel = make_kernel(Conv2dWorkload.parse(LAYER), V3, "direct")
-    with pytest.raises(ArtifactError, match="no AVX-512"):
+    with pytest.raises(ArtifactError, match="without AVX-512"):
         stage_misses(replace(kernel, machine=_vnni()))
 
 

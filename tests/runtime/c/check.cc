@@ -62,7 +62,7 @@ int main(int count, char **arguments) {
                             state.enqueue(nullptr, {input(image), input(mask)},
                                           {output(scores), output(half, 32)});
                         }),
-               "the processor, which has no streams"));
+               "the CPU, which has no streams"));
     std::vector<tvmconv::Input> inputs = {input(image), input(mask)};
     std::vector<tvmconv::Output> outputs = {output(scores),
                                             output(static_cast<void *>(half), sizeof half)};

@@ -79,7 +79,7 @@ def test_what_cannot_be_run(classify: Path, model: Path, scores: Path) -> None:
 
 
 def test_example_of_the_documents(folder: Path, model: Path) -> None:
-    page = (toolchain.ROOT / "docs/artifact.md").read_text()
+    page = (toolchain.ROOT / "docs/reference/file-format.md").read_text()
     (code,) = re.findall(r"^```c\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
     (folder / "least.c").write_text(code)
     strict = ("-Wall", "-Wextra", "-Werror", f"-I{toolchain.RUNTIME}")

@@ -12,9 +12,10 @@ from tests.tir.rewrites import check, check_same
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands
+from tvmconv.lab.bench.kernel_run import KernelRun
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.measuring.integers import exact_output, random_integers
+from tvmconv.measuring.operands import random_operands
 from tvmconv.tir.general.partial_kernels import LeaveOutBlocks
 from tvmconv.tir.general.rewrite import transformed
 
@@ -118,7 +119,7 @@ def test_what_is_left_computes_the_same_values(algorithm, knobs, stage):
 
 
 def test_stages_of_integers_end_in_their_output_too():
-    """What is kept of a stage has 16 or 32 bits, the output 8."""
+    """The kept results of a stage have 16 or 32 bits, the output 8."""
     workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:u8s8s32u8:zpdata+bias")
     kernel = make_kernel(workload, resolve_machine("native", 1), "winograd")
     operands = random_integers(workload)

@@ -1,4 +1,4 @@
-"""What every convolution on a GPU tells about itself, and the operands that its expression has."""
+"""The interface of convolution algorithms on GPUs, and the operands of their expressions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
-# values that an array may have: kernels' indices are of 32 bits
+# maximum values of an array: kernels have 32-bit indices
 MOST_VALUES = 2**31 - 1
 
 
 class CudaAlgorithm(DeviceAlgorithm[CudaMachine]):
     """One convolution algorithm as a TVM tensor expression for GPUs.
 
-    The expression's arguments are, in this order, those that the workload has (the bias where the
-    epilogue has ``bias``, the residual where it has ``add``), and behind the output what the
-    kernels of the call leave for each other:
+    The expression's arguments are in this order. ``bias`` exists if the epilogue has a step
+    ``bias``, and ``residual`` if it has a step ``add``. The workspace after the output holds what
+    kernels of a call exchange:
 
     =========  ==========================================================================
     data       ``(N, C, H, W)``
@@ -29,12 +29,12 @@ class CudaAlgorithm(DeviceAlgorithm[CudaMachine]):
     bias       ``(K,)``
     residual   ``(N, K, OH, OW)``
     output     ``(N, K, OH, OW)``
-    workspace  any number of arrays of float32, of ``workspace_bytes`` together
+    workspace  any number of arrays of float32, ``workspace_bytes`` in total
     =========  ==========================================================================
     """
 
     def unsupported(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
-        """As of every algorithm; and arrays whose values 32 bits do not number."""
+        """The reason of every algorithm, and the limit of 32-bit indices."""
         reason = super().unsupported(workload, machine)
         values = max(prod(workload.data_shape), prod(workload.result_shape))
         if reason or values <= MOST_VALUES:
@@ -43,7 +43,7 @@ class CudaAlgorithm(DeviceAlgorithm[CudaMachine]):
 
 
 class SumInRegisters(CudaAlgorithm):
-    """An algorithm whose threads add all taps of a value, of weights as they are."""
+    """An algorithm whose threads add all taps of a value, with weights in ONNX's layout."""
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
@@ -52,40 +52,17 @@ class SumInRegisters(CudaAlgorithm):
         return workload.weight_shape
 
     def pack_weight(
-        self,
-        weight: FloatArray,
-        workload: Conv2dWorkload,
-        machine: CudaMachine,
-        config: Config,
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> FloatArray:
-        """The weight as it is."""
+        """The weight, unchanged."""
         return weight
-
-    def workspace_bytes(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> int:
-        """None: sums are registers."""
-        return 0
-
-    def error_estimate(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> float:
-        """Rounding of one sum over all taps, as of the processors' direct convolution."""
-        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
 
 
 @dataclass(frozen=True)
 class CudaOperands:
     """Placeholders (``te.Tensor``) of one convolution on a GPU.
 
-    Parameters
-    ----------
-    workload
-        What is computed.
-    data, weight
-        The input and the packed weight.
-    bias, residual
-        None where the epilogue has no such step.
+    ``bias`` and ``residual`` are None if the epilogue has no such step.
     """
 
     workload: Conv2dWorkload

@@ -1,8 +1,8 @@
 """Depthwise convolution on GPUs: a thread sums some rows of one column, its inputs in registers.
 
-Such layers have two operations or three for each byte they move: what counts is that every value
-comes from memory once, in whole lines, and from L1 as seldom as possible. Outputs below each other
-share the rows of their windows, which a thread loads once.
+Such layers have two or three operations for each byte. Every value should come from memory once,
+in whole lines, and from L1 as rarely as possible. Vertically adjacent outputs share rows of their
+windows, which a thread loads once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Depthwise(SumInRegisters):
     blocks = ("window", "conv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
-        """Everything but one input and one output channel per group."""
+        """Layers with more than one input or output channel per group."""
         if not workload.is_depthwise:
             return "it is not depthwise (groups = input channels = output channels)"
         return images_only(workload)
@@ -34,7 +34,7 @@ class Depthwise(SumInRegisters):
         """Blocks ``window``, ``conv2d`` and ``output``.
 
         A window is indexed by row of the padded image, column of the output and column of the
-        filter: of dilated filters no column is loaded that no tap reads.
+        filter. Columns between the taps of a dilated filter are not loaded.
         """
         from tvmconv.tvm_api import te
 

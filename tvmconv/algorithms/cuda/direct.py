@@ -1,13 +1,13 @@
 """Direct convolution on GPUs: each thread sums one output value, in registers.
 
-What is left where no tiled algorithm computes a layer: it reads every input value once for each
-output channel, from caches where they hold it. It takes images and volumes, any groups, strides,
-dilation and padding.
+It is the fallback for layers without a tiled algorithm. It reads every input value once for each
+output channel, mostly from caches. It supports images and volumes, and all groups, strides,
+dilations and padding.
 """
 
 from __future__ import annotations
 
-from tvmconv.algorithms.base import depth_axes, kernel_row
+from tvmconv.algorithms.base import depth_axes, kernel_row, reduction_axes
 from tvmconv.algorithms.cuda.base import CudaOperands, SumInRegisters
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -34,10 +34,7 @@ class Direct(SumInRegisters):
         w, operands = workload, CudaOperands.of(workload, workload.weight_shape)
         channels, rows = w.in_channels // w.groups, w.out_channels // w.groups
         depth = depth_axes(w)
-        c, r, s = (
-            te.reduce_axis((0, extent), name)
-            for name, extent in (("c", channels), ("r", w.kernel_h), ("s", w.kernel_w))
-        )
+        c, r, s = reduction_axes(c=channels, r=w.kernel_h, s=w.kernel_w)
 
         def value(n: Expr, k: Expr, h: Expr, x: Expr) -> Expr:
             row = h * w.stride_h - w.pad_top + r * w.dilation_h

@@ -1,14 +1,14 @@
-"""im2col on GPUs: a kernel writes the matrix of all windows, and another one multiplies it.
+"""im2col on GPUs: a kernel writes the matrix of all windows, and another kernel multiplies it.
 
-The matrix ``(C Hf Wf, N Ho Wo)`` of the whole batch has pixels innermost, so that the product
-reads it by vectors; where padding, strides and dilation were is known to the first kernel alone.
+The matrix ``(C Hf Wf, N Ho Wo)`` of the whole batch has pixels innermost, so that the GEMM reads
+vectors. Only the first kernel depends on padding, strides and dilation.
 """
 
 from __future__ import annotations
 
 from tvmconv.algorithms.base import images_only
 from tvmconv.algorithms.cuda.base import MOST_VALUES
-from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm, Source
+from tvmconv.algorithms.cuda.implicit_gemm import ColumnSource, ImplicitGemm
 from tvmconv.algorithms.cuda.slices import WINDOW, Slices
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -23,7 +23,7 @@ class Im2col(ImplicitGemm):
     stages = (("packing", ("columns",)), ("product", ("conv2d", "output")))
 
     def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
-        """What is no product of matrices, volumes, and matrices of more than 2**31 values."""
+        """Layers that are not GEMMs, volumes, and matrices of more than 2**31 values."""
         w = workload
         if reason := super().unsuited(w, machine) or images_only(w):
             return reason
@@ -33,16 +33,16 @@ class Im2col(ImplicitGemm):
         return None
 
     def slices(self, workload: Conv2dWorkload, config: Config) -> Slices:
-        """Rows of the matrix in the order of weights, whatever the window."""
+        """Rows of the matrix in the order of weights, for any window."""
         return Slices(workload, WINDOW, config.int("k"))
 
     def slice_kinds(self, workload: Conv2dWorkload) -> tuple[str, ...]:
         """Whole windows."""
         return (WINDOW,)
 
-    def source(self, workload: Conv2dWorkload, config: Config) -> Source:
+    def column_source(self, workload: Conv2dWorkload, config: Config) -> ColumnSource:
         """The matrix."""
-        return Source.VECTORS
+        return ColumnSource.VECTORS
 
     def stored_bytes(self, workload: Conv2dWorkload, config: Config) -> int:
         """The matrix, of whole slices and tiles."""

@@ -1,10 +1,10 @@
-"""im2win on GPUs: the product of filters and windows that lie in one piece, column by column.
+"""im2win on GPUs: the product of filters and contiguous windows, column by column.
 
-Lu (2023), section 4.2: output channels are the rows of the product, pixels of all images its
-columns, and what it sums over runs through a window with the kernel's rows innermost. A kernel
-writes the window tensor ``X[n, c, m, k Hf + u] = I[n, c, m s + u, k]``, padding included, and
-another one multiplies (``windows=stored``); or the product gathers from the image what the tensor
-would hold (``windows=fused``), which is implicit GEMM in that order.
+Lu (2023), section 4.2: output channels are the rows of the product, and pixels of all images are
+its columns. The reduction runs through a window with the kernel's rows innermost. With
+``windows=stored``, one kernel writes the window tensor
+``X[n, c, m, k Hf + u] = I[n, c, m s + u, k]`` with padding, and another kernel multiplies it. With
+``windows=fused``, the product gathers the same values from the image: implicit GEMM in that order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import prod
 
 from tvmconv.algorithms.base import images_only
 from tvmconv.algorithms.cuda.base import CudaOperands
-from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm, Source
+from tvmconv.algorithms.cuda.implicit_gemm import ColumnSource, ImplicitGemm
 from tvmconv.algorithms.cuda.slices import CHANNELS, COLUMN_KINDS, Slices
 from tvmconv.algorithms.gemm.im2win import columns
 from tvmconv.algorithms.padding import inside_image, zero_unless
@@ -27,7 +27,7 @@ STORED, FUSED = "stored", "fused"
 
 
 def window_shape(workload: Conv2dWorkload) -> tuple[int, int, int, int]:
-    """``(N, C, Ho, Wi Hf)``, Wi the columns that some window touches, padding included."""
+    """``(N, C, Ho, Wi Hf)`` with the columns that some window reads, including padding."""
     w = workload
     return (w.batch, w.in_channels, w.out_height, columns(w) * w.kernel_h)
 
@@ -35,7 +35,7 @@ def window_shape(workload: Conv2dWorkload) -> tuple[int, int, int, int]:
 class Im2win(ImplicitGemm):
     """One product for each group, as :class:`ImplicitGemm`.
 
-    Knobs read by the expression beside those: ``windows``.
+    The expression also reads the parameter ``windows``.
     """
 
     name = "im2win"
@@ -46,7 +46,7 @@ class Im2win(ImplicitGemm):
     )
 
     def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
-        """What is no product of matrices, and volumes."""
+        """Layers that are not GEMMs, and volumes."""
         return super().unsuited(workload, machine) or images_only(workload)
 
     def slices(self, workload: Conv2dWorkload, config: Config) -> Slices:
@@ -57,14 +57,14 @@ class Im2win(ImplicitGemm):
         """Columns in place of rows."""
         return COLUMN_KINDS if len(super().slice_kinds(workload)) > 1 else (CHANNELS,)
 
-    def source(self, workload: Conv2dWorkload, config: Config) -> Source:
-        """The window tensor where it is stored."""
+    def column_source(self, workload: Conv2dWorkload, config: Config) -> ColumnSource:
+        """The window tensor if it is stored."""
         if config["windows"] == STORED:
-            return Source.WINDOWS
-        return super().source(workload, config)
+            return ColumnSource.WINDOWS
+        return super().column_source(workload, config)
 
     def stored_bytes(self, workload: Conv2dWorkload, config: Config) -> int:
-        """The window tensor where it is stored."""
+        """Bytes of the window tensor if it is stored."""
         return 4 * prod(window_shape(workload)) if config["windows"] == STORED else 0
 
     def reader(self, given: CudaOperands, config: Config) -> Callable[..., Expr]:

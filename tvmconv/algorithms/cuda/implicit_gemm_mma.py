@@ -1,8 +1,8 @@
-"""Implicit GEMM on tensor cores: operands rounded to TF32 or to halves, sums in float32.
+"""Implicit GEMM on tensor cores: operands rounded to TF32 or FP16, accumulators in FP32.
 
-The product of :mod:`tvmconv.algorithms.cuda.implicit_gemm` by ``mma.sync``. Activations stay
-float32 in memory and are rounded on the way into shared memory, to nearest; weights are rounded
-and laid out in the instruction's fragments at build time, those of ``fp16`` as halves.
+It is the product of :mod:`tvmconv.algorithms.cuda.implicit_gemm` by ``mma.sync``. Activations stay
+FP32 in memory and are rounded to nearest on their way to shared memory. Weights are rounded, and
+arranged as fragments of the instruction, at build time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.base import FloatArray, reduction_axes
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.base import CudaOperands
 from tvmconv.algorithms.cuda.implicit_gemm import (
@@ -28,19 +28,19 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# root of the mean square of rounding to nearest, of values of any size between two powers of two
+# root mean square of rounding to nearest, for values of any size between two powers of two
 _ROUNDING = 0.39
 
 
 def precision_of(config: Config) -> Precision:
-    """The one that a config asks for."""
+    """The precision of a configuration."""
     return PRECISIONS[str(config["precision"])]
 
 
 class ImplicitGemmMma(ImplicitGemm):
     """One product for each group, of tiles of ``m`` channels by ``p`` pixels, by ``mma.sync``.
 
-    Knobs read by the expression: those of
+    The expression reads the parameters of
     :class:`~tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`, and ``precision``.
     """
 
@@ -48,19 +48,19 @@ class ImplicitGemmMma(ImplicitGemm):
     precisions = tuple(PRECISIONS)
 
     def precision(self, config: Config) -> str:
-        """That of the operands."""
+        """The precision of the operands."""
         return str(config["precision"])
 
     def compute(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> list[Tensor]:
-        """Blocks ``columns``, of words, ``conv2d`` and ``output``, which adds the parts up."""
+        """Blocks ``columns`` (of dwords), ``conv2d`` and ``output``, which adds the parts."""
         from tvmconv.tvm_api import te
 
         w, slices, split = workload, slices_of(workload, config), config.int("split")
         precision = precision_of(config)
         packed = self.packed_weight_shape(w, machine, config)
-        given = CudaOperands.of(w, packed, precision.word)
+        given = CudaOperands.of(w, packed, precision.dword)
         area = w.out_height * w.out_width
         pixels, tile = w.out_planes * area, config.int("p")
         padded = -(-pixels // tile) * tile
@@ -69,15 +69,13 @@ class ImplicitGemmMma(ImplicitGemm):
         value = self.gatherer(given, config)
 
         def gather(g: Expr, part: Expr, step: Expr, quad: Expr, p: Expr, half: Expr) -> Expr:
-            word = step * fragments.WORDS + quad * 2 + half
+            dword = step * fragments.DWORDS + quad * 2 + half
             values = range(precision.values)
-            return precision.word_of([value(g, part, word * len(values) + v, p) for v in values])
+            return precision.dword_of([value(g, part, dword * len(values) + v, p) for v in values])
 
         shape = (w.groups, slices.count, steps, fragments.QUAD, padded, 2)
         columns = te.compute(shape, gather, name="columns")
-        part = te.reduce_axis((0, parts), "part")
-        step = te.reduce_axis((0, steps), "step")
-        word = te.reduce_axis((0, fragments.WORDS), "word")
+        part, step, word = reduction_axes(part=parts, step=steps, word=fragments.DWORDS)
 
         def multiply(z: Expr, g: Expr, m: Expr, p: Expr) -> Expr:
             index = z * parts + part
@@ -94,59 +92,53 @@ class ImplicitGemmMma(ImplicitGemm):
     ) -> tuple[int, ...]:
         """``(groups, slices, steps of a slice, M / 16, 32 lanes, 4 registers)``.
 
-        A step is what one instruction sums over: 8 words.
+        A step is the reduction of one instruction: 8 dwords.
         """
         slices = slices_of(workload, config)
         tiles = padded_rows(workload, config) // fragments.ROWS
-        steps = slices.size // (precision_of(config).values * fragments.WORDS)
-        return (
-            *(workload.groups, slices.count, steps, tiles),
-            *(fragments.LANES, fragments.WEIGHTS),
-        )
+        steps = slices.size // (precision_of(config).values * fragments.DWORDS)
+        outer = (workload.groups, slices.count, steps, tiles)
+        return (*outer, fragments.LANES, fragments.WEIGHTS)
 
     def packed_weight_bytes(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> int:
-        """Bytes of the words."""
+        """Bytes of the dwords."""
         return 4 * prod(self.packed_weight_shape(workload, machine, config))
 
     def pack_weight(
-        self,
-        weight: FloatArray,
-        workload: Conv2dWorkload,
-        machine: CudaMachine,
-        config: Config,
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> FloatArray:
-        """Round an OIHW weight and lay it out in fragments, as words.
+        """Round an OIHW weight and arrange it in fragments, as dwords.
 
-        Raises
-        ------
-        ConfigError
-            If a finite weight is beyond the precision's largest number.
+        Raises :class:`ConfigError` if a finite weight exceeds the precision's largest number.
         """
         precision = precision_of(config)
         if reason := precision.beyond(largest_finite(weight)):
-            raise ConfigError(f"{workload}: {reason}; build it with another precision")
+            raise ConfigError(
+                f"cannot pack weights of {workload}: {reason}. Expected smaller weights. "
+                "Build with another precision."
+            )
         # (groups, slices, values, M)
         rows = padded_rows(workload, config)
         plain = pack_slices(weight, workload, slices_of(workload, config), rows)
         shape = self.packed_weight_shape(workload, machine, config)
         groups, count, steps, tiles = shape[:4]
-        words = precision.words(np.ascontiguousarray(plain.swapaxes(2, 3)))
-        words = words.reshape(groups, count, tiles, fragments.ROWS, steps, fragments.WORDS)
-        row, word = np.indices((fragments.ROWS, fragments.WORDS))
-        lane, register = fragments.of_weights(row, word)
-        packed = np.empty(shape, words.dtype)
-        packed[..., lane, register] = words.transpose(0, 1, 4, 2, 3, 5)
+        dwords = precision.dwords(np.ascontiguousarray(plain.swapaxes(2, 3)))
+        dwords = dwords.reshape(groups, count, tiles, fragments.ROWS, steps, fragments.DWORDS)
+        row, dword = np.indices((fragments.ROWS, fragments.DWORDS))
+        lane, register = fragments.of_weights(row, dword)
+        packed = np.empty(shape, dwords.dtype)
+        packed[..., lane, register] = dwords.transpose(0, 1, 4, 2, 3, 5)
         return cast("FloatArray", packed)
 
     def error_estimate(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> float:
-        """Rounding of both operands of every product, and of the sums as in float32.
+        """Rounding of both operands of every product, and of the FP32 accumulators.
 
-        Errors of products are as random as the products, and the largest of either are as many
-        deviations out: their ratio does not depend on how many are added.
+        Errors of products are as random as the products. The largest error and the largest result
+        are equally many deviations away, so that their ratio does not depend on the taps.
         """
         rounding = _ROUNDING * 2.0 ** -precision_of(config).significant_bits * 2.0**0.5
         return rounding + super().error_estimate(workload, machine, config)

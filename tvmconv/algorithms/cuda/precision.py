@@ -1,4 +1,4 @@
-"""The precisions of tensor cores: how values are rounded, and packed into words of registers."""
+"""The precisions of tensor cores: how values are rounded, and packed into dwords of registers."""
 
 from __future__ import annotations
 
@@ -10,50 +10,46 @@ import numpy.typing as npt
 
 from tvmconv.tvm_api.types import Expr
 
-# of a layer's output, those whose error is measured
+# pixels of a layer's output whose error is measured
 _PIXELS = 128
 Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Precision:
-    """One precision: operands of products are rounded to it, sums are float32.
+    """One precision to which operands are rounded; accumulators are FP32.
 
     Parameters
     ----------
     name
-        What users give.
-    word
-        Type of the 32-bit words in which operands lie in shared memory.
+        The name that users give.
+    dword
+        Type of the dwords of operands in shared memory.
     values
-        Values of a word, neighbours of the reduction.
+        Values of a dword, neighbors of the reduction.
     significant_bits
-        Of an operand, the leading one included.
+        Bits of an operand's significand, including the leading bit.
     largest
-        Beyond it an operand becomes infinity.
+        The limit beyond which an operand becomes infinite.
     """
 
     name: str
-    word: str
+    dword: str
     values: int
     significant_bits: int
     largest: float
 
     def round(self, values: Array) -> Array:
-        """Values as the kernel rounds them, to nearest: as float32."""
+        """Values as the kernel rounds them, to nearest, as FP32."""
         if self.values == 1:
             return round_tf32(values)
-        return _halves(values).astype(np.float32)
+        return _round_fp16(values).astype(np.float32)
 
     def measured_error(self, weight: Array, groups: int) -> float:
-        """max|error| / max|reference| of sums whose operands are rounded, against float64.
+        """max|error| / max|reference| of sums whose operands are rounded, against FP64.
 
-        Parameters
-        ----------
-        weight
-            ``(K, C / groups, R, S)`` of one layer; its input is seeded and normally distributed.
-        groups
-            Of the convolution.
+        ``weight`` is ``(K, C / groups, R, S)`` of one layer. Its input is seeded and normally
+        distributed.
         """
         rows = weight.reshape(groups, weight.shape[0] // groups, -1).astype(np.float32)
         shape = (groups, rows.shape[2], _PIXELS)
@@ -63,28 +59,28 @@ class Precision:
         return float(np.abs(rounded - exact).max() / max(np.abs(exact).max(), 1e-300))
 
     def beyond(self, weight: float) -> str:
-        """Why weights up to this size cannot be rounded to it, as a clause; empty if they can."""
+        """Why weights of this magnitude become infinite, as a clause; empty if they do not."""
         if weight <= self.largest:
             return ""
         return (
             f"a weight of {weight:.3g} would be infinite, as {self.name} ends at {self.largest:.5g}"
         )
 
-    def words(self, values: Array) -> npt.NDArray[np.float32] | npt.NDArray[np.uint32]:
+    def dwords(self, values: Array) -> npt.NDArray[np.float32] | npt.NDArray[np.uint32]:
         """Values packed along the last axis, whose length :attr:`values` divides."""
         if self.values == 1:
             return round_tf32(values)
-        return np.ascontiguousarray(_halves(values)).view(np.uint32)
+        return np.ascontiguousarray(_round_fp16(values)).view(np.uint32)
 
-    def word_of(self, read: list[Expr]) -> Expr:
-        """The word of a kernel for float32 values, as many as a word has."""
+    def dword_of(self, read: list[Expr]) -> Expr:
+        """The dword of a kernel for FP32 values, as many as a dword has."""
         from tvmconv.tvm_api import tirx
 
         name = "tvmconv_tf32" if self.values == 1 else "tvmconv_halves"
-        return tirx.call_pure_extern(self.word, name, *read)
+        return tirx.call_pure_extern(self.dword, name, *read)
 
     def product(self, weights: Expr, columns: Expr) -> Expr:
-        """What the product of two words adds to a sum: never printed, ``mma.sync`` stands there."""
+        """The product of two dwords; ``mma.sync`` replaces it before code generation."""
         from tvmconv.tvm_api import tirx
 
         if self.values == 1:
@@ -93,22 +89,22 @@ class Precision:
 
 
 def largest_finite(values: npt.NDArray[Any]) -> float:
-    """The largest absolute value that is neither infinite nor NaN; 0 of none."""
+    """The largest absolute value that is neither infinite nor NaN; 0 if there is none."""
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def round_tf32(values: Array) -> Array:
-    """To 10 bits behind the point, halves away from zero, as ``cvt.rna.tf32.f32`` does.
+    """Round to 10 fractional bits, ties away from zero, as ``cvt.rna.tf32.f32`` does.
 
-    Infinities and NaN stay; what would round beyond the largest float becomes infinity.
+    Infinities and NaN stay. Values that round beyond the largest float become infinite.
     """
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isfinite(values), rounded, values).astype(np.float32)
 
 
-def _halves(values: Array) -> npt.NDArray[np.float16]:
-    """To nearest, halves to even, as ``cvt.rn`` does; infinity beyond the largest half."""
+def _round_fp16(values: Array) -> npt.NDArray[np.float16]:
+    """Round to nearest, ties to even, as ``cvt.rn`` does; infinite beyond the largest FP16."""
     with np.errstate(over="ignore"):
         return values.astype(np.float16)
 

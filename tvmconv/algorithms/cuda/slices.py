@@ -1,4 +1,4 @@
-"""How the reduction of a convolution is cut into slices that a block of threads takes at a time."""
+"""How the reduction of a convolution is cut into slices for a block of threads."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tvm_api.types import Index
 
-# what a slice holds; see Slices
+# contents of a slice; see Slices
 CHANNELS, ROW, COLUMN, WINDOW = "channels", "row", "column", "window"
 KINDS = (CHANNELS, ROW, WINDOW)
-# of windows that lie column by column
+# kinds of windows that are stored column by column
 COLUMN_KINDS = (CHANNELS, COLUMN, WINDOW)
-# threads of a block that leave each 128 registers at most: less than a thread's sums, operands and
-# tests take where passes give them more variables
+# threads of a block with at most 128 registers each: too few if passes add variables
 LARGE_BLOCK = 256
-# of padded layers tap and place of a slice are found in a table (tvmconv/tir/cuda/tap_tables.py):
-# taps, of which a thread keeps a bit each, and the zeros that a slice reads outside of the image, 2
-# MiB
+# A table (tvmconv/tir/cuda/tap_tables.py) has the tap of a slice in padded layers. The limits are
+# the taps, as a thread keeps a bit for each, and the zeros that a slice reads outside of the image.
 MOST_FORMS, MOST_ZEROS = 31, 1 << 19
-# slices that go two by two (tvmconv/tir/cuda/unroll_slice_pairs.py): a thread's multiply-adds of
-# one at most, as of more the loop itself takes little, and two are more code; iterations at least
+# Slices are unrolled in pairs (tvmconv/tir/cuda/unroll_slice_pairs.py) up to so many FMAs of a
+# thread and slice, and from so many iterations on. Longer loops have little overhead.
 PAIRED_PRODUCTS, PAIRED_ITERATIONS = 512, 4
 
 
@@ -28,21 +26,21 @@ PAIRED_PRODUCTS, PAIRED_ITERATIONS = 512, 4
 class Slices:
     """The K axis of the matrix product, ``count`` slices of ``size`` values.
 
-    A slice of ``channels`` holds channels of one tap, the last slice of a tap zeros behind them.
-    Of few channels little would be left of it: a slice of ``row`` or ``column`` holds all channels
-    of one row or column of the window, one of ``window`` all of the window, channels outermost and
-    columns innermost; the last one of each zeros behind them.
+    A slice of ``channels`` holds channels of one tap. A slice of ``row`` or ``column`` holds all
+    channels of one row or column of the window, which fills slices of layers with few channels.
+    Slices of ``window`` hold the whole window, channels outermost and columns innermost. The last
+    slice of each tap, row, column or window is padded with zeros.
 
     Parameters
     ----------
     workload
-        The convolution; one group of it.
+        The convolution; the slices are of one group.
     kind
         One of :data:`KINDS`, or of :data:`COLUMN_KINDS`.
     size
         Values of a slice.
     by_columns
-        Whether rows are innermost in a slice of ``window``, as im2win lays windows out.
+        Whether rows are innermost in a slice of ``window``, as im2win arranges windows.
     """
 
     workload: Conv2dWorkload
@@ -57,7 +55,7 @@ class Slices:
 
     @property
     def runs(self) -> int:
-        """How often a whole number of slices is begun: taps, rows of the window, or once."""
+        """Runs of whole slices: taps, rows or columns of the window, or one."""
         w = self.workload
         rows = w.kernel_d * w.kernel_h
         return {CHANNELS: rows * w.kernel_w, ROW: rows, COLUMN: w.kernel_w, WINDOW: 1}[self.kind]
@@ -85,14 +83,15 @@ class Slices:
 
     @property
     def is_ragged(self) -> bool:
-        """Whether the last slice of a run has zeros behind its values."""
+        """Whether the last slice of a run has zeros after its values."""
         return self.run_values % self.size > 0
 
     @property
     def by_table(self) -> bool:
-        """Whether a slice's place in a padded image is one for all of its values, and in a table.
+        """Whether a table has the place of a slice in a padded image.
 
-        Slices of one tap, whole ones, of few taps and planes that are not too large.
+        All values of the slice share it: slices are of one tap and whole. Taps are few, and planes
+        are not too large.
         """
         w = self.workload
         taps = w.kernel_d * w.kernel_h * w.kernel_w
@@ -103,7 +102,7 @@ class Slices:
     def place(self, part: Index, value: Index) -> tuple[Index, Index, Index]:
         """Channel, row and column of the window of a slice's value.
 
-        Rows are those of all planes of a volume's window, as packed weights number them.
+        Rows are numbered over all planes of a volume's window, as in packed weights.
         """
         w, k = self.workload, part % self.run_slices * self.size + value
         rows, run = w.kernel_d * w.kernel_h, part // self.run_slices

@@ -1,14 +1,13 @@
 """Winograd convolution F(mh x mw, R x S) on GPUs, in three kernels.
 
-Lavin and Gray (2016), with the points, matrices and error estimate of the processors' form. What is
-a block of channels there is a plane here: every tensor between kernels has tiles innermost, so that
-neighbouring threads, which have neighbouring tiles, read and write neighbours.
+Lavin and Gray (2016), with the points, matrices and error estimate of the CPU algorithm. Tensors
+between kernels have tiles innermost, so that neighboring threads access neighboring values.
 
-1. Filters are transformed when the model is built, in float64.
+1. Filters are transformed when the model is built, in FP64.
 2. ``patch``, ``columns``, ``transform``: ``V = B^T d B`` of every input tile, in one thread's
    registers; written as ``(products, groups, channels, tiles)``.
-3. ``conv2d``: for each of the ``n_h * n_w`` products a matrix product over the input channels.
-   With ``split`` above 1, blocks sum parts of the channels: few tiles do not fill the GPU.
+3. ``conv2d``: for each of the ``n_h * n_w`` products a GEMM over the input channels. With
+   ``split`` above 1, blocks sum parts of the channels, because few tiles do not fill the GPU.
 4. ``parts``, ``rows``, ``pixels``, ``output``: the parts are added up, ``A^T M A`` and the
    epilogue, in one thread's registers.
 """
@@ -19,7 +18,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.base import FloatArray, reduction_axes
 from tvmconv.algorithms.cuda.base import MOST_VALUES, CudaAlgorithm, CudaOperands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd.tiles import (
@@ -36,16 +35,16 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 # products along an axis: a thread holds all values of a tile in registers
 MOST_PRODUCTS = 6
-# kernels number the values of a transformed tensor by 32 bits; whole blocks and slices counted
+# multiple to which tiles and channels are rounded up to check the limit of 32-bit indices
 _WHOLE = 128
 
 
 class Winograd(CudaAlgorithm):
     """Convolution of stride 1 with at most 6 products per axis.
 
-    Knobs read by the expression: ``mh``, ``mw``, the output tile; ``m`` and ``p``, output channels
-    and tiles of a block of the products, ``k``, channels of a slice: what is multiplied is padded
-    with zeros to whole ones; ``split``, the parts of the sum over channels.
+    The expression reads the parameters ``mh`` and ``mw``, the output tile. ``m`` and ``p`` are
+    output channels and tiles of a block of the products, and ``k`` the channels of a slice, all
+    padded with zeros. ``split`` are the parts of the sum over channels.
     """
 
     name = "winograd"
@@ -67,7 +66,7 @@ class Winograd(CudaAlgorithm):
         if reason := unsuited_window(w):
             return reason
         if not tile_sizes(w):
-            return f"transformed values are more than {MOST_VALUES}, where their numbers end"
+            return f"it has more than {MOST_VALUES} transformed values, the limit of 32-bit indices"
         return None
 
     def compute(
@@ -113,10 +112,7 @@ class Winograd(CudaAlgorithm):
             ),
             name="transform",
         )
-        part, value = (
-            te.reduce_axis((0, slices // split), "part"),
-            te.reduce_axis((0, size), "value"),
-        )
+        part, value = reduction_axes(part=slices // split, value=size)
 
         def multiply(z: Expr, p: Expr, g: Expr, m: Expr, t: Expr) -> Expr:
             index = z * (slices // split) + part
@@ -157,20 +153,16 @@ class Winograd(CudaAlgorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> tuple[int, ...]:
-        """``(products, groups, slices, channels of a slice, M)``, M those of whole blocks."""
+        """``(products, groups, slices, channels of a slice, M)`` with channels of whole blocks."""
         w, m, k = workload, config.int("m"), config.int("k")
         slices = -(-(w.in_channels // w.groups) // k)
         rows = -(-(w.out_channels // w.groups) // m) * m
         return (tiling(w, config).products, w.groups, slices, k, rows)
 
     def pack_weight(
-        self,
-        weight: FloatArray,
-        workload: Conv2dWorkload,
-        machine: CudaMachine,
-        config: Config,
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> FloatArray:
-        """``U = G g G^T`` of an OIHW weight, computed in float64 and rounded once."""
+        """``U = G g G^T`` of an OIHW weight, computed in FP64 and rounded once."""
         w, shape = workload, self.packed_weight_shape(workload, machine, config)
         _, groups, slices, size, rows = shape
         split = weight.reshape(groups, -1, *weight.shape[1:]).astype(np.float64).swapaxes(1, 2)
@@ -188,7 +180,7 @@ class Winograd(CudaAlgorithm):
         return sum(workspace_planes(workload, config))
 
     def multiplies(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
-        """Those of whole blocks; transforms use additions and constants."""
+        """Multiplications of whole blocks; transforms use additions and constants."""
         products, groups, slices, size, rows = self.packed_weight_shape(workload, machine, config)
         tiles = padded_tiles(tiling(workload, config), config)
         return products * groups * slices * size * rows * tiles
@@ -196,12 +188,12 @@ class Winograd(CudaAlgorithm):
     def error_estimate(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> float:
-        """As of the processors' form: sums of the same values, of one group's channels."""
+        """As for CPUs: sums of the same values, over one group's channels."""
         return tile_error(tiling(workload, config), workload.in_channels // workload.groups)
 
 
 def tile_sizes(workload: Conv2dWorkload) -> tuple[tuple[int, int], ...]:
-    """Output tiles to decide between: squares, or one row or column where the kernel is such."""
+    """Candidate output tiles: squares, or one row or column for kernels of that shape."""
     w = workload
     sizes = [
         (1 if w.kernel_h == 1 else m, 1 if w.kernel_w == 1 else m) for m in range(2, MOST_PRODUCTS)
@@ -221,7 +213,7 @@ def has_tile(workload: Conv2dWorkload, mh: int, mw: int) -> bool:
 
 
 def padded_tiles(tiles: Tiling, config: Config) -> int:
-    """Tiles of the products: whole blocks of them."""
+    """Tiles of the products, in whole blocks."""
     return -(-tiles.count // config.int("p")) * config.int("p")
 
 

@@ -1,8 +1,8 @@
 """Direct convolution on channel-blocked layouts, without workspace.
 
 Zhang, Franchetti, Low, "High Performance Zero-Memory Overhead Direct Convolutions" (ICML 2018).
-Activations are ``(N, C/c, H, W, c)``; weights are re-ordered once into the order in which the
-kernel reads them. Padding is a predicate on the input read, never a padded copy.
+Activations are ``(N, C/c, H, W, c)``. Weights are re-ordered once to the order in which the kernel
+reads them. Padding is a predicate on the input read, never a padded copy.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ from typing import overload
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
 from tvmconv.algorithms.integer.dwords import (
     Factors,
     arranged,
     block_read,
     channels_read,
     copied_steps,
+    dword_size,
     widened,
     widened_bytes,
-    word_size,
 )
 from tvmconv.algorithms.integer.wide_weights import wide_bytes, wide_weights
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import BFLOAT16, FLOAT32
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 
 def flattened(workload: Conv2dWorkload) -> Conv2dWorkload:
-    """The same convolution with all pixels in one row, where nothing distinguishes rows.
+    """The same convolution with all pixels in one row, if the kernel does not distinguish rows.
 
-    A 1x1 convolution of stride 1 without padding treats pixels alike; one long row tiles better
-    than many short ones.
+    This applies to 1x1 kernels of stride 1 without padding. One long row has better tiles than many
+    short rows.
     """
     pixelwise = (workload.kernel_h, workload.kernel_w) == (1, 1) and not workload.has_padding
     if not pixelwise or (workload.stride_h, workload.stride_w) != (1, 1):
@@ -48,11 +49,11 @@ def flattened(workload: Conv2dWorkload) -> Conv2dWorkload:
 
 
 def joined(workload: Conv2dWorkload, config: Config) -> bool:
-    """Whether a kernel takes all rows of an image as one, columns being tested for each pixel.
+    """Whether a kernel treats all rows of an image as one row, and tests the columns of each pixel.
 
-    Scalable vectors are often longer than a row. Rows follow each other without a gap, and pixels
-    at the same distance in input and output, where both have rows of one length and no stride.
-    With a stride pixels are gathered, wherever their rows are.
+    Scalable vectors are often longer than a row. Without a stride, input and output rows must have
+    the same length, so that pixels have the same distances in both. With a stride, pixels are
+    gathered from any row.
     """
     return bool(config.get("vectors", 0)) and (
         strided(workload) or workload.out_width == workload.in_width
@@ -60,27 +61,27 @@ def joined(workload: Conv2dWorkload, config: Config) -> bool:
 
 
 def strided(workload: Conv2dWorkload) -> bool:
-    """Whether neighbouring pixels of the output read pixels that lie apart, or rows that do."""
+    """Whether neighboring pixels of the output read pixels or rows that are not neighbors."""
     return (workload.stride_h, workload.stride_w) != (1, 1)
 
 
 class Direct(Algorithm):
     """Dense and grouped convolution from ``NCHWc`` input.
 
-    Knob read by the expression: ``oc``, the output blocks that one register tile covers; weights
-    are packed in groups of that many blocks, so that a tile reads one stream.
+    The expression reads the parameter ``oc``, the output blocks of one register tile. Weights are
+    packed in groups of so many blocks, so that a tile reads one stream.
 
-    Groups need no second expression: every output block reads the (constant number of) input
-    blocks that its groups touch, and packed weights are zero where an input channel belongs to
-    another group.
+    With groups, every output block reads the input blocks that its groups need, a constant number.
+    Packed weights are zero for input channels of other groups.
     """
 
     name = "direct"
+    types = (FLOAT32, *BFLOAT16)
     integers = True
     blocks = ("conv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Plain ``NCHW`` input is another algorithm's work."""
+        """Layers with plain ``NCHW`` input, and depthwise layers."""
         if workload.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
         if workload.is_depthwise:
@@ -93,7 +94,7 @@ class Direct(Algorithm):
 
         w, oc = flattened(workload), config.int("oc")
         flat = w != workload
-        # rows whose pixels the taps tell apart
+        # joined rows, whose taps test the rows of each pixel
         rows_joined = not flat and joined(workload, config)
         shape = output_shape(workload, machine)
         if flat or rows_joined:
@@ -105,9 +106,7 @@ class Direct(Algorithm):
         span = input_span(workload, machine)
         cb = te.reduce_axis((0, span), "cb")
         depth = depth_axes(w)
-        r = te.reduce_axis((0, w.kernel_h), "r")
-        s = te.reduce_axis((0, w.kernel_w), "s")
-        c = te.reduce_axis((0, packed[4]), "c")
+        r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=packed[4])
         packs = multiply_of(w, machine).is_packed
         wide = widened(given)
 
@@ -140,35 +139,23 @@ class Direct(Algorithm):
             return given.summed(factors.product(value, tap), axes, (n, kb, h, x, k))
 
         total = self.reduction(shape, multiply)
-        if not flat and not rows_joined:
-            return given.arguments(given.output(total, begun=True))
-
-        def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
-            place = (n, kb, x // workload.out_width, x % workload.out_width, k)
-            return given.finished(total[n, kb, h, x, k], place, begun=True)
-
-        rows = te.compute(shape, finish, name="output")
-        output = te.compute(
-            output_shape(workload, machine),
-            lambda n, kb, h, x, k: rows[n, kb, 0, h * workload.out_width + x, k],
-            name="unflatten",
-        )
-        return given.arguments(output)
+        joins = flat or rows_joined
+        return given.arguments((given.row_output if joins else given.output)(total, begun=True))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
         """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
 
-        Of integer types ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels a word, or
-        a block's words in another order: :func:`~tvmconv.algorithms.integer.dwords.arranged`.
+        Packed types have ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels in a dword,
+        or another order of dwords: :func:`~tvmconv.algorithms.integer.dwords.arranged`.
 
-        The last group holds zero blocks where ``oc`` does not divide the number of output
-        blocks; an input with less than one block of channels keeps only those.
+        The last group is padded with zero blocks. An input with less than one block of channels
+        has only these channels.
         """
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
-        size = word_size(workload, machine)
+        size = dword_size(workload, machine)
         steps = channels_read(workload, machine) // size
         taps, span = workload.weight_shape[2:], input_span(workload, machine)
         lanes = machine.channel_block
@@ -183,7 +170,7 @@ class Direct(Algorithm):
         lanes, shape = machine.channel_block, self.packed_weight_shape(workload, machine, config)
         groups, (steps, oc) = shape[0], shape[4:6]
         span, taps = input_span(workload, machine), weight.shape[2:]
-        size = word_size(workload, machine)
+        size = dword_size(workload, machine)
         inner = steps * size
         per_group_in = workload.in_channels // workload.groups
         per_group_out = workload.out_channels // workload.groups
@@ -202,10 +189,7 @@ class Direct(Algorithm):
         return arranged(rows, workload, machine)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Nothing beyond the register tile; where 8-bit data are widened or joined, the copy.
-
-        And of widened weights those of a group of blocks, for each thread.
-        """
+        """The copy if INT8 data are widened or joined, and each thread's widened weights."""
         found = widened_bytes(workload, machine)
         if config.get("wide", 0):
             packed = self.packed_weight_shape(workload, machine, config)
@@ -213,17 +197,16 @@ class Direct(Algorithm):
         return found
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Padded channels, and the zeros between groups, are multiplied too."""
+        """MACs with padded channels and with the zeros between groups."""
         pixels = workload.out_planes * workload.out_height * workload.out_width
         channels = input_span(workload, machine) * channels_read(workload, machine)
         outputs = machine.blocks(workload.out_channels) * machine.channel_block
         return pixels * outputs * channels * prod(workload.weight_shape[2:])
 
-    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Rounding of one sum over all taps, relative to the largest output; none of integers."""
-        if workload.types.is_integer:
-            return 0.0
-        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
+    def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
+        """As the base class, and where the last step of a block has a lane without a channel."""
+        step = workload.in_channels % dword_size(workload, machine)
+        return step > 0 or super().adds_foreign_products(workload, machine)
 
 
 @lru_cache(maxsize=1024)
@@ -245,7 +228,7 @@ def first_block(workload: Conv2dWorkload, machine: Machine, block: Expr) -> Inde
 def first_block(workload: Conv2dWorkload, machine: Machine, block: Index) -> Index:
     """First input block of an output block; ``block`` is an integer or an index expression.
 
-    Clamped so that the constant number of blocks after it exists.
+    It is clamped, so that the constant number of blocks after it exists.
     """
     if workload.groups == 1:
         return 0

@@ -1,19 +1,17 @@
 """Direct convolution of a network's first layer: plain NCHW in, blocked NCHWc out.
 
-An image has too few channels to fill a vector, so the vector runs over output channels and the
-input is read as broadcast scalars straight from the plain layout; no blocked or padded copy of
-the image is made (Zhang et al. 2018, section 4, with the input's channel block of one). Of integers
-a broadcast is a word of neighbouring pixels, read from a padded copy
-(:mod:`tvmconv.algorithms.integer.row_dwords`).
+An image has too few channels to fill a vector. Vectors therefore run over output channels. The
+input is read as broadcast scalars from the plain layout, without a blocked or padded copy. This is
+section 4 of Zhang et al. 2018 with one input channel in a block. Integer layers broadcast dwords of
+neighboring pixels from a padded copy (:mod:`tvmconv.algorithms.integer.row_dwords`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
-from tvmconv.algorithms.direct.direct import Direct
-from tvmconv.algorithms.integer.dwords import Factors, word_size
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
+from tvmconv.algorithms.integer.dwords import Factors, dword_size
 from tvmconv.algorithms.integer.row_dwords import (
     dwords_of_row,
     first_column,
@@ -42,16 +40,16 @@ class DirectFirst(Algorithm):
     blocks = ("conv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Everything but ungrouped convolutions of a plain input."""
+        """Layers other than ungrouped convolutions of a plain input."""
         if workload.data_layout != "NCHW":
             return "it reads plain NCHW input, not channel blocks"
         if workload.groups > 1:
             return "it has no groups"
         packs = multiply_of(workload, machine).is_packed
         if packs and workload.dilation_w > 1:
-            return "the taps of its rows lie apart"
+            return "the taps of its rows are not neighbors"
         if packs and machine.code.by_lane:
-            return f"{machine.family} multiplies lanes, of which rows of words have none"
+            return f"{machine.family} multiplies by lane, and its dwords of rows have no lanes"
         return None
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
@@ -61,10 +59,8 @@ class DirectFirst(Algorithm):
         w, oc = workload, config.int("oc")
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         if multiply_of(w, machine).is_packed:
-            return given.arguments(given.output(self._sums_of_words(given, oc)))
-        ci = te.reduce_axis((0, w.in_channels), name="ci")
-        r = te.reduce_axis((0, w.kernel_h), name="r")
-        s = te.reduce_axis((0, w.kernel_w), name="s")
+            return given.arguments(given.output(self._dword_sums(given, oc)))
+        ci, r, s = reduction_axes(ci=w.in_channels, r=w.kernel_h, s=w.kernel_w)
         depth = depth_axes(w)
 
         def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
@@ -78,18 +74,17 @@ class DirectFirst(Algorithm):
         total = self.reduction(output_shape(w, machine), tap)
         return given.arguments(given.output(total))
 
-    def _sums_of_words(self, given: Operands, oc: int) -> Tensor:
-        """Block ``conv2d``, of integers."""
+    def _dword_sums(self, given: Operands, oc: int) -> Tensor:
+        """Block ``conv2d`` of integer layers."""
         from tvmconv.tvm_api import te
 
         w, machine, factors = given.workload, given.machine, Factors(given)
-        rows, size = padded_rows(given), word_size(given.workload, machine)
+        rows, size = padded_rows(given), dword_size(given.workload, machine)
         planes = int(rows.shape[0]) // w.batch
-        # words of a row outermost: side by side, LLVM would keep the pixels that windows share
+        # dwords of a row are outermost: otherwise LLVM would keep the pixels that windows share
         s = te.reduce_axis((0, dwords_of_row(w, machine)), name="s")
         depth = depth_axes(w)
-        r = te.reduce_axis((0, w.kernel_h), name="r")
-        ci = te.reduce_axis((0, w.in_channels), name="ci")
+        r, ci = reduction_axes(r=w.kernel_h, ci=w.in_channels)
 
         def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
             row = h * w.stride_h + r * w.dilation_h
@@ -100,7 +95,7 @@ class DirectFirst(Algorithm):
                 plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
             pixels = factors.word(rows, (plane, ci, row, column))
             weight = factors.weight(b // oc, s, kernel_row(w, depth, r), ci, b % oc, lane)
-            # not from the bias on: with VNNI LLVM spills such sums
+            # not from the bias on: with VNNI LLVM spills such accumulators
             return te.sum(factors.product(pixels, weight), axis=[s, *depth, r, ci])
 
         return self.reduction(output_shape(w, machine), tap)
@@ -110,7 +105,7 @@ class DirectFirst(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/(oc*k), T*R, S, C, oc, k)``, ``k`` the machine's lanes.
 
-        Of integers :func:`~tvmconv.algorithms.integer.row_dwords.packed_shape`.
+        Integer types: :func:`~tvmconv.algorithms.integer.row_dwords.packed_shape`.
         """
         oc = config.int("oc")
         if multiply_of(workload, machine).is_packed:
@@ -130,19 +125,14 @@ class DirectFirst(Algorithm):
         return np.ascontiguousarray(split.transpose(0, 4, 5, 3, 1, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """None: the accumulators live in registers; of integers the padded copy."""
+        """The padded copy of integer layers; accumulators are registers."""
         return rows_bytes(workload, machine) if multiply_of(workload, machine).is_packed else 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Multiplications of all lanes, surplus output channels included."""
+        """MACs with surplus output channels."""
         padded = machine.blocks(workload.out_channels) * machine.channel_block
         if multiply_of(workload, machine).is_packed:
             pixels = workload.out_planes * workload.out_height * workload.out_width
-            words = dwords_of_row(workload, machine) * word_size(workload, machine)
-            rows = workload.weight_shape[2] * workload.in_channels
-            return pixels * padded * rows * words
+            row = dwords_of_row(workload, machine) * dword_size(workload, machine)
+            return pixels * padded * workload.weight_shape[2] * workload.in_channels * row
         return workload.macs // workload.out_channels * padded
-
-    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """As of :class:`~tvmconv.algorithms.direct.direct.Direct`: the same sums."""
-        return Direct().error_estimate(workload, machine, config)

@@ -1,12 +1,12 @@
-"""The packed matrix product of Goto and van de Geijn as a tensor expression.
+"""The packed GEMM of Goto and van de Geijn as a tensor expression.
 
-FTEngine (Tan 2023, sections 4.2.2 and 4.2.3): both operands are copied into slivers in the order
-in which the register tile reads them, row i of A and column j of B at
+As in FTEngine (Tan 2023, sections 4.2.2 and 4.2.3), both operands are copied into slivers in the
+order in which the register tile reads them. Row i of A and column j of B are at
 
     ``A[(i / mr) mr kc + k mr + i mod mr]`` and ``B[(j / nr) nr kc + k nr + j mod nr]``
 
-within a block of ``kc`` inner steps; partial slivers are filled with zeros. The source is
-column-major, which exchanges the operands; here C is row-major, so that vectors run along n.
+within a block of ``kc`` inner steps. Partial slivers are filled with zeros. The paper is
+column-major, which exchanges the operands. Here C is row-major, so that vectors run along n.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# all that the expression and its schedules compute with
+# data types of the expression and its schedules
 TYPES = (FLOAT32,)
 
 
 def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[Tensor]:
     """Arguments and result of ``C = alpha A B + beta C``.
 
-    Blocks: ``pack_a``, ``pack_b`` (unless B comes packed), ``product``, the sums over one block
-    of ``kc`` steps, and ``output``, which adds them up in C.
+    Blocks: ``pack_a``, ``pack_b`` (unless B is packed), ``product``, the sums over one block of
+    ``kc`` steps, and ``output``, which adds them in C.
     """
     from tvmconv.tvm_api import te, tirx
 
@@ -42,7 +42,7 @@ def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[Te
     b = te.placeholder((parts, columns, kc, nr) if prepacked else (k, n), types.weight, name="b")
 
     def inside(value: Expr, *limits: tuple[Expr, int, int]) -> Expr:
-        """The value, or 0 where an index is beyond its limit."""
+        """The value, or 0 if an index exceeds its limit."""
         tests = [index < limit for index, limit, extent in limits if extent > limit]
         return zero_unless(tests, value)
 

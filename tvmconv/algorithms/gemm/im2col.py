@@ -1,15 +1,13 @@
 """im2col convolution as a packed matrix product.
 
-The five-loop product of Goto and van de Geijn (GEBP) as FTEngine uses it (Tan 2023, chapter 4):
-pixels are the rows, output channels the columns, and channels times taps
-the reduction of one matrix product. The input matrix is never stored as such: it is gathered
-straight into packed panels of ``mr`` pixels, ``A[p / mr][channel block, tap][p mod mr][channel]``,
-for a block of ``mc`` panels and ``kc`` channel blocks at a time, or all at once (``mc=0``), which
-is the classic im2col buffer.
+The five-loop product of Goto and van de Geijn (GEBP) as FTEngine uses it (Tan 2023, chapter 4).
+Pixels are the rows of the product, output channels its columns, and channels times taps the
+reduction. The input matrix is gathered into packed panels of ``mr`` pixels,
+``A[p / mr][channel block, tap][p mod mr][channel]``. A block of ``mc`` panels and ``kc`` channel
+blocks is packed at a time, or all at once (``mc=0``), the classic im2col buffer.
 
-8-bit layers have the same panels, of bytes or of the 16-bit integers that the processor multiplies,
-as the packed product of Wen (2020, chapter 3) has them: its tiles are ``mr=8`` and ``mr=4`` by 8
-channels.
+INT8 layers have the same panels, of bytes or of the 16-bit integers that the CPU multiplies. The
+packed product of Wen (2020, chapter 3) has tiles of ``mr=8`` and ``mr=4`` by 8 channels.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
 from tvmconv.algorithms.direct.direct import Direct, first_block, input_span
 from tvmconv.algorithms.integer.dwords import Factors, is_negated
 from tvmconv.algorithms.multiply import multiply_of
@@ -34,12 +32,11 @@ from tvmconv.tvm_api.types import Expr, Tensor
 class Im2col(Algorithm):
     """Convolution by one matrix product, from blocked or plain input.
 
-    From blocked input a panel's innermost axis is the channel block (windows as columns); from
+    From blocked input a panel's innermost axis is the channel block (windows as columns). From
     plain NCHW input it has one element, so that pixels are contiguous (taps as columns).
 
-    Knobs read by the expression: ``mr``, the pixels of a panel; ``oc``, the output blocks of a
-    register tile (``nr = oc * lanes``), by which weights are packed; ``mc``, ``kc``: see the
-    module.
+    The expression reads the parameters ``mr``, the pixels of a panel, and ``oc``. A register tile
+    and a group of packed weights have ``oc`` output blocks. ``mc`` and ``kc``: see the module.
     """
 
     name = "im2col"
@@ -48,7 +45,7 @@ class Im2col(Algorithm):
     stages = (("packing", ("pack",)), ("product", ("conv2d", "output")))
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Depthwise layers are matrix-vector products at best."""
+        """Depthwise layers, and plain input with groups, INT8 or matrix instructions."""
         if workload.is_depthwise:
             return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
         if workload.data_layout == "NCHW" and workload.groups > 1:
@@ -57,9 +54,7 @@ class Im2col(Algorithm):
             if workload.data_layout == "NCHW":
                 return "from plain NCHW it computes in float32; use direct_first"
             if multiply_of(workload, machine).is_matrix:
-                return (
-                    "its panels have single pixels, and this processor multiplies two; use direct"
-                )
+                return "its panels have single pixels, and this CPU multiplies pairs; use direct"
         return images_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
@@ -91,12 +86,10 @@ class Im2col(Algorithm):
 
         shape = (w.batch, panels, in_blocks, w.kernel_h, w.kernel_w, mr, 1 if plain else lanes)
         panel = te.compute(shape, gather, name="pack")
-        # parts of sums would each begin with the bias
+        # each part of a reduction would begin with the bias
         begun = not config.int("kc")
         cb = te.reduce_axis((0, packed[3 if packs else 1]), "cb")
-        r = te.reduce_axis((0, w.kernel_h), "r")
-        s = te.reduce_axis((0, w.kernel_w), "s")
-        c = te.reduce_axis((0, packed[4]), "c")
+        r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=packed[4])
 
         def multiply(n: Expr, kb: Expr, p: Expr, k: Expr) -> Expr:
             block = (0 if plain else first_block(workload, machine, kb)) + cb
@@ -121,7 +114,7 @@ class Im2col(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/nr, C/c, R, S, c, oc, k)`` with ``nr = oc * k``; ``c`` is 1 for plain input.
 
-        Of blocked input, and of integers, that of direct convolution.
+        Blocked input has the shape of direct convolution.
         """
         if workload.data_layout == "NCHWc":
             return Direct().packed_weight_shape(workload, machine, config)
@@ -156,24 +149,20 @@ class Im2col(Algorithm):
         return mr * alive * each
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Padded channels and pixels are multiplied too."""
+        """MACs with padded channels and pixels."""
         mr = config.int("mr")
         pixels = -(-workload.out_height * workload.out_width // mr) * mr
         shape = self.packed_weight_shape(workload, machine, config)
         return workload.batch * pixels * prod(shape)
 
-    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """That of direct convolution: the same products in another order."""
-        return Direct().error_estimate(workload, machine, config)
-
 
 def panel_type(workload: Conv2dWorkload, machine: Machine) -> str:
-    """Type of a panel's elements: the data's, or what 8-bit data are widened to."""
+    """Type of a panel's elements: the data's, or the type to which INT8 data are widened."""
     return multiply_of(workload, machine).element
 
 
 def depth_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Extent of the reduction's outermost axis, of which ``kc`` takes a part."""
+    """Extent of the reduction's outermost axis, which ``kc`` cuts."""
     if workload.data_layout == "NCHW":
         return workload.in_channels
     return input_span(workload, machine)

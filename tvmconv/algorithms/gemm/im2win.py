@@ -1,18 +1,18 @@
 """im2win convolution on channel-blocked layouts.
 
 Lu, "Performance optimization of convolutional neural networks based on tensor algebra" (2023),
-section 2.2: every output row gets the strip of input rows that its windows touch, stored column
-by column, ``X[n, c, m, k * Hf + u] = I[n, c, m * s + u, k]`` (equation 2-2 with its stride). A
-window is then one contiguous run, and nothing is copied more than ``Hf / s`` times. Here ``c`` is a
-block of channels, padding is written into the strips, and strips of one region of rows exist at a
-time.
+section 2.2. Every output row has the strip of input rows that its windows read. A strip is stored
+column by column, as
+``X[n, c, m, k * Hf + u] = I[n, c, m * s + u, k]`` (equation 2-2 with its stride). A window
+is then contiguous, and each value is copied at most ``Hf / s`` times. Here ``c`` is a block of
+channels, strips include the padding, and only the strips of one region of rows exist at a time.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
 from tvmconv.algorithms.direct.direct import Direct, first_block, input_span
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
@@ -24,10 +24,10 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 
 class Im2win(Algorithm):
-    """Dense and grouped convolution through windows that lie in one piece.
+    """Dense and grouped convolution through contiguous windows.
 
-    Knobs read by the expression: ``oc``, the output blocks of a register tile, by which weights
-    are grouped; ``oh`` and ``rows``, which say whose strips exist at a time (:func:`region_rows`).
+    The expression reads the parameter ``oc``, the output blocks of a register tile and of a group
+    of packed weights. ``oh`` and ``rows`` define the region (:func:`region_rows`).
     """
 
     name = "im2win"
@@ -55,10 +55,7 @@ class Im2win(Algorithm):
         strips = (w.batch, in_blocks, w.out_height, columns(w), w.kernel_h, lanes)
         windows = te.compute(strips, transform, name="windows")
         span = input_span(workload, machine)
-        cb = te.reduce_axis((0, span), "cb")
-        v = te.reduce_axis((0, w.kernel_w), "v")
-        u = te.reduce_axis((0, w.kernel_h), "u")
-        c = te.reduce_axis((0, packed[4]), "c")
+        cb, v, u, c = reduction_axes(cb=span, v=w.kernel_w, u=w.kernel_h, c=packed[4])
 
         def multiply(n: Expr, kb: Expr, m: Expr, x: Expr, k: Expr) -> Expr:
             block = first_block(workload, machine, kb) + cb
@@ -73,9 +70,8 @@ class Im2win(Algorithm):
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
         """``(K/(oc*k), C/c, S, R, c, oc, k)``: kernel columns before rows, as in a window."""
-        groups, span, r, s, inner, oc, lanes = Direct().packed_weight_shape(
-            workload, machine, config
-        )
+        packed = Direct().packed_weight_shape(workload, machine, config)
+        groups, span, r, s, inner, oc, lanes = packed
         return (groups, span, s, r, inner, oc, lanes)
 
     def pack_weight(
@@ -97,21 +93,17 @@ class Im2win(Algorithm):
         """As many as direct convolution."""
         return Direct().multiplies(workload, machine, config)
 
-    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """That of direct convolution: the same products in another order."""
-        return Direct().error_estimate(workload, machine, config)
-
 
 def region_rows(workload: Conv2dWorkload, config: Config) -> int:
     """Output rows of a region: ``rows``, rounded up to whole tiles of ``oh``.
 
-    Two threads may not write the same rows: a tile that reached into the next region would.
+    Otherwise a tile would reach into the next region, and two threads would write the same rows.
     """
     tile = config.int("oh")
     return min(workload.out_height, -(-config.int("rows") // tile) * tile)
 
 
 def columns(workload: Conv2dWorkload) -> int:
-    """Columns of a strip: those that some window touches, padding included."""
+    """Columns of a strip: columns that some window reads, including padding."""
     w = workload
     return (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1

@@ -1,19 +1,19 @@
-"""im2col's matrix product with seven multiplications of halves in place of eight.
+"""im2col's GEMM by Strassen's algorithm: seven multiplications of submatrices instead of eight.
 
-Pixels, blocks of input channels and blocks of output channels are each cut into two halves, those
-with even numbers and those with odd ones: ``C = A B`` of 2x2 matrices, computed by Winograd's form
-of Strassen's algorithm with four sums of input quarters and seven of products; the sums of the
-weights are made when they are packed. Of two ``levels`` each product of halves is made in the same
-way, of parts by numbers modulo four: 49 multiplications in place of 64.
+Pixels, blocks of input channels and blocks of output channels are each cut into an even and an odd
+part: ``C = A B`` of 2x2 matrices. Winograd's form of Strassen's algorithm has four sums of input
+quarters and seven sums of products. Sums of weights are made when the weights are packed. With two
+``levels`` each product of parts is computed in the same way, with parts by numbers modulo four: 49
+multiplications instead of 64.
 
 Strassen, "Gaussian elimination is not optimal" (1969); Winograd's form: Higham, "Accuracy and
-stability of numerical algorithms" (2002), section 23.1. MNN computes 1x1 layers so, too.
+stability of numerical algorithms" (2002), section 23.1. MNN also computes 1x1 layers in this way.
 
-1. ``halves``, ``sums``: seven combinations of the input's four quarters, for each tap. Of two
-   levels ``parts`` are these, and ``sums`` the seven of each of them.
+1. ``halves``, ``sums``: seven combinations of the input's four quarters, for each tap. Two levels
+   have these in ``parts``, and in ``sums`` seven combinations of each of them.
 2. ``conv2d``: the products of sums, each of a part of the pixels and channels.
-3. ``quarters``, ``output``: four quarters of the result from seven, and the epilogue. Of two levels
-   ``inner`` are the quarters of the inner one.
+3. ``quarters``, ``output``: four quarters of the result from seven products, and the epilogue. Two
+   levels have the inner quarters in ``inner``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
-from tvmconv.algorithms.direct.direct import Direct
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.planes import plane_stride
@@ -36,7 +35,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 PRODUCTS = 7
-# growth of direct convolution's error, measured (docs/strassen.md)
+# growth of direct convolution's error, measured (docs/notes/strassen.md)
 _GROWTH = 2.5
 # places of the quarters of a matrix, in the order of their names
 _QUARTERS = ((0, 0), (0, 1), (1, 0), (1, 1))
@@ -44,17 +43,10 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Halves:
-    """How a workload is cut.
+class StrassenSplit:
+    """How a workload is cut into parts.
 
-    Parameters
-    ----------
-    workload, machine
-        What is computed, and where.
-    half
-        Pixels of each part of a region.
-    levels
-        1, or 2 where halves are cut into halves.
+    ``half`` are the pixels of each part of a region. ``levels`` is 1, or 2 if parts are cut again.
     """
 
     workload: Conv2dWorkload
@@ -63,8 +55,8 @@ class Halves:
     levels: int = 1
 
     @classmethod
-    def of(cls, workload: Conv2dWorkload, machine: Machine, config: Config) -> Halves:
-        """As a config says."""
+    def of(cls, workload: Conv2dWorkload, machine: Machine, config: Config) -> StrassenSplit:
+        """The parts of a configuration."""
         return cls(workload, machine, config.int("half"), config.int("levels"))
 
     @property
@@ -74,12 +66,12 @@ class Halves:
 
     @property
     def products(self) -> int:
-        """Of parts."""
+        """Number of products of parts."""
         return PRODUCTS**self.levels
 
     @property
     def taps(self) -> int:
-        """Of the kernel."""
+        """Taps of the kernel."""
         return self.workload.kernel_h * self.workload.kernel_w
 
     @property
@@ -89,7 +81,7 @@ class Halves:
 
     @property
     def regions(self) -> int:
-        """Regions of one image; the last one may have pixels that do not exist."""
+        """Regions of one image; the last region may exceed the image."""
         return -(-self.pixels // (self.ways * self.half))
 
     @property
@@ -108,7 +100,7 @@ class Halves:
         return self.in_blocks * self.taps
 
     def planes(self, kr: int) -> tuple[tuple[int, int], ...]:
-        """Values of a plane, and from one to the next, of sums and of products of a group."""
+        """Values of a plane, and distance to the next plane, of sums and of a group's products."""
         area = self.half * self.machine.channel_block
         size = itemsize(self.workload.types.accumulator)
         return tuple(
@@ -118,12 +110,12 @@ class Halves:
 
 
 class Strassen(Algorithm):
-    """Dense convolution of even numbers of channel blocks, those of the input whole ones.
+    """Dense convolution with even numbers of channel blocks, and whole input blocks.
 
-    Sums would spread what surplus lanes of the input hold over channels that exist.
+    Input sums would spread the contents of surplus lanes to channels that exist.
 
-    Knobs read by the expression: ``levels``, 1 or 2; ``half``, the pixels of each part of a region;
-    ``kr``, the output blocks of a register tile, by which weights are packed.
+    The expression reads the parameters ``levels``, 1 or 2, and ``half``, the pixels of each part of
+    a region. A register tile and a group of packed weights have ``kr`` output blocks.
     """
 
     name = "strassen"
@@ -136,19 +128,19 @@ class Strassen(Algorithm):
     sums_products = False
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Halves are whole blocks; groups and depthwise layers have too few channels."""
+        """Layers without even numbers of whole blocks, with groups, or on unmeasured CPUs."""
         w = workload
         if not machine.code.halves:
-            return f"on {machine.isa} nobody measured whether products of halves pay"
+            return f"on {machine.isa} no measurement shows that Strassen products save time"
         if w.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
         if w.groups != 1:
             return f"{w.groups} groups leave too few channels for its products"
         counts = [machine.blocks(n) for n in (w.in_channels, w.out_channels)]
         if any(count % 2 for count in counts):
-            return f"{counts[0]} blocks of input and {counts[1]} of output channels have no halves"
+            return f"it needs even numbers of channel blocks, not {counts[0]} and {counts[1]}"
         if w.in_channels % machine.channel_block:
-            return f"{w.in_channels} input channels leave lanes of a block that no sum may hold"
+            return f"{w.in_channels} input channels leave surplus lanes, which sums would spread"
         return images_only(w)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
@@ -156,11 +148,10 @@ class Strassen(Algorithm):
         from tvmconv.tvm_api import te
 
         w, kr, lanes = workload, config.int("kr"), machine.channel_block
-        cut = Halves.of(w, machine, config)
+        cut = StrassenSplit.of(w, machine, config)
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         sums = _input_sums(given, cut)
-        d = te.reduce_axis((0, cut.depth), "d")
-        c = te.reduce_axis((0, lanes), "c")
+        d, c = reduction_axes(d=cut.depth, c=lanes)
         product = self.reduction(
             (cut.products, cut.out_blocks, w.batch * cut.regions * cut.half, lanes),
             lambda q, kb, t, k: te.sum(
@@ -186,17 +177,17 @@ class Strassen(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/(h*kr*k), 7, T*C/(h*c), c, kr, k)``, ``k`` and ``c`` the machine's block, ``h`` 2.
 
-        Of two levels ``h`` is 4, and there are 49 sums.
+        With two levels ``h`` is 4, and there are 49 sums.
         """
         kr, lanes = config.int("kr"), machine.channel_block
-        cut = Halves.of(workload, machine, config)
+        cut = StrassenSplit.of(workload, machine, config)
         return (-(-cut.out_blocks // kr), cut.products, cut.depth, lanes, kr, lanes)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """Sums of the quarters of an OIHW weight, made in float64 and rounded once."""
-        cut = Halves.of(workload, machine, config)
+        """Sums of the quarters of an OIHW weight, computed in FP64 and rounded once."""
+        cut = StrassenSplit.of(workload, machine, config)
         shape = self.packed_weight_shape(workload, machine, config)
         groups, _, _, lanes, kr, _ = shape
         outputs, inputs = weight.shape[:2]
@@ -204,10 +195,10 @@ class Strassen(Algorithm):
             (cut.ways * groups * kr * lanes, cut.ways * cut.in_blocks * lanes, cut.taps)
         )
         padded[:outputs, :inputs] = weight.reshape(outputs, inputs, cut.taps)
-        halves = [2] * cut.levels
-        split = padded.reshape(groups, kr, *halves, lanes, cut.in_blocks, *halves, lanes, cut.taps)
+        pairs = [2] * cut.levels
+        split = padded.reshape(groups, kr, *pairs, lanes, cut.in_blocks, *pairs, lanes, cut.taps)
         for level in range(cut.levels):
-            # the outer halves of outputs and of inputs that are left, behind the sums made so far
+            # the outer axes of two parts of outputs and of inputs that remain, after earlier sums
             axes = (level + 2, cut.levels + 4)
             (b11, b21), (b12, b22) = np.moveaxis(split, axes, (0, 1))
             split = np.stack(_weight_sums(b11, b12, b21, b22), axis=level)
@@ -216,24 +207,24 @@ class Strassen(Algorithm):
         return np.ascontiguousarray(packed, np.float32).reshape(shape)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Of the region that each core computes: sums of the input, products of a group."""
-        cut = Halves.of(workload, machine, config)
+        """Sums of the input and products of a group, for the region of each core."""
+        cut = StrassenSplit.of(workload, machine, config)
         planes = sum(stride for _, stride in cut.planes(config.int("kr")))
         regions = min(machine.cores, workload.batch * cut.regions)
         return itemsize(workload.types.accumulator) * cut.products * planes * regions
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Seven of eight, or 49 of 64, with those of pixels that do not exist."""
-        cut = Halves.of(workload, machine, config)
+        """Seven of eight MACs, or 49 of 64, including pixels beyond the image."""
+        cut = StrassenSplit.of(workload, machine, config)
         vectors = cut.products * cut.depth * cut.out_blocks * cut.half * cut.regions
         return workload.batch * vectors * machine.channel_block**2
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """That of direct convolution, grown by the sums."""
-        return _GROWTH ** config.int("levels") * Direct().error_estimate(workload, machine, config)
+        """The error of direct convolution, increased by the sums."""
+        return _GROWTH ** config.int("levels") * super().error_estimate(workload, machine, config)
 
 
-def _input_sums(given: Operands, cut: Halves) -> Tensor:
+def _input_sums(given: Operands, cut: StrassenSplit) -> Tensor:
     """``(sums, T*C/(h*c), pixels/h, c)``: the left factors, from the layer's input."""
     from tvmconv.algorithms.winograd.transforms import choose
     from tvmconv.tvm_api import te
@@ -274,9 +265,9 @@ def _input_sums(given: Operands, cut: Halves) -> Tensor:
     return te.compute(shape, both, name="sums")
 
 
-def _output_sums(product: Tensor, cut: Halves) -> Tensor:
-    """``(K/(h*k), pixels/h, h/2, h/2, 2, 2, k)``: the result, of each place in a group of pixels
-    and blocks; last the quarter of the outer level.
+def _output_sums(product: Tensor, cut: StrassenSplit) -> Tensor:
+    """``(K/(h*k), pixels/h, h/2, h/2, 2, 2, k)``: the result by place in a group of pixels and
+    blocks; the last axes are the quarter of the outer level.
     """
     from tvmconv.algorithms.winograd.transforms import choose
     from tvmconv.tvm_api import te
@@ -319,7 +310,7 @@ def _weight_sums(b11: Array, b12: Array, b21: Array, b22: Array) -> list[Array]:
 
 
 def _quarters(p: Sequence[Expr]) -> list[Expr]:
-    """The four quarters of the result; what they share is written identically."""
+    """The four quarters of the result; shared terms are written identically."""
     u2 = p[0] + p[5]
     u3, u4 = u2 + p[6], u2 + p[4]
     return [p[0] + p[1], u4 + p[2], u3 - p[3], u3 + p[4]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmconv.algorithms.integer.saturation import MASKS, WORD
+from tvmconv.algorithms.integer.saturation import DWORD, MASKS
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -12,13 +12,13 @@ from tvmconv.machines.record import Machine
 
 def regular_steps(workload: Conv2dWorkload, machine: Machine) -> int:
     """Reduction steps without excess: dwords of channels, times taps."""
-    return channels_in_dwords(workload, machine) // WORD * workload.kernel_h * workload.kernel_w
+    return channels_in_dwords(workload, machine) // DWORD * workload.kernel_h * workload.kernel_w
 
 
 def channels_in_dwords(workload: Conv2dWorkload, machine: Machine) -> int:
     """Input channels that are read, in whole dwords."""
     if workload.in_channels < machine.channel_block:
-        return -(-workload.in_channels // WORD) * WORD
+        return -(-workload.in_channels // DWORD) * DWORD
     return machine.blocks(workload.in_channels) * machine.channel_block
 
 
@@ -33,22 +33,14 @@ class Rows:
 
     Dwords of weights come first, one row for each step. The steps of an output block are
     contiguous, joined steps first. Blocks may have different numbers of steps. All other rows are
-    int32.
+    int32:
 
-    Parameters
-    ----------
-    places
-        The offset that each step reads, in dwords from an output's first position. For data that
-        are not packed, the lowest bits are the index of a mask.
-    starts
-        The first step of each part of each block, and the total.
-    masks
-        :data:`~tvmconv.algorithms.integer.saturation.MASKS`, one row each. LLVM would XOR broadcast
-        scalars before it broadcasts them, which takes twice as many instructions.
-    missing
-        The correction of the accumulators for complemented data, one row for each block.
-    end
-        Number of all rows.
+    - ``places``: the offset that each step reads, in dwords from an output's first position. For
+      data that are not packed, the lowest bits are the index of a mask.
+    - ``starts``: the first step of each part of each block, and the total.
+    - ``masks``: :data:`~tvmconv.algorithms.integer.saturation.MASKS`, one row each. LLVM would XOR
+      broadcast scalars before it broadcasts them, which takes twice as many instructions.
+    - ``missing``: the correction of the accumulators for complemented data, one row for each block.
     """
 
     places: int

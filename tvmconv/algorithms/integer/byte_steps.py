@@ -18,18 +18,10 @@ Array = npt.NDArray[Any]
 class Steps:
     """The steps of all output blocks, in order of blocks; joined steps come first in each block.
 
-    Parameters
-    ----------
-    weights
-        ``(steps, lanes, 2, 2)`` of int8.
-    places
-        The step without excess to which each step belongs, ``(steps,)``.
-    variants
-        ``(steps,)``: the index of a byte permutation times 4, plus the index of a mask.
-    starts
-        The first step of each part of each block, and the total.
-    missing
-        ``(blocks, lanes)``: the correction of the accumulators for complemented data.
+    ``weights`` are ``(steps, lanes, 2, 2)`` of int8. ``places`` has the regular step of each step,
+    and ``variants`` the index of a byte permutation times 4, plus the index of a mask. ``starts``
+    are the first step of each part of each block, and the total. ``missing``, ``(blocks, lanes)``,
+    corrects the accumulators for complemented data.
     """
 
     weights: Array
@@ -40,17 +32,10 @@ class Steps:
 
 
 def steps_of(given: Array, orders: int, complements: bool) -> Steps:
-    """Dwords as steps whose products do not saturate.
+    """Dwords ``(blocks, regular steps, lanes, 2, 2)`` as steps whose products do not saturate.
 
-    Parameters
-    ----------
-    given
-        ``(blocks, regular steps, lanes, 2, 2)`` of int8.
-    orders
-        Number of byte permutations in which data are stored.
-    complements
-        Whether complemented data are stored next to the data. Otherwise only steps without
-        complement are joined.
+    Data are stored in ``orders`` byte permutations. Without stored ``complements``, only steps
+    without complement are joined.
     """
     found = np.maximum(variants(given, orders), 0)
     given, masks = in_order(given, found // len(MASKS)), found % len(MASKS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from tvmconv.algorithms.integer.dwords import copied, copied_shape
-from tvmconv.algorithms.integer.saturation import MASKS, WORD
+from tvmconv.algorithms.integer.saturation import DWORD, MASKS
 from tvmconv.algorithms.operands import Operands
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -22,7 +22,7 @@ COMPLEMENTS = "complements"
 
 def copied_dwords(workload: Conv2dWorkload, machine: Machine) -> int:
     """Dwords of the copy of one image, without complements."""
-    return prod(copied_shape(workload, machine)[1:]) // WORD
+    return prod(copied_shape(workload, machine)[1:]) // DWORD
 
 
 def complemented_copy(given: Operands) -> Tensor:
@@ -37,8 +37,8 @@ def complemented_copy(given: Operands) -> Tensor:
     batch, *image, channels = copied_shape(given.workload, given.machine)
 
     def value(n: Expr, mask: Expr, cb: Expr, y: Expr, x: Expr, part: Expr) -> Expr:
-        read = word(*(plain[n, cb, y, x, part * WORD + i] for i in range(WORD)))
+        read = word(*(plain[n, cb, y, x, part * DWORD + i] for i in range(DWORD)))
         # the last mask is the sum of the two before
         return read ^ (mask % 2 * MASKS[1] + mask // 2 * MASKS[2])
 
-    return te.compute((batch, len(MASKS), *image, channels // WORD), value, name=COMPLEMENTS)
+    return te.compute((batch, len(MASKS), *image, channels // DWORD), value, name=COMPLEMENTS)

@@ -34,7 +34,7 @@ from tvmconv.algorithms.integer.packed_pixels import (
     packs_tiles,
     pixels_of,
 )
-from tvmconv.algorithms.integer.saturation import MASKS, WORD, dwords, excess_steps
+from tvmconv.algorithms.integer.saturation import DWORD, MASKS, dwords, excess_steps
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
@@ -116,26 +116,14 @@ class DirectBytes(Algorithm):
             missing = number(rows.missing + kb, k)
             return given.summed(value, [part, step], (n, kb, h, x, k), more=missing)
 
-        def finished(total: Expr, place: tuple[Expr, ...]) -> Expr:
-            return given.finished(total, place, begun=True)
-
         shape = output_shape(workload, machine)
-        if not is_flat(workload, config):
-            total = self.reduction(shape, multiply)
-            output = te.compute(shape, lambda *at: finished(total[at], at), name="output")
+        if is_flat(workload, config):
+            flat = (*shape[:2], 1, shape[2] * shape[3], shape[4])
+            output = given.row_output(self.reduction(flat, multiply), begun=True)
             return given.arguments(output)
-        flat = (*shape[:2], 1, shape[2] * shape[3], shape[4])
-        total = self.reduction(flat, multiply)
-
-        def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
-            place = (n, kb, x // workload.out_width, x % workload.out_width, k)
-            return finished(total[n, kb, h, x, k], place)
-
-        row = te.compute(flat, finish, name="output")
+        total = self.reduction(shape, multiply)
         output = te.compute(
-            shape,
-            lambda n, kb, h, x, k: row[n, kb, 0, h * workload.out_width + x, k],
-            name="unflatten",
+            shape, lambda *at: given.finished(total[at], at, begun=True), name="output"
         )
         return given.arguments(output)
 
@@ -143,7 +131,7 @@ class DirectBytes(Algorithm):
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
         """``(rows, k, 4)``: see :class:`Rows`."""
-        return (Rows.of(workload, machine, config).end, machine.channel_block, WORD)
+        return (Rows.of(workload, machine, config).end, machine.channel_block, DWORD)
 
     def excess_held(self, config: Config) -> tuple[int, int] | None:
         """The byte permutations and excess steps of a configuration."""
@@ -169,7 +157,7 @@ class DirectBytes(Algorithm):
             )
         places = self._places(workload, machine, config)
         given = dwords(weight, lanes, channels_in_dwords(workload, machine))
-        given = given.reshape(-1, len(places), lanes, WORD // 2, 2)
+        given = given.reshape(-1, len(places), lanes, DWORD // 2, 2)
         complements = config.int("packed") > 0
         steps = steps_of(given, _orders(config), complements)
         step = copied_dwords(workload, machine) if complements else 1
@@ -197,13 +185,13 @@ class DirectBytes(Algorithm):
         row, column, channel = np.meshgrid(
             np.arange(w.kernel_h) * w.dilation_h,
             np.arange(w.kernel_w) * w.dilation_w,
-            np.arange(0, channels_in_dwords(w, machine), WORD),
+            np.arange(0, channels_in_dwords(w, machine), DWORD),
             indexing="ij",
         )
         pixel = (channel // lanes * size[0] + row) * size[1] + column
         if packs_tiles(w, config):
             pixel = channel // lanes * config.int("ow")
-        place = ((pixel * lanes + channel % lanes) // WORD).ravel().astype(np.int32)
+        place = ((pixel * lanes + channel % lanes) // DWORD).ravel().astype(np.int32)
         return place if config.int("packed") else place << _MASK_BITS
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -214,7 +202,7 @@ class DirectBytes(Algorithm):
             count = min(config.int("rows") or tiles, tiles)
             tasks = workload.batch * -(-tiles // count) * config.int("shares")
             alive = count * min(machine.cores, tasks)
-            return WORD * packed_dwords(workload, machine, pixels, _orders(config)) * alive
+            return DWORD * packed_dwords(workload, machine, pixels, _orders(config)) * alive
         if not workload.has_padding:
             return 0
         plain = int(np.prod(copied_shape(workload, machine)))
@@ -225,11 +213,7 @@ class DirectBytes(Algorithm):
         steps = regular_steps(workload, machine) + config.int("excess")
         pixels = workload.out_planes * workload.out_height * workload.out_width
         outputs = machine.blocks(workload.out_channels) * machine.channel_block
-        return pixels * outputs * steps * WORD
-
-    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Zero, because integers are exact."""
-        return 0.0
+        return pixels * outputs * steps * DWORD
 
 
 def _orders(config: Config) -> int:
@@ -267,8 +251,8 @@ def _plain_reads(given: Operands, config: Config) -> Read:
         n, h, x = place
         pixel = (h * down * width + x * right) * machine.channel_block
         if complements:
-            return source[n, 0, 0, 0, 0, pixel // WORD + entry]
-        return word(source[n, 0, 0, 0, pixel + entry * WORD])
+            return source[n, 0, 0, 0, 0, pixel // DWORD + entry]
+        return word(source[n, 0, 0, 0, pixel + entry * DWORD])
 
     return read
 

@@ -13,16 +13,15 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only, reduction_axes
 from tvmconv.algorithms.integer.dwords import WIDEN
 from tvmconv.algorithms.integer.tile_copies import (
     is_pixelwise,
     padded_plane,
-    plane,
     tile_copy,
     tiles_of,
 )
-from tvmconv.algorithms.operands import WORD_BYTES, Operands, output_shape, split_outputs
+from tvmconv.algorithms.operands import DWORD_BYTES, Operands, split_outputs
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.workload import Conv2dWorkload
@@ -80,12 +79,11 @@ class DirectTiles(Algorithm):
         given = Operands.of(w, machine, packed)
         copy = form.copied(given, config)
         steps = [te.reduce_axis((0, n), f"step{i}") for i, n in enumerate(form.steps)]
-        word = te.reduce_axis((0, packed[-3]), "word")
-        byte = te.reduce_axis((0, WORD_BYTES), "byte")
+        word, byte = reduction_axes(word=packed[-3], byte=DWORD_BYTES)
         last = machine.blocks(w.out_channels) - 1
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
-            place = form.place(n, h, x, steps, config, word * WORD_BYTES + byte)
+            place = form.place(n, h, x, steps, config, word * DWORD_BYTES + byte)
             tap = given.weight[(kb // oc, *steps, kb % oc, word, k, byte)]
             inside = tirx.min(kb, last) if (last + 1) % oc else kb
             axes = [*steps, word, byte]
@@ -94,29 +92,17 @@ class DirectTiles(Algorithm):
         shape = (w.batch, packed[0] * oc, *padded_plane(w, config), machine.channel_block)
         total = self.reduction(shape, multiply)
         sums = te.compute(shape, lambda *place: total[place], name="sums")
-        if not is_pixelwise(w):
-            return given.arguments(given.output(sums, begun=True))
-
-        def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
-            place = (n, kb, x // w.out_width, x % w.out_width, k)
-            return given.finished(sums[n, kb, h, x, k], place, begun=True)
-
-        rows = te.compute((w.batch, last + 1, *plane(w), shape[4]), finish, name="output")
-        output = te.compute(
-            output_shape(w, machine),
-            lambda n, kb, h, x, k: rows[n, kb, 0, h * w.out_width + x, k],
-            name="unflatten",
-        )
-        return given.arguments(output)
+        joined = is_pixelwise(w)
+        return given.arguments((given.row_output if joined else given.output)(sums, begun=True))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
         """``(K/(oc*16), *steps, oc, 16 dwords, 16 outputs, 4)``, with the steps of the copy."""
-        oc, dwords = config.int("oc"), tiles_of(machine).row_bytes // WORD_BYTES
+        oc, dwords = config.int("oc"), tiles_of(machine).row_bytes // DWORD_BYTES
         groups = -(-machine.blocks(workload.out_channels) // oc)
         steps = tile_copy(workload, machine).steps
-        return (groups, *steps, oc, dwords, machine.channel_block, WORD_BYTES)
+        return (groups, *steps, oc, dwords, machine.channel_block, DWORD_BYTES)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -141,7 +127,3 @@ class DirectTiles(Algorithm):
         """MACs of whole tiles."""
         shape = self.packed_weight_shape(workload, machine, config)
         return workload.batch * prod(padded_plane(workload, config)) * prod(shape)
-
-    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Integers are exact."""
-        return 0.0

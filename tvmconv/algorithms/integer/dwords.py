@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.algorithms.multiply import multiply_of
-from tvmconv.algorithms.operands import WORD_BYTES, Operands
+from tvmconv.algorithms.operands import DWORD_BYTES, Operands
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import WorkloadError
@@ -25,20 +25,20 @@ Array = npt.NDArray[Any]
 WIDEN = "widen"
 
 
-def word_size(workload: Conv2dWorkload, machine: Machine) -> int:
+def dword_size(workload: Conv2dWorkload, machine: Machine) -> int:
     """Channels of one reduction step: 1 for floating-point types."""
     return multiply_of(workload, machine).width
 
 
 def channels_read(workload: Conv2dWorkload, machine: Machine) -> int:
     """Channels of a block that a reduction reads: whole dwords, one block at most."""
-    size = word_size(workload, machine)
+    size = dword_size(workload, machine)
     return -(-min(block_read(workload, machine), workload.in_channels) // size) * size
 
 
 def block_read(workload: Conv2dWorkload, machine: Machine) -> int:
     """Channels of a block as a reduction reads it: the layout's block, or a longer dword group."""
-    return max(machine.channel_block, word_size(workload, machine))
+    return max(machine.channel_block, dword_size(workload, machine))
 
 
 def copied_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
@@ -100,17 +100,7 @@ def widened(given: Operands) -> Tensor | None:
 
 
 def copied(given: Operands, dtype: str, negated: bool = False) -> Tensor:
-    """Block ``widen``, the copy of :func:`copied_shape` with padding.
-
-    Parameters
-    ----------
-    given
-        The convolution's operands.
-    dtype
-        Type of the copy.
-    negated
-        Whether the copy is negated.
-    """
+    """Block ``widen``, the copy of :func:`copied_shape` with padding, negated if required."""
     zero = None if given.zero is None else given.zero[0]
 
     def read(plane: Expr, cb: Expr, row: Expr, column: Expr, c: Expr) -> Expr:
@@ -131,7 +121,7 @@ def joined_dwords(given: Operands) -> Tensor:
     from tvmconv.operators.products import word
 
     *outer, channels = copied_shape(given.workload, given.machine)
-    dwords = channels // WORD_BYTES
+    dwords = channels // DWORD_BYTES
     last = given.machine.blocks(given.workload.in_channels) - 1
 
     def read(plane: Expr, cb: Expr, row: Expr, column: Expr, i: Expr) -> Expr:
@@ -176,11 +166,7 @@ def _copy(
 class Factors:
     """Reads the two factors of a reduction step, as floating-point values or as dwords.
 
-    Parameters
-    ----------
-    given
-        The convolution's operands. For integer types, the last axis of a packed weight has the
-        elements of a dword.
+    For integer types, the last axis of a packed weight has the elements of a dword.
     """
 
     given: Operands
@@ -198,7 +184,7 @@ class Factors:
             return tensor[place]
         *outer, step = place
         # joined dwords are two items of a copy
-        items = self._multiply.width // (WORD_BYTES if str(tensor.dtype) == "int32" else 1)
+        items = self._multiply.width // (DWORD_BYTES if str(tensor.dtype) == "int32" else 1)
         return self._read(tensor, (*outer, step * items), moved)
 
     def word(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
@@ -274,12 +260,8 @@ def has_colliding_weights(weight: Array, groups: int, machine: Machine) -> bool:
 def arranged(packed: Array, workload: Conv2dWorkload, machine: Machine) -> Array:
     """Packed dwords (..., outputs of a block, elements of a dword) in the instruction's order.
 
-    For ``smull`` the first two elements of all dwords of a block come before the last two.
-
-    Raises
-    ------
-    WorkloadError
-        If the instruction is not exact for these weights.
+    For ``smull`` the first two elements of all dwords of a block come before the last two. Raises
+    :class:`WorkloadError` if the instruction is not exact for these weights.
     """
     if not multiply_of(workload, machine).adds_pairs:
         return packed

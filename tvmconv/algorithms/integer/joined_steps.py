@@ -36,24 +36,12 @@ _PAIRS = 2
 def joined(steps: Array, masks: Array, present: Array, *, complements: bool) -> tuple[Array, Array]:
     """Partners of dwords, and the complements with which they are multiplied.
 
-    Parameters
-    ----------
-    steps
-        ``(blocks, n, lanes, 2, 2)`` of int8: the dwords of each output block, for data without
-        complement.
-    masks
-        ``(blocks, n)``, an index of :data:`tvmconv.algorithms.integer.saturation.MASKS` with which
-        each dword is safe.
-    present
-        ``(blocks, n)``, whether the dword exists.
-    complements
-        Whether dwords may be joined with complemented data.
+    ``steps`` are the dwords of each output block, ``(blocks, n, lanes, 2, 2)`` of int8, for data
+    without complement. ``masks`` are indices of :data:`tvmconv.algorithms.integer.saturation.MASKS`
+    with which each dword is safe, and ``present`` tells whether the dword exists. With
+    ``complements``, dwords may be joined with complemented data.
 
-    Returns
-    -------
-    partner, masks
-        ``(blocks, n)`` each: the index of the dword's partner, or -1, and its mask. The given mask
-        is preferred.
+    Returns the index of each dword's partner, or -1, and its mask. The given mask is preferred.
     """
     blocks, count = present.shape
     groups = -(-count // _GROUP)

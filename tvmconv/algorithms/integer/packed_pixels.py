@@ -7,7 +7,7 @@ no cost. Packing also makes strided positions contiguous.
 
 from __future__ import annotations
 
-from tvmconv.algorithms.integer.saturation import MASKS, ORDERS, WORD
+from tvmconv.algorithms.integer.saturation import DWORD, MASKS, ORDERS
 from tvmconv.algorithms.operands import Operands
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -44,7 +44,7 @@ def pixels_of(workload: Conv2dWorkload) -> int:
 
 def dwords_of_block(machine: Machine) -> int:
     """Dwords of a channel block of one position."""
-    return machine.channel_block // WORD
+    return machine.channel_block // DWORD
 
 
 def packed_dwords(workload: Conv2dWorkload, machine: Machine, pixels: int, orders: int) -> int:
@@ -82,7 +82,7 @@ def packed_pixels(given: Operands, pixels: int, orders: int) -> Tensor:
             row, column = pixel // w.out_width, pixel % w.out_width
             pixel = row * (w.stride_h * w.in_width) + column * w.stride_w
         # an index beyond the end of a dimension is in the next one
-        read = word(given.data[n, 0, 0, 0, (block * plane + pixel) * lanes + part * WORD])
+        read = word(given.data[n, 0, 0, 0, (block * plane + pixel) * lanes + part * DWORD])
         if orders > 1:
             read = _ordered(read, variant // len(MASKS))
         # the last mask is the sum of the two before

@@ -13,7 +13,7 @@ from math import gcd, prod
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
-from tvmconv.algorithms.integer.dwords import is_negated, word_size
+from tvmconv.algorithms.integer.dwords import dword_size, is_negated
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, split_outputs
 from tvmconv.algorithms.padding import image_tests, zero_unless
@@ -30,7 +30,7 @@ _MOST, _LEAST = 32, 8
 
 def dwords_of_row(workload: Conv2dWorkload, machine: Machine) -> int:
     """Dwords of the taps of one kernel row."""
-    return -(-workload.kernel_w // word_size(workload, machine))
+    return -(-workload.kernel_w // dword_size(workload, machine))
 
 
 def piece_of_row(workload: Conv2dWorkload) -> int:
@@ -53,7 +53,7 @@ def rows_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     w = workload
     depth = (w.out_depth - 1) * w.stride_d + (w.kernel_d - 1) * w.dilation_d + 1
     height = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1
-    read = dwords_of_row(w, machine) * word_size(w, machine)
+    read = dwords_of_row(w, machine) * dword_size(w, machine)
     width = left_edge(w) - w.pad_left + (w.out_width - 1) * w.stride_w + read
     piece = piece_of_row(w)
     return (w.batch * depth, w.in_channels, height, -(-width // piece) * piece)
@@ -96,7 +96,7 @@ def first_column(workload: Conv2dWorkload) -> int:
 
 def packed_shape(workload: Conv2dWorkload, machine: Machine, oc: int) -> tuple[int, ...]:
     """``(K/(oc*k), S/i, T*R, C, oc, k, i)`` with ``i`` taps of a row in a dword."""
-    w, size = workload, word_size(workload, machine)
+    w, size = workload, dword_size(workload, machine)
     groups, lanes = -(-machine.blocks(w.out_channels) // oc), machine.channel_block
     steps = dwords_of_row(w, machine)
     return (groups, steps, w.weight_shape[2], w.in_channels, oc, lanes, size)

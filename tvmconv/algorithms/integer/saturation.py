@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 # maximum magnitude of the sum of two weights of one sign
 _LIMIT = 128
 # elements of a dword
-WORD = 4
+DWORD = 4
 # XOR masks of a dword's data by the value of `complements`: the second bytes of its pairs
 MASKS = (0, 0x0000FF00, 0xFF000000 - 2**32, 0xFF00FF00 - 2**32)
 # byte permutations of a dword: identity, middle bytes swapped, second and last byte swapped
@@ -35,17 +35,9 @@ _BYTE = 255
 
 
 def split(weight: Array) -> tuple[Array, Array]:
-    """Split weights into pairs that are safe, and the excess; both add up to the weights.
+    """Split weights ``(..., 2)`` into safe pairs and the excess; both add up to the weights.
 
-    Parameters
-    ----------
-    weight
-        ``(..., 2)`` of int8; the last axis has the two weights of a pair.
-
-    Returns
-    -------
-    safe, rest
-        As ``weight``; both safe. The second element of ``rest`` is zero.
+    Both are safe. The second element of each pair of excess is zero.
 
     Proof. Let ``a + b > 128``. Neither exceeds 127, so both are positive. The reduced weight
     ``a - (a + b - 128) = 128 - b`` is positive, and the excess is between 1 and 126.
@@ -65,18 +57,10 @@ def split(weight: Array) -> tuple[Array, Array]:
 
 
 def complements(weight: Array) -> Array:
-    """The complements that make dwords safe, as indices of `MASKS`.
+    """The complements that make dwords ``(..., lanes, 2, 2)`` safe, as indices of `MASKS`.
 
-    Parameters
-    ----------
-    weight
-        ``(..., lanes, 2, 2)`` of int8: the pairs of a dword, for each output channel of a block.
-
-    Returns
-    -------
-    Array
-        ``(...)`` of int32; 0 for dwords that are safe without complement, and for dwords that no
-        complement makes safe. int8 cannot negate -128.
+    0 for dwords that are safe without complement, and for dwords that no complement makes safe.
+    int8 cannot negate -128.
     """
     wide = weight.astype(np.int16)
     first, second = wide[..., 0], wide[..., 1]
@@ -90,18 +74,9 @@ def complements(weight: Array) -> Array:
 def variants(weight: Array, orders: int) -> Array:
     """The byte permutation in :data:`ORDERS`, and the complement, that make dwords safe.
 
-    Parameters
-    ----------
-    weight
-        As for :func:`complements`.
-    orders
-        Number of permutations to try; the first safe one is chosen.
-
-    Returns
-    -------
-    Array
-        ``(...)`` of int32, an index of :data:`ORDERS` times 4 plus an index of :data:`MASKS`. 0 for
-        dwords that are safe unchanged, and -1 for dwords that cannot be made safe.
+    The first safe one of ``orders`` permutations is chosen. Results are an index of :data:`ORDERS`
+    times 4 plus an index of :data:`MASKS`. 0 is for dwords that are safe unchanged, and -1 for
+    dwords that cannot be made safe.
     """
     found = np.full(weight.shape[:-3], -1, np.int32)
     for order in range(orders):
@@ -116,7 +91,7 @@ def variants(weight: Array, orders: int) -> Array:
 def in_order(weight: Array, orders: Array) -> Array:
     """Dwords ``(..., lanes, 2, 2)`` with bytes permuted; ``orders`` has an index for each."""
     taken = np.array(ORDERS)[orders][..., None, :]
-    flat = weight.reshape(*weight.shape[:-2], WORD)
+    flat = weight.reshape(*weight.shape[:-2], DWORD)
     ordered: Array = np.take_along_axis(flat, np.broadcast_to(taken, flat.shape), axis=-1)
     return ordered.reshape(weight.shape)
 
@@ -124,17 +99,7 @@ def in_order(weight: Array, orders: Array) -> Array:
 def complemented(weight: Array, masks: Array) -> tuple[Array, Array]:
     """Weights for complemented data, and the correction of each output channel's accumulator.
 
-    Parameters
-    ----------
-    weight
-        ``(..., lanes, 2, 2)`` of int8.
-    masks
-        As :func:`complements` returns them.
-
-    Returns
-    -------
-    weight, missing
-        As ``weight``, and ``(..., lanes)`` of int64.
+    ``masks`` are results of :func:`complements`.
     """
     chosen = np.stack([masks & 1, masks >> 1], axis=-1)[..., None, :]
     second = weight[..., 1]
@@ -147,43 +112,30 @@ def complemented(weight: Array, masks: Array) -> tuple[Array, Array]:
 def dwords(weight: Array, lanes: int, channels: int) -> Array:
     """The dwords of a kernel in the order of its steps, ``(K/lanes, R, S, C/4, lanes, 4)`` int8.
 
-    Parameters
-    ----------
-    weight
-        ``(K, C, R, S)`` of int8.
-    lanes
-        Output channels of a vector; zeros pad the last vector.
-    channels
-        Channels of the data, a multiple of 4; zeros pad the last dword.
+    The weight is ``(K, C, R, S)``. Zeros pad the last vector of ``lanes`` output channels, and the
+    last dword of ``channels``, a multiple of 4.
     """
     out_channels, in_channels, *taps = weight.shape
     blocks = -(-out_channels // lanes)
     padded = np.zeros((blocks * lanes, channels, *taps), np.int8)
     padded[:out_channels, :in_channels] = weight
-    steps = padded.reshape(blocks, lanes, channels // WORD, WORD, *taps)
+    steps = padded.reshape(blocks, lanes, channels // DWORD, DWORD, *taps)
     return np.ascontiguousarray(steps.transpose(0, 4, 5, 2, 1, 3))
 
 
 def excess_steps(weight: Array, lanes: int, orders: int = 1) -> int:
-    """Average number of excess steps of a block of output channels, rounded up.
+    """Average number of excess steps of a block of ``lanes`` output channels, rounded up.
 
-    Parameters
-    ----------
-    weight
-        ``(K, C, R, S)`` of int8.
-    lanes
-        Output channels of a block.
-    orders
-        Number of byte permutations in which a dword may be read.
+    Dwords may be read in so many byte permutations (``orders``).
     """
     return excess_by_orders(weight, lanes, orders)[-1]
 
 
 def excess_by_orders(weight: Array, lanes: int, orders: int = len(ORDERS)) -> tuple[int, ...]:
     """:func:`excess_steps` with one byte permutation, with two, up to ``orders`` of them."""
-    channels = -(-weight.shape[1] // WORD) * WORD
+    channels = -(-weight.shape[1] // DWORD) * DWORD
     steps = dwords(weight, lanes, channels)
-    found = variants(steps.reshape(*steps.shape[:-1], WORD // 2, 2), orders)
+    found = variants(steps.reshape(*steps.shape[:-1], DWORD // 2, 2), orders)
     # the first permutation that is safe is among the first ones, or it is unsafe with those
     unsafe = [(found < 0) | (found >= count * len(MASKS)) for count in range(1, orders + 1)]
     return tuple(int(-(-each.sum() // steps.shape[0])) for each in unsafe)

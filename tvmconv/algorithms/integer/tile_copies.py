@@ -17,7 +17,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.integer.dwords import WIDEN, copied_steps
-from tvmconv.algorithms.operands import WORD_BYTES, Operands
+from tvmconv.algorithms.operands import DWORD_BYTES, Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -54,8 +54,8 @@ def padded_plane(workload: Conv2dWorkload, config: Config) -> tuple[int, int]:
 def tile_copy(workload: Conv2dWorkload, machine: Machine) -> TileCopy:
     """The copy for a layer's kernel."""
     w = workload
-    dwords = tiles_of(machine).row_bytes // WORD_BYTES
-    taps = not is_pixelwise(w) and w.in_channels <= WORD_BYTES and w.kernel_w <= dwords
+    dwords = tiles_of(machine).row_bytes // DWORD_BYTES
+    taps = not is_pixelwise(w) and w.in_channels <= DWORD_BYTES and w.kernel_w <= dwords
     if taps and (w.dilation_h, w.dilation_w) == (1, 1):
         return TapsSideBySide(w, machine)
     return ChannelsTogether(w, machine)
@@ -63,13 +63,7 @@ def tile_copy(workload: Conv2dWorkload, machine: Machine) -> TileCopy:
 
 @dataclass(frozen=True)
 class TileCopy(ABC):
-    """A copy of the image for the tiles of one layer.
-
-    Parameters
-    ----------
-    workload, machine
-        A dense INT8 layer, and a CPU with AMX.
-    """
+    """A copy of the image for the tiles of a dense INT8 layer, on a CPU with AMX."""
 
     workload: Conv2dWorkload
     machine: Machine
@@ -175,11 +169,11 @@ class ChannelsTogether(TileCopy):
 
     def rows(self, weight: FloatArray) -> FloatArray:
         """See the base class."""
-        dwords = tiles_of(self.machine).row_bytes // WORD_BYTES
+        dwords = tiles_of(self.machine).row_bytes // DWORD_BYTES
         outputs, channels, *taps = weight.shape
-        rows = np.zeros((outputs, self.blocks * dwords * WORD_BYTES, *taps), weight.dtype)
+        rows = np.zeros((outputs, self.blocks * dwords * DWORD_BYTES, *taps), weight.dtype)
         rows[:, :channels] = weight
-        return rows.reshape(outputs, self.blocks, dwords, WORD_BYTES, *taps).transpose(
+        return rows.reshape(outputs, self.blocks, dwords, DWORD_BYTES, *taps).transpose(
             0, 4, 5, 1, 2, 3
         )
 
@@ -194,7 +188,7 @@ class TapsSideBySide(TileCopy):
     @property
     def high(self) -> int:
         """Image rows that are interleaved."""
-        w, dwords = self.workload, tiles_of(self.machine).row_bytes // WORD_BYTES
+        w, dwords = self.workload, tiles_of(self.machine).row_bytes // DWORD_BYTES
         fitting = [1]
         while fitting[-1] < w.kernel_h and 2 * fitting[-1] * w.kernel_w <= dwords:
             fitting.append(2 * fitting[-1])
@@ -215,9 +209,9 @@ class TapsSideBySide(TileCopy):
         w = self.workload
         height, width = padded_plane(w, config)
         last = (height - 1) * w.stride_h + (self.steps[0] - 1) * self.high
-        dwords = tiles_of(self.machine).row_bytes // WORD_BYTES
+        dwords = tiles_of(self.machine).row_bytes // DWORD_BYTES
         columns = (width - 1) * w.stride_w + dwords // self.high
-        return w.batch, last // self._down + 1, columns * self.high * WORD_BYTES
+        return w.batch, last // self._down + 1, columns * self.high * DWORD_BYTES
 
     def place(
         self, n: Expr, h: Expr, x: Expr, step: Sequence[Expr], config: Config, byte: Expr
@@ -225,21 +219,21 @@ class TapsSideBySide(TileCopy):
         """See the base class."""
         w, down = self.workload, self._down
         row = h * (w.stride_h // down) + step[0] * (self.high // down)
-        return n, row, x * (w.stride_w * self.high * WORD_BYTES) + byte
+        return n, row, x * (w.stride_w * self.high * DWORD_BYTES) + byte
 
     def copied(self, given: Operands, config: Config) -> Tensor:
         """See the base class."""
         from tvmconv.tvm_api import te
 
         w, high, (_, rows, size) = self.workload, self.high, self.shape(config)
-        columns = size // (high * WORD_BYTES)
+        columns = size // (high * DWORD_BYTES)
         zero = None if given.zero is None else given.zero[0]
         ends = (rows - 1) * self._down + high - 1 - w.pad_top, columns - 1 - w.pad_left
 
         def value(n: Expr, y: Expr, z: Expr) -> Expr:
-            row = y * self._down + z // WORD_BYTES % high - w.pad_top
-            column = z // (high * WORD_BYTES) - w.pad_left
-            read = given.data[n, 0, row, column, z % WORD_BYTES]
+            row = y * self._down + z // DWORD_BYTES % high - w.pad_top
+            column = z // (high * DWORD_BYTES) - w.pad_left
+            read = given.data[n, 0, row, column, z % DWORD_BYTES]
             return zero_unless(image_tests(w, row, column, *ends), read, zero)
 
         return te.compute(self.shape(config), value, name=WIDEN)
@@ -247,9 +241,9 @@ class TapsSideBySide(TileCopy):
     def rows(self, weight: FloatArray) -> FloatArray:
         """See the base class."""
         high, (steps,) = self.high, self.steps
-        dwords = tiles_of(self.machine).row_bytes // WORD_BYTES
+        dwords = tiles_of(self.machine).row_bytes // DWORD_BYTES
         outputs, channels, height, width = weight.shape
-        found = np.zeros((outputs, steps * high, dwords // high, WORD_BYTES), weight.dtype)
+        found = np.zeros((outputs, steps * high, dwords // high, DWORD_BYTES), weight.dtype)
         found[:, :height, :width, :channels] = weight.transpose(0, 2, 3, 1)
-        found = found.reshape(outputs, steps, high, dwords // high, WORD_BYTES)
-        return found.transpose(0, 1, 3, 2, 4).reshape(outputs, steps, dwords, WORD_BYTES)
+        found = found.reshape(outputs, steps, high, dwords // high, DWORD_BYTES)
+        return found.transpose(0, 1, 3, 2, 4).reshape(outputs, steps, dwords, DWORD_BYTES)

@@ -1,7 +1,7 @@
-"""Direct convolution without tiles: the first two of its source's three algorithms.
+"""Direct convolution without tiles: the first two of the paper's three algorithms.
 
 Zhang, Franchetti, Low (2018), Algorithms 1 and 2, on the layouts of :mod:`.direct`, which is
-Algorithm 3. They show what each step of the source gains.
+Algorithm 3. They show the gain of each step of the paper.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class DirectNaive(Direct):
     name = "direct_naive"
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """The source treats images."""
+        """Volumes, which the paper does not have."""
         return super().unsuited(workload, machine) or images_only(workload)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """All sums."""
+        """All accumulators."""
         shape = output_shape(workload, machine)
         return itemsize(workload.types.accumulator) * prod(shape)

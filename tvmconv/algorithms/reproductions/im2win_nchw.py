@@ -1,7 +1,7 @@
-"""im2win convolution from plain NCHW input, in the forms of the source's ablation.
+"""im2win convolution from plain NCHW input, in the variants of the paper's ablation.
 
-Lu (2023), section 2.2.1 and Algorithms 2 to 6: the whole window tensor
-``X[n, c, m, k * Hf + u] = I[n, c, m * s + u, k]`` is written first; filters are re-ordered so that
+This is section 2.2.1 and Algorithms 2 to 6 of Lu (2023). The whole window tensor
+``X[n, c, m, k * Hf + u] = I[n, c, m * s + u, k]`` is written first. Filters are re-ordered so that
 a filter is read in the order of a window. The output is channel-blocked, as everywhere in tvmconv.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
-from tvmconv.algorithms.direct.direct import Direct
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
 from tvmconv.algorithms.gemm.im2win import columns
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import inside_image
@@ -22,18 +21,18 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 
 class Im2winNchw(Algorithm):
-    """Dense convolution; meant for comparing the steps of the source, and for first layers."""
+    """Dense convolution, to compare the steps of the paper, and for first layers."""
 
     name = "im2win_nchw"
     blocks = ("windows", "conv2d", "output")
     stages = (("window transform", ("windows",)), ("product", ("conv2d", "output")))
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Only what the source treats, with padding and dilation added."""
+        """Layers that the paper does not have, except for padding and dilation."""
         if workload.data_layout != "NCHW":
             return "it reads plain NCHW input, not channel blocks; see im2win"
         if workload.groups != 1:
-            return f"the source has no groups; this layer has {workload.groups}"
+            return f"the paper has no groups; this layer has {workload.groups}"
         return images_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
@@ -50,9 +49,7 @@ class Im2winNchw(Algorithm):
 
         strips = (w.batch, w.in_channels, w.out_height, columns(w), w.kernel_h)
         windows = te.compute(strips, transform, name="windows")
-        c = te.reduce_axis((0, w.in_channels), "c")
-        v = te.reduce_axis((0, w.kernel_w), "v")
-        u = te.reduce_axis((0, w.kernel_h), "u")
+        c, v, u = reduction_axes(c=w.in_channels, v=w.kernel_w, u=w.kernel_h)
 
         def multiply(n: Expr, kb: Expr, m: Expr, x: Expr, k: Expr) -> Expr:
             value = windows[n, c, m, x * w.stride_w + v * w.dilation_w, u]
@@ -77,7 +74,7 @@ class Im2winNchw(Algorithm):
         return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 1))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The whole window tensor, and all sums where no register block holds them."""
+        """The whole window tensor, and all accumulators that are not in registers."""
         w = workload
         windows = w.batch * w.in_channels * w.out_height * columns(w) * w.kernel_h
         total = itemsize(w.types.data) * windows
@@ -88,11 +85,7 @@ class Im2winNchw(Algorithm):
         return total
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Padded output channels are multiplied too."""
+        """MACs with padded output channels."""
         w = workload
         padded = machine.blocks(w.out_channels) * machine.channel_block
         return w.macs // w.out_channels * padded
-
-    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """That of direct convolution: the same products in another order."""
-        return Direct().error_estimate(workload, machine, config)

@@ -1,17 +1,17 @@
-"""Winograd convolution with the packed layouts and the product of its source.
+"""Winograd convolution with the packed layouts and the product of the paper.
 
 Wang et al., "Optimizing Winograd-Based Fast Convolution Algorithm on Phytium Multi-Core CPUs"
-(2020), Algorithm 2: the lanes of a vector are S of the ``delta**2`` products ("along eta"), whose
-operands are written in the order in which they are read (see ``winograd_packing``).
+(2020), Algorithm 2. The lanes of a vector are S of the ``delta**2`` products ("along eta").
+Operands are written in the order in which they are read (see ``winograd_packing``).
 
-1. Filters are transformed into G when the model is built, in float64.
+1. Filters are transformed into G when the model is built, in FP64.
 2. ``columns``, ``tile``, ``transform``: ``d^T = Q^T (Q^T x)^T``, written as D.
-3. ``conv2d``, ``sums``: S matrix products at once, over C_l1 channels in registers and over blocks
-   of them in U.
+3. ``conv2d``, ``sums``: S matrix products at once. They sum C_l1 channels in registers, and blocks
+   of channels in U.
 4. ``gather``, ``rows``, ``output``: ``z = A^T (A^T u^T)^T``, the epilogue, existing pixels only.
 
-Not in the source: transforms have channels in lanes and are transposed in registers on their way
-to and from vectors along eta, since activations are channel-blocked.
+Not in the paper: activations are channel-blocked, so that transforms have channels in lanes.
+Vectors along eta are transposed in registers before and after.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
-from tvmconv.algorithms.reproductions.winograd_packing import TAPS, Packing, source_transforms
+from tvmconv.algorithms.reproductions.winograd_packing import TAPS, Packing, paper_transforms
 from tvmconv.algorithms.winograd.matrices import rounding_error
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
@@ -29,12 +29,12 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# growth of the error by both transforms with the source's points; fitted, docs/winograd.md
+# growth of the error by both transforms with the paper's points; fitted, docs/notes/winograd.md
 _AMPLIFICATION = {4: 21.0, 6: 36.0}
 
 
 class WinogradEta(Algorithm):
-    """F(4x4, 3x3) and F(6x6, 3x3) with the source's matrices; knobs as of :class:`Packing`."""
+    """F(4x4, 3x3) and F(6x6, 3x3) with the paper's matrices; parameters as of :class:`Packing`."""
 
     name = "winograd_eta"
     blocks = ("columns", "tile", "transform", "conv2d", "sums", "gather", "rows", "output")
@@ -46,18 +46,18 @@ class WinogradEta(Algorithm):
     sums_products = False
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Only what the source treats: 3x3 kernels at stride 1."""
+        """Layers other than 3x3 kernels at stride 1."""
         w = workload
         if w.is_volume:
             return images_only(w)
         if (w.kernel_h, w.kernel_w) != (TAPS, TAPS):
-            return f"the source treats 3x3 kernels, not {w.kernel_h}x{w.kernel_w}"
+            return f"the paper has 3x3 kernels, not {w.kernel_h}x{w.kernel_w}"
         if (w.stride_h, w.stride_w) != (1, 1):
             return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
         if (w.dilation_h, w.dilation_w) != (1, 1):
             return f"it needs dense kernels, not dilation {w.dilation_h}x{w.dilation_w}"
         if w.groups != 1:
-            return f"the source has no groups; this layer has {w.groups}"
+            return f"the paper has no groups; this layer has {w.groups}"
         return None
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
@@ -78,7 +78,7 @@ class WinogradEta(Algorithm):
     ) -> FloatArray:
         """``g^T = P (P f)^T`` of an OIHW weight, computed in float64 and rounded once."""
         eta, blocks, groups, cl1, kr, s = self.packed_weight_shape(workload, machine, config)
-        matrix = source_transforms(config.int("m")).filter_matrix()
+        matrix = paper_transforms(config.int("m")).filter_matrix()
         once = np.einsum("pu,kcuv->kcvp", matrix, weight.astype(np.float64))
         transposed = np.einsum("qv,kcvp->kcqp", matrix, once)
         flat = transposed.reshape(*weight.shape[:2], -1)
@@ -88,13 +88,13 @@ class WinogradEta(Algorithm):
         return np.ascontiguousarray(split.transpose(4, 2, 0, 3, 1, 5))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """D and U as a whole: no stage starts before the last one has ended."""
+        """D and U as a whole, because a stage starts after the previous stage ends."""
         pack = Packing(workload, machine, config)
         values = int(np.prod(pack.input_shape()) + np.prod(pack.output_shape()))
         return itemsize(workload.types.accumulator) * values
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Those of the product, including those on padding of every axis."""
+        """Multiplications of the product, including the padding of every axis."""
         pack = Packing(workload, machine, config)
         return int(np.prod(pack.output_shape())) * pack.channels * config.int("cl1")
 
@@ -108,11 +108,8 @@ def _input(pack: Packing, data: Tensor) -> Tensor:
     from tvmconv.algorithms.winograd.transforms import choose, input_rows
     from tvmconv.tvm_api import te, tirx
 
-    matrices, delta, lanes = (
-        source_transforms(pack.config.int("m")),
-        pack.delta,
-        pack.machine.channel_block,
-    )
+    matrices = paper_transforms(pack.config.int("m"))
+    delta, lanes = pack.delta, pack.machine.channel_block
     cl1, br, s = (pack.config.int(name) for name in ("cl1", "br", "s"))
     here = (pack.channels * cl1 // lanes, *pack.positions, br)
 
@@ -121,7 +118,7 @@ def _input(pack: Packing, data: Tensor) -> Tensor:
         return choose(p, input_rows(matrices, values))
 
     columns = te.compute((*here, delta, delta, lanes), column, name="columns")
-    # rows of zeros fill the last vector: what memory holds might be denormal, and slow
+    # rows of zeros fill the last vector: uninitialized memory may be denormal, and slow
     filled = -(-pack.eta * s // delta)
     zeros = [tirx.const(0.0, "float32")] * (filled - delta)
 
@@ -146,12 +143,12 @@ def _read(
     pixel: tuple[int, Expr],
     c: Expr,
 ) -> Expr:
-    """An input value, or zero where padding, a tile's surplus or a padded block is."""
+    """An input value, or zero in the padding, in a tile's surplus and in a padded block."""
     from tvmconv.tvm_api import tirx
 
     w, lanes, m = pack.workload, pack.machine.channel_block, pack.config.int("m")
     (rows, columns), (i, j) = pack.tiles, pixel
-    n, t, tests = pack.source(*place)
+    n, t, tests = pack.sample_of(*place)
     y, x = t // columns * m + i - w.pad_top, t % columns * m + j - w.pad_left
     present = pack.machine.blocks(w.in_channels)
     if present * lanes % pack.config.int("cl1"):
@@ -160,7 +157,7 @@ def _read(
     rightmost = (columns - 1) * m + pack.delta - 1 - w.pad_left
     tests += image_tests(w, y, x, lowest, rightmost)
     if w.data_layout == "NCHW":
-        # lanes beyond the last channel repeat it: their weights are zero
+        # lanes after the last channel repeat it: their weights are zero
         channel = cb * lanes + c
         value = data[n, tirx.min(channel, w.in_channels - 1), y, x]
     else:
@@ -198,7 +195,7 @@ def _output(pack: Packing, sums: Tensor, given: Operands) -> Tensor:
 
     w, lanes, delta = pack.workload, pack.machine.channel_block, pack.delta
     m, kr, s = (pack.config.int(knob) for knob in ("m", "kr", "s"))
-    matrices, (tile_rows, tile_columns) = source_transforms(m), pack.tiles
+    matrices, (tile_rows, tile_columns) = paper_transforms(m), pack.tiles
     blocks, count = pack.machine.blocks(w.out_channels), tile_rows * tile_columns
 
     def fetch(kb: Expr, n: Expr, t: Expr, e: Expr, i: Expr, k: Expr) -> Expr:

@@ -30,11 +30,11 @@ Axis = TypeVar("Axis")
 
 
 @lru_cache(maxsize=4)
-def source_transforms(m: int) -> Transforms:
-    """The source's matrices of F(m, 3): ``A^T``, P (here ``g``) and ``Q^T`` (``bt``), unscaled.
+def paper_transforms(m: int) -> Transforms:
+    """The paper's matrices of F(m, 3): ``A^T``, P (here ``g``) and ``Q^T`` (``bt``), unscaled.
 
-    Those of F(4, 3) are printed in section 1.2. F(6, 3), which the source measures but does not
-    print, has the points 0, +-1, +-2, +-1/2.
+    Section 1.2 has the matrices of F(4, 3). F(6, 3), which the paper measures but does not print,
+    has the points 0, +-1, +-2, +-1/2.
     """
     found = interpolation(m, TAPS, points_of(m + TAPS - 1)[0])
     if found.bt[0][0] > 0:
@@ -47,12 +47,12 @@ def source_transforms(m: int) -> Transforms:
 
 @dataclass(frozen=True)
 class Packing:
-    """Extents of G, D and U, and where their elements come from.
+    """Extents of G, D and U, and the places of their elements.
 
-    Knobs: ``m``, the output tile; ``s``, the products of a vector (S); ``br``, ``kr``, the
-    register block (B_r, K_r); ``cl1``, ``kl2``, the cache blocks (C_l1, K_l2); ``tiles``, whether
-    the positions of a register block are tiles instead of samples; ``outer_eta``, whether
-    ``eta/S`` is U's first axis instead of following the tile.
+    ``m`` is the output tile, and ``s`` the products of a vector (S). ``br`` and ``kr`` are the
+    register block (B_r, K_r), ``cl1`` and ``kl2`` the cache blocks (C_l1, K_l2). With ``tiles``,
+    the positions of a register block are tiles instead of samples. With ``outer_eta``, ``eta/S`` is
+    U's first axis.
     """
 
     workload: Conv2dWorkload
@@ -66,7 +66,7 @@ class Packing:
 
     @property
     def tiles(self) -> tuple[int, int]:
-        """Rows and columns of tiles: the source's Gamma and Lambda."""
+        """Rows and columns of tiles: the paper's Gamma and Lambda."""
         m, w = self.config.int("m"), self.workload
         return -(-w.out_height // m), -(-w.out_width // m)
 
@@ -104,7 +104,7 @@ class Packing:
             return at // br, 0, at % br
         return n // br, t, n % br
 
-    def source(self, q: Expr, mu: Expr, bf: Expr) -> tuple[Expr, Expr, list[Expr]]:
+    def sample_of(self, q: Expr, mu: Expr, bf: Expr) -> tuple[Expr, Expr, list[Expr]]:
         """Sample and tile of a place, and the conditions under which they exist."""
         (rows, columns), br, batch = self.tiles, self.config.int("br"), self.workload.batch
         at, count = q * br + bf, rows * columns
@@ -113,21 +113,21 @@ class Packing:
         return at // count, at % count, [at < batch * count] if batch * count % br else []
 
     def weight_shape(self) -> tuple[int, ...]:
-        """Of G."""
+        """Shape of G."""
         c = self.config
         return self.eta, self.channels, self.groups, c.int("cl1"), c.int("kr"), c.int("s")
 
     def input_shape(self) -> tuple[int, ...]:
-        """Of D."""
+        """Shape of D."""
         c = self.config
         return (self.eta, self.channels, *self.positions, c.int("cl1"), c.int("br"), c.int("s"))
 
     def output_shape(self) -> tuple[int, ...]:
-        """Of U."""
+        """Shape of U."""
         c, (blocks, tiles) = self.config, self.positions
         outer = self.output_place(self.eta, self.groups, blocks, tiles)
         return (*outer, c.int("br"), c.int("kr"), c.int("s"))
 
     def output_place(self, e: Axis, kg: Axis, q: Axis, mu: Axis) -> tuple[Axis, ...]:
-        """The outer indices of U in the order that the config asks for."""
+        """The outer indices of U in the configuration's order."""
         return (e, kg, q, mu) if self.config.int("outer_eta") else (kg, q, mu, e)

@@ -1,14 +1,14 @@
-"""Winograd convolution of 8-bit integers that is exact: scaled matrices, and when sums may wrap.
+"""Exact INT8 Winograd convolution: scaled matrices, and when sums may wrap.
 
-The matrices of F(m, r) are fractions; times a whole number ``s`` all are integers, and tiles give
-``s * y`` for each output ``y``. :func:`exact_below` says how large ``y`` may be, with the proof.
-F(2x2, 3x3) in this form is Wen (2020), section 3.3; its larger tiles need the argument modulo
-``2**32``, since their intermediate sums are not those of 32 bits.
+The matrices of F(m, r) are fractions. Multiplied by a whole number ``s`` all entries are integers,
+and tiles give ``s * y`` for each output ``y``. :func:`exact_below` states the limit of ``y``, with
+the proof. F(2x2, 3x3) in this form is Wen (2020), section 3.3. Its larger tiles need the argument
+modulo ``2**32``, because their intermediate sums exceed 32 bits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
@@ -24,7 +24,7 @@ from tvmconv.core.workload import Conv2dWorkload
 
 Array = npt.NDArray[Any]
 
-# products -> points: small integers, since their powers and differences have to fit 16 bits
+# products -> points: small integers, because their powers and differences have to fit 16 bits
 _POINTS: dict[int, tuple[int, ...]] = {
     1: (),
     2: (0,),
@@ -34,7 +34,7 @@ _POINTS: dict[int, tuple[int, ...]] = {
     6: (0, 1, -1, 2, -2),
 }
 MOST_PRODUCTS = max(_POINTS)
-# standard deviation of normally distributed weights of 8 bits
+# standard deviation of normally distributed INT8 weights
 USUAL_SIGMA = 36.0
 _SHORT = np.iinfo("int16")
 _SUM_BITS = 32
@@ -42,13 +42,7 @@ _SUM_BITS = 32
 
 @dataclass(frozen=True)
 class IntegerTransforms(Transforms):
-    """Matrices of integers, ``scale * y = A^T [(G g) * (B^T d)]``.
-
-    Parameters
-    ----------
-    scale
-        By which results are too large.
-    """
+    """Integer matrices, ``scale * y = A^T [(G g) * (B^T d)]``."""
 
     scale: int
 
@@ -57,9 +51,9 @@ class IntegerTransforms(Transforms):
 def integer_transforms(m: int, r: int) -> IntegerTransforms:
     """The matrices of F(m, r) in integers.
 
-    ``G`` takes the factor, the least that clears its denominators. The last row, of the point at
-    infinity, would be the factor itself: as long as it is even and above all other rows, half of it
-    goes to ``A^T``, so that transformed weights of F(4, 3) have 16 bits.
+    ``G`` is multiplied by the smallest factor that clears its denominators. The last row of ``G``,
+    for the point at infinity, would be the factor itself. While the row is even and larger than all
+    others, half of it moves to ``A^T``, so that transformed weights of F(4, 3) have 16 bits.
     """
     points = tuple(Fraction(point) for point in _POINTS[m + r - 1])
     found = interpolation(m, r, points)
@@ -70,24 +64,15 @@ def integer_transforms(m: int, r: int) -> IntegerTransforms:
     while len(g) > 1 and g[-1][-1] > largest and g[-1][-1] % 2 == 0:
         g[-1][-1] /= 2
         at[-1][-1] *= 2
-    return IntegerTransforms(
-        m,
-        r,
-        tuple(map(tuple, at)),
-        tuple(map(tuple, g)),
-        found.bt,
-        found.scale_squared,
-        found.pairs,
-        found.moved,
-        scale,
-    )
+    matrices = replace(found, at=tuple(map(tuple, at)), g=tuple(map(tuple, g)))
+    return IntegerTransforms(**vars(matrices), scale=scale)
 
 
 def fits_shorts(vertical: Transforms, horizontal: Transforms, types: DataTypes) -> bool:
     """Whether all transformed data and weights of some types have 16 bits.
 
-    Data have any values of their type, not less the zero point: that is part of the bias. Weights
-    of 16 bits are those of 8 less a zero point, at most 255.
+    Data have any values of their type, without subtracting the zero point, which is part of the
+    bias. INT16 weights are INT8 weights minus a zero point, at most 255.
     """
     data = np.iinfo(types.data)
     weight = (-128, 127) if types.weight == "int8" else (-255, 255)
@@ -96,35 +81,35 @@ def fits_shorts(vertical: Transforms, horizontal: Transforms, types: DataTypes) 
         ((vertical.filter_matrix(), horizontal.filter_matrix()), weight),
     ):
         entries = np.kron(*matrices)
-        least, largest = _range(entries.reshape(entries.shape[0], -1), low, high)
-        # weights are packed with the opposite sign where products are subtracted
-        if max(-least.min(), largest.max()) > _SHORT.max:
+        smallest, largest = _range(entries.reshape(entries.shape[0], -1), low, high)
+        # weights are packed with the opposite sign if products are subtracted
+        if max(-smallest.min(), largest.max()) > _SHORT.max:
             return False
     return True
 
 
 def exact_below(vertical: IntegerTransforms, horizontal: IntegerTransforms) -> int:
-    """The magnitude that sums of products must stay below for a tile of 32-bit sums to be exact.
+    """The limit of sums of products below which a tile of 32-bit accumulators is exact.
 
     ``2**29`` for F(2x2, 3x3) and F(3x3, 3x3), ``2**27`` for F(3x4, 3x3), ``2**25`` for
     F(4x4, 3x3).
 
-    Proof. Let ``y`` be an output's sum of products of data (as they are stored, zero points and
-    padding included) and weights, and ``s`` the product of both scales. In integers of any size
-    ``s * y = A^T [(G g G^T) * (B^T d B)] A`` summed over the channels, since it holds in fractions
-    for the unscaled matrices. Transformed data and weights have 16 bits (:func:`fits_shorts`), so
-    that they are held as they are; what follows are products, sums and multiplications by
-    integers, which may be taken modulo ``2**32`` at every step: the result is
-    ``s * y mod 2**32`` whatever overflowed in between.
+    Proof. Let ``y`` be an output's sum of products of stored data (with zero points and padding)
+    and weights, and ``s`` the product of both scales. The unscaled identity holds in fractions.
+    With unbounded integers therefore ``s * y = A^T [(G g G^T) * (B^T d B)] A``, summed over the
+    channels.
 
-    Let ``s = 2**a * q`` with ``q`` odd. ``q`` has an inverse modulo ``2**32``; the product with it
-    is ``2**a * y mod 2**32``. Where ``|y| < 2**(31 - a)``, that is ``|2**a * y| < 2**31``, the
-    32-bit integer with this residue is ``2**a * y`` itself, and an arithmetic shift by ``a``, which
-    drops ``a`` zero bits, leaves ``y``. The bias, the data's zero point in it, is added behind,
-    as in every other algorithm.
+    Transformed data and weights fit 16 bits (:func:`fits_shorts`), so that they are stored exactly.
+    All later steps are products, sums and multiplications by integers. Each may be computed modulo
+    ``2**32``. The result is ``s * y mod 2**32`` for any overflow in between.
 
-    Strided kernels are sums over phases as over channels: ``y`` is the sum of all of them, and
-    taps that a phase lacks are weights of zero.
+    Let ``s = 2**a * q`` with ``q`` odd. ``q`` has an inverse modulo ``2**32``, and the product with
+    it is ``2**a * y mod 2**32``. Let ``|y| < 2**(31 - a)``, so that ``|2**a * y| < 2**31``. The
+    32-bit integer with this residue is then ``2**a * y``. An arithmetic shift by ``a`` drops ``a``
+    zero bits and leaves ``y``. The bias, which includes the data's zero point, is added afterwards.
+
+    Strided kernels are sums over phases as over channels. ``y`` is the sum of all phases, and
+    missing taps of a phase are weights of zero.
     """
     shift, _ = _divisor(vertical, horizontal)
     return int(2 ** (_SUM_BITS - 1 - shift))
@@ -136,29 +121,23 @@ def divided(value: Any, vertical: IntegerTransforms, horizontal: IntegerTransfor
 
     shift, inverse = _divisor(vertical, horizontal)
     if inverse != 1:
-        # TVM multiplies signed constants out, beyond 32 bits; it does not look through this
+        # TVM would fold the product of signed constants beyond 32 bits, but not of unsigned ones
         product = tirx.reinterpret("uint32", value) * tirx.const(inverse, "uint32")
         value = tirx.reinterpret("int32", product)
     return value >> tirx.const(shift, "int32") if shift else value
 
 
 def largest_sums(weight: Array, data: str) -> Array:
-    """The largest magnitude that sums of products of each output channel reach, ``(K,)`` int64.
+    """The largest magnitude of sums of products of each output channel, ``(K,)`` int64.
 
-    Products of weights of one sign are largest with the largest data, those of the other with the
-    least: with data of 0 to 255, 255 times the larger sum of weights of one sign.
-
-    Parameters
-    ----------
-    weight
-        ``(K, ...)`` integers.
-    data
-        ``"uint8"`` or ``"int8"``, taken in their whole range.
+    Products of weights of one sign are largest with the largest data, and products of the other
+    sign with the smallest data. ``weight`` is ``(K, ...)`` integers, and ``data`` a type whose
+    whole range is used.
     """
     info = np.iinfo(data)
     rows = weight.reshape(weight.shape[0], -1).astype(np.int64)
-    least, largest = _range(rows, int(info.min), int(info.max))
-    return np.maximum(-least, largest)
+    smallest, largest = _range(rows, int(info.min), int(info.max))
+    return np.maximum(-smallest, largest)
 
 
 @lru_cache(maxsize=1)
@@ -173,11 +152,11 @@ def safe_sum() -> int:
 
 
 def usual_sum(workload: Conv2dWorkload) -> int:
-    """What sums of products reach with weights such as trained layers have.
+    """The largest sum of products with weights of trained layers, for layers known by shape only.
 
-    For layers of which only the shape is known: normally distributed weights of which the largest
-    of some thousand reach the end of 8 bits. Those of one sign sum up to ``0.4 * sigma * taps`` on
-    the average, with a deviation of ``0.58 * sigma * sqrt(taps)``; six of these are added.
+    The weights are normally distributed, and the largest of some thousand reach the limit of INT8.
+    Weights of one sign sum up to ``0.4 * sigma * taps`` on average, with a deviation of
+    ``0.58 * sigma * sqrt(taps)``. Six of these deviations are added.
     """
     taps = workload.taps
     one_sided = USUAL_SIGMA * (0.4 * taps + 6 * 0.58 * taps**0.5)
@@ -186,7 +165,7 @@ def usual_sum(workload: Conv2dWorkload) -> int:
 
 
 def worst_sum(workload: Conv2dWorkload) -> int:
-    """What no sum of products of a workload exceeds, whatever its weights are."""
+    """The largest sum of products of a workload with any weights."""
     data = np.iinfo(workload.types.data)
     size = 128 if workload.types.weight == "int8" else 255
     return int(size * max(data.max, -data.min) * workload.taps)
@@ -202,8 +181,9 @@ def check_sums(
     sums, limit = largest_sums(weight, workload.types.data), exact_below(vertical, horizontal)
     if (worst := int(sums.max(initial=0))) >= limit:
         raise WorkloadError(
-            f"F({vertical.m}x{horizontal.m}) of {workload} is exact for sums below {limit}; "
-            f"channel {int(sums.argmax())} reaches {worst}. Take a smaller tile, or direct"
+            f"F({vertical.m}x{horizontal.m}) of {workload} is not exact: sums of channel "
+            f"{int(sums.argmax())} reach {worst}. Expected sums below {limit}. Use a smaller tile, "
+            "or direct."
         )
 
 
@@ -215,6 +195,6 @@ def _divisor(vertical: IntegerTransforms, horizontal: IntegerTransforms) -> tupl
 
 
 def _range(rows: Array, low: int, high: int) -> tuple[Array, Array]:
-    """The least and the largest products of rows with vectors of values between two bounds."""
+    """The smallest and the largest products of rows with vectors of values between two bounds."""
     up, down = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     return low * up + high * down, high * up + low * down

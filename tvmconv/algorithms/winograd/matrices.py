@@ -1,21 +1,22 @@
 """The transform matrices of Winograd convolution F(m, r), by Cook-Toom interpolation.
 
-An output of ``m`` values by a filter of ``r`` taps needs ``n = m + r - 1`` products: the product of
-two polynomials is evaluated at ``n - 1`` points and at infinity, and interpolated. Everything is
-computed in rational arithmetic. Points may share one irrational scale; it multiplies every entry
-by a known power of itself, and the powers cancel in the result.
+An output of ``m`` values by a filter of ``r`` taps needs ``n = m + r - 1`` products. The product of
+two polynomials is evaluated at ``n - 1`` points and at infinity, and interpolated. All arithmetic
+is rational. Points may share one irrational scale. It multiplies every entry by a known power of
+itself, and the powers cancel in the result.
 
-A column of ``A^T`` may also take any factor that its row of ``G`` is divided by. Where points have
-a scale, no power of any of them is one: their pairs take factors that make ones of an output's
-entries in turn, which leaves a tile of four outputs ten instructions instead of twelve.
+A column of ``A^T`` may have any factor by which its row of ``G`` is divided. With a scale, entries
+of ``A^T`` are not 1. Factors for pairs of points give each output entries of 1. A tile of four
+outputs then needs ten instructions instead of twelve.
 
-Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), equation 7; Wang et al.,
+Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), equation 7. Wang et al.,
 "Optimizing Winograd-Based Fast Convolution Algorithm on Phytium Multi-Core CPUs" (2020),
-equation 3, whose P and Q are G and B here.
+equation 3. Their P and Q are G and B here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -26,8 +27,8 @@ import numpy.typing as npt
 Rational = tuple[tuple[Fraction, ...], ...]
 
 _HALF = Fraction(1, 2)
-# products -> (points, squared scale). Chosen for the least error on normally distributed data
-# among sets whose transforms need few multiplications; docs/winograd.md has the figures.
+# products -> (points, squared scale), with the smallest error on normally distributed data among
+# sets whose transforms need few multiplications; see docs/notes/winograd.md
 _POINTS: dict[int, tuple[tuple[Fraction, ...], Fraction]] = {
     1: ((), Fraction(1)),
     2: ((Fraction(0),), Fraction(1)),
@@ -45,9 +46,8 @@ MOST_PRODUCTS = max(_POINTS)
 class Transforms:
     """The matrices of F(m, r): ``y = A^T [(G g) * (B^T d)]``.
 
-    ``exact`` entries are multiplied by ``scale ** power``; the powers follow from the position and
-    are those of the properties below. ``pairs`` maps a row of ``B^T`` to the row of the opposite
-    point: even and odd parts of such rows are the same but for a sign.
+    Entries are multiplied by ``scale ** power``. The powers follow from the position, see the
+    properties below.
 
     Parameters
     ----------
@@ -57,6 +57,12 @@ class Transforms:
         Rational parts, of shapes (m, n), (n, r) and (n, n) with n = m + r - 1.
     scale_squared
         Square of the factor by which all points are multiplied.
+    pairs
+        Rows of ``B^T`` of opposite points, each pair once, the positive point first. Even and odd
+        parts of such rows are equal except for a sign.
+    moved
+        Power of its point by which each column of ``A^T`` is divided, and the row of ``G``
+        multiplied.
     pairs
         Rows of opposite points, each pair once, the positive point first.
     moved
@@ -94,56 +100,43 @@ class Transforms:
         exact = value * self.scale_squared ** (power // 2)
         return float(exact) * (float(self.scale_squared) ** 0.5 if power % 2 else 1.0)
 
+    def _matrix(
+        self, rows: Rational, power: Callable[[int, int], int], shape: tuple[int, int]
+    ) -> npt.NDArray[np.float64]:
+        values = [
+            [self._scaled(value, power(i, j)) for j, value in enumerate(row)]
+            for i, row in enumerate(rows)
+        ]
+        return np.array(values).reshape(shape)
+
     def output_matrix(self) -> npt.NDArray[np.float64]:
         """``A^T``, shape (m, n)."""
-        return np.array(
-            [
-                [self._scaled(v, self.at_power(i, p)) for p, v in enumerate(row)]
-                for i, row in enumerate(self.at)
-            ]
-        ).reshape(self.m, self.n)
+        return self._matrix(self.at, self.at_power, (self.m, self.n))
 
     def filter_matrix(self) -> npt.NDArray[np.float64]:
         """``G``, shape (n, r)."""
-        return np.array(
-            [
-                [self._scaled(v, self.g_power(p, k)) for k, v in enumerate(row)]
-                for p, row in enumerate(self.g)
-            ]
-        ).reshape(self.n, self.r)
+        return self._matrix(self.g, self.g_power, (self.n, self.r))
 
     def input_matrix(self) -> npt.NDArray[np.float64]:
         """``B^T``, shape (n, n)."""
-        return np.array(
-            [
-                [self._scaled(v, self.bt_power(p, j)) for j, v in enumerate(row)]
-                for p, row in enumerate(self.bt)
-            ]
-        ).reshape(self.n, self.n)
+        return self._matrix(self.bt, self.bt_power, (self.n, self.n))
 
 
 @lru_cache(maxsize=64)
 def transforms(m: int, r: int) -> Transforms:
-    """The matrices of F(m, r).
-
-    Parameters
-    ----------
-    m, r
-        Outputs of a tile and taps of the filter, each 1 or more, with at most
-        :data:`MOST_PRODUCTS` products ``m + r - 1``.
-    """
+    """The matrices of F(m, r), with at most :data:`MOST_PRODUCTS` products ``m + r - 1``."""
     return _with_ones(interpolation(m, r, *points_of(m + r - 1)))
 
 
 def points_of(n: int) -> tuple[tuple[Fraction, ...], Fraction]:
-    """The points of ``n`` products beside infinity, and the square of their scale."""
+    """The points of ``n`` products in addition to infinity, and the square of their scale."""
     return _POINTS[n]
 
 
 def _with_ones(found: Transforms) -> Transforms:
-    """Factors of columns that leave entries of one in outputs that have none.
+    """Factors of columns that leave entries of 1 in outputs without such entries.
 
-    The first output has those of zero, and the last one that of infinity.
+    The first output has entries of 1 from zero, and the last output from infinity.
     """
     if found.scale_squared == 1:
         return found
@@ -161,7 +154,7 @@ def _with_ones(found: Transforms) -> Transforms:
 def interpolation(
     m: int, r: int, points: tuple[Fraction, ...], scale_squared: Fraction = Fraction(1)
 ) -> Transforms:
-    """The matrices of F(m, r) with ``m + r - 2`` points beside infinity."""
+    """The matrices of F(m, r) with ``m + r - 2`` points in addition to infinity."""
     bt, g = [], []
     for p, point in enumerate(points):
         others = [q for i, q in enumerate(points) if i != p]
@@ -185,7 +178,7 @@ def interpolation(
 def rounding_error(growth: float, in_channels: int) -> float:
     """Estimate of max|error| / max|reference| in float32.
 
-    Rounding of sums over the input channels, fitted to measurements (docs/winograd.md), times the
+    Rounding of sums over the input channels, fitted to measurements, times the
     growth by the transforms of both axes.
     """
     return float(2.0**-24 * growth * (3.4 + in_channels / 48))

@@ -1,13 +1,13 @@
-"""Strided convolution as a sum of dense ones, which Winograd's tiles compute together.
+"""Polyphase decomposition: strided convolution as a sum of dense ones with Winograd's tiles.
 
-At stride ``s`` an output reads input rows ``s * y + k``: taps ``k = s * t + a`` of one phase ``a``
-are a dense kernel of ``ceil(R / s)`` taps on every ``s``-th row from ``a`` on, and the convolution
-is the sum of its phases, down the columns and along the rows. All phases have the same tiles, so
-that their products are added up before the output transform, as those of input channels are.
+At stride ``s`` an output reads input rows ``s * y + k``. Taps ``k = s * t + a`` of one phase ``a``
+are a dense kernel of ``ceil(R / s)`` taps on every ``s``-th row from ``a`` on. The convolution is
+the sum of its phases, along columns and rows. All phases have the same tiles, so that their
+products are added before the output transform, like products of input channels.
 
-A phase may lack the last tap. Its filter is zero at infinity, the last point, whose products are
-those of the last taps alone: they are left out. F(4x4) of a 3x3 kernel with stride 2 then makes 81
-products, where the sum of taps makes 144.
+A phase may lack the last tap. Its filter is zero at infinity, the last point, whose products
+contain only last taps. These products are omitted. F(4x4) of a 3x3 kernel with stride 2 then has 81
+products, where the sum of taps has 144.
 
 Pan and Chen, "Accelerate Non-unit Stride Convolutions with Winograd Algorithms" (2021), cut kernels
 in the same way.
@@ -24,21 +24,15 @@ from tvmconv.core.workload import Conv2dWorkload
 
 
 @dataclass(frozen=True)
-class Axis:
-    """The phases of one axis.
-
-    Parameters
-    ----------
-    kernel, stride
-        Taps, and the distance of the inputs of neighbouring outputs.
-    """
+class PhaseAxis:
+    """The phases of one axis, with the taps and the stride of the whole kernel."""
 
     kernel: int
     stride: int
 
     @property
     def taps(self) -> int:
-        """Those of a phase, the last of which may be missing."""
+        """Taps of a phase; the last tap may be missing."""
         return -(-self.kernel // self.stride)
 
     @property
@@ -48,7 +42,7 @@ class Axis:
 
     @property
     def whole(self) -> int:
-        """Phases with all taps: they are the first."""
+        """Phases with all taps, which come first."""
         return self.kernel - (self.taps - 1) * self.count
 
     def products(self, outputs: int) -> int:
@@ -56,32 +50,22 @@ class Axis:
         return (outputs + self.taps - 2) * self.count + self.whole
 
 
-def phases(workload: Conv2dWorkload) -> tuple[Axis, Axis]:
-    """Those down the columns, and those along the rows."""
+def phases(workload: Conv2dWorkload) -> tuple[PhaseAxis, PhaseAxis]:
+    """The phases down the columns and along the rows."""
     w = workload
-    return Axis(w.kernel_h, w.stride_h), Axis(w.kernel_w, w.stride_w)
+    return PhaseAxis(w.kernel_h, w.stride_h), PhaseAxis(w.kernel_w, w.stride_w)
 
 
 def phase_count(workload: Conv2dWorkload) -> int:
-    """How many dense convolutions there are; 1 at stride 1."""
+    """Number of dense convolutions; 1 at stride 1."""
     tall, wide = phases(workload)
     return tall.count * wide.count
 
 
 def split_filter(weight: FloatArray, workload: Conv2dWorkload) -> FloatArray:
-    """Filters of the phases, zero where they lack taps.
+    """Filters ``(..., R, S)`` as ``(..., rows' phases, columns' phases, taps, taps)``.
 
-    Parameters
-    ----------
-    weight
-        ``(..., R, S)``.
-    workload
-        The convolution.
-
-    Returns
-    -------
-    FloatArray
-        ``(..., rows' phases, columns' phases, taps, taps)``.
+    Missing taps of a phase are zero.
     """
     tall, wide = phases(workload)
     lead = weight.shape[:-2]

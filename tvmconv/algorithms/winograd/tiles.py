@@ -1,4 +1,4 @@
-"""Winograd's tiles: how they cover an output, and what their transformed values need."""
+"""Winograd's tiles: how they cover an output, and the extents of their transformed values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tvmconv.machines.multiply import FMA, Multiply, multiply_of_shorts
 from tvmconv.machines.record import Machine
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
-# float64 (docs/winograd.md)
+# float64 (docs/notes/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
-# of phases with two taps, which are few beside the outputs of such tiles
+# the same for phases with two taps, which are few compared with the outputs of such tiles
 _OF_TWO_TAPS = {3: 1.3, 6: 2.65, 7: 4.8, 8: 6.9}
 
 
@@ -39,7 +39,7 @@ _OF_TWO_TAPS = {3: 1.3, 6: 2.65, 7: 4.8, 8: 6.9}
 class Tiling:
     """Tiles of a workload's output: F(mh, R) down the columns and F(mw, S) along the rows.
 
-    Of a strided workload R and S are the taps of its phases.
+    In strided workloads R and S are the taps of a phase.
     """
 
     workload: Conv2dWorkload
@@ -61,7 +61,7 @@ class Tiling:
 
     @property
     def integer(self) -> tuple[IntegerTransforms, IntegerTransforms]:
-        """Both, where the workload multiplies integers."""
+        """Both matrices of a workload that multiplies integers."""
         tall, wide = phases(self.workload)
         return integer_transforms(self.mh, tall.taps), integer_transforms(self.mw, wide.taps)
 
@@ -87,19 +87,14 @@ class Tiling:
 
 
 def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
-    """The tiles that a config asks for."""
+    """The tiles of a configuration."""
     return Tiling(workload, config.int("mh"), config.int("mw"))
 
 
 def unsuited_window(workload: Conv2dWorkload, *, by_phases: bool = False) -> str | None:
-    """Why tiles save nothing of a window, as a clause; None if they do.
+    """Why tiles save nothing for a window, as a clause; None if they do.
 
-    Parameters
-    ----------
-    workload
-        The convolution.
-    by_phases
-        Whether a strided kernel may be cut into dense ones.
+    ``by_phases`` permits cutting a strided kernel into dense ones.
     """
     w = workload
     tall, wide = (axis.taps for axis in phases(w))
@@ -117,7 +112,7 @@ def unsuited_window(workload: Conv2dWorkload, *, by_phases: bool = False) -> str
 
 
 def filter_taps(tiles: Tiling) -> Iterator[npt.NDArray[np.float64]]:
-    """What the taps of a filter are multiplied by and summed to its value in each product."""
+    """The factors of a filter's taps in the sum that is its value, for each product."""
     tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
     for p in range(tiles.products):
         yield np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
@@ -139,17 +134,17 @@ def tile_error(tiles: Tiling, channels: int) -> float:
 
 
 def summed_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Blocks of input channels that the products sum over, those of every phase and plane.
+    """Blocks of input channels that the products sum over, of every phase and plane.
 
-    A 3-D convolution is a 2-D one of as many times the channels: output planes share no
-    transformed values, which saves keeping those of whole volumes.
+    A 3-D convolution is a 2-D convolution with the channels of all its planes. Output planes share
+    no transformed values, so that whole volumes need not be stored.
     """
     planes = phase_count(workload) * workload.kernel_d
     return planes * machine.blocks(workload.in_channels)
 
 
 def summed_products(tiles: Tiling, machine: Machine) -> int:
-    """Products of a tile, each as often as there are blocks of input channels in its sum."""
+    """Products of a tile, each as often as its sum has blocks of input channels."""
     w = tiles.workload
     tall, wide = phases(w)
     each = tall.products(tiles.mh) * wide.products(tiles.mw)
@@ -159,7 +154,7 @@ def summed_products(tiles: Tiling, machine: Machine) -> int:
 def block_channels(workload: Conv2dWorkload, machine: Machine) -> int:
     """Input channels of a block that are multiplied: a single block may have fewer than lanes.
 
-    Of integers they are whole words.
+    Integer types have whole dwords.
     """
     channels = min(machine.channel_block, workload.in_channels)
     width = transformed_multiply(workload, machine).width
@@ -172,7 +167,7 @@ def transformed_multiply(workload: Conv2dWorkload, machine: Machine) -> Multiply
 
 
 def transformed_type(workload: Conv2dWorkload) -> str:
-    """What transformed data and weights are held in."""
+    """Type of transformed data and weights."""
     return "int16" if workload.types.is_integer else workload.types.accumulator
 
 
@@ -182,7 +177,7 @@ def most_products(workload: Conv2dWorkload) -> int:
 
 
 def is_representable(tiles: Tiling) -> bool:
-    """Whether a tile's transformed values fit the type that holds them."""
+    """Whether a tile's transformed values fit their type."""
     types = tiles.workload.types
     return not types.is_integer or fits_shorts(*tiles.integer, types)
 
@@ -203,7 +198,7 @@ def workspace_planes(workload: Conv2dWorkload, machine: Machine) -> tuple[tuple[
 def plane_strides(
     tiles: Tiling, config: Config, machine: Machine
 ) -> tuple[tuple[int, int, int], ...]:
-    """Values of a plane, from one plane to the next, and bytes of a value, of both of these."""
+    """Values of a plane, distance to the next, and bytes of a value, of input and products."""
     area = region_tiles(tiles, config) * machine.channel_block
     return tuple(
         (blocks * area, plane_stride(tiles.products, blocks * area, machine, size), size)

@@ -1,8 +1,8 @@
-"""Winograd's one-dimensional transforms as straight-line expressions.
+"""Winograd's one-dimensional transforms as expressions without loops.
 
-Multiplications by 0 and 1 are left out. Rows that belong to opposite points +p and -p share
-their even and odd parts: one is the sum, the other the difference (Wang et al. 2020, section 3.3).
-The parts are written identically in both rows, so that the compiler computes them once.
+Multiplications by 0 and 1 are omitted. Rows of opposite points +p and -p share their even and odd
+parts. One row is the sum, the other the difference (Wang et al. 2020, section 3.3). The parts are
+written identically in both rows, so that the compiler computes them once.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def output_rows(transforms: Transforms, values: Sequence[Expr]) -> list[Expr]:
 
 
 def _shared_factor(odd: npt.NDArray[np.float64], values: Sequence[Expr]) -> float:
-    """What is left out of an odd part's sum, and multiplies it where it is added; 1 for none.
+    """A factor that is moved from an odd part's terms to its sum; 1 for none.
 
-    Of floating types that addition is fused with the product, and one of the sum has none left.
+    For floating-point types, the final addition fuses with this product, and one term needs none.
     """
     from tvmconv.operators.math import literal
 
@@ -74,7 +74,7 @@ def _shared_factor(odd: npt.NDArray[np.float64], values: Sequence[Expr]) -> floa
 
 
 def choose(index: Expr, expressions: Sequence[Expr]) -> Expr:
-    """The expression of a number; once the index is unrolled nothing but that remains."""
+    """The expression with an index; the others are removed once the index is unrolled."""
     from tvmconv.tvm_api import tirx
 
     result = expressions[-1]
@@ -84,7 +84,7 @@ def choose(index: Expr, expressions: Sequence[Expr]) -> Expr:
 
 
 def _combine(factors: Sequence[float], values: Sequence[Expr]) -> Expr:
-    """The sum of products, those with factor 1, then -1, first: the rest are fused additions."""
+    """The sum of products; terms with factor 1, then -1, come first: the rest are FMAs."""
     from tvmconv.operators.math import literal
 
     terms = [(float(f), v) for f, v in zip(factors, values, strict=True) if f != 0]

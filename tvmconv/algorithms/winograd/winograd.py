@@ -5,16 +5,16 @@ channels instead of products: every stage then works on the blocked layout of th
 
 1. Filters are transformed and packed when the model is built, in float64.
 2. ``columns``, ``transform``: ``V = B^T d B`` of every input tile; padding is a predicate.
-3. ``conv2d``: for each of the ``n_h * n_w`` products a matrix product over the input channels.
-   They are numbered down the columns of a tile, which stage 4 reads, while stage 2 writes rows:
-   either finds the planes that it needs at a time next to each other.
+3. ``conv2d``: for each of the ``n_h * n_w`` products a GEMM over the input channels. Products are
+   numbered down the columns of a tile, which stage 4 reads, while stage 2 writes rows. Both stages
+   then access neighboring planes at a time.
 4. ``rows``, ``output``: ``A^T M A``, the epilogue, and only the pixels that exist.
 
-Strided layers are sums of dense ones (:mod:`tvmconv.algorithms.winograd.polyphase`), whose
-transformed values lie side by side as those of further input channels.
+Strided layers are sums of dense ones (:mod:`tvmconv.algorithms.winograd.polyphase`). Their
+transformed values are stored like further input channels.
 
-8-bit layers have the same stages: matrices of integers, transformed values of 16 bits, products of
-words of two, and sums of 32 bits, exactly (:mod:`tvmconv.algorithms.winograd.integers`).
+INT8 layers have the same stages, with integer matrices, 16-bit transformed values, 2-way dot
+products and 32-bit accumulators. They are exact (:mod:`tvmconv.algorithms.winograd.integers`).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from tvmconv.tvm_api.types import Expr, Tensor
 class Winograd(Algorithm):
     """Convolution without dilation and groups, with at most 8 products per axis.
 
-    Knobs read by the expression: ``mh``, ``mw``, the output tile; ``kr``, the output blocks that
-    one register tile covers: weights are packed in groups of that many blocks. ``fused``,
-    ``rh`` and ``rw`` decide how much workspace the schedule needs.
+    The expression reads the parameters ``mh`` and ``mw``, the output tile, and ``kr``. A register
+    tile and a group of packed weights have ``kr`` output blocks. ``fused``, ``rh`` and ``rw``
+    determine the workspace.
     """
 
     name = "winograd"
@@ -70,7 +70,7 @@ class Winograd(Algorithm):
     sums_products = False
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Dilation, groups and 1x1 kernels leave nothing to save, strides what phases do."""
+        """Layers for which tiles save nothing, or whose values do not fit."""
         w = workload
         if w.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
@@ -78,13 +78,13 @@ class Winograd(Algorithm):
             return reason
         if w.groups != 1:
             return f"{w.groups} groups leave too few channels for its products"
-        least = Tiling(w, *(1 if axis.taps == 1 else 2 for axis in phases(w)))
-        if not is_representable(least):
+        smallest = Tiling(w, *(1 if axis.taps == 1 else 2 for axis in phases(w)))
+        if not is_representable(smallest):
             return f"a {w.kernel_h}x{w.kernel_w} kernel's transformed values exceed 16 bits"
         return None
 
     def exact_below(self, workload: Conv2dWorkload, config: Config) -> int | None:
-        """See the base class; in integers sums are divided at last."""
+        """See the base class; integer sums are divided at the end."""
         if not workload.types.is_integer:
             return None
         return exact_below(*tiling(workload, config).integer)
@@ -109,7 +109,7 @@ class Winograd(Algorithm):
         rightmost = (last[1] - 1) * along.stride + along.count - 1 - w.pad_left
         phase_blocks = in_blocks // phase_count(w)
 
-        # tiles of a patch: one, or a row of them, whose neighbours share columns
+        # tiles of a patch: one, or a row of them, whose neighbors share columns
         group = tiles.columns if by_strips(w, machine) else 1
         span = (group - 1) * tiles.mw + wide.n
 
@@ -129,7 +129,7 @@ class Winograd(Algorithm):
             read = zero_unless([*tests, *image_tests(w, y, x, lowest, rightmost)], value, zero)
             return read.astype(transformed_type(w)) if integer else read
 
-        # a stage of its own: in every row of the transform it would be compiled again
+        # a separate stage: otherwise every row of the transform would compile it again
         shape = (in_blocks, tiles.count // group, tall.n, span, lanes)
         patch = te.compute(shape, read, name="patch")
         columns = te.compute(
@@ -151,12 +151,12 @@ class Winograd(Algorithm):
             ),
             name="transform",
         )
-        # columns' phases lie between those of rows and the blocks of channels
+        # phases of columns are between phases of rows and blocks of channels
         row_blocks = in_blocks // down.count
         a = te.reduce_axis((0, down.count), "a")
         b = te.reduce_axis((0, row_blocks), "cb")
-        # written-out steps lose their guards, and make whole vectors of transformed values: LLVM
-        # moves parts of vectors of 16 bits one by one
+        # Unrolled steps have no guards and make whole vectors of transformed values. LLVM would
+        # move parts of 16-bit vectors one by one.
         multiply = transformed_multiply(w, machine)
         whole_block = multiply.is_packed and machine.code.by_lane
         steps = lanes // multiply.width if whole_block else packed[3]
@@ -214,9 +214,9 @@ class Winograd(Algorithm):
     ) -> tuple[int, ...]:
         """``(n_w * n_h, K/(kr*k), P*T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block.
 
-        ``P`` are the phases; of fewer channels than a block has, ``c`` is their number.
-        Of integer types ``(n_h * n_w, K/(kr*k), P*T*C/c, c/i, kr, k, i)`` with ``i`` in a word, and
-        the opposite signs where products are subtracted.
+        ``P`` are the phases. If there are fewer channels than a block has, ``c`` is their number.
+        Integer types have ``(n_h * n_w, K/(kr*k), P*T*C/c, c/i, kr, k, i)`` with ``i`` in a dword,
+        and opposite signs if products are subtracted.
         """
         kr, lanes = config.int("kr"), machine.channel_block
         groups = -(-machine.blocks(workload.out_channels) // kr)
@@ -229,19 +229,16 @@ class Winograd(Algorithm):
         return (products, groups, blocks, channels // size, kr, lanes, size)
 
     def packed_type(self, workload: Conv2dWorkload) -> str:
-        """16 bits of integers."""
+        """16 bits for integer types."""
         types = workload.types
         return transformed_type(workload) if types.is_integer else types.weight
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """``U = G g G^T`` of an OIHW weight, computed in float64 and rounded once.
+        """``U = G g G^T`` of an OIHW weight, computed in FP64 and rounded once.
 
-        Raises
-        ------
-        WorkloadError
-            If sums of products of integers by this weight may be too large for the tile.
+        Raises :class:`WorkloadError` if integer sums may be too large for the tile.
         """
         tiles, shape = tiling(workload, config), self.packed_weight_shape(workload, machine, config)
         _, groups, blocks, steps, kr, lanes, *_ = shape
@@ -265,14 +262,14 @@ class Winograd(Algorithm):
         return result
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Transformed input and products: of one region on each core, or of all tiles."""
+        """Transformed input and products of one region on each core, or of all tiles."""
         tiles = tiling(workload, config)
         planes = sum(stride * size for _, stride, size in plane_strides(tiles, config, machine))
         regions = min(machine.cores, tiles.count // region_tiles(tiles, config))
         return tiles.products * planes * regions
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Those of the products; transforms use additions and constants."""
+        """Multiplications of the products; transforms use additions and constants."""
         tiles = tiling(workload, config)
         outputs = machine.blocks(workload.out_channels) * machine.channel_block
         inputs = summed_products(tiles, machine) * block_channels(workload, machine)
@@ -281,7 +278,7 @@ class Winograd(Algorithm):
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Rounding of the products' sums, amplified by the transforms of both axes.
 
-        None of integers.
+        0 for integer types.
         """
         if workload.types.is_integer:
             return 0.0

@@ -1,4 +1,4 @@
-/* Runs a compiled model once, says what its outputs are, and times it. No Python, no TVM.
+/* Runs a compiled model once, describes its outputs, and times it. No Python, no TVM.
  *
  *     cc run.c -o run -ldl
  *     ./run model.so [-o FOLDER] [-r REPEATS] [file of input ...]
@@ -70,19 +70,19 @@ static void describe(const char *kind, const tvmconv_tensor *tensor) {
     printf("\n");
 }
 
-static void summarise(const tvmconv_tensor *tensor, const void *data) {
-    uint64_t count = tensor->bytes / (uint64_t)types[tensor->dtype].bytes, highest = 0;
-    double least = 0, most = 0, sum = 0;
+static void summarize(const tvmconv_tensor *tensor, const void *data) {
+    uint64_t count = tensor->bytes / (uint64_t)types[tensor->dtype].bytes, place = 0;
+    double lowest = 0, highest = 0, sum = 0;
     for (uint64_t i = 0; i < count; ++i) {
         double value = element(tensor, data, i);
-        if (i == 0 || value < least) least = value;
-        if (i == 0 || value > most) most = value, highest = i;
+        if (i == 0 || value < lowest) lowest = value;
+        if (i == 0 || value > highest) highest = value, place = i;
         sum += value;
     }
     describe("output", tensor);
     if (count)
-        printf("    least %g, most %g (at %llu), mean %g\n", least, most,
-               (unsigned long long)highest, sum / (double)count);
+        printf("    minimum %g, maximum %g (at %llu), mean %g\n", lowest, highest,
+               (unsigned long long)place, sum / (double)count);
 }
 
 static int write_output(const char *folder, int index, const tvmconv_tensor *tensor,
@@ -128,7 +128,7 @@ static int use(const tvmconv_model *model, tvmconv_state *state, void **inputs, 
         if (i == 0 || taken < best) best = taken;
     }
     for (int i = 0; i < about->output_count; ++i) {
-        summarise(&about->outputs[i], outputs[i]);
+        summarize(&about->outputs[i], outputs[i]);
         if (folder && !write_output(folder, i, &about->outputs[i], outputs[i])) return 1;
     }
     printf("%.3f ms a call (best of %d), %d thread(s)\n", best, repeats,

@@ -1,4 +1,4 @@
-"""The cost model of depthwise convolution, and the tiles that the registers hold."""
+"""The cost model of depthwise convolution, and the tiles that fit the registers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
 
-# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
+# FMAs in one unrolled tile; beyond this the border copies exceed the L1i
 UNROLL_LIMIT = 256
 # rows of a tile that read the same rows of pixels
 _MOST_OVERLAPPING = 3
-# Columns of a tile that registers have to hold at least. Of 5x5 kernels 3x2 took 1.28 times as long
-# as rows of seven on planes of 7x7, and weights are read again rather than kept beside fewer.
+# Minimum columns of a tile in registers. With fewer, weights are loaded again. For 5x5 kernels on
+# 7x7 planes, 3x2 tiles took 1.28 times as long as rows of seven.
 _FEWEST_COLUMNS = 4
 
 
@@ -23,40 +23,40 @@ def widest(machine: Machine) -> int:
 
 
 def kept_columns(workload: Conv2dWorkload, machine: Machine) -> int:
-    """The widest row, narrower where vectors that are loaded again hold up multiply-adds.
+    """The widest row, or a narrower one if repeated loads of vectors delay FMAs.
 
-    There registers hold all weights, too: 1x8 tiles of 3x3 kernels with stride 2 spilled, and load
-    8.7 vectors an output; 1x7 load 6.2.
+    The narrower row leaves registers for all weights. 1x8 tiles of 3x3 kernels with stride 2
+    spilled and load 8.7 vectors an output; 1x7 tiles load 6.2.
     """
     w, most = workload, widest(machine)
     if multiply_of(w, machine).is_packed or not machine.code.loads_block:
         return most
-    beside = w.kernel_h * w.kernel_w + _row(w, 0)
-    held = (machine.vector_registers - 1 - beside) // (1 + w.stride_w)
+    others = w.kernel_h * w.kernel_w + _row(w, 0)
+    held = (machine.vector_registers - 1 - others) // (1 + w.stride_w)
     return min(most, held) if held >= _FEWEST_COLUMNS else most
 
 
 def overlapping(workload: Conv2dWorkload, machine: Machine) -> tuple[int, int] | None:
     """Rows and columns of a tile whose rows of pixels serve several rows of outputs, if any.
 
-    Registers hold the sums, a row of pixels and the weights that meet it, and one more for each
-    next row. 3x4 tiles of 3x3 kernels load 2.6 vectors an output, rows of 8 columns 3.9.
+    Registers hold the accumulators, a row of pixels and its weights, and one more for each next
+    row. 3x4 tiles of 3x3 kernels load 2.6 vectors an output, rows of 8 columns 3.9.
     """
     w = workload
     rows = min(_MOST_OVERLAPPING, w.kernel_h // w.stride_h, w.out_height)
-    beside = rows * w.kernel_w + rows - 1 + _row(w, 0)
-    columns = (machine.vector_registers - 1 - beside) // (rows + w.stride_w)
-    written_out = rows * columns * w.kernel_h * w.kernel_w <= UNROLL_LIMIT
-    if rows < 2 or columns < _FEWEST_COLUMNS or w.dilation_h > 1 or not written_out:
+    others = rows * w.kernel_w + rows - 1 + _row(w, 0)
+    columns = (machine.vector_registers - 1 - others) // (rows + w.stride_w)
+    unrolled = rows * columns * w.kernel_h * w.kernel_w <= UNROLL_LIMIT
+    if rows < 2 or columns < _FEWEST_COLUMNS or w.dilation_h > 1 or not unrolled:
         return None
     return rows, min(columns, w.out_width)
 
 
 def holds_row(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Whether registers hold the sums of a whole row and all that one row of taps reads.
+    """Whether registers hold a whole row of accumulators and all pixels that a row of taps reads.
 
-    Pixels are loaded once then. 3x3 rows of 12 to 15 took 0.95 to 1.0 of the cycles of two tiles
-    by estimates for Arm, of 14 with AVX-512 0.98 of the time.
+    Pixels are then loaded once. 3x3 rows of 12 to 15 took 0.95 to 1.0 of the cycles of two tiles by
+    estimates for Arm, and rows of 14 with AVX-512 took 0.98 of the time.
     """
     w = workload
     read = min(w.in_width, _row(w, w.out_width) - w.pad_left)
@@ -64,19 +64,19 @@ def holds_row(workload: Conv2dWorkload, machine: Machine) -> bool:
 
 
 def _row(w: Conv2dWorkload, columns: int) -> int:
-    """Pixels of a row that so many columns of outputs read; of none, those beside their strides."""
+    """Pixels of a row that so many columns of outputs read; for 0, pixels beyond the strides."""
     return (columns - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
 
 
 def arithmetic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
-    """Cycles of the multiply-adds."""
+    """Cycles of the FMAs."""
     vectors = workload.out_planes * machine.blocks(workload.in_channels)
     fma = workload.out_height * workload.out_width * workload.taps / machine.rates.multiply_adds
     return vectors * fma / min(machine.cores, vectors)
 
 
 def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
-    """Cycles in which input and output come from L2 and go there."""
+    """Cycles in which input and output are read from L2 and written there."""
     vectors = workload.out_planes * machine.blocks(workload.in_channels)
     # a volume's planes are read again for every tap along the depth, mostly from L2
     pixels_in = workload.in_height * workload.in_width * workload.kernel_d
@@ -84,6 +84,5 @@ def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     types = workload.types
     elements = pixels_in * itemsize(types.data) + 2 * pixels_out * itemsize(types.output)
     moved = elements * machine.channel_block
-    return (
-        vectors * moved / (constants.DEPTHWISE_L2 * machine.rates.l2) / min(machine.cores, vectors)
-    )
+    rate = constants.DEPTHWISE_L2 * machine.rates.l2
+    return vectors * moved / rate / min(machine.cores, vectors)

@@ -1,8 +1,8 @@
 """The cost model of direct convolution: its register tile and cache block.
 
-After Zhang et al. 2018, section 3. A tile costs what
-:class:`~tvmconv.costs.cpu.microkernel.Microkernel` says; what is added here is what surrounds it:
-edges, rows of pixels that lie apart, weights and activations from behind L2.
+After Zhang et al. 2018, section 3. A tile costs as much as a
+:class:`~tvmconv.costs.cpu.microkernel.Microkernel`. This model adds edges, rows of pixels that are
+not neighbors, and weights and activations from beyond L2.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import cached_property
 from math import ceil, prod
 
 from tvmconv.algorithms.direct.direct import flattened, input_span
-from tvmconv.algorithms.integer.dwords import channels_read, word_size
+from tvmconv.algorithms.integer.dwords import channels_read, dword_size
 from tvmconv.algorithms.multiply import multiply_of
-from tvmconv.algorithms.operands import WORD_BYTES
+from tvmconv.algorithms.operands import DWORD_BYTES
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
@@ -25,34 +25,25 @@ from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # taps of a row beyond which LLVM keeps the loop over them
+# taps of a row beyond which LLVM keeps the loop over them
 _WRITTEN_TAPS = 15
-# Statements in unrolled border copies beyond which compiling takes too long
+# statements in unrolled border copies beyond which compiling takes too long
 _MOST_STATEMENTS = 2500
-
-
-# registers for dwords that are loaded ahead: two blocks of 12 pixels took 0.95 to 0.98 of the time
-# of one of 28 or 30, and 0.95 to 0.99 of the time of two of 14 (ResNet-50, Zen 4)
-_WORDS_AHEAD = 2
+# Registers for dwords that are loaded ahead. In ResNet-50 on Zen 4, two blocks of 12 pixels took
+# 0.95 to 0.98 of the time of one of 28 or 30, and 0.95 to 0.99 of two of 14.
+_DWORDS_AHEAD = 2
 
 
 @dataclass(frozen=True)
 class TileModel:
-    """Costs of tiles of ``oc`` output blocks, ``oh`` rows and ``ow`` columns, in vectors.
-
-    Parameters
-    ----------
-    workload
-        The convolution; a pixelwise one is modelled with all pixels in one row.
-    machine
-        The processor.
-    """
+    """Costs of tiles of ``oc`` output blocks, ``oh`` rows and ``ow`` columns, in vectors."""
 
     workload: Conv2dWorkload
     machine: Machine
 
     @cached_property
     def shape(self) -> Conv2dWorkload:
-        """The workload as the kernel's loops see it."""
+        """The workload of the kernel's loops: a pixelwise layer is one row."""
         return flattened(self.workload)
 
     @cached_property
@@ -62,12 +53,12 @@ class TileModel:
 
     @cached_property
     def steps(self) -> int:
-        """Reduction steps of one tile: input channels, or words of them, times taps."""
+        """Reduction steps of one tile: input channels, or dwords of them, times taps."""
         w, machine = self.workload, self.machine
         if self._multiply.is_packed:
-            # of each block all words are read, of the last one, too
-            words = channels_read(w, machine) // word_size(w, machine)
-            return input_span(w, machine) * words * self.taps
+            # all dwords of each block are read, also of the last block
+            dwords = channels_read(w, machine) // dword_size(w, machine)
+            return input_span(w, machine) * dwords * self.taps
         return min(input_span(w, machine) * machine.channel_block, w.in_channels) * self.taps
 
     @cached_property
@@ -82,62 +73,62 @@ class TileModel:
         if multiply.is_packed and self.machine.code.by_lane:
             return self._dword_registers(multiply, oc, oh, ow)
         pixels = oh * (self._held(ow) if self.machine.code.orders_sums else len(self._columns(ow)))
-        # a product that another instruction adds lies beside a broadcast that others use
+        # a product that another instruction adds has a register next to a shared broadcast
         product = int(multiply.steps > 1 and oc > 1)
         return Microkernel(self.machine, oh * ow, oc).block_registers(pixels) + product
 
     def _dword_registers(self, multiply: Multiply, oc: int, oh: int, ow: int) -> int:
-        """The same where a vector has the words of several neighbouring pixels.
+        """Vector registers of a tile if a vector has the dwords of several neighboring pixels.
 
-        What is spread is loaded and spread ahead, more so by code for execution in order. Halves of
-        weights that are multiplied apart take registers of their own.
+        Spread values are loaded ahead, further ahead for in-order cores. Two parts of weights that
+        are multiplied separately have separate registers.
         """
         machine = self.machine
-        neighbours = machine.vector_bytes // multiply.step_bytes
+        neighbors = machine.vector_bytes // multiply.step_bytes
         if multiply.is_matrix:
-            # of a block weights are two vectors, of which one is loaded ahead
-            return oc * _pairs(oh * ow) * neighbours + 2 * oc + 4
-        pixels = oh * ceil(ow / neighbours)
+            # weights of a block are two vectors, of which one is loaded ahead
+            return oc * _pairs(oh * ow) * neighbors + 2 * oc + 4
+        pixels = oh * ceil(ow / neighbors)
         held = oc * oh * ow + oc + pixels
         if not multiply.spread:
-            # two steps are written out
+            # two steps are unrolled
             return held + 2 * pixels + 2
         ahead = machine.code.loads_ahead
-        # of a stride a vector has fewer pixels' words that a tile multiplies
-        held += oh * ceil(ow / max(1, neighbours // self.shape.stride_w)) - pixels
+        # with a stride, fewer of a vector's pixels are multiplied by a tile
+        held += oh * ceil(ow / max(1, neighbors // self.shape.stride_w)) - pixels
         return held + oc + multiply.steps + multiply.spread * (2 + ahead) + ahead
 
     @cached_property
     def _multiply(self) -> Multiply:
-        """How operands are multiplied."""
+        """The multiply instruction."""
         return multiply_of(self.workload, self.machine)
 
     @cached_property
     def _dwords(self) -> int:
-        """Words of 32 bits that a step multiplies for each sum."""
-        return max(1, self._multiply.step_bytes // WORD_BYTES)
+        """Dwords that a step multiplies for each accumulator."""
+        return max(1, self._multiply.step_bytes // DWORD_BYTES)
 
     @property
     def _pairs_apart(self) -> bool:
-        """Whether pixels of a matrix are no neighbours, as in a copy for a 1x1 layer they are."""
+        """Whether pixels of a matrix are not neighbors; a copy for a 1x1 layer joins them."""
         w = self.shape
         return self._multiply.is_matrix and w.stride_w > 1 and w.kernel_w > 1
 
     def _columns(self, ow: int) -> set[int]:
-        """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
+        """Columns that a row of a tile reads in all unrolled taps."""
         w = self.shape
         taps = range(min(w.kernel_w, _WRITTEN_TAPS))
         return {x * w.stride_w + s * w.dilation_w for x in range(ow) for s in taps}
 
     def _held(self, ow: int) -> int:
-        """Most columns that a row of a tile has read in one tap and reads in it or a later one."""
+        """Maximum number of columns that are alive at a tap: read before, and needed later."""
         w = self.shape
         taps = min(w.kernel_w, _WRITTEN_TAPS)
         uses = [{x * w.stride_w + s * w.dilation_w for x in range(ow)} for s in range(taps)]
         return max(len(set().union(*uses[: s + 1]) & set().union(*uses[s:])) for s in range(taps))
 
     def tiles(self) -> list[tuple[int, int, int]]:
-        """Every tile that the register file holds, as a default may use it."""
+        """Every tile within the registers that a default may use."""
         w, limit = self.shape, self.machine.vector_registers
         code = self.machine.code
         lone = not (code.by_lane or self._multiply.is_packed)
@@ -164,7 +155,7 @@ class TileModel:
     def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
         """Cycles of one register tile over the whole reduction.
 
-        ``columns`` are the pixels that all taps of a row read, by default those of each tap.
+        ``columns`` are the pixels that all taps of a row read, by default the pixels of each tap.
         """
         w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
         sums = pixels
@@ -175,7 +166,7 @@ class TileModel:
             rounded = pixels * oc * ROUNDING / machine.rates.multiply_adds
         joined = 0.0
         if sums != pixels or self._pairs_apart:
-            # two pixels' words that lie apart are put into one vector beside the products
+            # dwords of two distant pixels are joined to one vector by an extra instruction
             joined = (_pairs(pixels) if self._pairs_apart else 1) / machine.rates.multiply_adds
         read = columns / (machine.lanes * min(w.kernel_w, _WRITTEN_TAPS)) or None
         tile = Microkernel(machine, sums, oc, rate, self._dwords, read)
@@ -203,20 +194,18 @@ class TileModel:
         return copies * taps * oc * oh * ow <= _MOST_STATEMENTS
 
     def best_tile(self) -> tuple[int, int, int]:
-        """The cheapest tile; among equals the one with fewer rows and more pixels."""
+        """The cheapest tile; among equals the tile with fewer rows and more pixels."""
         padded = self.shape.has_padding
-
         by_lane, orders_sums = self.machine.code.by_lane, self.machine.code.orders_sums
-        words = self._multiply.is_packed and self._multiply.steps == 1 and not by_lane
+        dwords = self._multiply.is_packed and self._multiply.steps == 1 and not by_lane
         shared = self.out_blocks > 1
-        pixelwise = words and shared and self.taps == 1
-        # of one block each multiply-add reads its pixel from memory
+        pixelwise = dwords and shared and self.taps == 1
+        # in tiles of one block each FMA reads its pixel from memory
         rereads = shared and not (self._multiply.is_packed or by_lane)
         alone = constants.ONE_BLOCK if pixelwise or rereads else 1.0
-
-        rows: float = constants.DWORD_ROWS_FETCHED if words else constants.ROWS_FETCHED
-        if not words and not by_lane:
-            # instructions come half as fast where a vector takes the units two cycles
+        rows: float = constants.DWORD_ROWS_FETCHED if dwords else constants.ROWS_FETCHED
+        if not dwords and not by_lane:
+            # instructions are fetched half as fast if a vector occupies the units for two cycles
             rows = 1 + (rows - 1) * self.machine.rates.multiply_adds / 2
 
         def cost(tile: tuple[int, int, int]) -> tuple[float, int, bool, int]:
@@ -231,24 +220,24 @@ class TileModel:
 
         tiles = self.tiles()
         if pixelwise:
-            most = self.machine.vector_registers - _WORDS_AHEAD
+            most = self.machine.vector_registers - _DWORDS_AHEAD
             tiles = [tile for tile in tiles if tile[0] == 1 or self.registers(*tile) <= most]
         if by_lane and self.out_blocks > 1 and not (orders_sums and self.shape.kernel_w > 1):
-            # of one block, each pixel serves half the multiply-adds, and LLVM computes its address
+            # with one block, each pixel serves half the FMAs and needs an address computation
             tiles = [tile for tile in tiles if tile[0] > 1]
         if self._multiply.spread:
             # the instructions of a product wait for each other
-            least = self.machine.minimum_accumulators
-            tiles = [tile for tile in tiles if prod(tile) >= least] or tiles
+            fewest = self.machine.minimum_accumulators
+            tiles = [tile for tile in tiles if prod(tile) >= fewest] or tiles
         return min(tiles, key=cost)
 
     def block(self, oc: int, oh: int, ow: int) -> int:
         """Tiles of a pixelwise layer that share one pass over all weights; 0: all.
 
-        Bytes from behind L2 are fewest: without blocks the input is read once per group of
-        output blocks unless it stays in L2, with blocks the weights are read once per block.
-        Larger kernels reuse rows from one tile row to the next and gained nothing from blocks.
-        Of a pixelwise layer with a stride, which is not modelled in one row, tile rows count.
+        The block minimizes the bytes from beyond L2. Without blocks the input is read once per
+        group of output blocks unless it stays in L2. With blocks the weights are read once per
+        block. Larger kernels reuse rows from one tile row to the next and gained nothing. In
+        strided pixelwise layers, which are not one row, tile rows are counted.
         """
         w, half = self.shape, self.machine.l2_bytes // 2
         if self.taps > 1:
@@ -267,12 +256,12 @@ class TileModel:
         return 0 if blocks == 1 else -(-count // blocks)
 
     def fetch_weights(self, config: Config) -> bool:
-        """Whether weights are used by so few tiles that their arrival shows.
+        """Whether so few tiles use the weights that their arrival is visible.
 
-        Of larger kernels, whose panels take long to use, only few tiles show it, and only if the
-        next panel fits into L2 beside this one (256 to 512 channels on 7x7: 1.1 to 1.25 times as
-        fast with weights in memory). Where the machine's prefetches cost more than they hide (AVX2:
-        2 % on ResNet-50's, up to a half where a tile fills the registers) there are none.
+        Larger kernels use each panel for long. Prefetches help them only with few tiles, and if the
+        next panel fits into L2 next to this one. Layers of 256 to 512 channels on 7x7 were then 1.1
+        to 1.25 times as fast. With AVX2 prefetches cost 2 % on ResNet-50, and up to a half if a
+        tile fills the registers, so that the machine disables them.
         """
         machine = self.machine
         if machine.code.by_lane or not machine.code.prefetches_weights:
@@ -295,8 +284,10 @@ class TileModel:
 
     @cached_property
     def weight_bytes(self) -> int:
-        """Bytes of the packed weights; a step takes a word of each output channel."""
-        return self._dwords * WORD_BYTES * self.steps * self.out_blocks * self.machine.channel_block
+        """Bytes of the packed weights; a step uses one dword group of each output channel."""
+        return (
+            self._dwords * DWORD_BYTES * self.steps * self.out_blocks * self.machine.channel_block
+        )
 
     @property
     def weight_cycles(self) -> float:
@@ -305,7 +296,7 @@ class TileModel:
 
     @property
     def activation_cycles(self) -> float:
-        """Cycles of the bytes of input and output from behind L2; the cores share the way."""
+        """Cycles of the bytes of input and output from beyond L2; all cores share this rate."""
         w = self.workload
         block = itemsize(w.types.output) * self.machine.channel_block
         written = block * self.out_blocks * w.out_height * w.out_width
@@ -314,7 +305,7 @@ class TileModel:
         return moved / self.machine.rates.behind_l2 if moved > self.machine.l2_bytes else 0.0
 
     def parts(self, config: Config) -> dict[str, float]:
-        """Cycles of arithmetic, of waiting for weights, and by which activations take longer."""
+        """Cycles of arithmetic, of waiting for weights, and additional ones for activations."""
         tile = tuple(config.int(name) for name in ("oc", "oh", "ow"))
         cores = self.machine.cores
         arithmetic = self.cycles(*tile) / cores
@@ -328,17 +319,13 @@ class TileModel:
             "weights": self.weight_cycles + again / cores,
         }
 
-    def call_cycles(self, config: Config) -> float:
-        """Cycles of one call on the machine's cores."""
-        return sum(self.parts(config).values())
-
 
 def _pairs(pixels: int) -> int:
-    """Of so many pixels, one that is left over counting as one."""
+    """Number of pairs of so many pixels; a single remaining pixel counts as a pair."""
     return -(-pixels // 2)
 
 
 def pieces(extent: int, tile: int) -> list[tuple[int, int]]:
-    """(count, size) of the full tiles and of the smaller last one."""
+    """(count, size) of the full tiles and of the smaller last tile."""
     full, rest = divmod(extent, tile)
     return [(count, size) for count, size in ((full, tile), (1 if rest else 0, rest)) if count]

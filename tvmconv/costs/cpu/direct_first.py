@@ -19,30 +19,22 @@ _BLOCKS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
-class WordTiles:
-    """Costs of tiles of ``oc`` output blocks and some pixels.
-
-    Parameters
-    ----------
-    workload
-        A first layer of integers.
-    machine
-        The processor.
-    """
+class DwordTiles:
+    """Costs of tiles of ``oc`` output blocks and some pixels, for a first layer of integers."""
 
     workload: Conv2dWorkload
     machine: Machine
 
     def registers(self, oc: int, pixels: int) -> int:
-        """Vector registers of a tile; a product that another instruction adds takes one."""
+        """Vector registers of a tile; a product that another instruction adds needs one more."""
         product = int(multiply_of(self.workload, self.machine).steps > 1 and oc > 1)
         return Microkernel(self.machine, pixels, oc).registers + product
 
     def best(self) -> Config:
-        """The cheapest tile of one row; among equals the one with more blocks."""
+        """The cheapest tile of one row; among equals the tile with more blocks."""
         w = self.workload
-        # LLVM writes out the channels, and where products have a register of their own it takes
-        # one more: full files were spilled (5 % of a 7x7 layer)
+        # LLVM unrolls the channels and needs another register if products have one: full register
+        # files were spilled (5 % of a 7x7 layer)
         limit = self.machine.vector_registers - int(multiply_of(w, self.machine).steps > 1)
         bands = -(-2 * self.machine.cores // w.out_planes) if self.machine.cores > 1 else 1
         configs = [
@@ -54,7 +46,7 @@ class WordTiles:
         return min(configs, key=lambda c: (self.call_cycles(c), -c.int("oc")))
 
     def call_cycles(self, config: Config) -> float:
-        """Cycles of one call: the copy, tiles, and what the output takes longer to store."""
+        """Cycles of one call: the copy, the tiles, and the delay by stores of the output."""
         w, machine = self.workload, self.machine
         oc, tile_h, tile_w = (config.int(name) for name in ("oc", "tile_h", "tile_w"))
         blocks = machine.blocks(w.out_channels)
@@ -75,13 +67,13 @@ class WordTiles:
 
 
 def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The slower of multiply-adds and stores; loads limit tiles of one output block.
+    """The slower of FMAs and stores; loads limit tiles of one output block.
 
-    Where loads keep multiply-adds from starting, weights are loaded whole, and each pixel has a
-    load of its own: so few multiply-adds follow each load that halves do not pay.
+    If loads delay FMAs, weights are loaded as whole vectors, and each pixel has a separate load.
+    Split loads do not pay, because few FMAs follow each load.
     """
     if multiply_of(workload, machine).is_packed:
-        return {"arithmetic": WordTiles(workload, machine).call_cycles(config)}
+        return {"arithmetic": DwordTiles(workload, machine).call_cycles(config)}
     pieces = workload.out_planes * machine.blocks(workload.out_channels)
     oc, tile_h, tile_w, bands = (config.int(k) for k in ("oc", "tile_h", "tile_w", "bands"))
     pixels = tile_h * tile_w

@@ -1,8 +1,8 @@
-"""The cost model of products of tiles of bytes: groups of tiles of sums, and the image's copy.
+"""The cost model of AMX kernels: groups of tiles of accumulators, and the copy of the image.
 
-A step multiplies each tile of pixels of a group by each tile of weights. It takes the cycles of the
-unit, of loads from L1, or of what comes from L2, whichever is most. Sums are stored and read again
-by the epilogue, which stands among the next group's products: a group takes the cycles of either.
+A step multiplies each tile of pixels of a group by each tile of weights. Its cycles are the maximum
+of the AMX unit's, of loads from L1, and of bytes from L2. Accumulators are stored and read again by
+the epilogue, which overlaps with the next group's products. A group costs the maximum of both.
 """
 
 from __future__ import annotations
@@ -30,28 +30,20 @@ from tvmconv.machines.record import Machine
 
 # tiles of pixels and output blocks of a group: two by two share most loads
 _PIXEL_TILES, _BLOCKS = (1, 2, 3, 4), (1, 2)
-# groups of one panel of weights beyond which its share of prefetches is none
+# groups of one panel of weights beyond which its prefetches are not worthwhile
 _MOST_GROUPS = 16
 
 
 @dataclass(frozen=True)
 class TileUnitModel:
-    """Costs of groups of tiles.
-
-    Parameters
-    ----------
-    workload
-        A dense layer of bytes.
-    machine
-        A processor that multiplies tiles.
-    """
+    """Costs of groups of tiles of a dense INT8 layer, on a CPU with AMX."""
 
     workload: Conv2dWorkload
     machine: Machine
 
     @staticmethod
     def registers(oc: int, pixel_tiles: int) -> int:
-        """Tile registers of a group: its sums, weights of all blocks, and one tile of pixels."""
+        """Tile registers of a group: accumulators, weights of all blocks, and a tile of pixels."""
         return oc * pixel_tiles + oc + 1
 
     @property
@@ -77,21 +69,21 @@ class TileUnitModel:
                             yield self._with_bands(oc, oh, ow, side)
 
     def _with_bands(self, oc: int, oh: int, ow: int, side: int) -> Config:
-        """A group with cache blocks: pieces of a copy that stay in L2, as many as threads need."""
+        """A group with cache blocks: pieces of a copy that stay in L2, enough for all threads."""
         w, cores = self.workload, self.machine.cores
         config = Config.of(oc=oc, oh=oh, ow=ow, side=side, rows=0, fetch=0)
-        rows, least = self.group_rows(config), 1
+        rows, fewest = self.group_rows(config), 1
         panels = -(-self.machine.blocks(w.out_channels) // oc)
         if is_pixelwise(w):
-            least = -(-self.copy.bytes(config) // w.batch // (self.machine.l2_bytes // 4))
+            fewest = -(-self.copy.bytes(config) // w.batch // (self.machine.l2_bytes // 4))
         if w.batch % cores and (is_pixelwise(w) or (panels % cores and panels < 4 * cores)):
-            least = max(least, cores)
-        if is_pixelwise(w) or least > 1:
-            fitting = (d for d in divisors(rows) if d * least <= rows)
+            fewest = max(fewest, cores)
+        if is_pixelwise(w) or fewest > 1:
+            fitting = (d for d in divisors(rows) if d * fewest <= rows)
             config = config.replace(rows=max(fitting, default=1))
         groups = prod(padded_plane(w, config)) // (oh * ow * side)
-        from_behind = prod(w.weight_shape) > self.machine.l1d_bytes
-        return config.replace(fetch=int(from_behind and groups <= _MOST_GROUPS))
+        beyond_l1 = prod(w.weight_shape) > self.machine.l1d_bytes
+        return config.replace(fetch=int(beyond_l1 and groups <= _MOST_GROUPS))
 
     def group_rows(self, config: Config) -> int:
         """Groups, or rows of them, that cache blocks share."""
@@ -112,7 +104,7 @@ class TileUnitModel:
         weights = oc * unit.rows * unit.row_bytes
         from_l2 = weights if weights * steps > machine.l1d_bytes // 2 else 0
         if copied_bytes(self.workload, machine, config) > machine.l1d_bytes // 2:
-            # neighbouring taps read a row of pixels from L1 again
+            # neighboring taps read a row of pixels from L1 again
             from_l2 += count * ow * unit.row_bytes // self.workload.kernel_w
         step = max(
             constants.TILE_STEP * oc * count * ow / unit.rows_a_cycle,

@@ -1,4 +1,4 @@
-"""Block sizes of the packed matrix product (gemm) from registers and caches, and its knobs."""
+"""Block sizes of the packed GEMM from registers and caches, and its parameters."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tvmconv.costs.cpu.products import best_tile
 from tvmconv.costs.cuts import balanced
 from tvmconv.machines.record import Machine
 
-# most inner steps of a part of the reduction
+# maximum inner steps of a part of the reduction
 _STEPS = 1024
 
 
 def half_cache(machine: Machine, mr: int, nr: int) -> dict[str, int]:
-    """Block sizes of the source's rule: each block fills half of its cache.
+    """Block sizes of the paper's rule: each block fills half of its cache.
 
-    A sliver of B in L1, a block of A in a core's L2, a panel of B in L3. Counted in floats; the
-    source counts vectors by mistake (section 4.2.2).
+    A sliver of B is in L1, a block of A in a core's L2, and a panel of B in L3. Sizes are in
+    floats; the paper counts vectors by mistake (section 4.2.2).
     """
     l1, l2, l3 = (b // 8 for b in (machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
     kc = l1 // nr
@@ -38,11 +38,10 @@ def default_config(workload: GemmWorkload, machine: Machine, prepacked: bool = F
 def blocked(workload: GemmWorkload, machine: Machine, tile: Microkernel) -> Config:
     """Blocks around a tile that fill half of L2 and L3.
 
-    Both slivers of a tile come from L2, which it hides, so that ``kc`` may be larger than half
-    of L1 allows: C, whose way to memory is what the multiply-adds hide least, then moves less
-    often. Two slivers of B, one in use and one on its way, take up to a quarter of L2; a block
-    of A takes what they leave of its half. Where M has fewer blocks than there are threads, the
-    blocks become smaller, then the columns are split as well.
+    The tile reads both slivers from L2 without delay, so that ``kc`` may exceed half of L1. C is
+    then moved less often, and FMAs hardly hide its moves. Two slivers of B use up to a quarter
+    of L2, one in use and one on its way. A block of A uses the rest of half of L2. If M has fewer
+    blocks than there are threads, blocks become smaller, then columns are split as well.
     """
     w, lanes = workload, machine.lanes
     mr, nr = tile.rows, tile.vectors * lanes
@@ -68,7 +67,7 @@ def blocked(workload: GemmWorkload, machine: Machine, tile: Microkernel) -> Conf
 
 
 def _tile(workload: GemmWorkload, machine: Machine) -> Microkernel:
-    """The cheapest tile; where multiply-adds take lanes, A comes in whole vectors of rows."""
+    """The cheapest tile; by lane, A has whole vectors of rows."""
     w, lanes = workload, machine.lanes
     tile = best_tile(machine, w.m, w.n, min(w.k, _STEPS))
     if not machine.code.by_lane or tile.rows < lanes:
@@ -79,7 +78,7 @@ def _tile(workload: GemmWorkload, machine: Machine) -> Microkernel:
 
 
 def _block(machine: Machine, slivers: int, columns: int, kc: int, tile: Microkernel) -> int:
-    """Slivers of A in a block: as :class:`PanelBlocks` has it, with a block for each thread."""
+    """Slivers of A in a block, by :class:`PanelBlocks`, with a block for each thread."""
     sliver_a, sliver_b = 4 * kc * tile.rows, 4 * kc * tile.vectors * machine.lanes
     most = -(-slivers // machine.cores)
     blocks = [
@@ -90,10 +89,10 @@ def _block(machine: Machine, slivers: int, columns: int, kc: int, tile: Microker
 
 
 def transfer_ratio(workload: GemmWorkload, config: Config) -> float:
-    """Operations for each value that moves between caches (source, equation 4.3).
+    """Operations for each value that moves between caches (the paper's equation 4.3).
 
-    A block of A is read once; for each of the n columns a value of B for each inner step, and C
-    is read and written for each row.
+    A block of A is read once. For each of the n columns, B is read for each inner step, and C is
+    read and written for each row.
     """
     mc, kc, n = min(config.int("mc"), workload.m), config.int("kc"), workload.n
     return 2 * mc * kc * n / (mc * kc + (2 * mc + kc) * n)
@@ -104,7 +103,7 @@ def _rounded(extent: int, step: int) -> int:
 
 
 def _sizes(name: str, *sizes: int) -> Callable[[GemmWorkload, Machine], list[int]]:
-    """The source's sizes and that of its rule, :func:`half_cache`."""
+    """The paper's sizes and the size of its rule, :func:`half_cache`."""
     return lambda w, machine: sorted({*sizes, half_cache(machine, 12, 2 * machine.lanes)[name]})
 
 
@@ -126,7 +125,7 @@ KNOBS: Knobs[GemmWorkload] = Knobs(
         Knob("unroll", "inner steps written out", lambda w, machine: (1, 2, 4), neutral=1),
         Knob(
             "ahead",
-            "bytes by which B is prefetched; 0: not at all",
+            "bytes by which B is prefetched; 0: no prefetches",
             lambda w, machine: (0, 512, 1024, 2048, 4096),
             neutral=0,
         ),
@@ -139,13 +138,13 @@ KNOBS: Knobs[GemmWorkload] = Knobs(
         ),
         Knob(
             "tasks",
-            "pieces of the columns for threads, beside the blocks of rows",
+            "pieces of the columns for threads, in addition to the blocks of rows",
             lambda w, machine: (1, 2, 4, 8),
             neutral=1,
         ),
         Knob(
             "parallel",
-            "what threads share: m, rows and tasks; n, panels of B, one for each NUMA node",
+            "axis that threads share: m, rows and tasks; n, panels of B, one for each NUMA node",
             lambda w, machine: ("m", "n"),
             neutral="m",
             closed=True,

@@ -18,16 +18,16 @@ from tvmconv.costs.cpu.products import heights
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
 
-# registers for words that LLVM broadcasts ahead, where one serves several blocks: 2x14 spilled
-_WORDS_AHEAD = 2
-# heights of a tile by which pixels are cut
+# registers for dwords that LLVM broadcasts ahead, if one serves several blocks: 2x14 spilled
+_DWORDS_AHEAD = 2
+# heights of a tile that are compared
 _HEIGHTS = 2
 
 
 def panel_registers(workload: Conv2dWorkload, machine: Machine, oc: int, mr: int) -> int:
     """Vector registers of a tile of ``oc`` output blocks by ``mr`` pixels of a panel."""
     w, pixels = workload, workload.out_height * workload.out_width
-    # a panel's pixels lie side by side, each with taps of its own
+    # a panel's pixels are contiguous, and each has separate taps
     one_row = replace(
         w, in_height=1, in_width=pixels, kernel_h=1, kernel_w=1, stride_h=1, stride_w=1,
         dilation_h=1, dilation_w=1, pad_top=0, pad_left=0, pad_bottom=0, pad_right=0,
@@ -40,19 +40,19 @@ def tile_heights(workload: Conv2dWorkload, machine: Machine, oc: int) -> list[in
     pixels = workload.out_height * workload.out_width
     if not multiply_of(workload, machine).is_packed:
         # the block model was fitted to panels of two heights with one register to spare; a third
-        # height would change many choices that were measured. By lanes the count is exact
+        # height would change many measured choices. By lane the number of registers is exact
         spare = 0 if machine.code.by_lane else 1
         return heights(pixels, most_pixels(machine, oc, spare), _HEIGHTS)
     limit, most = machine.vector_registers, 1
     if oc > 1 and not machine.code.by_lane and multiply_of(workload, machine).steps == 1:
-        limit -= _WORDS_AHEAD
+        limit -= _DWORDS_AHEAD
     while panel_registers(workload, machine, oc, most + 1) <= limit:
         most += 1
     return heights(pixels, most, _HEIGHTS)
 
 
 def parts_of_depth(workload: Conv2dWorkload, machine: Machine, mr: int) -> list[int]:
-    """Values of ``kc`` that a default may have: parts, where a single panel leaves L2."""
+    """Values of ``kc`` that a default may have: parts, if a single panel exceeds L2."""
     depth, taps = depth_blocks(workload, machine), workload.kernel_h * workload.kernel_w
     block = 1 if workload.data_layout == "NCHW" else machine.channel_block
     size = itemsize(panel_type(workload, machine)) * mr * depth * block * taps
@@ -76,14 +76,9 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     parts = depth_blocks(w, machine) // (config.int("kc") or depth_blocks(w, machine))
     blocks = PanelBlocks(machine, panels, size // parts, groups, model.weight_bytes, block)
     products = w.batch * panels * groups * model.tile_cycles(oc, mr)
-    # each further part begins its tiles anew and adds its sums to those in memory
-    products += (
-        w.batch
-        * panels
-        * groups
-        * (parts - 1)
-        * (constants.TILE_CYCLES + constants.PART_SUM * oc * mr)
-    )
+    # each further part begins its tiles again and adds its sums to the sums in memory
+    begun = constants.TILE_CYCLES + constants.PART_SUM * oc * mr
+    products += w.batch * panels * groups * (parts - 1) * begun
     if multiply_of(w, machine).is_packed:
         products *= _slower_than_direct(w, machine)
     gathered = w.batch * panels * mr * taps * each
@@ -101,7 +96,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
 
 
 def _slower_than_direct(workload: Conv2dWorkload, machine: Machine) -> float:
-    """The factor of a layer's products of integers."""
+    """The factor of a layer's integer products."""
     if not machine.code.by_lane:
         return constants.BROADCAST_DWORDS
     gathers = flattened(workload) == workload and not multiply_of(workload, machine).spread

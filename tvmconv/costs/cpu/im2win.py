@@ -17,7 +17,7 @@ def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> di
     vectors = w.batch * w.out_height * columns(w) * w.kernel_h * machine.blocks(w.in_channels)
     regions = w.batch * -(-w.out_height // region_rows(w, config))
     idle = -(-regions // machine.cores) * machine.cores / regions
-    parts: dict[str, float] = TileModel(w, machine).parts(config)
+    parts = TileModel(w, machine).parts(config)
     parts["transforms"] = constants.STRIP_COPY * vectors / machine.cores
     lines = _strip_reads(w, machine, config) * 4 * machine.channel_block / machine.line_bytes
     parts["activations"] += constants.STRIP_LINE * lines / machine.cores

@@ -1,8 +1,8 @@
-"""The register tile that every dense kernel runs: the registers it needs and the cycles it takes.
+"""The register tile of every dense kernel: its registers and cycles.
 
-One step of the reduction loads ``vectors`` vectors of the one operand (weights, or columns of B),
-broadcasts ``rows`` values of the other (pixels, or rows of A), and multiplies each with each. The
-schedule of it is ``schedules/common/microkernel.py``.
+One step of the reduction loads ``vectors`` vectors of one operand (weights, or columns of B). It
+broadcasts ``rows`` values of the other operand (pixels, or rows of A), and multiplies all pairs.
+Its schedule is ``schedules/common/microkernel.py``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
 
-# instructions that make 8 bits of a vector of sums
+# instructions that convert a vector of accumulators to 8 bits
 ROUNDING = 8
-# registers for vectors of the other operand where sums are ordered: one in use, two ahead
+# registers for vectors of the other operand if LLVM orders sums: one in use, two ahead
 ORDERED = 3
 # FMAs of a load below which FMAs wait for some loads
 _SERVED = 3
@@ -35,21 +35,20 @@ class Microkernel:
         Vectors that are loaded in a step: blocks of output channels, or columns of the second
         matrix.
     rate
-        Multiply-adds in a cycle: of integers, those of their words. 0 for those of float32.
-    words
-        Words of 32 bits that each operand of a multiply-add has.
+        Products in a cycle, of dwords for integer types; 0 for FP32.
+    dwords
+        Dwords in each operand of a product.
     read
-        Vectors whose lanes are factors, of those that are loaded in a step; None for one of as many
-        rows as it has lanes.
+        Loaded vectors in a step whose lanes are factors; by default rows over lanes.
     halved
-        Whether vectors are loaded in halves, if the machine's code does so.
+        Whether vectors are loaded in two parts, if the machine's code does so.
     """
 
     machine: Machine
     rows: int
     vectors: int
     rate: float = 0.0
-    words: int = 1
+    dwords: int = 1
     read: float | None = None
     halved: bool = True
 
@@ -59,10 +58,10 @@ class Microkernel:
         return self.rows * self.vectors + self.vectors + 1
 
     def block_registers(self, pixels: int) -> int:
-        """Registers where the steps of a channel block are written out.
+        """Registers if the steps of a channel block are unrolled.
 
-        The compiler moves loads ahead of the steps: beside :attr:`registers` it keeps so many
-        vectors of pixels. In LLVM's code of 86 tiles none that fits by this count spilled.
+        The compiler moves loads ahead of the steps, and keeps so many vectors of pixels in addition
+        to :attr:`registers`. In LLVM's code of 86 tiles, no tile within this limit spilled.
         """
         code = self.machine.code
         if code.orders_sums:
@@ -70,30 +69,26 @@ class Microkernel:
         return self.registers + (pixels + code.loads_ahead if code.by_lane else 0)
 
     def step_cycles(self, folded: float = 1.0) -> float:
-        """Cycles of one step: of multiply-adds, of their latency or of loads, whichever is most.
+        """Cycles of one step: the maximum of FMAs, their latency, and loads.
 
-        Parameters
-        ----------
-        folded
-            Share of what a broadcast inside a multiply-add costs more. A tile of one vector has
-            such; where several vectors share a broadcast it is an instruction of its own.
+        ``folded`` is a share of the additional cost of a broadcast inside an FMA. Only tiles of one
+        vector have such broadcasts. Others share a broadcast, which is a separate instruction.
         """
         machine = self.machine
         loads = machine.load_cycles(self.vectors, self.rows)
         if machine.code.by_lane:
             # one load of spread values serves as many steps as it has lanes
-            loads = self.words * machine.load_cycles(self._loaded, 0)
+            loads = self.dwords * machine.load_cycles(self._loaded, 0)
         elif self.vectors == 1:
             loads *= folded * machine.code.folded_broadcast
-        multiply_adds = self.rows * self.vectors / (self.rate or machine.rates.multiply_adds)
+        multiplied = self.rows * self.vectors / (self.rate or machine.rates.multiply_adds)
         if self.rate:
-            multiply_adds += machine.code.loads_block * self.words * self._loaded
+            multiplied += machine.code.loads_block * self.dwords * self._loaded
         elif machine.code.orders_sums and self.halved:
             few = self.rows * self.vectors < _SERVED * self._loaded
-            multiply_adds += (
-                (constants.CROWDED if few else 1) * machine.code.loads_block / 2 * self._loaded
-            )
-        return max(multiply_adds, machine.fma_latency, loads)
+            crowded = constants.CROWDED if few else 1
+            multiplied += crowded * machine.code.loads_block / 2 * self._loaded
+        return max(multiplied, machine.fma_latency, loads)
 
     @property
     def _loaded(self) -> float:
@@ -104,19 +99,15 @@ class Microkernel:
     def cycles(self, steps: int) -> float:
         """Cycles of one tile over a whole reduction, its rows in L1.
 
-        Parameters
-        ----------
-        steps
-            Steps of the reduction. Vectors of so many that half of L1 does not hold them come
-            from L2 for every tile.
+        If half of L1 does not hold the loaded vectors of all steps, every tile reads them from L2.
         """
-        step, loaded = self.step_cycles(), self.words * self.machine.vector_bytes * self.vectors
-        written_out = self.machine.channel_block if self.machine.code.by_lane else 1
+        step, loaded = self.step_cycles(), self.dwords * self.machine.vector_bytes * self.vectors
+        unrolled = self.machine.channel_block if self.machine.code.by_lane else 1
         if loaded * steps > self.machine.l1d_bytes // 2:
             step += constants.L2_SHOWN * loaded / self.machine.rates.l2
         accumulators = self.rows * self.vectors
         return (
-            steps * (step + constants.STEP_CYCLES / written_out)
+            steps * (step + constants.STEP_CYCLES / unrolled)
             + constants.TILE_CYCLES
             + constants.STORE_CYCLES * accumulators
         )
@@ -128,7 +119,7 @@ def most_rows(machine: Machine, vectors: int) -> int:
 
 
 def most_pixels(machine: Machine, vectors: int, spare: int = 0) -> int:
-    """Rows of the tallest tile as above, by :meth:`Microkernel.block_registers`."""
+    """Rows of the tallest tile, by :meth:`Microkernel.block_registers`."""
     each = vectors + int(machine.code.by_lane)
     if machine.code.orders_sums:
         return (machine.vector_registers - ORDERED - spare) // each
@@ -137,9 +128,9 @@ def most_pixels(machine: Machine, vectors: int, spare: int = 0) -> int:
 
 
 def check_registers(machine: Machine, needed: int, tile: str) -> None:
-    """Raise :class:`ConfigError` where a register tile, named ``tile``, does not fit."""
+    """Raise :class:`ConfigError` if a register tile, named ``tile``, does not fit."""
     if needed > machine.vector_registers:
         raise ConfigError(
-            f"{tile} needs {needed} vector registers, {machine.name} has "
-            f"{machine.vector_registers}; take a smaller tile"
+            f"{tile} needs {needed} vector registers. Expected at most {machine.vector_registers}, "
+            f"as {machine.name} has. Use a smaller tile."
         )

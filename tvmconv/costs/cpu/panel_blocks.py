@@ -1,8 +1,8 @@
-"""The block of packed rows that stays in L2: what it costs where it does not, or is too small.
+"""The block of packed rows in L2, and its cost if it does not fit or is too small.
 
-The loops are those of Goto and van de Geijn's GEBP: a block of panels of rows is packed, then every
-group of columns passes over it. gemm and im2col choose their blocks by it; they differ in what else
-has to find room in L2, and in whether the columns' arrival shows.
+The loops are GEBP's by Goto and van de Geijn. A block of panels of rows is packed, then every group
+of columns passes over it. gemm and im2col choose their blocks by this model. They differ in
+other contents of L2, and in the visible delay of the columns.
 """
 
 from __future__ import annotations
@@ -12,23 +12,15 @@ from dataclasses import dataclass, field
 from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
 
-# times the size of L2 from where on each tile reads the weights of a group again
+# multiple of the size of L2 from which each tile reads the weights of a group again
 FAR_BEYOND = 2
 
 
 def weights_again(machine: Machine, weight_bytes: int, groups: int, tiles: int) -> float:
-    """Cycles of reading weights for each further tile of pixels, where L2 holds no part of them.
+    """Cycles of reading weights for each further tile of pixels, if they exceed L2.
 
-    Deep reductions have such: of 1024 channels by 64 taps, two output blocks have 8 MB.
-
-    Parameters
-    ----------
-    machine
-        The processor.
-    weight_bytes, groups
-        All weights, and the groups of output blocks that they are read by.
-    tiles
-        Tiles of pixels that read each group.
+    Deep reductions have such weights: two output blocks of 1024 channels by 64 taps have 8 MB. All
+    weights are read by ``groups`` of output blocks, each by ``tiles`` of pixels.
     """
     if weight_bytes // groups <= FAR_BEYOND * machine.l2_bytes:
         return 0.0
@@ -46,14 +38,14 @@ class PanelBlocks:
     panels, panel_bytes
         Panels of rows as high as a register tile: pixels of one image, or slivers of A.
     groups, weight_bytes
-        Groups of columns as wide as a register tile, and bytes of all of them that are waited for:
-        weights; 0 where they are prefetched from L3, as B is.
+        Groups of columns as wide as a register tile, and the bytes of all of them. 0 for B, which
+        is prefetched from L3 without delay.
     block
         Panels of a block.
-    beside
-        Bytes that have to stay in L2 beside the block.
+    others
+        Bytes that have to stay in L2 in addition to the block.
     share
-        Share of L2 that both may take and stay there.
+        Share of L2 in which both stay.
     """
 
     machine: Machine
@@ -62,7 +54,7 @@ class PanelBlocks:
     groups: int
     weight_bytes: int
     block: int
-    beside: int = 0
+    others: int = 0
     # read when a block is made: a fit replaces constants
     share: float = field(default_factory=lambda: constants.BLOCK_STAYS)
 
@@ -73,9 +65,9 @@ class PanelBlocks:
 
     @property
     def panel_cycles(self) -> float:
-        """Cycles of writing and reading panels behind L2, and of going from group to group."""
+        """Cycles of writing and reading panels beyond L2, and of the first use by each group."""
         visits = constants.VISIT_CYCLES * self.count * self.groups
-        if self.block * self.panel_bytes + self.beside <= self.share * self.machine.l2_bytes:
+        if self.block * self.panel_bytes + self.others <= self.share * self.machine.l2_bytes:
             return constants.TRAFFIC_SHOWN * visits
         moved = self.panels * self.panel_bytes * (self.groups + constants.PANEL_WRITE)
         return constants.TRAFFIC_SHOWN * (visits + moved / self.machine.rates.behind_l2)

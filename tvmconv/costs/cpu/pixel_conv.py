@@ -13,7 +13,7 @@ from tvmconv.costs.cpu.microkernel import Microkernel
 from tvmconv.machines.record import Machine
 from tvmconv.operators.pixel_conv import PixelTile, is_padded
 
-# accumulators of a tile that hide the latency of multiply-adds are enough: wider ones gain nothing
+# maximum accumulators of a row of a tile: these hide the latency of FMAs, and more gain nothing
 _MOST_VECTORS = 16
 
 
@@ -25,19 +25,11 @@ def pixel_tile(
     *,
     divides: bool = False,
 ) -> PixelTile | None:
-    """The tile that takes the fewest cycles within the registers; None where none fits.
+    """The tile with the fewest cycles within the registers; None if no tile fits.
 
-    Parameters
-    ----------
-    workload
-        The layer, flattened.
-    machine
-        The processor.
-    phases
-        Rows and columns of the squares of pixels that outputs are interleaved to. A tile holds
-        whole rows of some squares.
-    divides
-        Whether tiles have to divide the outputs of a group.
+    ``workload`` is flattened. ``phases`` are rows and columns of the squares of pixels to which
+    outputs are interleaved. A tile holds whole rows of some squares. With ``divides``, tiles have
+    to divide the outputs of a group.
     """
     each = workload.out_channels // workload.groups
     vectors = -(-workload.out_width // machine.lanes)
@@ -103,7 +95,7 @@ def _sums(w: Conv2dWorkload, machine: Machine, tile: PixelTile) -> float:
 
 
 def _read(w: Conv2dWorkload, machine: Machine) -> float:
-    """Cycles of reading the image of one group, as each tile of outputs does, behind L1."""
+    """Cycles in which each tile of outputs reads the image of one group from beyond L1."""
     size = itemsize(w.types.data) * w.in_channels // w.groups * w.in_height * w.in_width
     if size <= machine.l1d_bytes // 2:
         return 0.0

@@ -1,9 +1,8 @@
 """How matrix products are cut into register tiles: one rule for gemm, matmul, dense and im2col.
 
-What differs is what surrounds the tiles. gemm and im2col pack a block of rows that stays in L2
-(:mod:`~tvmconv.costs.cpu.panel_blocks`); a matmul packs all columns; a fully connected layer packs
-nothing in a call and reads every weight once, so that one row alone waits for memory rather than
-for multiply-adds, and has a rule of its own.
+gemm and im2col pack a block of rows that stays in L2 (:mod:`~tvmconv.costs.cpu.panel_blocks`). A
+matmul packs all columns. A fully connected layer packs nothing in a call and reads every weight
+once. A single row then waits for memory, not for FMAs, and has a separate rule.
 """
 
 from __future__ import annotations
@@ -17,26 +16,20 @@ from tvmconv.costs.cuts import balanced
 from tvmconv.machines.record import Machine
 from tvmconv.operators.dense import DenseTile
 
-# Two vectors of columns share each broadcast and leave registers for the most rows. Four give rows
-# that are few, and fit one tile, enough independent sums to hide the latency of a multiply-add.
+# Two vectors of columns share each broadcast and leave registers for the most rows. If all rows fit
+# one tile, four vectors give enough independent accumulators to hide the latency of an FMA.
 _WIDE, _WIDEST = 2, 4
-# fewest and most rows of a tile of scalable vectors, where a layer has them: of six some spilled
+# minimum and maximum rows of a tile of scalable vectors, if a layer has them: six rows spilled
 _SCALABLE_ROWS = 3, 5
-# multiply-adds of a layer below which waking a thread costs more than its share of the work
+# MACs of a layer below which waking a thread costs more than its share of the work
 _HEAVY = 1 << 16
 
 
 def heights(rows: int, most: int, count: int) -> list[int]:
-    """Heights of a tile that are worth comparing: even cuts by the tallest and the next ones.
+    """Heights of a tile worth comparing: even cuts by the tallest and by ``count`` next heights.
 
-    Parameters
-    ----------
-    rows
-        Rows of the product; the last tile is filled up where the height does not divide them.
-    most
-        Rows of the tallest tile, see :func:`~tvmconv.costs.cpu.microkernel.most_rows`.
-    count
-        How many heights to cut by.
+    The last tile is filled up if the height does not divide the rows. ``most`` are the rows of the
+    tallest tile, see :func:`~tvmconv.costs.cpu.microkernel.most_rows`.
     """
     return sorted({balanced(rows, max(1, most - less)) for less in range(count)})
 
@@ -50,16 +43,8 @@ def best_tile(
 ) -> Microkernel:
     """The register tile that computes a product in the fewest cycles, edges filled up.
 
-    Parameters
-    ----------
-    machine
-        The processor.
-    rows, columns
-        Of the result.
-    steps
-        Of the reduction, as far as sums stay in registers.
-    tallest
-        The most rows of a tile of so many vectors.
+    ``rows`` and ``columns`` are of the result, and ``steps`` of the reduction in registers.
+    ``tallest`` gives the maximum rows of a tile of so many vectors.
     """
     lanes = machine.lanes
     present = -(-columns // lanes)
@@ -82,12 +67,7 @@ def best_tile(
 def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseTile:
     """The tile of a fully connected layer, and the parts of its sums that threads share.
 
-    Parameters
-    ----------
-    rows, inputs, outputs
-        The product is ``(rows, inputs) x (inputs, outputs)``.
-    machine
-        The processor.
+    The product is ``(rows, inputs) x (inputs, outputs)``.
     """
     lanes, cores = machine.lanes, machine.cores
     height, vectors = 1, _streamed_vectors(outputs, machine)
@@ -104,10 +84,9 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
 
 
 def _scalable_tile(rows: int, present: int, machine: Machine) -> tuple[int, int]:
-    """Rows of a tile of scalable vectors, and segments of outputs, of which there are ``present``.
+    """Rows of a tile of scalable vectors, and segments of outputs out of ``present``.
 
-    Vectors are as many as hide the latency of sums, or four where several rows share what is
-    loaded.
+    The vectors hide the latency of sums. If several rows share loads, there are up to four.
     """
     height = _scalable_height(rows)
     hiding = machine.fma_latency * machine.rates.multiply_adds * machine.vector.rate
@@ -126,10 +105,10 @@ def _scalable_height(rows: int) -> int:
 
 
 def scalable_product(rows: int, columns: int, machine: Machine) -> tuple[int, int]:
-    """Rows and vectors of a tile of a product by scalable vectors of columns; (0, 0) for NEON's.
+    """Rows and vectors of a tile of scalable vectors of columns; (0, 0) for NEON code.
 
-    Four vectors of the tallest tiles of a fully connected layer, which LLVM did not spill; those of
-    two and three vectors it did. Two where the columns are so few.
+    Tiles have four vectors, or two if columns are few. LLVM did not spill four vectors in the
+    tallest tiles of fully connected layers, but it spilled two and three.
     """
     present = columns // machine.lanes
     if not 1 < machine.segments <= present or rows < _SCALABLE_ROWS[0]:
@@ -139,10 +118,10 @@ def scalable_product(rows: int, columns: int, machine: Machine) -> tuple[int, in
 
 
 def _streamed_vectors(outputs: int, machine: Machine) -> int:
-    """Vectors of a tile of one row: up to four, as many as give each core the same to read.
+    """Vectors of a tile of one row: up to four, so that each core reads the same amount.
 
-    Where multiply-adds take lanes, data take few loads and narrow vectors are no match for the
-    latency of sums: there are as many vectors as hide it, within the registers.
+    By lane, data need few loads, and there are as many vectors as hide the latency of sums, within
+    the registers.
     """
     present = -(-outputs // machine.lanes)
     if machine.code.by_lane:
@@ -157,7 +136,7 @@ def _streamed_vectors(outputs: int, machine: Machine) -> int:
 
 
 def _hiding_vectors(present: int, machine: Machine) -> int:
-    """Vectors of one row that take the fewest cycles of so many; the fewest of equals."""
+    """Vectors of one row with the fewest cycles for ``present`` vectors; the fewest of equals."""
     registers = machine.vector_registers
 
     def cycles(vectors: int) -> tuple[float, int]:
@@ -165,10 +144,9 @@ def _hiding_vectors(present: int, machine: Machine) -> int:
         blocks = -(-present // vectors)
         return -(-blocks // machine.cores) * tile.step_cycles(), vectors
 
-    fitting = (v for v in range(1, present + 1) if _row(machine, v) <= registers)
+    fitting = (
+        count
+        for count in range(1, present + 1)
+        if Microkernel(machine, 1, count).block_registers(1) <= registers
+    )
     return min(fitting, key=cycles)
-
-
-def _row(machine: Machine, vectors: int) -> int:
-    """Registers of a tile of one row."""
-    return Microkernel(machine, 1, vectors).block_registers(1)

@@ -1,4 +1,4 @@
-"""The cost model of products of halves: register tiles, sums around them, and regions in L2."""
+"""The cost model of Strassen: register tiles, sums around them, and regions in L2."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvmconv.algorithms.gemm.strassen import Halves
+from tvmconv.algorithms.gemm.strassen import StrassenSplit
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
@@ -17,12 +17,12 @@ from tvmconv.costs.cpu.panel_blocks import PanelBlocks
 from tvmconv.costs.cuts import balanced, divisors
 from tvmconv.machines.record import Machine
 
-# most output blocks of a register tile
+# maximum output blocks of a register tile
 _MOST_BLOCKS = 6
-# vectors that are read, added and written for one place in all parts of the input (four, or 16 of
-# two levels), and of the output beyond what direct convolution does
+# Vectors that are read, added and written for one place in all parts of the input, and of the
+# output. There are 4 parts, or 16 with two levels. Work of direct convolution is not counted.
 _WORK = {1: (15, 21), 2: (109, 100)}
-# regions that halves are tried for
+# numbers of regions that are compared
 _MOST_REGIONS = 24
 
 
@@ -46,13 +46,13 @@ class StrassenModel:
         return sum(self.parts(config).values())
 
     def _configs(self, levels: int) -> Iterator[Config]:
-        whole = Halves(self.workload, self.machine, 1, levels)
+        whole = StrassenSplit(self.workload, self.machine, 1, levels)
         for kr in divisors(whole.out_blocks):
             if kr > _MOST_BLOCKS or (most := most_pixels(self.machine, kr)) < 1:
                 continue
             for regions in range(1, min(_MOST_REGIONS, whole.regions) + 1):
                 half = -(-whole.pixels // (whole.ways * regions))
-                # tiles that divide a part leave none of its pixels over: 25 are five of 5
+                # tiles that divide a part leave no pixels over: 25 pixels are five tiles of 5
                 for rt in {balanced(half, size) for size in range((most + 1) // 2, most + 1)}:
                     yield Config.of(levels=levels, half=-(-half // rt) * rt, rt=rt, kr=kr)
 
@@ -64,7 +64,7 @@ class StrassenModel:
         """Cycles of one call on the machine's cores, by part."""
         w, machine = self.workload, self.machine
         half, rt, kr = (config.int(name) for name in ("half", "rt", "kr"))
-        cut = Halves.of(w, machine, config)
+        cut = StrassenSplit.of(w, machine, config)
         lanes, rates = machine.channel_block, machine.rates
         places = w.batch * cut.regions * half
         tile = Microkernel(machine, rt, kr).cycles(cut.depth * lanes)
@@ -80,7 +80,7 @@ class StrassenModel:
             groups=cut.out_blocks // kr,
             weight_bytes=weights,
             block=half // rt,
-            beside=4 * cut.products * lanes * half * kr,
+            others=4 * cut.products * lanes * half * kr,
         )
         tasks = w.batch * cut.regions
         cycle = -(-tasks // machine.cores) / tasks
@@ -100,13 +100,13 @@ def level_counts(w: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     return (1,) if any(count % 4 for count in counts) else (1, 2)
 
 
-def _halves(w: Conv2dWorkload, machine: Machine) -> list[int]:
+def _part_sizes(w: Conv2dWorkload, machine: Machine) -> list[int]:
     """Pixels of a part of a region, for every number of regions and register tile."""
     if machine.blocks(w.out_channels) < 2:
         return [1]
     found = set()
     for levels in level_counts(w, machine):
-        cut = Halves(w, machine, 1, levels)
+        cut = StrassenSplit(w, machine, 1, levels)
         for regions in range(1, min(_MOST_REGIONS, cut.regions) + 1):
             half = -(-cut.pixels // (cut.ways * regions))
             most = min(half, machine.vector_registers)
@@ -118,11 +118,11 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
         Knob(
             "levels",
-            "1: seven products of halves; 2: halves are cut, too, for 49 products",
+            "1: seven products of parts; 2: parts are cut again, for 49 products",
             level_counts,
             neutral=1,
         ),
-        Knob("half", "pixels of each part, of 2 or 4, of a region", _halves),
+        Knob("half", "pixels of each part, of 2 or 4, of a region", _part_sizes),
         Knob(
             "rt",
             "pixels of a register tile, a divisor of a part's",
@@ -130,7 +130,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         ),
         Knob(
             "kr",
-            "output blocks of a register tile, a divisor of those of a part of the outputs",
+            "output blocks of a register tile, a divisor of the blocks of a part of the outputs",
             lambda w, machine: (
                 d
                 for d in divisors(max(1, machine.blocks(w.out_channels) // 2))

@@ -7,7 +7,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
 
-# of scalable vectors, whose tiles have few of them, and of others
+# maximum for scalable vectors, whose tiles have few of them, and for others
 _MOST_BLOCKS = {True: 10, False: 6}
 
 OUT_BLOCKS: Knob[Conv2dWorkload] = Knob(
@@ -37,9 +37,9 @@ def panel_divisors(w: Conv2dWorkload, machine: Machine) -> list[int]:
 
 
 def prefetch_flag(name: str, doc: str) -> Knob[Conv2dWorkload]:
-    """A knob of 1 where a prefetch is made in each step of a channel block, else 0.
+    """A knob of 1 if a prefetch is made in each step of a channel block, else 0.
 
-    Where those steps are written out there is no place for one.
+    Unrolled steps have no place for a prefetch.
     """
 
     def values(_workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
@@ -49,5 +49,5 @@ def prefetch_flag(name: str, doc: str) -> Knob[Conv2dWorkload]:
 
 
 def flag(name: str, doc: str) -> Knob[Conv2dWorkload]:
-    """A knob of 0, which is neutral, and 1."""
+    """A knob of 0 (the default) and 1."""
     return Knob(name, doc, lambda w, machine: (0, 1), neutral=0, closed=True)

@@ -9,31 +9,26 @@ from tvmconv.core.config import Config
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 
-# tiles from which on widening pays, and up to which the first one does it, as code of its own
-_LEAST_TILES, _FEW_TILES = 4, 48
-# output blocks and most sums of such tiles: of fuller ones LLVM spilled sums beside the stores
+# number of tiles from which widening pays, and up to which the first tile does it, in separate code
+_FEWEST_TILES, _FEW_TILES = 4, 48
+# output blocks and maximum accumulators of such tiles: with more, LLVM spilled next to the stores
 _BLOCKS, _FEW_SUMS = 2, 10
 
 
 @dataclass(frozen=True)
 class WideTileModel(TileModel):
-    """Costs of tiles as of :class:`TileModel`, with weights of :mod:`wide_weights`.
+    """Costs of tiles of :class:`TileModel` with widened weights.
 
-    Parameters
-    ----------
-    workload, machine
-        See the base class.
-    wide
-        The knob: 1 where weights are widened before the tiles that use them, 2 by the first one.
+    The parameter ``wide`` is 1 if weights are widened before their tiles, 2 if by the first tile.
     """
 
     wide: int = 1
 
     def tiles(self) -> list[tuple[int, int, int]]:
-        """Tiles of several blocks are for pixelwise layers, and of one row.
+        """Tiles of several blocks are for pixelwise layers, and have one row.
 
-        With taps LLVM spilled those of less than whole width, and they took twice as long. It does
-        not where they are few and the first one widens.
+        With taps, LLVM spilled tiles of less than whole width, which took twice as long. It did not
+        spill small tiles if the first one widens.
         """
         if self.wide > 1:
             return [
@@ -41,11 +36,8 @@ class WideTileModel(TileModel):
                 for oc, oh, ow in super().tiles()
                 if oc == _BLOCKS and oh == 1 and oc * ow <= _FEW_SUMS
             ]
-        return [
-            (oc, oh, ow)
-            for oc, oh, ow in super().tiles()
-            if oc == 1 or (oh == 1 and self.taps == 1)
-        ]
+        pixelwise = self.taps == 1
+        return [tile for tile in super().tiles() if tile[0] == 1 or (tile[1] == 1 and pixelwise)]
 
     def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
         """Cycles of one register tile over the whole reduction."""
@@ -64,10 +56,10 @@ class WideTileModel(TileModel):
         uneven = ceil(tasks / cores) * cores / tasks
         tiles = self._places(oh, ow) / blocks
         few = self.wide == 1 or tiles <= _FEW_TILES
-        return few and tiles >= _LEAST_TILES and uneven <= constants.UNEVEN_TASKS
+        return few and tiles >= _FEWEST_TILES and uneven <= constants.UNEVEN_TASKS
 
     def parts(self, config: Config) -> dict[str, float]:
-        """As of :class:`TileModel`, and cycles of widening."""
+        """Parts of :class:`TileModel`, with cycles of widening."""
         found = super().parts(config)
         vectors = self.shape.out_planes * self._passes(config) * self.steps * self.out_blocks
         each = constants.WIDENED_BY_FIRST if self.wide > 1 else constants.WIDENED
@@ -75,7 +67,7 @@ class WideTileModel(TileModel):
         return found
 
     def _passes(self, config: Config) -> int:
-        """Cache blocks, each of which widens the weights anew."""
+        """Cache blocks, each of which widens the weights again."""
         w, rows = self.shape, config.int("rows")
         if not rows:
             return 1

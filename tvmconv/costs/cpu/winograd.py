@@ -1,8 +1,8 @@
 """The cost model of Winograd convolution: output tiles, regions in L2, register tiles.
 
-A step of the products costs what one of any :class:`~tvmconv.costs.cpu.microkernel.Microkernel`
-does. What differs: the register tile has to divide a region's tiles, and the blocks in L2 are
-regions that pass through all three stages, not panels of one matrix.
+A step of the products costs as much as in any :class:`~tvmconv.costs.cpu.microkernel.Microkernel`.
+But the register tile has to divide a region's tiles. The blocks in L2 are regions that pass through
+all three stages, not panels of one matrix.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmeti
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
-# fewest tiles of a region where the weights of a panel come from L2
+# minimum tiles of a region if the weights of a panel come from L2
 _FEWEST_TILES = 8
-# values of an axis at which the sums of a whole row no longer stay in registers; by strips they do
+# values of an axis at which the sums of a whole row exceed the registers; strips stay below
 _LONG = 7
-# most output blocks of a register tile, and those that are compared where they do not divide
+# maximum output blocks of a register tile, and a number that is compared though it does not divide
 _MOST_BLOCKS, _UNEVEN = 4, 3
 
 
@@ -57,9 +57,9 @@ class WinogradModel:
     def registers(self, rt: int, kr: int) -> int:
         """Vector registers of a register tile.
 
-        Unlike :class:`Microkernel`'s, broadcasts may be folded into multiply-adds: how many
-        registers they need is a property of the family. By lanes of floating types the count is
-        the same. Products that an instruction of their own adds need one more.
+        Unlike in :class:`Microkernel`, broadcasts may be folded into FMAs. The registers that they
+        need are a property of the family. By lane, floating-point types have the same number.
+        Products that a separate instruction adds need one more.
         """
         code = self.machine.code
         if code.by_lane and not self._multiply.is_packed:
@@ -69,7 +69,7 @@ class WinogradModel:
 
     @property
     def _multiply(self) -> Multiply:
-        """How transformed values are multiplied."""
+        """The instruction that multiplies transformed values."""
         return transformed_multiply(self.workload, self.machine)
 
     def _steps(self, rt: int, kr: int) -> tuple[int, float]:
@@ -78,7 +78,7 @@ class WinogradModel:
         channels = block_channels(self.workload, machine)
         if not multiply.is_packed:
             return channels, Microkernel(machine, rt, kr).step_cycles(constants.FOLDED_SHARE)
-        # of products that are added apart, only the addition waits for the one before
+        # if a separate instruction adds products, only additions wait for each other
         latency = machine.fma_latency if multiply.steps == 1 else 1
         blocked = machine.code.loads_block / 2 * (kr + rt / machine.lanes)
         multiplied = rt * kr / steps_a_cycle(multiply, machine) + blocked
@@ -87,7 +87,7 @@ class WinogradModel:
 
     @cached_property
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
-        """Tiles with distinct numbers of tiles: a larger tile that saves nothing is left out."""
+        """Tiles with distinct numbers of tiles: larger tiles that save nothing are omitted."""
         w = self.workload
         tall, wide = (axis.taps for axis in phases(w))
         heights = _useful(w.out_height, tall, most_products(w))
@@ -101,11 +101,13 @@ class WinogradModel:
         for name, axis in zip(("mh", "mw"), phases(w), strict=True):
             size, most = config.int(name), most_products(w) - axis.taps + 1
             if not 1 <= size <= most:
-                raise ConfigError(f"{name}={size} of {w} must be between 1 and {most}")
+                raise ConfigError(
+                    f"{name}={size} of {w} is out of range. Expected 1 to {most}. Change {name}."
+                )
         if not is_representable(tiles := tiling(w, config)):
             raise ConfigError(
-                f"transformed values of F({tiles.mh}x{tiles.mw}) of {w} exceed 16 bits; take a "
-                "smaller tile"
+                f"transformed values of F({tiles.mh}x{tiles.mw}) of {w} exceed 16 bits. Expected "
+                "values of 16 bits. Use a smaller tile."
             )
 
     def offers(self) -> tuple[Config, ...]:
@@ -113,7 +115,7 @@ class WinogradModel:
         return tuple(min(self._configs(mh, mw), key=self.call_cycles) for mh, mw in self.tile_sizes)
 
     def best(self) -> Config:
-        """The config with the fewest predicted cycles; of integers, if any, exact ones."""
+        """The config with the fewest predicted cycles; an exact one for integers, if any."""
         offers = self.offers()
         if self.workload.types.is_integer:
             worst = worst_sum(self.workload)
@@ -137,9 +139,9 @@ class WinogradModel:
                     yield Config.of(mh=mh, mw=mw, fused=fused, rh=rh, rw=rw, rt=rt, kr=kr)
 
     def _widths(self, blocks: int) -> list[int]:
-        """Output blocks of a register tile that are worth comparing, of so many.
+        """Output blocks of a register tile that are worth comparing, out of so many.
 
-        Divisors, and by lanes of floating types three: 3 by 7 tiles hide more latency than 2 by 7.
+        By lane, floating-point types also have three: 3 by 7 tiles hide more latency than 2 by 7.
         """
         found = [d for d in divisors(blocks) if d <= _MOST_BLOCKS]
         if self.machine.code.by_lane and not self._multiply.is_packed and blocks > _UNEVEN:
@@ -169,7 +171,7 @@ class WinogradModel:
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = input_arithmetic(tiles) + 2 * tiles.products
         if by_strips(w, machine):
-            # neighbouring tiles share columns, which are stored and read once more
+            # neighboring tiles share columns, which are stored and read once more
             shared = tall * (tiles.mw - wide) * tall * constants.SHARED_TERMS
             work_in += shared + 2 * tall * tiles.mw
         work_out = output_arithmetic(tiles) + tiles.products
@@ -192,7 +194,7 @@ class WinogradModel:
             again = (regions - 1) * weights / self._rate(weights + scratch)
         spilled = max(0.0, scratch - constants.SCRATCH_L2 * machine.l2_bytes)
         spill = regions * spilled * (1 + constants.WRITE_COST) / self._rate(weights + scratch)
-        passed = w.out_planes * image / self._behind_l2 if image > machine.l2_bytes // 2 else 0.0
+        passed = w.out_planes * image / self._l3_rate if image > machine.l2_bytes // 2 else 0.0
         shown = constants.SCRATCH_SHOWN * (spill + passed) + transforms
         waited = constants.STREAM_SHOWN * stream + constants.AGAIN_SHOWN * again
         return {
@@ -208,8 +210,8 @@ class WinogradModel:
     def _counts_bytes(self) -> bool:
         """Whether weights cost their bytes each time that they pass L1.
 
-        Vectors of four are few bytes for many multiply-adds: the share that was fitted to wide
-        ones would have them cost up to eight times as much.
+        Vectors of four elements are few bytes for many FMAs. The fitted share of wide vectors
+        would overestimate their cost up to eight times.
         """
         return self.machine.code.by_lane and not self._multiply.is_packed
 
@@ -220,14 +222,10 @@ class WinogradModel:
         return size * machine.channel_block**2 * kr * blocks <= machine.l1d_bytes // 2
 
     def passed_again(self, config: Config, together: int) -> float:
-        """Cycles that multiply-adds wait for weights from L2, beside those of the first time.
+        """Cycles that FMAs wait for weights from L2, except for the first time.
 
-        Parameters
-        ----------
-        config
-            Of the kernel. L1 keeps the weights of a register tile for a region at best.
-        together
-            Tiles that a register tile multiplies.
+        L1 keeps the weights of a register tile for at most a region. A register tile multiplies
+        ``together`` tiles.
         """
         if not self._counts_bytes:
             return 0.0
@@ -241,8 +239,8 @@ class WinogradModel:
         return constants.L2_SHOWN * (passes - 1) * weights / machine.rates.l2
 
     def _rate(self, working_set: float) -> float:
-        """Bytes per cycle of a stream from behind L2."""
-        near, far = self._behind_l2, constants.MEMORY_SHARE * self.machine.rates.memory
+        """Bytes per cycle of a stream from beyond L2."""
+        near, far = self._l3_rate, constants.MEMORY_SHARE * self.machine.rates.memory
         if not self.machine.l3_bytes:
             return far
         share = self.machine.l3_bytes / 4
@@ -250,13 +248,13 @@ class WinogradModel:
         return near + (far - near) * beyond
 
     @property
-    def _behind_l2(self) -> float:
+    def _l3_rate(self) -> float:
         """Bytes per cycle from the next level after L2."""
         rates = self.machine.rates
         return constants.L3_SHARE * rates.l3 if rates.l3 else constants.MEMORY_SHARE * rates.memory
 
     def shares(self, config: Config) -> dict[str, float]:
-        """Cycles of each part of a call on the machine's cores, idle ones counted."""
+        """Cycles of each part of a call on the machine's cores, including idle cores."""
         parts, cores = self.parts(config), self.machine.cores
         fixed = parts.pop("call") / (1 if cores > 1 else 4)
         tiles = tiling(self.workload, config)
@@ -301,13 +299,13 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         flag("fused", "1: a region of tiles goes through all stages; 0: stage by stage"),
         Knob(
             "rh",
-            "rows of tiles of a region, a divisor of theirs",
+            "rows of tiles of a region, a divisor of their number",
             lambda w, machine: _region_sizes(w, machine, 0),
             neutral=1,
         ),
         Knob(
             "rw",
-            "columns of tiles of a region, a divisor of theirs; all where it has several rows",
+            "columns of tiles of a region, a divisor; all if the region has several rows",
             lambda w, machine: _region_sizes(w, machine, 1),
             neutral=1,
         ),
@@ -318,7 +316,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         ),
         Knob(
             "kr",
-            "output blocks of a register tile; the last one may have fewer",
+            "output blocks of a register tile; the last tile may have fewer",
             lambda w, machine: range(1, min(machine.blocks(w.out_channels), _MOST_BLOCKS) + 1),
         ),
     )

@@ -22,12 +22,8 @@ _LANES = (4, 8, 16)
 def compute_to_memory(br: int, kr: int, cl1: int) -> float:
     """Operations per value moved by one call of the register kernel (equation 12).
 
-    Parameters
-    ----------
-    br, kr
-        Register block: positions and output channels.
-    cl1
-        Input channels accumulated in registers.
+    The register block has ``br`` positions and ``kr`` output channels, and sums ``cl1`` input
+    channels.
     """
     return 2 * br * kr * cl1 / (kr * cl1 + (2 * kr + cl1) * br)
 
@@ -55,28 +51,28 @@ class EtaModel:
         cl1, kl2 = config.int("cl1"), config.int("kl2")
         if s not in _LANES or s > machine.lanes:
             raise ConfigError(
-                f"s={s} of {w} must be 4, 8 or 16, and at most the {machine.lanes} lanes of "
-                f"{machine.name}"
+                f"s={s} of {w} is not possible. Expected 4, 8 or 16, and at most {machine.lanes}, "
+                f"the lanes of {machine.name}. Change s."
             )
         if min(br, kr, cl1, kl2) < 1 or cl1 % machine.channel_block or kl2 % kr:
             raise ConfigError(
-                f"cl1={cl1} of {w} must be a multiple of {machine.channel_block}, kl2={kl2} one of "
-                f"kr={kr}, and all of them 1 or more"
+                f"blocks of {w} are not possible: br={br} kr={kr} cl1={cl1} kl2={kl2}. Expected 1 "
+                f"or more, cl1 a multiple of {machine.channel_block}, kl2 of kr. Change them."
             )
         check_registers(machine, registers(br, kr), f"tile br={br} kr={kr} of {w}")
         if _panel_bytes(br, kr, cl1, s) > machine.l1d_bytes:
             raise ConfigError(
-                f"cl1={cl1} of {w} with br={br} kr={kr} takes {_panel_bytes(br, kr, cl1, s)} bytes "
-                f"of L1, {machine.name} has {machine.l1d_bytes}; take a smaller cl1"
+                f"cl1={cl1} of {w} with br={br} kr={kr} needs {_panel_bytes(br, kr, cl1, s)} bytes "
+                f"of L1. Expected at most {machine.l1d_bytes}. Use a smaller cl1."
             )
         if 4 * s * cl1 * kl2 > machine.l2_bytes:
             raise ConfigError(
-                f"kl2={kl2} cl1={cl1} of {w} takes {4 * s * cl1 * kl2} bytes of L2, "
-                f"{machine.name} has {machine.l2_bytes}; take a smaller kl2"
+                f"kl2={kl2} cl1={cl1} of {w} needs {4 * s * cl1 * kl2} bytes of L2. Expected at "
+                f"most {machine.l2_bytes}. Use a smaller kl2."
             )
 
     def best(self, m: int) -> Config:
-        """The blocks with the best ratio of equation 12, weighed by what is not padding."""
+        """The blocks with the best ratio of equation 12, weighted by the share without padding."""
 
         def rank(config: Config) -> float:
             br, kr, cl1 = (config.int(name) for name in ("br", "kr", "cl1"))
@@ -85,7 +81,7 @@ class EtaModel:
         return max(self._configs(m), key=rank)
 
     def _useful(self, config: Config) -> float:
-        """The share of the product's multiplications that is not on padding of blocks."""
+        """The share of the product's multiplications that are not on padding of blocks."""
         w, pack = self.workload, Packing(self.workload, self.machine, config)
         blocks, tiles = pack.positions
         positions = blocks * tiles * config.int("br")
@@ -98,7 +94,7 @@ class EtaModel:
         for br in range(2, 8):
             for kr in (k for k in range(2, 9) if registers(br, k) <= machine.vector_registers):
                 for cl1 in self.depths(machine.channel_block, br, kr):
-                    # half of L2: the other half is for what passes through
+                    # half of L2: the other half is for data that pass through
                     most = machine.l2_bytes // 2 // (4 * machine.channel_block * cl1)
                     passes = -(-outputs // max(kr, most))
                     kl2 = -(-outputs // passes // kr) * kr
@@ -178,7 +174,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
             ),
         ),
         flag("tiles", "1: positions of a register block are tiles; 0: samples"),
-        flag("outer_eta", "1: eta in front of the tiles in the layout of U; 0: behind them"),
-        flag("prefetch", "1: panels of G are asked for ahead of their use"),
+        flag("outer_eta", "1: eta before the tiles in the layout of U; 0: after them"),
+        flag("prefetch", "1: panels of G are prefetched"),
     )
 )

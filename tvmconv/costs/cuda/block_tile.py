@@ -1,17 +1,17 @@
-"""How a tile of a matrix product is dealt to the warps and threads of a block."""
+"""How a tile of a GEMM is distributed over the warps and threads of a block."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# lanes of a warp over rows and columns of its tile: a quarter of a warp reads one piece of the
-# rows, which is broadcast, and 32 neighbouring columns, all banks
+# Lanes of a warp over rows and columns of its tile. A quarter of a warp reads one piece of rows,
+# which is broadcast, and 32 neighboring columns, which use all banks.
 LANES_M, LANES_P = 4, 8
 _WARP = LANES_M * LANES_P
 _THREAD_ROWS = _THREAD_COLUMNS = 8
-# of tiles whose rows are so many times 3, those of a thread: their warps are two and not three
+# rows of a tile that would need three warps, and rows of a thread with which they need two
 _THREE_WARPS, _TALL_ROWS = 96, 12
-# values of a tile that one warp has with 8x8 sums a thread
+# values of the tile of one warp with 8x8 accumulators a thread
 _OF_WARP = _WARP * _THREAD_ROWS * _THREAD_COLUMNS
 
 
@@ -24,11 +24,10 @@ class BlockTile:
     m, p
         Rows and columns.
     vector
-        Neighbouring values that a thread takes of either at once: the side of the pieces that its
-        sums consist of. Pieces lie apart, so that a warp reads shared memory without conflicts of
-        banks.
+        Neighboring values that a thread reads at once: the side of the pieces of its accumulators.
+        Pieces are interleaved, so that a warp reads shared memory without bank conflicts.
     micro
-        Whether a thread has many sums. With one each, a warp has 32 neighbours of a row.
+        Whether a thread has many accumulators. Otherwise a warp has 32 neighbors of a row.
     size
         Values of a slice of the reduction.
     """
@@ -41,17 +40,17 @@ class BlockTile:
 
     @property
     def share(self) -> int:
-        """Warps that share their sums, each of which adds its part of a slice.
+        """Warps that share their accumulators, each of which adds its part of a slice.
 
-        Blocks of one warp would leave a multiprocessor with too few: of the smallest tile two warps
-        have the same sums, half of the values each, where a slice has two halves.
+        Blocks of one warp would be too few for a multiprocessor. In the smallest tile two warps
+        have the same accumulators, and each adds half of a slice, if slices are even.
         """
         whole = self.micro and self.side > 1 and self.size % 2 == 0
         return 2 if whole and self.m * self.p <= _OF_WARP else 1
 
     @property
     def fours(self) -> bool:
-        """Whether values of a slice lie by fours for those who gather them."""
+        """Whether the copy stores values of a slice in groups of four."""
         return self.share > 1 and self.size % (4 * self.share) == 0
 
     @property
@@ -78,12 +77,12 @@ class BlockTile:
 
     @property
     def sums(self) -> int:
-        """Sums of a thread."""
+        """Accumulators of a thread."""
         return self.thread_rows * self.thread_columns
 
     @property
     def thread_rows(self) -> int:
-        """Rows of a thread; without shared sums small tiles would leave a block with one warp."""
+        """Rows of a thread; small tiles have fewer, so that a block has more than one warp."""
         if not self.micro:
             return 1
         if self.m % _THREE_WARPS == 0:

@@ -1,13 +1,21 @@
-"""Blocks of threads that compute tiles of a matrix product: what each takes, and their waves.
+"""Blocks of threads that compute tiles of a GEMM: their resources and waves.
 
-Cycles are of the GPU's clock for the whole call. Instructions of the main loop were counted in the
-machine code of nvcc 13.0 for sm_90 (tiles of 128x128 to 32x64, thirty layers); how blocks
-share a multiprocessor follows the CUDA Programming Guide. Nothing was measured on a GPU.
+Cycles are of the GPU's clock for the whole call. Instructions of the main loop are those in the
+machine code of nvcc 13.0 for sm_90 (tiles of 128x128 to 32x64, thirty layers). How blocks share a
+multiprocessor follows the CUDA Programming Guide. Nothing was measured on a GPU.
 """
 
 from __future__ import annotations
 
-from tvmconv.algorithms.cuda.slices import LARGE_BLOCK, PAIRED_ITERATIONS, PAIRED_PRODUCTS, WINDOW
+from collections.abc import Iterable
+
+from tvmconv.algorithms.cuda.slices import (
+    LARGE_BLOCK,
+    PAIRED_ITERATIONS,
+    PAIRED_PRODUCTS,
+    WINDOW,
+    Slices,
+)
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob
@@ -15,22 +23,24 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import constants
 from tvmconv.costs.cuda.block_tile import BlockTile
 from tvmconv.costs.cuda.memory import issued_lanes
+from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.cuda import CudaMachine
 
 TILES = ((128, 128), (64, 128), (96, 64), (64, 64), (32, 64))
-# of threads with one sum each
+# tiles of threads with one accumulator each
 _ONE_SUM = ((32, 32),)
-# buffers of a slice by the knob ``pipeline``; most parts of a reduction that are worth trying
+# buffers of a slice by the parameter ``pipeline``; maximum parts of a reduction that are compared
 BUFFERS, MOST_PARTS = {"double": 2, "single": 1, "none": 1}, 32
 # warps of a multiprocessor that fill its issue slots
 _ENOUGH_WARPS = 8
-# registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
-# sums it needs fewer
+# registers of a thread, limited by launch bounds for blocks of 256, 128 and 64 threads; fewer for
+# up to 4x8 accumulators
 _REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
 _FEW = 32
 _QUARTERS, _WARP = 4, 32
-# of windows a value's place and tests are its own: with 168 registers some spilled. 12x8 sums and
-# their operands have 116
+# Each value of a window has a separate place and tests: with 168 registers some spilled. 12x8
+# accumulators and their operands have 116 registers.
 _REGISTERS_LARGE, _SMALL_BLOCK, _USUAL = 255, 64, 64
 
 ROWS_KNOB: Knob[Conv2dWorkload] = Knob(
@@ -45,41 +55,45 @@ PIPELINE_KNOB: Knob[Conv2dWorkload] = Knob(
 
 
 def columns_knob(what: str) -> Knob[Conv2dWorkload]:
-    """The knob of the columns of a block's tile, which are pixels, say."""
+    """The knob of the columns of a block's tile, for example pixels."""
     return Knob("p", f"{what} of a block's tile", lambda w, machine: (64, 128))
 
 
+def parts_of_slicings(
+    workload: Conv2dWorkload, slicings: Iterable[tuple[int, str]]
+) -> tuple[int, ...]:
+    """Parts of the reduction that slices of some sizes and kinds may have."""
+    counts = {Slices(workload, kind, size).count for size, kind in slicings}
+    return tuple(sorted({n for count in counts for n in divisors(count) if n <= MOST_PARTS}))
+
+
 def tile_of(config: Config) -> BlockTile:
-    """The tile of the knobs ``m`` and ``p``, and of im2win's ``kernel``, ``vector``, ``micro``."""
+    """The tile of ``m`` and ``p``, and of im2win's ``kernel``, ``vector`` and ``micro``."""
     vector, micro = config.get("vector", 4), config.get("micro", 1)
     micro = micro and config.get("kernel", "tiled") == "tiled"
     return BlockTile(config.int("m"), config.int("p"), int(vector), bool(micro), config.int("k"))
 
 
 def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Hold the knobs ``m``, ``p``, ``k`` and ``pipeline`` to what a block may have.
-
-    Raises
-    ------
-    ConfigError
-        If the tile is not of whole warps, or a slice does not fit into shared memory.
-    """
+    """Raise :class:`ConfigError` if ``m``, ``p``, ``k`` or ``pipeline`` exceed a block's limits."""
     m, p, k = (config.int(name) for name in ("m", "p", "k"))
     tiles = TILES if tile_of(config).micro else _ONE_SUM
     if (m, p) not in tiles:
         shown = ", ".join(f"{rows}x{columns}" for rows, columns in tiles)
-        raise ConfigError(f"tile m={m} p={p} of {workload} must be one of {shown}")
-    if k < 1:
-        raise ConfigError(f"k={k} of {workload} must be 1 or more")
+        raise ConfigError(
+            f"tile m={m} p={p} of {workload} is not possible. Expected one of {shown}. "
+            "Change m or p."
+        )
+    check_minimum(workload, config, 1, "k")
     if (needed := shared_bytes(config)) > machine.static_shared_bytes:
         raise ConfigError(
-            f"a slice k={k} of a tile m={m} p={p} takes {needed} bytes of shared memory, a block "
-            f"has {machine.static_shared_bytes} ({workload})"
+            f"a slice k={k} of a tile m={m} p={p} needs {needed} bytes of shared memory "
+            f"({workload}). Expected at most {machine.static_shared_bytes}. Decrease k or the tile."
         )
 
 
 def shared_bytes(config: Config) -> int:
-    """Shared memory of one block; sums that are exchanged take the place of columns."""
+    """Shared memory of one block; exchanged accumulators reuse the place of columns."""
     tile, buffers = tile_of(config), BUFFERS[str(config["pipeline"])]
     values, exchanged = buffers * config.int("k"), tile.share * tile.m if tile.share > 1 else 0
     return 4 * (values * tile.m + max(values, exchanged) * tile.p)
@@ -91,7 +105,7 @@ def slice_bytes(config: Config) -> int:
 
 
 def read_bytes(config: Config, slices: int) -> float:
-    """Bytes of all slices of a block, and of what passes before its first product."""
+    """Bytes of all slices of a block, and of the start before its first product."""
     return slice_bytes(config) * _passed(config, slices)
 
 
@@ -107,20 +121,20 @@ def resident_blocks(machine: CudaMachine, config: Config) -> int:
 
 
 def register_blocks(machine: CudaMachine, config: Config) -> int:
-    """Blocks for whose threads there are registers; nvcc holds them to so many."""
+    """Blocks whose threads fit the registers; nvcc limits threads accordingly."""
     tile = tile_of(config)
     registers = _REGISTERS[tile.threads] if tile.sums > _FEW else _REGISTERS_SMALL
     windows = config.get("slice") == WINDOW and tile.threads == _SMALL_BLOCK
     if windows or tile.sums > _USUAL:
         registers = _REGISTERS_LARGE
     registers = registers if tile.sums > 1 else machine.registers // tile.threads
-    # each quarter of a multiprocessor has registers of its own, and whole warps
+    # each quarter of a multiprocessor has separate registers, and whole warps
     warps = machine.registers // (_QUARTERS * registers * _WARP)
     return _QUARTERS * warps * _WARP // tile.threads
 
 
 def paired_saving(config: Config, slices: int) -> float:
-    """Instructions of a slice's loop that are saved where a block's slices go two by two.
+    """Instructions of a slice's loop that unrolling slices in pairs saves.
 
     :func:`tvmconv.tir.cuda.unroll_slice_pairs.UnrollSlicePairs` unrolls all slices but the last.
     """
@@ -131,14 +145,9 @@ def paired_saving(config: Config, slices: int) -> float:
 
 
 def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[float, float]:
-    """Multiply-adds of a thread for one slice, and all issue slots that it takes.
+    """FMAs of a thread for one slice, and all its issue slots.
 
-    Parameters
-    ----------
-    tile, config
-        What a block computes.
-    others
-        Instructions of the loop and of copying the pixels.
+    ``others`` are instructions of the loop and of copying the pixels.
     """
     size = config.int("k")
     own = size / tile.share
@@ -153,16 +162,10 @@ def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[
 def busy_cycles(
     machine: CudaMachine, config: Config, blocks: int, slices: int, instructions: float
 ) -> float:
-    """Cycles of all instructions on the multiprocessor that has most blocks.
+    """Cycles of all instructions on the multiprocessor with the most blocks.
 
-    Parameters
-    ----------
-    machine, config
-        The GPU and a block's tile.
-    blocks, slices
-        Blocks of the grid, and slices that each sums.
-    instructions
-        Issue slots of a thread for one slice.
+    Each of the grid's ``blocks`` sums ``slices``, and a slice has ``instructions`` issue slots of a
+    thread.
     """
     warps = tile_of(config).threads / machine.warp
     resident = resident_blocks(machine, config)
@@ -174,28 +177,21 @@ def busy_cycles(
 
 
 def busy_blocks(blocks: int, resident: int, warps: float, machine: CudaMachine) -> float:
-    """Blocks of the multiprocessor that has most, times how much longer than alone they take.
+    """Blocks of the multiprocessor with the most blocks, times their slowdown by others.
 
-    Parameters
-    ----------
-    blocks, resident
-        Of the kernel, and those that a multiprocessor holds at a time.
-    warps
-        Of a block.
-    machine
-        The GPU.
+    A multiprocessor holds ``resident`` blocks at a time, of so many ``warps`` each.
     """
     full, rest = divmod(blocks, machine.multiprocessors * resident)
-    # those of the last wave are spread evenly, and share what each multiprocessor issues
+    # blocks of the last wave are spread evenly, and share the issue slots of each multiprocessor
     last = -(-rest // machine.multiprocessors)
     return full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
 
 
 def _passed(config: Config, slices: int) -> float:
-    """So many slices, and the time before the first product and behind the last in slices."""
+    """So many slices, and the time before the first and after the last product, in slices."""
     return slices + constants.ENDS / config.int("k")
 
 
 def _stretch(warps: float) -> float:
-    """By which factor so many warps of a multiprocessor take longer than their instructions."""
+    """The factor by which so many warps of a multiprocessor take longer than their instructions."""
     return 1.0 / (constants.FILLED * min(1.0, warps / _ENOUGH_WARPS)) if warps else 0.0

@@ -10,15 +10,14 @@ from tvmconv.machines.cuda import CudaMachine
 
 
 def call_parts(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> dict[str, float]:
-    """All instructions on the multiprocessor that has most blocks; what waits for memory."""
+    """All instructions on the multiprocessor with the most blocks, and waiting for memory."""
     w, rows, threads = workload, config.int("rows"), config.int("threads")
     strips = w.batch * w.out_channels * -(-w.out_height // rows) * w.out_width
     blocks = -(-strips // threads)
     loads = window_rows(w, rows) * w.kernel_w
     steps = 2 + len(w.epilogue)
-    instructions = (
-        constants.DEPTHWISE_PLACE + constants.DEPTHWISE_ROW * window_rows(w, rows) + loads
-    )
+    instructions = constants.DEPTHWISE_PLACE + loads
+    instructions += constants.DEPTHWISE_ROW * window_rows(w, rows)
     instructions += rows * (w.kernel_h * w.kernel_w + steps) + w.kernel_h * w.kernel_w
     most = -(-blocks // machine.multiprocessors) * threads
     issued = most * max(instructions / issued_lanes(machine), 4 * loads / constants.L1_RATE)

@@ -1,4 +1,4 @@
-"""What a convolution on a GPU moves at least."""
+"""The minimum traffic of a convolution on a GPU."""
 
 from __future__ import annotations
 
@@ -10,15 +10,7 @@ from tvmconv.machines.cuda import CudaMachine
 
 
 def memory_cycles(workload: Conv2dWorkload, machine: CudaMachine, workspace: int = 0) -> float:
-    """Cycles in which every array crosses the memory's bus once.
-
-    Parameters
-    ----------
-    workload, machine
-        What is computed, and where.
-    workspace
-        Bytes that one kernel of the call writes and another one reads.
-    """
+    """Cycles in which every array crosses the memory's bus once, and ``workspace`` bytes twice."""
     w = workload
     results = prod(w.result_shape) * (2 if w.has("add") else 1)
     values = prod(w.data_shape) + prod(w.weight_shape) + results
@@ -31,15 +23,15 @@ def issued_lanes(machine: CudaMachine) -> float:
 
 
 def peak_rate(machine: CudaMachine, precision: str = "") -> float:
-    """Multiply-adds of the GPU in a cycle: of float32, or of a precision on tensor cores."""
+    """FMAs of the GPU in a cycle: FP32, or a precision on tensor cores."""
     rate = machine.tensor_rate(precision) if precision else machine.lanes
     return rate * machine.multiprocessors
 
 
 def least_cycles(workload: Conv2dWorkload, machine: CudaMachine, precision: str = "") -> float:
-    """The longer of direct convolution's multiply-adds at the peak and of its arrays' moves.
+    """The longer of direct convolution's FMAs at the peak and of moving its arrays.
 
-    Winograd may take less.
+    Winograd may be faster.
     """
     arithmetic = workload.flops / 2.0 / peak_rate(machine, precision)
     return max(arithmetic, memory_cycles(workload, machine))
@@ -48,10 +40,7 @@ def least_cycles(workload: Conv2dWorkload, machine: CudaMachine, precision: str 
 def waiting_cycles(memory: float, busy: float) -> float:
     """Cycles of memory that other work of the same call does not hide.
 
-    Parameters
-    ----------
-    memory, busy
-        Cycles that each would take alone. Of the shorter one a tenth is not hidden: blocks begin
-        with loads and end with stores. Assumed, to be fitted on a GPU.
+    A tenth of the shorter is not hidden, because blocks begin with loads and end with stores. The
+    share is assumed, to be fitted on a GPU.
     """
     return memory - constants.HIDDEN * min(memory, busy)

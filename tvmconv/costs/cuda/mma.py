@@ -1,14 +1,15 @@
-"""Cycles of implicit GEMM on tensor cores, counted as in :mod:`tvmconv.costs.cuda.tiles`.
+"""Cycles of implicit GEMM on tensor cores, as in :mod:`tvmconv.costs.cuda.tiles`.
 
-A multiprocessor has three units to keep busy, and a slice takes as long as the one that has most to
-do: tensor cores, shared memory, and the issue of instructions, which were counted in the machine
-code of nvcc 13.0 for sm_80 and sm_90. Nothing was measured on a GPU.
+A multiprocessor has three units: tensor cores, shared memory, and the issue of instructions. A
+slice takes as long as the busiest unit. Instructions are those in the machine code of nvcc 13.0 for
+sm_80 and sm_90. Nothing was measured on a GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.implicit_gemm import padded_rows, slices_of
@@ -19,28 +20,29 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda import constants
-from tvmconv.costs.cuda.blocks import BUFFERS, MOST_PARTS, busy_blocks
+from tvmconv.costs.cuda.blocks import BUFFERS, MOST_PARTS, busy_blocks, parts_of_slicings
 from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuda.mma_tile import MmaTile
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides
 from tvmconv.machines.cuda import CudaMachine
 
-# m, p and a warp's share of them
+# m, p and a warp's part of them
 TILES = (
     *((128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 128, 64, 32)),
     *((64, 64, 32, 32), (32, 128, 32, 32), (32, 64, 32, 16)),
 )
-# words of a slice for each of its rows and columns
-_WORDS = (8, 16, 32)
+# dwords of a slice for each of its rows and columns
+_DWORDS = (8, 16, 32)
 _LONGEST = 64
-# banks of shared memory, words of a warp's request; and how far apart rows of columns are
+# banks of shared memory, and the distance of rows of columns in banks
 _BANKS, _APART = 32, 8
-# registers of a thread for addresses and loops, beyond sums, fragments and what is on its way
+# registers of a thread for addresses and loops, in addition to accumulators, fragments and copies
 _ADDRESSES = 56
 
 
 def tile_of(config: Config) -> MmaTile:
-    """The tile that a config asks for."""
+    """The tile of a configuration."""
     return MmaTile(*(config.int(name) for name in ("m", "p", "wm", "wp")))
 
 
@@ -52,85 +54,73 @@ def slice_sizes(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ..
 
 def part_counts(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ...]:
     """Parts of the reduction that some slicing may have."""
-    counts = {
-        count
-        for precision in PRECISIONS.values()
-        for size, kind in _slicings(workload, machine, precision)
-        for count in divisors(Slices(workload, kind, size).count)
-        if count <= MOST_PARTS
-    }
-    return tuple(sorted(counts))
+    slicings = (_slicings(workload, machine, precision) for precision in PRECISIONS.values())
+    return parts_of_slicings(workload, chain.from_iterable(slicings))
 
 
 def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Hold a config to what a block and its threads may have.
-
-    Raises
-    ------
-    ConfigError
-        If warps do not share the tile evenly, a slice is not of whole steps or does not fit into
-        shared memory, a thread has too few registers, or the parts do not divide the slices.
-    """
+    """Raise :class:`ConfigError` if a config exceeds the limits of a block and its threads."""
     tile, precision = tile_of(config), precision_of(config)
     k, split = config.int("k"), config.int("split")
     whole = tile.wm >= fragments.ROWS and tile.wp >= fragments.COLUMNS
     whole = whole and tile.wm % fragments.ROWS == tile.wp % fragments.COLUMNS == 0
     if not whole or tile.m % tile.wm or tile.p % tile.wp or tile.m < 1 or tile.p < 1:
         raise ConfigError(
-            f"warps wm={tile.wm} wp={tile.wp} of {workload} must share the tile m={tile.m} "
-            f"p={tile.p}, by multiples of {fragments.ROWS} and {fragments.COLUMNS}"
+            f"warps wm={tile.wm} wp={tile.wp} of {workload} do not divide the tile m={tile.m} "
+            f"p={tile.p}. Expected divisors, by multiples of {fragments.ROWS} and "
+            f"{fragments.COLUMNS}. Change wm or wp."
         )
-    step = fragments.WORDS * precision.values
+    step = fragments.DWORDS * precision.values
     if k < 1 or k % step or split < 1:
         raise ConfigError(
-            f"k={k} split={split} of {workload}: slices of {precision.name} are multiples of {step}"
+            f"k={k} split={split} of {workload} is not possible. Expected k as a multiple of "
+            f"{step} for {precision.name}, and split of 1 or more. Change k or split."
         )
-    words = k // precision.values
-    if tile.m * words % (4 * tile.threads) or tile.p * words % (2 * tile.threads):
+    dwords = k // precision.values
+    if tile.m * dwords % (4 * tile.threads) or tile.p * dwords % (2 * tile.threads):
         raise ConfigError(
             f"k={k} of a tile m={tile.m} p={tile.p} gives {tile.threads} threads of {workload} "
-            "unequal parts to copy"
+            "unequal parts to copy. Expected equal parts. Increase k."
         )
     if (needed := shared_bytes(config)) > machine.static_shared_bytes:
         raise ConfigError(
-            f"a slice k={k} of a tile m={tile.m} p={tile.p} takes {needed} bytes of shared memory, "
-            f"a block has {machine.static_shared_bytes} ({workload})"
+            f"a slice k={k} of a tile m={tile.m} p={tile.p} needs {needed} bytes of shared memory "
+            f"({workload}). Expected at most {machine.static_shared_bytes}. Decrease k or the tile."
         )
     if (needed := registers(workload, config)) > machine.registers_thread:
         raise ConfigError(
-            f"wm={tile.wm} wp={tile.wp} k={k} of {workload} takes {needed} registers of a "
-            f"thread, it has {machine.registers_thread}"
+            f"wm={tile.wm} wp={tile.wp} k={k} of {workload} needs {needed} registers of a thread. "
+            f"Expected at most {machine.registers_thread}. Use smaller values."
         )
     if not resident_blocks(workload, machine, config):
         raise ConfigError(
             f"{tile.threads} threads of {needed} registers each, of wm={tile.wm} wp={tile.wp} "
-            f"k={k}, are more than a multiprocessor of {machine.name} has ({workload})"
+            f"k={k}, exceed a multiprocessor of {machine.name} ({workload}). Expected at most "
+            f"{machine.registers} registers. Use smaller values."
         )
-    count = slices_of(workload, config).count
-    if count % split:
-        raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
+    check_divides(workload, config, "split", slices_of(workload, config).count, "slices")
 
 
 def row_pitch(p: int) -> int:
-    """Words between rows of ``p`` pairs of columns: 8 banks apart, so that 4 rows fill all 32."""
+    """Dwords between rows of ``p`` pairs of columns: 8 banks apart, so that 4 rows use all 32."""
     return 2 * p + (_APART - 2 * p) % _BANKS
 
 
 def shared_bytes(config: Config) -> int:
-    """Shared memory of one block; rows of columns are padded against conflicts of banks."""
-    tile, words = tile_of(config), config.int("k") // precision_of(config).values
-    columns = words // fragments.WORDS * fragments.QUAD * row_pitch(tile.p)
-    return 4 * BUFFERS[str(config["pipeline"])] * (tile.m * words + columns)
+    """Shared memory of one block; rows of columns are padded against bank conflicts."""
+    tile, dwords = tile_of(config), config.int("k") // precision_of(config).values
+    columns = dwords // fragments.DWORDS * fragments.QUAD * row_pitch(tile.p)
+    return 4 * BUFFERS[str(config["pipeline"])] * (tile.m * dwords + columns)
 
 
 def registers(workload: Conv2dWorkload, config: Config) -> int:
-    """Registers of a thread: sums, fragments of a step, a slice on its way, and the rest."""
+    """Registers of a thread: accumulators, fragments of a step, a slice being copied, the rest."""
     slices = slices_of(workload, config)
-    tile, words = tile_of(config), config.int("k") // precision_of(config).values
+    tile, dwords = tile_of(config), config.int("k") // precision_of(config).values
     operands = tile.wm // fragments.ROWS * fragments.WEIGHTS
-    operands += tile.wp // fragments.COLUMNS * fragments.COLUMN_WORDS
-    copied = 0 if config["pipeline"] == "none" else (tile.m + tile.p) * words // tile.threads
-    # of rows and windows each gathered value has an address and a test of its own
+    operands += tile.wp // fragments.COLUMNS * fragments.COLUMN_DWORDS
+    copied = 0 if config["pipeline"] == "none" else (tile.m + tile.p) * dwords // tile.threads
+    # each gathered value of rows and windows has a separate address and test
     own = slices.kind != CHANNELS and slices.count > config.int("split")
     places = constants.MMA_PLACE * slices.size * tile.p / tile.threads if own else 0
     return tile.sums + operands + copied + int(places) + _ADDRESSES
@@ -152,18 +142,18 @@ def slice_cycles(
 ) -> dict[str, float]:
     """Cycles of each unit of a multiprocessor for one slice of one block."""
     tile, precision, slices = tile_of(config), precision_of(config), slices_of(workload, config)
-    words = slices.size // precision.values
-    steps = words // fragments.WORDS
+    dwords = slices.size // precision.values
+    steps = dwords // fragments.DWORDS
     products = tile.m * tile.p * slices.size
-    read = tile.warps * steps * (tile.wm + tile.wp) * fragments.WORDS
-    written = (tile.m + tile.p) * words
+    read = tile.warps * steps * (tile.wm + tile.wp) * fragments.DWORDS
+    written = (tile.m + tile.p) * dwords
     gathered = slices.size * tile.p / tile.threads
     rounding = {"tf32": constants.ROUND_TF32, "fp16": constants.ROUND_FP16}
     each = constants.MMA_GATHER + rounding[precision.name] / precision.values
     if slices.run_slices > 1 and slices.kind != CHANNELS:
         whole = slices.kind == WINDOW
         each += constants.DIVIDED_WINDOW if whole else constants.DIVIDED_LINE
-    vectors = tile.m * words / (4 * tile.threads) * 3
+    vectors = tile.m * dwords / (4 * tile.threads) * 3
     instructions = (
         constants.MMA_LOOP
         + steps * (tile.products + tile.wm / fragments.ROWS + tile.wp / fragments.COLUMNS)
@@ -193,7 +183,7 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
     if config["pipeline"] != "double" and slices.count > split:
         busy /= constants.WAITS_FOR_BYTES
     arithmetic = busy * time * each
-    # weights as words, input as float32
+    # weights as dwords, input as FP32
     bytes_of_slice = 4 * (tile.m * slices.size / precision_of(config).values)
     bytes_of_slice += 4 * tile.p * slices.size
     l2 = blocks * each * bytes_of_slice / machine.l2_rate
@@ -209,12 +199,12 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
 def _slicings(
     workload: Conv2dWorkload, machine: CudaMachine, precision: Precision
 ) -> Iterator[tuple[int, str]]:
-    """Sizes and kinds that go together: whole steps of channels, or of a row or the window."""
-    step = fragments.WORDS * precision.values
+    """Compatible sizes and kinds: whole steps of channels, or of a row or the window."""
+    step = fragments.DWORDS * precision.values
     for kind in ImplicitGemmMma().slice_kinds(workload):
         run = Slices(workload, kind, 1).run_values
         whole = -(-run // step) * step
-        sizes = {words * precision.values for words in _WORDS}
+        sizes = {dwords * precision.values for dwords in _DWORDS}
         found = {size for size in sizes if size < whole}
         if whole <= _LONGEST * precision.values and (kind != CHANNELS or whole in sizes):
             found.add(whole)

@@ -1,4 +1,4 @@
-"""How a tile of a product on tensor cores is dealt to the warps of a block."""
+"""How a tile of a GEMM on tensor cores is distributed over the warps of a block."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class MmaTile:
 
     @property
     def products(self) -> int:
-        """Instructions of a warp for one step of 8 words."""
+        """Instructions of a warp for one step of 8 dwords."""
         return self.wm // fragments.ROWS * (self.wp // fragments.COLUMNS)
 
     @property
     def sums(self) -> int:
-        """Sums of a thread, which are registers."""
+        """Accumulators of a thread, which are registers."""
         return self.wm * self.wp // fragments.LANES

@@ -17,27 +17,15 @@ def sum_cycles(
     window: bool = False,
     sectors: int = 0,
 ) -> float:
-    """Threads wait for their loads, or more of them for the issue of instructions.
+    """Threads wait for their loads, or for the issue of instructions if there are many.
 
-    Where each thread has its own sum, the last block may have fewer sums than threads. Its test is
-    then in the loop, and every load waits for the one before. Threads that share a sum also wait
-    for each other. Each such sum is a block: a GPU starts about one block in a cycle. It reads the
-    sectors of its input from L2.
+    Each of the ``sums`` adds so many ``terms``. Without sharing, the last block of ``threads`` may
+    have fewer sums than threads. Its test is then in the loop, and every load waits for the
+    previous one.
 
-    Parameters
-    ----------
-    sums, terms
-        Results, and the products of each.
-    machine
-        The GPU.
-    threads
-        Threads of a block, where none share a sum.
-    share
-        Threads of each sum. If there are several, they are a block.
-    window
-        Whether a product has to find its place in a window of several taps.
-    sectors
-        Sectors of L2 that hold the input of a sum that threads share.
+    With ``share`` above 1, a block of so many threads shares each sum, and its threads wait for
+    each other. A GPU starts about one block in a cycle. A block reads so many ``sectors`` of L2.
+    With ``window``, a product has to find its place in a window of several taps.
     """
     warps = -(-sums * share // machine.warp)
     of_one = -(-warps // machine.multiprocessors)

@@ -1,8 +1,6 @@
-"""Cycles of convolutions on GPUs by tiles of a product: instructions, waves of blocks, and bytes.
+"""Cycles of convolutions on GPUs by tiles of a GEMM: instructions, waves of blocks, and bytes.
 
-Cycles are of the GPU's clock for the whole call. Instructions of the main loop were counted in the
-machine code of nvcc 13.0 for sm_90 (tiles of 128x128 to 32x64, thirty layers); how blocks
-share a multiprocessor follows the CUDA Programming Guide. Nothing was measured on a GPU.
+Cycles and their origin are as in :mod:`tvmconv.costs.cuda.blocks`.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from functools import lru_cache
 from math import prod
 
 from tvmconv.algorithms.cuda.base import MOST_VALUES
-from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, Source
+from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ColumnSource, ImplicitGemm
 from tvmconv.algorithms.cuda.slices import CHANNELS, COLUMN, ROW, WINDOW, Slices
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
@@ -24,6 +22,7 @@ from tvmconv.costs.cuda.blocks import (
     busy_cycles,
     check_block,
     paired_saving,
+    parts_of_slicings,
     read_bytes,
     shared_bytes,
     slice_instructions,
@@ -31,12 +30,13 @@ from tvmconv.costs.cuda.blocks import (
 )
 from tvmconv.costs.cuda.memory import issued_lanes, memory_cycles, waiting_cycles
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides
 from tvmconv.machines.cuda import CudaMachine
 
 _SIZES = (8, 16, 32)
 # rows of all tiles but the smallest; values of the largest tile
 _WHOLE_ROWS, _LARGEST = 64, 128 * 128
-# a slice longer than this is unrolled into more code than instruction caches hold
+# slices beyond this length are unrolled to more code than instruction caches hold
 _LONGEST = 48
 
 
@@ -52,66 +52,48 @@ def part_counts(
     expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine
 ) -> tuple[int, ...]:
     """Parts of the reduction that some slicing may have."""
-    counts = {
-        count
-        for size, kind in _slicings(expression, workload)
-        for count in divisors(Slices(workload, kind, size).count)
-        if count <= MOST_PARTS
-    }
-    return tuple(sorted(counts))
+    return parts_of_slicings(workload, _slicings(expression, workload))
 
 
 def check_tile(
     expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> None:
-    """Hold a config to what a block may have.
-
-    Raises
-    ------
-    ConfigError
-        If the tile is not of whole warps, a slice does not fit into shared memory, the parts do
-        not divide the slices, or have more values than 32 bits number.
-    """
+    """Raise :class:`ConfigError` if a config exceeds the limits of a block or 32-bit indices."""
     check_block(workload, machine, config)
     split = config.int("split")
-    if split < 1:
-        raise ConfigError(f"split={split} of {workload} must be 1 or more")
     count = expression.slices(workload, config).count
-    if count % split:
-        raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
+    check_divides(workload, config, "split", count, "slices")
     values = split * prod(workload.result_shape)
     if split > 1 and values > MOST_VALUES:
         raise ConfigError(
-            f"split={split} of {workload} makes parts of {values} values, and kernels index "
-            f"{MOST_VALUES}"
+            f"split={split} of {workload} makes parts of {values} values. Expected at most "
+            f"{MOST_VALUES}. Decrease split."
         )
 
 
 def loop_instructions(
     expression: ImplicitGemm, workload: Conv2dWorkload, config: Config
 ) -> tuple[float, float]:
-    """Multiply-adds of a thread for one slice, and all issue slots that it takes."""
+    """FMAs of a thread for one slice, and all its issue slots."""
     tile, slices = tile_of(config), expression.slices(workload, config)
-    source = expression.source(workload, config)
+    source = expression.column_source(workload, config)
     gathered = -(-slices.size * tile.p // tile.threads)
     saved = paired_saving(config, slices.count // config.int("split"))
-    if source is Source.VECTORS:
+    if source is ColumnSource.VECTORS:
         copies = -(-gathered // VECTOR) * constants.COPY_VECTOR
         return slice_instructions(tile, config, copies + constants.LOOP - saved)
-    padded = workload.has_padding and source is Source.IMAGE
+    padded = workload.has_padding and source is ColumnSource.IMAGE
     tested = padded and not slices.by_table
-    each = (constants.GATHER_FOURS if tile.fours else constants.GATHER) + (
-        constants.ZERO if tested else 0.0
-    )
-    loop = (
-        constants.LOOP_PADDED if tested else constants.LOOP_TABLE if padded else constants.LOOP
-    ) - saved
+    each: float = constants.GATHER_FOURS if tile.fours else constants.GATHER
+    each += constants.ZERO if tested else 0.0
+    loop: float = constants.LOOP_TABLE if padded else constants.LOOP
+    loop = (constants.LOOP_PADDED if tested else loop) - saved
     if slices.kind != CHANNELS:
         if padded:
             loop += constants.TESTS * (workload.kernel_w if slices.kind != COLUMN else 0)
             loop += constants.TESTS * (workload.kernel_h if slices.kind != ROW else 0)
             each += constants.TESTED_BOTH if slices.kind == WINDOW else 0.0
-        # the place of a value is a constant where a thread keeps to its column of pixels
+        # the place of a value is constant if a thread keeps its column of pixels
         if slices.run_slices > 1 and not slices.whole_windows:
             each += _dividing(source, slices.kind)
         elif tile.threads != tile.p:
@@ -120,7 +102,7 @@ def loop_instructions(
 
 
 def loop_share(expression: ImplicitGemm, workload: Conv2dWorkload, config: Config) -> float:
-    """Multiply-adds over all instructions of a slice."""
+    """FMAs over all instructions of a slice."""
     products, issued = loop_instructions(expression, workload, config)
     return products / (issued - constants.WAIT)
 
@@ -128,28 +110,28 @@ def loop_share(expression: ImplicitGemm, workload: Conv2dWorkload, config: Confi
 def _production(
     expression: ImplicitGemm, workload: Conv2dWorkload, configs: list[Config]
 ) -> tuple[list[Config], list[Config]]:
-    """Those whose main loop is multiply-adds by :data:`FULL`, or as near as tiles of 64 rows come;
-    and all that do not spill.
+    """Configs whose main loop has a large enough share of FMAs; and all that do not spill.
 
-    The smallest tile stays where all others would compute rows that are none. Tiles of 128x128 go
-    where nvcc spilled: where half of a block's threads have other places in a window than the other
-    half, and on sm_80 where a residual is added.
+    The share is :data:`FULL`, or the best share of tiles of 64 rows. The smallest tile is kept if
+    all others would compute rows that do not exist. Tiles of 128x128 are removed if nvcc spilled
+    them. It did if two parts of a block's threads have different places in a window, and on sm_80
+    with a residual.
     """
     rows, kept = workload.out_channels // workload.groups, []
     for config in configs:
         tile, slices = tile_of(config), expression.slices(workload, config)
-        gathered = expression.source(workload, config) is not Source.VECTORS
+        gathered = expression.column_source(workload, config) is not ColumnSource.VECTORS
         places = gathered and slices.kind != CHANNELS and tile.threads > tile.p
         added = workload.has("add") and config.int("split") == 1
         if tile.m * tile.p < _LARGEST or not (places or added):
             kept.append(config)
     shares = [loop_share(expression, workload, config) for config in kept]
     whole = [s for s, c in zip(shares, kept, strict=True) if c.int("m") <= _WHOLE_ROWS]
-    least = min(constants.FULL, max(whole))
+    fewest = min(constants.FULL, max(whole))
     full = [
         config
         for share, config in zip(shares, kept, strict=True)
-        if share >= least or 0 < rows % _WHOLE_ROWS <= config.int("m") < _WHOLE_ROWS
+        if share >= fewest or 0 < rows % _WHOLE_ROWS <= config.int("m") < _WHOLE_ROWS
     ]
     return full, kept
 
@@ -158,15 +140,11 @@ def _production(
 def tile_cycles(
     expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> dict[str, float]:
-    """Cycles by part: the multiply-adds, what waits for memory beside them, and launches.
+    """Cycles by part: FMAs, additional waiting for memory, and launches.
 
-    Returns
-    -------
-    dict
-        ``transforms``, the kernel that writes windows or columns, where there is one;
-        ``arithmetic``, all instructions of the main loop on the multiprocessor that has most
-        blocks; ``activations`` and ``memory``, by which reading slices from L2 and moving all
-        arrays take longer than that; ``call``, the launches.
+    ``transforms`` is a kernel that writes windows or columns, if there is one. ``arithmetic`` is
+    the main loop on the multiprocessor with the most blocks. ``activations`` and ``memory`` are the
+    additional cycles for reading slices from L2 and moving all arrays. ``call`` are the launches.
     """
     w, split = workload, config.int("split")
     tile, slices = tile_of(config), expression.slices(w, config)
@@ -190,9 +168,9 @@ def tile_cycles(
 
 
 def _writing(stored: int, machine: CudaMachine) -> float:
-    """Cycles in which a kernel writes what the product then reads, as far as L2 does not hold it.
+    """Cycles in which a kernel writes the GEMM's columns, and the GEMM reads them from beyond L2.
 
-    That the image is read then, and not in the product, makes no difference.
+    The image is read here instead of in the GEMM, which makes no difference.
     """
     rate = machine.l2_rate if stored <= machine.l2_bytes / 2 else machine.memory_rate
     issued = stored / 4 * constants.WRITTEN / (machine.multiprocessors * issued_lanes(machine))
@@ -202,7 +180,7 @@ def _writing(stored: int, machine: CudaMachine) -> float:
 def _slicings(
     expression: ImplicitGemm, workload: Conv2dWorkload, kinds: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, str]]:
-    """Sizes and kinds that go together: whole runs of rows and windows, powers of channels."""
+    """Compatible sizes and kinds: whole runs of rows and windows, powers of two of channels."""
     channels = workload.in_channels // workload.groups
     window = workload.kernel_h * workload.kernel_w
     for kind in kinds or expression.slice_kinds(workload):
@@ -227,14 +205,8 @@ def best_config(
 ) -> Config:
     """The tile, slices and parts with the fewest predicted cycles.
 
-    Parameters
-    ----------
-    expression, workload, machine
-        What is computed, how, and where.
-    fixed
-        Other knobs.
-    kinds
-        What slices may hold; by default all that the expression offers.
+    ``fixed`` are other parameters. ``kinds`` are the kinds of slices, by default all kinds of
+    the expression.
     """
 
     def offers() -> Iterator[Config]:
@@ -243,7 +215,7 @@ def best_config(
                 knobs = dict(fixed) | ({"slice": kind} if expression.slice_knob else {})
                 count = Slices(workload, kind, k).count
                 for split in (d for d in divisors(count) if d <= MOST_PARTS):
-                    # one buffer would take a second barrier, but where there is one slice
+                    # one buffer needs a second barrier, except for a single slice
                     for pipeline in ("double", "none")[: 2 if count == split else 1]:
                         config = Config.of(**knobs, m=m, p=p, k=k, split=split, pipeline=pipeline)
                         if shared_bytes(config) <= machine.static_shared_bytes:
@@ -257,8 +229,8 @@ def best_config(
     return every if cycles(full) > constants.LONGER * cycles(every) else full
 
 
-def _dividing(source: Source, kind: str) -> float:
-    """Instructions that find a gathered value of slices that follow each other in a run."""
-    if source is Source.WINDOWS:
+def _dividing(source: ColumnSource, kind: str) -> float:
+    """Instructions that find a gathered value of consecutive slices of a run."""
+    if source is ColumnSource.WINDOWS:
         return constants.DIVIDED_STORED
     return constants.DIVIDED_WINDOW if kind == WINDOW else constants.DIVIDED_LINE

@@ -1,8 +1,8 @@
 """Cycles of Winograd convolution on GPUs: two transforms and the products between them.
 
-Three kernels follow each other, each with instructions of its own and bytes of its own to wait for:
-what one writes the next one finds in L2 as far as it fits there. Instructions beside arithmetic
-were counted in the machine code of nvcc 13.0 for sm_80 and sm_90. Nothing was measured on a GPU.
+Three kernels follow each other, each with separate instructions and traffic. A kernel finds the
+previous kernel's results in L2 as far as they fit. Instructions other than arithmetic are those in
+the machine code of nvcc 13.0 for sm_80 and sm_90. Nothing was measured on a GPU.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from tvmconv.costs.cuda.blocks import (
 )
 from tvmconv.costs.cuda.memory import issued_lanes, waiting_cycles
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.limits import check_divides
 from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
 from tvmconv.machines.cuda import CudaMachine
 
@@ -83,29 +84,22 @@ def writes_vectors(tiles: Tiling) -> bool:
 
 
 def check_config(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Hold a config to the points there are and to what a block may have.
-
-    Raises
-    ------
-    ConfigError
-        If the tile needs more products than a thread transforms, the blocks of the products are
-        not of whole warps or too large for shared memory, or the transforms' do not divide them.
-    """
+    """Raise :class:`ConfigError` if a config exceeds the points, or the limits of a block."""
     w, mh, mw, threads = workload, *(config.int(name) for name in ("mh", "mw", "threads"))
     check_block(workload, machine, config)
     if not has_tile(w, mh, mw):
         raise ConfigError(
-            f"mh={mh} mw={mw} of {w} must be 1 or more, with at most {MOST_PRODUCTS} products "
-            f"along an axis (mh + {w.kernel_h} - 1, mw + {w.kernel_w} - 1) and less than 2**31 "
-            "transformed values"
+            f"tile mh={mh} mw={mw} of {w} is not possible. Expected 1 or more, at most "
+            f"{MOST_PRODUCTS} products along an axis (mh + {w.kernel_h} - 1, mw + {w.kernel_w} - "
+            "1), and less than 2**31 transformed values. Change mh or mw."
         )
-    slices, split = Winograd().packed_weight_shape(w, machine, config)[2], config.int("split")
-    if split < 1 or slices % split:
-        raise ConfigError(f"split={split} must divide the {slices} slices of {w}")
+    slices = Winograd().packed_weight_shape(w, machine, config)[2]
+    check_divides(w, config, "split", slices, "slices")
     if threads not in _THREADS or config.int("p") % threads:
         shown = ", ".join(map(str, _THREADS))
         raise ConfigError(
-            f"threads={threads} of {w} must be one of {shown} and divide p={config.int('p')}"
+            f"threads={threads} of {w} is not possible. Expected one of {shown} that divides "
+            f"p={config.int('p')}. Change threads."
         )
 
 
@@ -115,13 +109,9 @@ def stage_cycles(
 ) -> dict[str, float]:
     """Cycles by part, of all three kernels.
 
-    Returns
-    -------
-    dict
-        ``transforms`` and ``arithmetic``, all instructions of the transforms and of the products,
-        on the multiprocessor that has most of them; ``activations``, by which the products' slices
-        take longer to come from L2; ``workspace`` and ``memory``, by which transformed values and
-        the layer's arrays take longer to be moved; ``call``, the launches.
+    ``transforms`` and ``arithmetic`` are all instructions of the transforms and of the products.
+    ``activations`` are additional cycles for the products' slices from L2. ``workspace`` and
+    ``memory`` are additional cycles for moving transformed values and the layer's arrays.
     """
     w, tiles = workload, tiling(workload, config)
     transformed, products = workspace_planes(w, config)
@@ -154,7 +144,7 @@ def stage_cycles(
 def loop_instructions(
     workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> tuple[float, float]:
-    """Multiply-adds of a thread of the products for one slice, and all issue slots it takes."""
+    """FMAs of a thread of the products for one slice, and all its issue slots."""
     tile = tile_of(config)
     _, _, slices, size, _ = Winograd().packed_weight_shape(workload, machine, config)
     vectors = -(-size * tile.p // (4 * tile.threads))
@@ -179,8 +169,8 @@ def _products(w: Conv2dWorkload, machine: CudaMachine, config: Config) -> tuple[
 def _transforms(tiles: Tiling, machine: CudaMachine, config: Config) -> tuple[float, float]:
     """Cycles of all instructions of the input transform and of the output transform.
 
-    Or of their loads and stores: lanes read rows of tiles, which lie ``mw`` values apart, and write
-    single values; the other way round at the output.
+    Or of their loads and stores, if these take longer. At the input, lanes read rows of tiles with
+    a distance of ``mw`` values and write single values; at the output it is the reverse.
     """
     w, steps = tiles.workload, len(tiles.workload.epilogue)
     pixels = tiles.mh * tiles.mw
@@ -214,7 +204,7 @@ def _transforms(tiles: Tiling, machine: CudaMachine, config: Config) -> tuple[fl
 def _spread(
     threads: int, instructions: float, moved: float, machine: CudaMachine, config: Config
 ) -> float:
-    """Cycles of so many threads on the multiprocessor that has most; values moved for each."""
+    """Cycles of so many threads on the busiest multiprocessor, which move some values each."""
     size = config.int("threads")
     blocks = -(-threads // size)
     most = -(-blocks // machine.multiprocessors) * size
@@ -230,7 +220,7 @@ def _rate(size: int, machine: CudaMachine) -> float:
 
 
 def best_configs(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]:
-    """Of every tile size the config with the fewest predicted cycles."""
+    """The config with the fewest predicted cycles for every tile size."""
 
     def cycles(config: Config) -> float:
         return sum(stage_cycles(workload, machine, config).values())

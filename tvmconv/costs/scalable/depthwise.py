@@ -18,11 +18,11 @@ def arithmetic_cycles(workload: Conv2dWorkload, machine: Machine, config: Config
     if not vectors:
         return fixed_arithmetic_cycles(w, machine)
     sums = w.taps * rows * vectors / (machine.rates.multiply_adds * machine.vector.rate)
-    # a row that is read for one row of the tile serves its neighbours too
+    # a row that is read for one row of the tile also serves its neighbors
     read = w.kernel_w * (rows + w.kernel_h - 1) * vectors + w.kernel_h * w.kernel_w
     loaded = w.kernel_d * read / machine.load_ports
     if w.stride_w > 1:
-        # pixels are gathered, those of rows that a stride leaves between are not shared
+        # pixels are gathered, and rows between the strides are not shared
         rows_read = max((rows - 1) * w.stride_h + w.kernel_h, rows)
         loaded = w.kernel_d * w.kernel_w * rows_read * vectors * gather_cycles(machine)
     tile = max(sums, loaded) + constants.DEPTHWISE_TILE

@@ -1,7 +1,7 @@
 """The cost model of direct convolution by scalable vectors: a segment of 128 bits for each pixel.
 
-It counts what :class:`~tvmconv.costs.cpu.microkernel.Microkernel` counts, for tiles of whole
-vectors of the length that the machine's record has.
+It is like :class:`~tvmconv.costs.cpu.microkernel.Microkernel`, for tiles of whole vectors of the
+machine's length.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from tvmconv.costs.cuts import divisors
 from tvmconv.costs.scalable import constants
 from tvmconv.machines.record import Machine
 
-# Instructions take their lane from one of the first eight registers only. Of several taps in a row
-# LLVM loads the next one's pixels beside.
-MOST_VECTORS, _MOST_BESIDE = 7, 4
-# fewest and most blocks, where a layer has them, and most vectors of default tiles, of layers with
-# several taps in a row or one, and where pixels are gathered: of others that fit, LLVM spilled some
-# for some cores
+# Instructions accept a lane from the first eight registers only. With several taps in a row, LLVM
+# also loads the next tap's pixels.
+MOST_VECTORS, _MOST_WITH_TAPS = 7, 4
+# Minimum and maximum blocks, and maximum vectors, of default tiles. The keys are whether a row has
+# several taps, and whether pixels are gathered. LLVM spilled some other tiles for some cores.
 _DEFAULTS = {
     (True, False): (8, 8, 3),
     (False, False): (4, 8, 5),
     (True, True): (8, 8, 2),
     (False, True): (4, 8, 2),
 }
-# of layers with several taps whose pixels are gathered, where LLVM loads weights far ahead
+# the same for several taps with gathered pixels, if LLVM loads weights far ahead
 _AHEAD = (4, 4, 2)
-# registers beside sums and pixels: two of weights, the second arriving while the first is used
+# registers in addition to accumulators and pixels: one of weights in use, and one being loaded
 _WEIGHTS = 2
 
 
@@ -42,33 +41,25 @@ def segment_registers(blocks: int, vectors: int) -> int:
 
 
 def gather_cycles(machine: Machine) -> float:
-    """Cycles of a load of one vector of pixels that lie apart, two elements of each."""
+    """Cycles of a load of one vector of gathered pixels, two elements of each."""
     return max(1.0, constants.GATHER_CYCLES * machine.segments)
 
 
 def segment_step(machine: Machine, blocks: int, vectors: int, gathers: bool = False) -> float:
     """Cycles of one step of the reduction of such a tile: a channel of one tap."""
-    multiply_adds = blocks * vectors / (machine.rates.multiply_adds * machine.vector.rate)
+    multiplied = blocks * vectors / (machine.rates.multiply_adds * machine.vector.rate)
     each = gather_cycles(machine) if gathers else 1 / machine.load_ports
     if gathers and machine.segments == 1:
-        # multiply-adds do not hide them, by estimates for Neoverse N2 and V2
-        multiply_adds += vectors * each / machine.channel_block
+        # FMAs do not hide gathers, by estimates for Neoverse N2 and V2
+        multiplied += vectors * each / machine.channel_block
     loads = blocks / machine.load_ports + each * vectors / machine.channel_block
-    step = max(multiply_adds, machine.fma_latency, loads)
+    step = max(multiplied, machine.fma_latency, loads)
     return step + cpu_constants.STEP_CYCLES / machine.channel_block
 
 
 @dataclass(frozen=True)
 class SegmentModel:
-    """Costs of tiles of ``oc`` output blocks by some vectors of pixels.
-
-    Parameters
-    ----------
-    workload
-        The convolution.
-    machine
-        The processor.
-    """
+    """Costs of tiles of ``oc`` output blocks by some vectors of pixels."""
 
     workload: Conv2dWorkload
     machine: Machine
@@ -79,7 +70,7 @@ class SegmentModel:
 
     @cached_property
     def rows(self) -> int:
-        """Runs of neighbouring pixels in an image: one, or its rows."""
+        """Runs of neighboring pixels in an image: one, or its rows."""
         w = self.workload
         one = flattened(w) != w or joined(w, Config.of(vectors=1))
         return 1 if one else w.out_height
@@ -91,28 +82,17 @@ class SegmentModel:
 
     @property
     def gathers(self) -> bool:
-        """Whether pixels of a vector lie apart."""
+        """Whether pixels of a vector are not neighbors."""
         return strided(self.workload)
 
     @property
     def most_vectors(self) -> int:
-        """Vectors of pixels that a tile may have."""
-        return _MOST_BESIDE if self.workload.kernel_w > 1 else MOST_VECTORS
+        """Maximum vectors of pixels of a tile."""
+        return _MOST_WITH_TAPS if self.workload.kernel_w > 1 else MOST_VECTORS
 
     def registers(self, oc: int, vectors: int) -> int:
-        """Vector registers of a tile; where pixels are gathered, one of places for each vector."""
+        """Vector registers of a tile; gathered pixels need one of offsets for each vector."""
         return segment_registers(oc, vectors) + self.gathers * vectors
-
-    def bands(self) -> list[int]:
-        """Rows of an image that one task may take: those that divide it."""
-        return divisors(self.workload.out_height)
-
-    def tasks(self, oc: int, band: int) -> int:
-        """Pieces of work that threads share."""
-        w = self.workload
-        groups = -(-self._tiles.out_blocks // oc)
-        pieces_ = w.out_height // band if self.rows == 1 else w.out_height
-        return w.out_planes * groups * pieces_
 
     def cycles(self, oc: int, vectors: int, band: int = 0) -> float:
         """Cycles of the whole layer on one core with its data in the caches."""
@@ -135,7 +115,7 @@ class SegmentModel:
         return spent + cpu_constants.TILE_CYCLES + cpu_constants.STORE_CYCLES * oc * vectors
 
     def tiles(self) -> list[tuple[int, int]]:
-        """Every tile that the register file holds, as a default may use it."""
+        """Every tile within the registers that a default may use."""
         most = min(self.most_vectors, -(-self.run // self.machine.segments))
         return [
             (oc, vectors)
@@ -160,16 +140,20 @@ class SegmentModel:
             if min(fewest, most) <= oc <= largest and vectors <= widest
         ]
         oc, vectors = min(tiles, key=cost)
-        bands = [0, *self.bands()[-2::-1]] if self.rows == 1 and self.machine.cores > 1 else [0]
+        bands = [0]
+        if self.rows == 1 and self.machine.cores > 1:
+            bands += divisors(self.workload.out_height)[-2::-1]
         return oc, vectors, min(bands, key=lambda band: self._shared(oc, vectors, band))
 
     def _shared(self, oc: int, vectors: int, band: int) -> float:
-        """Cycles on the machine's cores, of which some wait for the last task."""
-        tasks = self.tasks(oc, band or self.workload.out_height)
+        """Cycles on the machine's cores, including cores that wait for the last task."""
+        w = self.workload
+        parts = w.out_height // (band or w.out_height) if self.rows == 1 else w.out_height
+        tasks = w.out_planes * -(-self._tiles.out_blocks // oc) * parts
         return self.cycles(oc, vectors, band) * -(-tasks // self.machine.cores) / tasks
 
     def parts(self, config: Config) -> dict[str, float]:
-        """Cycles of arithmetic, of waiting for weights, and by which activations take longer."""
+        """Cycles of arithmetic, of waiting for weights, and additional ones for activations."""
         oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
         arithmetic = self._shared(oc, vectors, rows)
         return {

@@ -13,22 +13,22 @@ from tvmconv.machines.record import Machine
 
 # vectors of columns of a tile
 MOST_VECTORS = 4
-# rows and vectors of default tiles: those of FTEngine, and the tallest one that keeps two vectors
+# rows and vectors of default tiles: FTEngine's, and the tallest tile of two vectors
 _TILES = ((8, 2), (10, 2), (12, 2))
-# steps written out: so that rows are whole vectors of A
+# unrolled steps, so that rows are whole vectors of A
 _UNROLLED = 2
 
 
 def tile_registers(rows: int, vectors: int, machine: Machine) -> int:
-    """Sums, a step's vectors of columns, and the rows of A, four in a vector."""
+    """Accumulators, a step's vectors of columns, and the rows of A, four in a vector."""
     return rows * vectors + vectors + ceil(rows / machine.lanes)
 
 
 def default_config(workload: GemmWorkload, machine: Machine, prepacked: bool = False) -> Config:
-    """The tile that fills up the fewest rows; NEON code of what it is not for.
+    """The tile that fills up the fewest rows, or NEON code.
 
-    That is B in panels of before the call, whose width must be known then, columns that are no
-    whole segments, and products smaller than a vector.
+    NEON code is for prepacked B, whose panels have a fixed width. It is also for columns that are
+    not whole segments, and for products smaller than a vector.
     """
     w, lanes = workload, machine.lanes
     if prepacked or w.n % lanes or w.m < lanes or not 1 < machine.segments <= w.n // lanes:

@@ -15,9 +15,9 @@ from tvmconv.costs.scalable import constants
 from tvmconv.costs.scalable.direct import gather_cycles, segment_registers, segment_step
 from tvmconv.machines.record import Machine
 
-# most pixels of panels: whole tiles also of long vectors, and few enough to stay in L2
+# maximum pixels of panels: whole tiles also of long vectors, and few enough to stay in L2
 _HEIGHTS = (24, 48, 96)
-# output blocks and vectors of default tiles: of these LLVM spilled none
+# output blocks and vectors of default tiles, none of which LLVM spilled
 _BLOCKS, _VECTORS = range(4, 9), range(1, 6)
 
 
@@ -28,15 +28,7 @@ def panel_heights(workload: Conv2dWorkload) -> list[int]:
 
 
 class SegmentPanelModel:
-    """Costs of panels of ``mr`` pixels, multiplied by tiles of ``oc`` blocks by some vectors.
-
-    Parameters
-    ----------
-    workload
-        A convolution of blocked input.
-    machine
-        The processor.
-    """
+    """Costs of panels of ``mr`` pixels, multiplied by tiles of ``oc`` blocks by some vectors."""
 
     def __init__(self, workload: Conv2dWorkload, machine: Machine) -> None:
         self.workload, self.machine = workload, machine
@@ -53,7 +45,7 @@ class SegmentPanelModel:
                     yield Config.of(mr=mr, oc=oc, mc=1, kc=0, vectors=vectors)
 
     def best(self) -> Config:
-        """The config of the fewest cycles; of equals the largest tile."""
+        """The config with the fewest cycles; the largest tile of equals."""
 
         def cost(config: Config) -> tuple[float, int]:
             return sum(self.parts(config).values()), -config.int("oc") * config.int("vectors")
@@ -68,12 +60,8 @@ class SegmentPanelModel:
         products = 0.0
         for count, blocks in pieces(model.out_blocks, oc):
             step = segment_step(machine, blocks, vectors)
-            spent = (
-                model.steps * step
-                + cpu_constants.TILE_CYCLES
-                + cpu_constants.STORE_CYCLES * blocks * vectors
-            )
-            products += count * spent
+            begun = cpu_constants.TILE_CYCLES + cpu_constants.STORE_CYCLES * blocks * vectors
+            products += count * (model.steps * step + begun)
         products *= -(-mr // (vectors * machine.segments))
         read = gather_cycles(machine) if self._gathers else 1 / machine.load_ports
         packed = -(-mr // machine.segments) * model.taps * machine.blocks(w.in_channels)

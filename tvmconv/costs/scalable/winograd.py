@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tvmconv.algorithms.winograd.tiles import (
-    block_channels,
-    region_tiles,
-    summed_products,
-    tiling,
-)
+from tvmconv.algorithms.winograd.tiles import block_channels, region_tiles, summed_products, tiling
 from tvmconv.core.config import Config
 from tvmconv.costs.cpu import constants as cpu_constants
 from tvmconv.costs.cpu.winograd import WinogradModel
@@ -17,14 +12,14 @@ from tvmconv.costs.cuts import divisors
 from tvmconv.costs.scalable import constants
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers, segment_step
 
-# Output blocks of a tile, fewest where a layer has them, and most: beyond, few vectors are left.
-# Of fewer LLVM moves vectors between registers: estimates of 2 by 5 to 7 and 3 by 3 vectors are
-# 1.16 to 1.38 of what the multiply-adds take, those of 4 and more exactly that.
+# Minimum output blocks of a tile, if a layer has them, and maximum, beyond which few vectors are
+# left. With fewer, LLVM moves vectors between registers. By estimates 2 by 5 to 7 and 3 by 3
+# vectors take 1.16 to 1.38 of the cycles of the FMAs, and 4 or more blocks take no more.
 _FEWEST_BLOCKS, _MOST_BLOCKS = 4, 8
 
 
 class SegmentWinogradModel(WinogradModel):
-    """As the base class, with the knob ``vectors``: 0 for NEON code."""
+    """The base class with the parameter ``vectors``, which is 0 for NEON code."""
 
     def offers(self) -> tuple[Config, ...]:
         """The best scalable and the best NEON code of every tile size."""
@@ -42,7 +37,7 @@ class SegmentWinogradModel(WinogradModel):
         for config in super()._configs(mh, mw):
             yield Config.of(**config, vectors=0)
             place = (config.int("fused"), config.int("rh"), config.int("rw"))
-            # products of integers are NEON's
+            # integer products use NEON code
             if place in seen or self._multiply.is_packed:
                 continue
             seen.add(place)

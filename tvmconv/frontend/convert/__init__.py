@@ -10,9 +10,8 @@ from importlib import import_module
 from tvmconv.core.errors import ModelError
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.unexpected import summary
-from tvmconv.frontend.convert.emitter import Emitter
-from tvmconv.frontend.convert.registry import CONVERTERS, Converter
-from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import IRModule, RelaxExpr
 
@@ -27,22 +26,21 @@ _FAMILIES = (
     "linear",
     "norm",
     "pool",
-    "quantised",
+    "quantize_linear",
     "reduction",
     "reorder",
-    "reshape",
     "resize",
 )
 
 
-def convert_graph(graph: Graph, budget: int) -> IRModule:
+def convert_graph(graph: OnnxGraph, budget: int) -> IRModule:
     """Build ``main`` from a graph; see :func:`tvmconv.frontend.to_relax`.
 
     ``budget`` is the most bytes of tables, such as indices along an axis, that converters make.
     """
     converters = [_find(node) for node in graph.nodes]
     builder = relax.BlockBuilder()
-    emitter = Emitter(graph, builder, budget)
+    emitter = RelaxWriter(graph, builder, budget)
     params = []
     for info in graph.inputs:
         param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
@@ -62,7 +60,7 @@ def convert_graph(graph: Graph, budget: int) -> IRModule:
     return module
 
 
-def _find(node: Node) -> Converter:
+def _find(node: OnnxNode) -> Converter:
     converter = CONVERTERS.get(node.op)
     if converter is None:
         raise node.error(
@@ -77,13 +75,12 @@ def _find(node: Node) -> Converter:
         )
     if not all(node.input(i) for i in range(converter.inputs)):
         raise node.error(
-            f"it has inputs {list(node.inputs)}; the first {converter.inputs} must be present",
-            "correct the model and export it again",
+            f"it has inputs {list(node.inputs)}; the first {converter.inputs} must be present"
         )
     return converter
 
 
-def _convert_node(emitter: Emitter, node: Node, converter: Converter) -> None:
+def _convert_node(emitter: RelaxWriter, node: OnnxNode, converter: Converter) -> None:
     emitter.begin(node)
     try:
         result = converter.function(emitter, node)
@@ -104,7 +101,7 @@ def _convert_node(emitter: Emitter, node: Node, converter: Converter) -> None:
             emitter.define(name, value)
 
 
-def _check_type(emitter: Emitter, node: Node, name: str, value: RelaxExpr) -> None:
+def _check_type(emitter: RelaxWriter, node: OnnxNode, name: str, value: RelaxExpr) -> None:
     """ONNX's and Relax's idea of the result must agree; a mismatch means a wrong conversion."""
     expected = emitter.graph.types.get(name)
     if expected is None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isnan
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
-from tvmconv.frontend.convert.exponential import expm1
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.elementwise import expm1
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.idioms import clip_bounds
 from tvmconv.tvm_api import relax, tirx
 from tvmconv.tvm_api.types import RelaxExpr
@@ -19,24 +19,40 @@ op = relax.op
 _SMALLEST_ALPHA, _LARGEST_ALPHA = 1e-3, 1e3
 
 
-@converts("Relu")
-def relu(e: Emitter, node: Node) -> RelaxExpr:
-    """max(x, 0)."""
-    return _relu(e, e.value(node.inputs[0]), e.dtype(node.inputs[0]))
-
-
-def _relu(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+def _relu(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     return op.nn.relu(x) if dtype.startswith("float") else op.maximum(x, e.scalar(0, dtype))
 
 
+def _softplus(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+    """max(x, 0) + log(1 + exp(-abs(x))), which does not overflow."""
+    tail = op.log(op.add(op.exp(op.negative(op.abs(x))), e.scalar(1, dtype)))
+    return e.emit(op.add(op.maximum(x, e.scalar(0, dtype)), tail), "softplus")
+
+
+# functions of the writer, the operand and its type
+_PLAIN: dict[str, Callable[[RelaxWriter, RelaxExpr, str], RelaxExpr]] = {
+    "Mish": lambda e, x, dtype: op.multiply(x, op.tanh(_softplus(e, x, dtype))),
+    "Relu": _relu,
+    "Silu": lambda _e, x, _dtype: op.nn.silu(x),  # merged by tvmconv.frontend.idioms
+    "Softplus": _softplus,
+    "Softsign": lambda e, x, dtype: op.divide(x, op.add(op.abs(x), e.scalar(1, dtype))),
+}
+
+
+@converts(*_PLAIN)
+def plain(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """An activation without attributes."""
+    return _PLAIN[node.op](e, e.value(node.inputs[0]), e.dtype(node.inputs[0]))
+
+
 @converts("LeakyRelu", attrs="alpha")
-def leaky_relu(e: Emitter, node: Node) -> RelaxExpr:
+def leaky_relu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X where x > 0, else alpha * x."""
     return op.nn.leakyrelu(e.value(node.inputs[0]), float(node.attrs.get("alpha", 0.01)))
 
 
 @converts("Clip", attrs="min max")
-def clip(e: Emitter, node: Node) -> RelaxExpr:
+def clip(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """min(max(x, low), high)."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     # a float would round bounds of 64-bit integers
@@ -72,7 +88,7 @@ def _clip(x: RelaxExpr, low: float, high: float) -> RelaxExpr:
 
 
 @converts("PRelu", inputs=2)
-def prelu(e: Emitter, node: Node) -> RelaxExpr:
+def prelu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X where x >= 0, else slope * x, the slope broadcast to x."""
     name = node.inputs[0]
     x, shape, dtype = e.value(name), e.shape(name), e.dtype(name)
@@ -95,13 +111,13 @@ def prelu(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("HardSigmoid", attrs="alpha beta")
-def hard_sigmoid(e: Emitter, node: Node) -> RelaxExpr:
+def hard_sigmoid(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """clip(alpha * x + beta, 0, 1)."""
     alpha, beta = float(node.attrs.get("alpha", 0.2)), float(node.attrs.get("beta", 0.5))
     return _hard_sigmoid(e, node, alpha, beta)
 
 
-def _hard_sigmoid(e: Emitter, node: Node, alpha: float, beta: float) -> RelaxExpr:
+def _hard_sigmoid(e: RelaxWriter, node: OnnxNode, alpha: float, beta: float) -> RelaxExpr:
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     scaled = e.emit(op.multiply(x, e.scalar(alpha, dtype)), "scaled")
     shifted = e.emit(op.add(scaled, e.scalar(beta, dtype)), "shifted")
@@ -112,20 +128,14 @@ def _hard_sigmoid(e: Emitter, node: Node, alpha: float, beta: float) -> RelaxExp
 
 
 @converts("HardSwish")
-def hard_swish(e: Emitter, node: Node) -> RelaxExpr:
+def hard_swish(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X * clip(x / 6 + 1/2, 0, 1)."""
     gate = e.emit(_hard_sigmoid(e, node, 1 / 6, 0.5), "gate")
     return op.multiply(e.value(node.inputs[0]), gate)
 
 
-@converts("Silu")
-def silu(e: Emitter, node: Node) -> RelaxExpr:
-    """X * sigmoid(x), merged by :mod:`tvmconv.frontend.idioms`."""
-    return op.nn.silu(e.value(node.inputs[0]))
-
-
 @converts("Swish", attrs="alpha")
-def swish(e: Emitter, node: Node) -> RelaxExpr:
+def swish(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X * sigmoid(alpha * x)."""
     x, alpha = e.value(node.inputs[0]), float(node.attrs.get("alpha", 1.0))
     if alpha == 1.0:
@@ -135,7 +145,7 @@ def swish(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Gelu", attrs="approximate")
-def gelu(e: Emitter, node: Node) -> RelaxExpr:
+def gelu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Exact or tanh-approximated Gelu."""
     mode = node.attrs.get("approximate", "none")
     if mode not in ("none", "tanh"):
@@ -145,23 +155,23 @@ def gelu(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Elu", attrs="alpha")
-def elu(e: Emitter, node: Node) -> RelaxExpr:
+def elu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X where x > 0, else alpha * (exp(x) - 1)."""
     return _elu(e, node, float(node.attrs.get("alpha", 1.0)), 1.0)
 
 
 @converts("Celu", attrs="alpha")
-def celu(e: Emitter, node: Node) -> RelaxExpr:
+def celu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))."""
     alpha = float(node.attrs.get("alpha", 1.0))
     if alpha == 0:
-        raise node.error("alpha=0 divides by zero", "correct the model")
+        raise node.error("alpha=0 divides by zero")
     if _SMALLEST_ALPHA <= abs(alpha) <= _LARGEST_ALPHA:
         return _elu(e, node, alpha, 1.0 / alpha)
     return _celu_of_extreme_alpha(e, node, alpha)
 
 
-def _celu_of_extreme_alpha(e: Emitter, node: Node, alpha: float) -> RelaxExpr:
+def _celu_of_extreme_alpha(e: RelaxWriter, node: OnnxNode, alpha: float) -> RelaxExpr:
     """Celu where exp(x / alpha) - 1 would lose all digits, or a factor leaves the type's range.
 
     Computed in float64.
@@ -175,7 +185,7 @@ def _celu_of_extreme_alpha(e: Emitter, node: Node, alpha: float) -> RelaxExpr:
 
 
 @converts("Selu", attrs="alpha gamma")
-def selu(e: Emitter, node: Node) -> RelaxExpr:
+def selu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Gamma * Elu(x)."""
     alpha = float(node.attrs.get("alpha", 1.67326319217681884765625))
     gamma = float(node.attrs.get("gamma", 1.05070102214813232421875))
@@ -183,7 +193,7 @@ def selu(e: Emitter, node: Node) -> RelaxExpr:
     return op.multiply(y, e.scalar(gamma, e.dtype(node.inputs[0])))
 
 
-def _elu(e: Emitter, node: Node, alpha: float, inner: float) -> RelaxExpr:
+def _elu(e: RelaxWriter, node: OnnxNode, alpha: float, inner: float) -> RelaxExpr:
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     # the exponential sees non-positive values only, so that it cannot overflow
     low = e.emit(op.minimum(x, e.scalar(0, dtype)), "low")
@@ -195,48 +205,22 @@ def _elu(e: Emitter, node: Node, alpha: float, inner: float) -> RelaxExpr:
 
 
 @converts("ThresholdedRelu", attrs="alpha")
-def thresholded_relu(e: Emitter, node: Node) -> RelaxExpr:
+def thresholded_relu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X where x > alpha, else 0."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     alpha = e.scalar(float(node.attrs.get("alpha", 1.0)), dtype)
     return op.where(op.greater(x, alpha), x, e.scalar(0, dtype))
 
 
-@converts("Softplus")
-def softplus(e: Emitter, node: Node) -> RelaxExpr:
-    """log(1 + exp(x))."""
-    return _softplus(e, node)
-
-
-@converts("Mish")
-def mish(e: Emitter, node: Node) -> RelaxExpr:
-    """X * tanh(softplus(x))."""
-    return op.multiply(e.value(node.inputs[0]), op.tanh(_softplus(e, node)))
-
-
-def _softplus(e: Emitter, node: Node) -> RelaxExpr:
-    """max(x, 0) + log(1 + exp(-abs(x))), which does not overflow."""
-    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
-    tail = op.log(op.add(op.exp(op.negative(op.abs(x))), e.scalar(1, dtype)))
-    return e.emit(op.add(op.maximum(x, e.scalar(0, dtype)), tail), "softplus")
-
-
-@converts("Softsign")
-def softsign(e: Emitter, node: Node) -> RelaxExpr:
-    """X / (1 + abs(x))."""
-    x = e.value(node.inputs[0])
-    return op.divide(x, op.add(op.abs(x), e.scalar(1, e.dtype(node.inputs[0]))))
-
-
 @converts("Softmax", "LogSoftmax", attrs="axis")
-def softmax(e: Emitter, node: Node) -> RelaxExpr:
+def softmax(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Softmax over one axis; before opset 13 over all axes from ``axis`` on together."""
     name = node.inputs[0]
     x, shape = e.value(name), e.shape(name)
     function = op.nn.softmax if node.op == "Softmax" else op.nn.log_softmax
     axis = int(node.attrs.get("axis", -1 if node.opset >= 13 else 1))
     if not -len(shape) <= axis < max(len(shape), 1):
-        raise node.error(f"axis={axis} is outside the rank of {shape}", "correct the model")
+        raise node.error(f"axis={axis} is outside the rank of {shape}")
     axis %= len(shape)
     rest = [i for i in range(axis, len(shape)) if shape[i] != 1]
     if node.opset >= 13 or len(rest) <= 1:

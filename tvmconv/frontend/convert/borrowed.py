@@ -1,7 +1,7 @@
 """Operators converted by TVM's own ONNX importer.
 
-Listed are those whose every case in ``onnx.backend.test`` comes out right through it; the
-attributes it honours are listed too, so that no other is ignored.
+The importer's results are correct for every case of these operators in ``onnx.backend.test``. The
+table lists the attributes that it reads. Others are refused.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from tvmconv.frontend.convert.emitter import Emitter
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter, converts
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import onnx_importer, relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -31,14 +30,14 @@ _BORROWED = {
 }
 
 
-# coordinates of a grid beyond which all points that a mode reads lie outside of the image
+# coordinates of a grid beyond which all points of any mode are outside of the image
 _FAR = 8.0
 
 
 def convert(
-    e: Emitter, node: Node, operands: list[RelaxExpr | None] | None = None
+    e: RelaxWriter, node: OnnxNode, operands: list[RelaxExpr | None] | None = None
 ) -> RelaxExpr | list[RelaxExpr]:
-    """Convert one node as ``tvm.relax.frontend.onnx`` does, of its inputs or other operands."""
+    """Convert one node as ``tvm.relax.frontend.onnx`` does, with its inputs or other operands."""
     if operands is None:
         operands = [e.value(name) if name else None for name in node.inputs]
     attributes = {name: _stored(value) for name, value in node.attrs.items()}
@@ -59,7 +58,7 @@ def _stored(value: Any) -> Any:
     return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
 
 
-def _top_k(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def _top_k(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     """Values and indices in order, which is also an answer to ``sorted=0``.
 
     TVM knows neither that nor that operator set 10 has ``k`` as an input.
@@ -68,14 +67,14 @@ def _top_k(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
         raise node.error("TVM's sort has no uint64", "cast the input")
     k = int(node.attrs["k"] if node.opset < 10 else e.constant(node, 1, "k").reshape(-1)[0])
     if k < 1:
-        raise node.error(f"k={k} leaves no element", "correct the model")
+        raise node.error(f"k={k} leaves no element")
     axis, largest = int(node.attrs.get("axis", -1)), bool(node.attrs.get("largest", 1))
     result = relax.op.topk(e.value(node.inputs[0]), k, axis, "both", largest, "int64")
     parts = e.emit(result, "parts")
     return [relax.TupleGetItem(parts, i) for i in range(2)]
 
 
-def _grid_sample(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def _grid_sample(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     for name, known in (
         ("mode", ("bilinear", "linear", "nearest", "bicubic", "cubic")),
         ("padding_mode", ("zeros", "border", "reflection")),
@@ -94,11 +93,10 @@ def _grid_sample(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     return convert(e, node, [e.value(node.inputs[0]), grid])
 
 
-def _near(e: Emitter, name: str, reflects: bool) -> RelaxExpr:
-    """A grid that picks the same values, near the image.
+def _near(e: RelaxWriter, name: str, reflects: bool) -> RelaxExpr:
+    """A grid with the same samples, near the image, because TVM's coordinates have 32 bits.
 
-    TVM makes 32-bit integers of coordinates. What is not a number becomes the image's first corner,
-    of which onnxruntime makes other numbers in each mode.
+    A NaN becomes the image's first corner; onnxruntime's result differs by mode.
     """
     op, grid, dtype = relax.op, e.value(name), e.dtype(name)
     far = e.scalar(_FAR, dtype)
@@ -114,10 +112,10 @@ def _near(e: Emitter, name: str, reflects: bool) -> RelaxExpr:
     return op.where(e.emit(op.isnan(bounded), "nan"), e.scalar(-1, dtype), bounded)
 
 
-def _affine_grid(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def _affine_grid(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     size = e.constant(node, 1, "size").reshape(-1).tolist()
     if min(size, default=1) < 1:
-        raise node.error(f"size={size} makes an empty grid", "correct the model")
+        raise node.error(f"size={size} makes an empty grid")
     if node.attrs.get("align_corners", 0) and 1 in size[2:]:
         raise node.error(
             f"size={size} has one point along an axis, which align_corners=1 puts on no place",
@@ -126,7 +124,7 @@ def _affine_grid(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     return convert(e, node)
 
 
-def _trilu(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def _trilu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     """Trilu as TVM converts it; a diagonal outside the matrix is moved to its edge.
 
     TVM's indices have 32 bits.

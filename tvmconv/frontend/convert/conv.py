@@ -6,19 +6,19 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, Quantised, constant
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
+from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
-Kernel = Array | Quantised | RelaxExpr
+Kernel = Array | QuantizedConstant | RelaxExpr
 WINDOW = "auto_pad dilations group kernel_shape pads strides"
 
 
 @converts("Conv", attrs=WINDOW, inputs=2)
-def conv(e: Emitter, node: Node) -> RelaxExpr:
+def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Conv of one to three spatial dimensions; one dimension runs as a row of a 2-D one."""
     data, weight, bias = _operands(e, node)
     window = conv_window(node, e.shape(data), e.shape(weight), bias)
@@ -39,21 +39,21 @@ def conv(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("ConvTranspose", attrs=f"{WINDOW} output_padding output_shape", inputs=2)
-def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
+def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """ConvTranspose of one or two spatial dimensions.
 
-    A dilated kernel is written out with its zeros, because TVM's transposed convolution takes
-    dilation 1 only.
+    A dilated kernel is stored with its zeros, because TVM's transposed convolution requires
+    dilation 1.
     """
     data, weight, bias = _operands(e, node)
     window = conv_transpose_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
     if rank > 2:
-        raise node.error("three spatial dimensions are not supported", "use a 2-D model")
+        raise node.error("3-D ConvTranspose is not supported", "cut the model before it")
     x = e.value(data)
     kernel = e.array(weight)
     if kernel is not None and not np.isfinite(kernel).all():
-        # zeros between the input's elements meet the weights: infinity by 0 is not a number
+        # zeros between the input's elements times infinite weights would be NaN
         raise node.error(
             f"weight {weight!r} has values that are not finite", "correct or retrain the model"
         )
@@ -86,59 +86,48 @@ def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
 def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
     """End padding, output padding and zeros to append, for an axis' given two paddings.
 
-    Output padding first gives back what the end padding cut off, then takes rows that no tap
-    reaches. Relax requires it to be below the stride, so that the rest of those is appended.
+    Output padding first cancels end padding, then adds rows that no kernel element reaches. Relax
+    requires it to be smaller than the stride, so further rows are appended.
     """
     shared = min(end, added)
     inside = min(added - shared, stride - 1)
     return end - shared, inside, added - shared - inside
 
 
-def _operands(e: Emitter, node: Node) -> tuple[str, str, tuple[int, ...] | None]:
+def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[str, str, tuple[int, ...] | None]:
     bias = node.input(2)
     return node.inputs[0], node.inputs[1], e.shape(bias) if bias else None
 
 
-def _kernel(e: Emitter, weight: str) -> Kernel:
-    """A weight in the most that is known of it."""
+def _kernel(e: RelaxWriter, weight: str) -> Kernel:
+    """A weight as an array or a quantized constant if possible."""
     kernel = e.array(weight)
-    return kernel if kernel is not None else e.quantised.get(weight) or e.value(weight)
+    return kernel if kernel is not None else e.quantized.get(weight) or e.value(weight)
 
 
 def as_row(
-    e: Emitter, x: RelaxExpr, kernel: Kernel, window: Window
+    e: RelaxWriter, x: RelaxExpr, kernel: Kernel, window: Window
 ) -> tuple[RelaxExpr, RelaxExpr, Window]:
-    """Data, weight and window of a 1-D convolution as those of one row of an image."""
+    """Data, weight and window of a 1-D convolution for one row of an image."""
     if isinstance(kernel, np.ndarray):
         w = constant(kernel[:, :, None])
-    elif isinstance(kernel, Quantised):
+    elif isinstance(kernel, QuantizedConstant):
         k, c, r = kernel.data.shape
-        # channels are in the first axis of a convolution's weight, the second of a transposed one's
-        w = e.emit(kernel.reshaped((k, c, 1, r), kernel.axis).dequantised(), "weight")
+        # the channels' axis is 0 for a convolution's weight, 1 for a transposed convolution's
+        w = e.emit(dequantized(kernel.reshaped((k, c, 1, r), kernel.axis)), "weight")
     else:
         w = e.emit(relax.op.expand_dims(kernel, 2), "weight")
-    row = Window(
-        kernel=(1, *window.kernel),
-        strides=(1, *window.strides),
-        dilations=(1, *window.dilations),
-        begin=(0, *window.begin),
-        end=(0, *window.end),
-        output=(1, *window.output),
-        extra=(0, *window.extra),
-        output_padding=(0, *window.output_padding) if window.output_padding else (),
-        groups=window.groups,
-    )
-    return e.emit(relax.op.expand_dims(x, 2), "row"), w, row
+    return e.emit(relax.op.expand_dims(x, 2), "row"), w, window.as_row()
 
 
-def _finish(e: Emitter, node: Node, y: RelaxExpr, rank: int) -> RelaxExpr:
+def _finish(e: RelaxWriter, node: OnnxNode, y: RelaxExpr, rank: int) -> RelaxExpr:
     bias = node.input(2)
     if bias:
         shape = (1, -1, *[1] * max(rank, 2))
-        values, quantised = e.array(bias), e.quantised.get(bias)
-        if quantised is not None:
-            row = (1, len(quantised.data), *shape[2:])
-            b = e.emit(quantised.reshaped(row, 1).dequantised(), "bias")
+        values, quantized = e.array(bias), e.quantized.get(bias)
+        if quantized is not None:
+            row = (1, len(quantized.data), *shape[2:])
+            b = e.emit(dequantized(quantized.reshaped(row, 1)), "bias")
         elif values is None:
             count = e.shape(bias)[0]
             b = e.emit(relax.op.reshape(e.value(bias), (1, count, *shape[2:])), "bias")

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
-from tvmconv.frontend.convert.exponential import expm1
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -30,8 +28,15 @@ _BINARY: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
 }
 _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Abs": op.abs,
+    "Acos": op.acos,
+    "Acosh": op.acosh,
+    "Asin": op.asin,
+    "Asinh": op.asinh,
+    "Atan": op.atan,
+    "Atanh": op.atanh,
     "Ceil": op.ceil,
     "Cos": op.cos,
+    "Cosh": op.cosh,
     "Erf": op.erf,
     "Exp": op.exp,
     "Floor": op.floor,
@@ -42,19 +47,10 @@ _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Sigmoid": op.sigmoid,
     "Sign": op.sign,
     "Sin": op.sin,
-    "Sqrt": op.sqrt,
-    "Tanh": op.tanh,
-}
-_LIBRARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
-    "Acos": op.acos,
-    "Acosh": op.acosh,
-    "Asin": op.asin,
-    "Asinh": op.asinh,
-    "Atan": op.atan,
-    "Atanh": op.atanh,
-    "Cosh": op.cosh,
     "Sinh": op.sinh,
+    "Sqrt": op.sqrt,
     "Tan": op.tan,
+    "Tanh": op.tanh,
 }
 _WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 _EQUAL = ("Equal", "GreaterOrEqual", "LessOrEqual")
@@ -68,7 +64,7 @@ _VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
 
 
 @converts(*_BINARY, attrs="axis broadcast", inputs=2)
-def binary(e: Emitter, node: Node) -> RelaxExpr:
+def binary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """An operator of two operands."""
     a, b = _operands(e, node)
     if node.op == "Equal" and e.dtype(node.inputs[0]) == "bool":
@@ -81,7 +77,7 @@ def binary(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("IsInf", attrs="detect_negative detect_positive", inputs=1)
-def is_infinite(e: Emitter, node: Node) -> RelaxExpr:
+def is_infinite(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Whether values are infinite, of the signs that the attributes select."""
     (name,) = node.inputs
     value, dtype = e.value(name), e.dtype(name)
@@ -93,7 +89,7 @@ def is_infinite(e: Emitter, node: Node) -> RelaxExpr:
     return found[0] if len(found) == 1 else op.logical_or(*found)
 
 
-def _operands(e: Emitter, node: Node) -> tuple[RelaxExpr, RelaxExpr]:
+def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[RelaxExpr, RelaxExpr]:
     """Both operands; before opset 7 ``axis`` says where the second one's dimensions belong."""
     left, right = node.inputs
     a, b = e.value(left), e.value(right)
@@ -101,14 +97,14 @@ def _operands(e: Emitter, node: Node) -> tuple[RelaxExpr, RelaxExpr]:
     if node.attrs.get("broadcast", 0) and "axis" in node.attrs and other:
         axis = int(node.attrs["axis"]) % max(rank, 1)
         if axis + other > rank:
-            raise node.error(f"axis={axis} does not fit the operands", "correct the model")
+            raise node.error(f"axis={axis} does not fit the operands")
         shape = e.shape(right) + (1,) * (rank - axis - other)
         b = e.emit(op.reshape(b, shape), "aligned")
     return a, b
 
 
 @converts("Div", attrs="axis broadcast", inputs=2)
-def divide(e: Emitter, node: Node) -> RelaxExpr:
+def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Division; integers truncate towards zero, and by zero there comes zero."""
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
@@ -127,7 +123,7 @@ def divide(e: Emitter, node: Node) -> RelaxExpr:
     return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
 
 
-def _divisor(e: Emitter, node: Node, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
+def _divisor(e: RelaxWriter, node: OnnxNode, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
     """Integers with 1 in place of those at which the processor's division raises a signal.
 
     0 has no quotient; by -1 the smallest integer has none, and every remainder is that by 1.
@@ -144,7 +140,7 @@ def _divisor(e: Emitter, node: Node, b: RelaxExpr, traps: set[int]) -> RelaxExpr
 
 
 @converts("Mod", attrs="fmod", inputs=2)
-def modulo(e: Emitter, node: Node) -> RelaxExpr:
+def modulo(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Remainder with the divisor's sign, or with the dividend's for ``fmod=1``."""
     a, b = _operands(e, node)
     if e.dtype(node.inputs[0]).startswith("float") and not node.attrs.get("fmod", 0):
@@ -155,7 +151,7 @@ def modulo(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Pow", attrs="axis broadcast", inputs=2)
-def power(e: Emitter, node: Node) -> RelaxExpr:
+def power(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Base to the exponent, in the base's type; small constant exponents become products."""
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
@@ -178,7 +174,7 @@ def power(e: Emitter, node: Node) -> RelaxExpr:
     return op.power(a, op.astype(b, dtype) if e.dtype(node.inputs[1]) != dtype else b)
 
 
-def _root(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+def _root(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     """The power of 0.5: a square root, but 0 of -0 and infinity of minus infinity."""
     low = e.emit(op.equal(x, e.scalar(-np.inf, dtype)), "low")
     positive = e.emit(op.where(low, e.scalar(np.inf, dtype), x), "positive")
@@ -188,17 +184,19 @@ def _root(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
 
 
 @converts(*_UNARY)
-def unary(e: Emitter, node: Node) -> RelaxExpr:
+def unary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """An operator of one operand."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     if node.op == "Sign" and dtype.startswith("uint"):
         # TVM would need -1
         return op.astype(op.not_equal(x, e.scalar(0, dtype)), dtype)
+    if dtype == "float64" and node.op in ("Cosh", "Sinh"):
+        return _hyperbolic(e, node, x)
     return _UNARY[node.op](x)
 
 
 @converts("Not")
-def logical_not(e: Emitter, node: Node) -> RelaxExpr:
+def logical_not(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """True where the operand is false."""
     return negated(e.value(node.inputs[0]))
 
@@ -206,22 +204,12 @@ def logical_not(e: Emitter, node: Node) -> RelaxExpr:
 def negated(condition: RelaxExpr) -> RelaxExpr:
     """The opposite of booleans.
 
-    By an operator that TVM's simplifier leaves alone: of ``not (a < b)`` it makes ``b <= a``, which
-    is false where either is NaN.
+    TVM would simplify ``not (a < b)`` to ``b <= a``, which is false for a NaN.
     """
     return op.logical_xor(condition, constant(np.array(True)))
 
 
-@converts(*_LIBRARY)
-def library(e: Emitter, node: Node) -> RelaxExpr:
-    """A function of the C library."""
-    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
-    if dtype == "float64" and node.op in ("Cosh", "Sinh"):
-        return _hyperbolic(e, node, x)
-    return _LIBRARY[node.op](x)
-
-
-def _hyperbolic(e: Emitter, node: Node, x: RelaxExpr) -> RelaxExpr:
+def _hyperbolic(e: RelaxWriter, node: OnnxNode, x: RelaxExpr) -> RelaxExpr:
     """Cosh and Sinh of float64, which TVM does not lower."""
     half = e.scalar(0.5, "float64")
     if node.op == "Cosh":
@@ -233,8 +221,22 @@ def _hyperbolic(e: Emitter, node: Node, x: RelaxExpr) -> RelaxExpr:
     return op.multiply(op.sign(x), whole)
 
 
+def expm1(e: RelaxWriter, x: RelaxExpr) -> RelaxExpr:
+    """exp(x) - 1 of a float64 value without cancellation.
+
+    Near 0 it is (u - 1) x / log(u) with u = exp(x), in which rounding errors of u cancel. Source:
+    Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 1.14.1.
+    """
+    one = e.scalar(1, "float64")
+    grown = e.emit(op.exp(x), "grown")
+    less = e.emit(op.subtract(grown, one), "less")
+    near = e.emit(op.divide(op.multiply(less, x), op.log(grown)), "near")
+    small = e.emit(op.where(op.equal(grown, one), x, near), "small")
+    return e.emit(op.where(op.less(op.abs(x), one), small, less), "expm1")
+
+
 @converts("Shrink", attrs="bias lambd")
-def shrink(e: Emitter, node: Node) -> RelaxExpr:
+def shrink(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X + bias where x < -lambd, x - bias where x > lambd, else 0."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     # neither -lambd nor a fraction is a value of every integer type
@@ -250,13 +252,13 @@ def shrink(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Reciprocal")
-def reciprocal(e: Emitter, node: Node) -> RelaxExpr:
+def reciprocal(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """1 / x."""
     return op.divide(e.scalar(1, e.dtype(node.inputs[0])), e.value(node.inputs[0]))
 
 
 @converts(*_VARIADIC)
-def variadic(e: Emitter, node: Node) -> RelaxExpr:
+def variadic(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """An operator of any number of operands, applied from left to right."""
     result = e.value(node.inputs[0])
     for name in node.inputs[1:]:
@@ -267,13 +269,13 @@ def variadic(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Where", inputs=3)
-def where(e: Emitter, node: Node) -> RelaxExpr:
+def where(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Choose element-wise by a condition."""
     return op.where(*(e.value(name) for name in node.inputs))
 
 
 @converts("Cast", "CastLike", attrs="to saturate")
-def cast(e: Emitter, node: Node) -> RelaxExpr:
+def cast(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Change of element type; the target type is the output's."""
     x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     target = e.dtype(node.outputs[0])

@@ -5,33 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.frontend.convert.conv import WINDOW, as_row
-from tvmconv.frontend.convert.emitter import Emitter, constant
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
-from tvmconv.frontend.sums import check_sums
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
+from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.frontend.integers import check_sums
 from tvmconv.frontend.windows import conv_window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
-_REMEDY = "correct the model and export it again"
 
 
 @converts("ConvInteger", attrs=WINDOW, inputs=2)
-def conv_integer(e: Emitter, node: Node) -> RelaxExpr:
+def conv_integer(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Convolution of data and weight, each less its zero point; padding is zero after that."""
     data, weight = node.inputs[:2]
     shape = e.shape(weight)
     window = conv_window(node, e.shape(data), shape, None)
     column = (-1, *[1] * (len(shape) - 1))
-    w = _centred(e, node, 1, _zero_point(e, node, 3, (shape[0],), column))
+    w = _centered(e, node, 1, _zero_point(e, node, 3, (shape[0],), column))
     if isinstance(w, np.ndarray):
         check_sums(node, w)
     rank, row = len(window.kernel), None
     if rank == 1:
-        # the bytes become a row before they become wide: so integer kernels know their data
+        # expand the INT8 tensor, so that INT8 kernels are recognized
         row, w, window = as_row(e, e.value(data), w, window)
-    x = _centred(e, node, 0, _zero_point(e, node, 2, (), ()), row)
+    x = _centered(e, node, 0, _zero_point(e, node, 2, (), ()), row)
     call = op.nn.conv3d if rank == 3 else op.nn.conv2d
     y = call(
         _bound(x), _bound(w), strides=window.strides, padding=window.padding,
@@ -42,23 +40,22 @@ def conv_integer(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("MatMulInteger", inputs=2)
-def matmul_integer(e: Emitter, node: Node) -> RelaxExpr:
+def matmul_integer(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Product of A and B, each less its zero point: one, or one a row of A and a column of B."""
     rows, columns = e.shape(node.inputs[0])[-2:], e.shape(node.inputs[1])[-1:]
-    a = _centred(e, node, 0, _zero_point(e, node, 2, rows[:-1], (-1, 1)))
-    b = _centred(e, node, 1, _zero_point(e, node, 3, columns, (-1,)))
+    a = _centered(e, node, 0, _zero_point(e, node, 2, rows[:-1], (-1, 1)))
+    b = _centered(e, node, 1, _zero_point(e, node, 3, columns, (-1,)))
     if isinstance(b, np.ndarray) and b.ndim > 1:
         check_sums(node, np.swapaxes(b, -1, -2).reshape(-1, b.shape[-2]))
     return op.matmul(_bound(a), _bound(b), out_dtype="int32")
 
 
 def _zero_point(
-    e: Emitter, node: Node, index: int, vector: tuple[int, ...], column: tuple[int, ...]
+    e: RelaxWriter, node: OnnxNode, index: int, vector: tuple[int, ...], column: tuple[int, ...]
 ) -> Array | RelaxExpr | None:
-    """A zero point such that it broadcasts to its tensor, in int32; None for 0.
+    """A zero point in INT32, in a shape that broadcasts to its tensor; None for 0.
 
-    ``vector`` is the shape that it may have beside that of a number, which is then reshaped to
-    ``column``.
+    A zero point is a number, or has the shape ``vector`` and is reshaped to ``column``.
     """
     name = node.input(index)
     if not name:
@@ -67,18 +64,17 @@ def _zero_point(
     tensor = node.inputs[index - 2]
     if e.dtype(name) != e.dtype(tensor):
         raise node.error(
-            f"zero point {name!r} is {e.dtype(name)}, but {tensor!r} is {e.dtype(tensor)}", _REMEDY
+            f"zero point {name!r} is {e.dtype(name)}, but {tensor!r} is {e.dtype(tensor)}"
         )
     if int(np.prod(shape)) == 1:
         column = ()
     elif len(shape) == 1 and shape != vector:
         raise node.error(
             f"zero point {name!r} has shape {shape}; it must be a number"
-            + (f", or have shape {vector}" if vector else ""),
-            _REMEDY,
+            + (f", or have shape {vector}" if vector else "")
         )
     elif len(shape) > 1:
-        # of rows and columns of a stack of matrices: it broadcasts as it is
+        # zero points of rows or columns of several matrices broadcast unchanged
         column = shape
     if values is not None:
         return values.astype(np.int32).reshape(column) if values.any() else None
@@ -88,13 +84,13 @@ def _zero_point(
     )
 
 
-def _centred(
-    e: Emitter, node: Node, index: int, zero_point: Array | RelaxExpr | None,
+def _centered(
+    e: RelaxWriter, node: OnnxNode, index: int, zero_point: Array | RelaxExpr | None,
     view: RelaxExpr | None = None,
 ) -> Array | RelaxExpr:  # fmt: skip
-    """An operand in int32 less its zero point; computed here where both are constants.
+    """An operand in INT32 without its zero point, computed here if both are constants.
 
-    ``view`` is the operand in another shape, if it has one.
+    ``view`` is the operand in another shape, if any.
     """
     name = node.inputs[index]
     values = e.array(name) if view is None else None

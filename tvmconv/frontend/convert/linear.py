@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 
 @converts("Gemm", attrs="alpha beta broadcast transA transB", inputs=2)
-def gemm(e: Emitter, node: Node) -> RelaxExpr:
+def gemm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """alpha * A' B' + beta * C; scales and transposes of constants are applied at import."""
     alpha, beta = float(node.attrs.get("alpha", 1.0)), float(node.attrs.get("beta", 1.0))
     dtype = e.dtype(node.inputs[0])
@@ -22,14 +21,14 @@ def gemm(e: Emitter, node: Node) -> RelaxExpr:
     a = e.value(node.inputs[0])
     if node.attrs.get("transA", 0):
         a = e.emit(relax.op.permute_dims(a), "transposed")
-    weight, quantised = e.array(node.inputs[1]), e.quantised.get(node.inputs[1])
+    weight, quantized = e.array(node.inputs[1]), e.quantized.get(node.inputs[1])
     if weight is not None:
         matrix = _transposed(weight) if node.attrs.get("transB", 0) else weight
         if alpha != 1.0:
             matrix = (matrix * np.float64(alpha)).astype(matrix.dtype)
         b, alpha = constant(matrix), 1.0
-    elif quantised is not None and node.attrs.get("transB", 0):
-        b = e.emit(quantised.transposed().dequantised(), "weight")
+    elif quantized is not None and node.attrs.get("transB", 0):
+        b = e.emit(dequantized(quantized.transposed()), "weight")
     else:
         b = e.value(node.inputs[1])
         if node.attrs.get("transB", 0):
@@ -39,7 +38,7 @@ def gemm(e: Emitter, node: Node) -> RelaxExpr:
         y = e.emit(relax.op.multiply(y, e.scalar(alpha, dtype)), "scaled")
     if not node.input(2) or beta == 0.0:
         return y
-    bias, quantised = e.array(node.inputs[2]), e.quantised.get(node.inputs[2])
+    bias, quantized = e.array(node.inputs[2]), e.quantized.get(node.inputs[2])
     if bias is not None:
         scaled = bias if beta == 1.0 else (bias * np.float64(beta)).astype(bias.dtype)
         if scaled.ndim == 2 and scaled.shape[0] == 1:
@@ -47,8 +46,8 @@ def gemm(e: Emitter, node: Node) -> RelaxExpr:
         c = constant(scaled)
     else:
         c = e.value(node.inputs[2])
-        if quantised is not None and quantised.data.ndim == 2 and len(quantised.data) == 1:
-            c = e.emit(quantised.reshaped(quantised.data.shape[1:], 0).dequantised(), "bias")
+        if quantized is not None and quantized.data.ndim == 2 and len(quantized.data) == 1:
+            c = e.emit(dequantized(quantized.reshaped(quantized.data.shape[1:], 0)), "bias")
         if beta != 1.0:
             c = e.emit(relax.op.multiply(c, e.scalar(beta, dtype)), "beta")
     return e.emit(relax.op.add(y, c), "biased")
@@ -63,6 +62,6 @@ def _transposed(matrix: Array) -> Array:
 
 
 @converts("MatMul", inputs=2)
-def matmul(e: Emitter, node: Node) -> RelaxExpr:
+def matmul(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """MatMul with numpy's broadcasting."""
     return relax.op.matmul(*map(e.value, node.inputs[:2]))

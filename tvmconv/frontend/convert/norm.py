@@ -1,12 +1,11 @@
-"""Normalisations whose statistics are computed at run time, and the rest of the family."""
+"""Normalizations whose statistics are computed at run time, and related operators."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter, converts
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -14,7 +13,7 @@ op = relax.op
 
 
 @converts("BatchNormalization", attrs="epsilon is_test momentum spatial training_mode", inputs=5)
-def batch_norm(e: Emitter, node: Node) -> RelaxExpr:
+def batch_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Inference with parameters that are not constants; the others were folded before.
 
     :mod:`tvmconv.frontend.affine` has refused training and ``spatial=0``.
@@ -28,27 +27,27 @@ def batch_norm(e: Emitter, node: Node) -> RelaxExpr:
     )
     epsilon = e.scalar(float(node.attrs.get("epsilon", 1e-5)), dtype)
     factor = e.emit(op.divide(scale, op.sqrt(op.add(variance, epsilon))), "factor")
-    centred = e.emit(op.subtract(e.value(node.inputs[0]), mean), "centred")
-    return op.add(op.multiply(centred, factor), shift)
+    centered = e.emit(op.subtract(e.value(node.inputs[0]), mean), "centred")
+    return op.add(op.multiply(centered, factor), shift)
 
 
 @converts("InstanceNormalization", attrs="epsilon", inputs=3)
-def instance_norm(e: Emitter, node: Node) -> RelaxExpr:
-    """Normalise each plane of each image."""
+def instance_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Normalize each plane of each image."""
     shape = e.shape(node.inputs[0])
-    normal = _standardised(e, node, e.value(node.inputs[0]), list(range(2, len(shape))))
+    normal = _standardized(e, node, e.value(node.inputs[0]), list(range(2, len(shape))))
     column = (1, shape[1], *[1] * (len(shape) - 2))
     return _scale_shift(e, node, normal, column)
 
 
 @converts("LayerNormalization", attrs="axis epsilon stash_type", inputs=2)
-def layer_norm(e: Emitter, node: Node) -> list[RelaxExpr]:
-    """Normalise over all axes from ``axis`` on; also returns mean and 1 / deviation."""
+def layer_norm(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
+    """Normalize over all axes from ``axis`` on; also returns mean and 1 / deviation."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", -1)) % len(shape)
     axes = list(range(axis, len(shape)))
-    mean, centred, deviation = _statistics(e, node, e.value(node.inputs[0]), axes)
-    y = e.emit(op.multiply(op.divide(centred, deviation), e.value(node.inputs[1])), "scaled")
+    mean, centered, deviation = _statistics(e, node, e.value(node.inputs[0]), axes)
+    y = e.emit(op.multiply(op.divide(centered, deviation), e.value(node.inputs[1])), "scaled")
     results = [op.add(y, e.value(node.inputs[2])) if node.input(2) else y]
     if len(node.outputs) > 1:
         one = e.scalar(1, "float64" if e.dtype(node.inputs[0]) == "float64" else "float32")
@@ -57,51 +56,53 @@ def layer_norm(e: Emitter, node: Node) -> list[RelaxExpr]:
 
 
 @converts("GroupNormalization", attrs="epsilon num_groups stash_type", inputs=3)
-def group_norm(e: Emitter, node: Node) -> RelaxExpr:
-    """Normalise groups of channels; parameters are per channel, before opset 21 per group."""
+def group_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Normalize groups of channels; parameters are per channel, before opset 21 per group."""
     shape = e.shape(node.inputs[0])
     groups = int(node.attrs["num_groups"])
     if groups < 1 or shape[1] % groups:
-        raise node.error(f"num_groups={groups} does not divide {shape[1]}", "correct the model")
+        raise node.error(f"num_groups={groups} does not divide {shape[1]}")
     grouped = e.emit(
         op.reshape(e.value(node.inputs[0]), (shape[0], groups, shape[1] // groups, *shape[2:])),
         "groups",
     )
     axes = list(range(2, len(shape) + 1))
-    normal = e.emit(_standardised(e, node, grouped, axes), "normal")
+    normal = e.emit(_standardized(e, node, grouped, axes), "normal")
     if node.opset < 21:
         scaled = e.emit(_scale_shift(e, node, normal, (1, groups, *[1] * (len(shape) - 1))), "own")
         return op.reshape(scaled, shape)
     return _scale_shift(e, node, op.reshape(normal, shape), (1, shape[1], *[1] * (len(shape) - 2)))
 
 
-def _standardised(e: Emitter, node: Node, x: RelaxExpr, axes: list[int]) -> RelaxExpr:
+def _standardized(e: RelaxWriter, node: OnnxNode, x: RelaxExpr, axes: list[int]) -> RelaxExpr:
     """(x - mean) / sqrt(variance + epsilon) over the axes."""
-    _, centred, deviation = _statistics(e, node, x, axes)
-    return op.divide(centred, deviation)
+    _, centered, deviation = _statistics(e, node, x, axes)
+    return op.divide(centered, deviation)
 
 
 def _statistics(
-    e: Emitter, node: Node, x: RelaxExpr, axes: list[int]
+    e: RelaxWriter, node: OnnxNode, x: RelaxExpr, axes: list[int]
 ) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
     """Mean, x - mean and sqrt(variance + epsilon) over the axes, variance in two passes."""
     dtype = e.dtype(node.inputs[0])
     mean = e.emit(op.mean(x, axes, keepdims=True), "mean")
-    centred = e.emit(op.subtract(x, mean), "centred")
-    variance = e.emit(op.mean(op.multiply(centred, centred), axes, keepdims=True), "variance")
+    centered = e.emit(op.subtract(x, mean), "centred")
+    variance = e.emit(op.mean(op.multiply(centered, centered), axes, keepdims=True), "variance")
     epsilon = e.scalar(float(node.attrs.get("epsilon", 1e-5)), dtype)
-    return mean, centred, e.emit(op.sqrt(op.add(variance, epsilon)), "deviation")
+    return mean, centered, e.emit(op.sqrt(op.add(variance, epsilon)), "deviation")
 
 
-def _scale_shift(e: Emitter, node: Node, x: RelaxExpr, column: tuple[int, ...]) -> RelaxExpr:
+def _scale_shift(
+    e: RelaxWriter, node: OnnxNode, x: RelaxExpr, column: tuple[int, ...]
+) -> RelaxExpr:
     scale = e.emit(op.reshape(e.value(node.inputs[1]), column), "scale")
     shift = e.emit(op.reshape(e.value(node.inputs[2]), column), "shift")
     return op.add(op.multiply(x, scale), shift)
 
 
 @converts("LRN", attrs="alpha beta bias size")
-def local_response(e: Emitter, node: Node) -> RelaxExpr:
-    """X / (bias + alpha / size * sum of squares over neighbouring channels) ** beta.
+def local_response(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """X / (bias + alpha / size * sum of squares over adjacent channels) ** beta.
 
     The sum over a window of channels is an average pooling over the channel axis, times the
     window's size, with zeros counted beyond the ends.
@@ -110,7 +111,7 @@ def local_response(e: Emitter, node: Node) -> RelaxExpr:
     shape = e.shape(name)
     size = int(node.attrs["size"])
     if size < 1 or len(shape) < 3:
-        raise node.error(f"size={size} or rank {len(shape)} is too small", "correct the model")
+        raise node.error(f"size={size} or rank {len(shape)} is too small")
     alpha, beta = float(node.attrs.get("alpha", 1e-4)), float(node.attrs.get("beta", 0.75))
     x = e.value(name)
     plane = (shape[0], 1, shape[1], int(np.prod(shape[2:])))
@@ -128,13 +129,13 @@ def local_response(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("LpNormalization", attrs="axis p")
-def lp_norm(e: Emitter, node: Node) -> RelaxExpr:
+def lp_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X / norm of x along an axis."""
     x = e.value(node.inputs[0])
     axis = int(node.attrs.get("axis", -1))
     p = int(node.attrs.get("p", 2))
     if p not in (1, 2):
-        raise node.error(f"p={p} is no norm of this operator", "use 1 or 2")
+        raise node.error(f"p={p} is not supported", "use 1 or 2")
     if p == 1:
         norm = op.sum(op.abs(x), [axis], keepdims=True)
     else:

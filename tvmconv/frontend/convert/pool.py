@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmconv.frontend.convert.emitter import Emitter
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
-from tvmconv.frontend.windows import Ints, pool_window
+from tvmconv.frontend.convert.writer import RelaxWriter, converts
+from tvmconv.frontend.graph import OnnxNode
+from tvmconv.frontend.windows import Window, pool_window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -16,16 +15,16 @@ _WINDOW = "auto_pad ceil_mode dilations kernel_shape pads strides"
 
 
 @converts("MaxPool", attrs=f"{_WINDOW} storage_order")
-def max_pool(e: Emitter, node: Node) -> RelaxExpr:
-    """MaxPool with ``ceil_mode`` written out as padding; padded elements never win."""
+def max_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """MaxPool with ``ceil_mode`` as padding; padded elements are never selected."""
     if len(node.outputs) > 1 and node.outputs[1] in e.uses:
-        raise node.error("its Indices output is read, which is not supported", "remove that use")
+        raise node.error("its output Indices is not supported", "remove what reads it")
     pool = _Pool.of(e, node)
     return pool.finish(pool.call(e, "max", pool.image(e, node)))
 
 
 @converts("AveragePool", attrs=f"{_WINDOW} count_include_pad")
-def average_pool(e: Emitter, node: Node) -> RelaxExpr:
+def average_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """AveragePool; each window divides by the elements it covers inside input and padding.
 
     ``count_include_pad`` counts the model's padding but not what ``ceil_mode`` adds at the end.
@@ -33,118 +32,103 @@ def average_pool(e: Emitter, node: Node) -> RelaxExpr:
     pool = _Pool.of(e, node)
     x = pool.image(e, node)
     count_padding = bool(node.attrs.get("count_include_pad", 0))
-    if count_padding and any(pool.extra):
-        # two kinds of padding, of which only the first counts: write that one out
+    if count_padding and any(pool.window.extra):
+        # only the model's padding counts: pad explicitly
         x, pool = pool.padded(e, x)
         count_padding = False
     return pool.finish(pool.call(e, "avg", x, count_padding=count_padding))
 
 
 @converts("LpPool", attrs=f"{_WINDOW} p")
-def lp_pool(e: Emitter, node: Node) -> RelaxExpr:
+def lp_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """The p-norm of each window, from the mean of the powers over all taps of the window.
 
-    Padding, that of ``ceil_mode`` included, holds zeros, which change no norm.
+    Padding, including the padding of ``ceil_mode``, holds zeros, which do not change the norm.
     """
-    norm, dtype = _Norm.of(node), e.dtype(node.inputs[0])
+    p, dtype = _order(node), e.dtype(node.inputs[0])
     pool = _Pool.of(e, node)
-    powers = e.emit(norm.powers(e, pool.image(e, node), dtype), "powers")
+    powers = e.emit(_powers(e, pool.image(e, node), p, dtype), "powers")
     mean = pool.call(e, "avg", powers, count_padding=True)
-    total = e.emit(relax.op.multiply(mean, e.scalar(prod(pool.kernel), dtype)), "sum")
-    return pool.finish(e.emit(norm.root(e, total, dtype), "norm"))
+    total = e.emit(relax.op.multiply(mean, e.scalar(prod(pool.window.kernel), dtype)), "sum")
+    return pool.finish(e.emit(_root(e, total, p, dtype), "norm"))
 
 
 @converts("GlobalLpPool", attrs="p")
-def global_lp_pool(e: Emitter, node: Node) -> RelaxExpr:
+def global_lp_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """The p-norm over all spatial dimensions."""
-    norm, dtype = _Norm.of(node), e.dtype(node.inputs[0])
-    powers = e.emit(norm.powers(e, e.value(node.inputs[0]), dtype), "powers")
+    p, dtype = _order(node), e.dtype(node.inputs[0])
+    powers = e.emit(_powers(e, e.value(node.inputs[0]), p, dtype), "powers")
     total = e.emit(relax.op.sum(powers, axis=_spatial(e, node), keepdims=True), "sum")
-    return norm.root(e, total, dtype)
+    return _root(e, total, p, dtype)
 
 
-@dataclass(frozen=True)
-class _Norm:
-    """The p-norm, in two steps around the sum."""
+def _order(node: OnnxNode) -> int:
+    """The p of a p-norm."""
+    p = int(node.attrs.get("p", 2))
+    if p < 1:
+        raise node.error(f"p={p} must be 1 or more")
+    return p
 
-    p: int
 
-    @classmethod
-    def of(cls, node: Node) -> _Norm:
-        p = int(node.attrs.get("p", 2))
-        if p < 1:
-            raise node.error(f"p={p} must be 1 or more", "correct the model")
-        return cls(p)
+def _powers(e: RelaxWriter, x: RelaxExpr, p: int, dtype: str) -> RelaxExpr:
+    """The p-th powers of the elements' magnitudes."""
+    if p == 2:
+        return relax.op.multiply(x, x)
+    magnitudes = relax.op.abs(x)
+    return magnitudes if p == 1 else relax.op.power(magnitudes, e.scalar(p, dtype))
 
-    def powers(self, e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
-        """The elements' p-th powers."""
-        if self.p == 2:
-            return relax.op.multiply(x, x)
-        magnitudes = relax.op.abs(x)
-        return magnitudes if self.p == 1 else relax.op.power(magnitudes, e.scalar(self.p, dtype))
 
-    def root(self, e: Emitter, total: RelaxExpr, dtype: str) -> RelaxExpr:
-        """The p-th root of their sum."""
-        if self.p == 2:
-            return relax.op.sqrt(total)
-        return total if self.p == 1 else relax.op.power(total, e.scalar(1 / self.p, dtype))
+def _root(e: RelaxWriter, total: RelaxExpr, p: int, dtype: str) -> RelaxExpr:
+    """The p-th root of their sum."""
+    if p == 2:
+        return relax.op.sqrt(total)
+    return total if p == 1 else relax.op.power(total, e.scalar(1 / p, dtype))
 
 
 @dataclass(frozen=True)
 class _Pool:
-    """A pooling window of two or three dimensions; one dimension is a row of an image.
+    """A pooling window of two or three dimensions; one dimension is a row of an image."""
 
-    ``extra`` is the padding at the end that only ``ceil_mode`` asks for.
-    """
-
-    kernel: Ints
-    strides: Ints
-    dilations: Ints
-    begin: Ints
-    end: Ints
-    extra: Ints
+    window: Window
     is_row: bool
 
     @classmethod
-    def of(cls, e: Emitter, node: Node) -> _Pool:
-        w = pool_window(node, e.shape(node.inputs[0]))
-        if len(w.kernel) > 1:
-            return cls(w.kernel, w.strides, w.dilations, w.begin, w.end, w.extra, is_row=False)
-        return cls(
-            (1, *w.kernel), (1, *w.strides), (1, *w.dilations),
-            (0, *w.begin), (0, *w.end), (0, *w.extra), is_row=True,
-        )  # fmt: skip
+    def of(cls, e: RelaxWriter, node: OnnxNode) -> _Pool:
+        window = pool_window(node, e.shape(node.inputs[0]))
+        is_row = len(window.kernel) == 1
+        return cls(window.as_row() if is_row else window, is_row)
 
-    def image(self, e: Emitter, node: Node) -> RelaxExpr:
+    def image(self, e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         """The input as an image."""
         x = e.value(node.inputs[0])
         return e.emit(relax.op.expand_dims(x, 2), "row") if self.is_row else x
 
-    def padded(self, e: Emitter, x: RelaxExpr) -> tuple[RelaxExpr, _Pool]:
+    def padded(self, e: RelaxWriter, x: RelaxExpr) -> tuple[RelaxExpr, _Pool]:
         """The input with the model's padding in it, and the window that is left."""
-        none = (0,) * len(self.kernel)
-        pool = replace(self, begin=none, end=none)
-        if not any(self.begin + self.end):
+        w, none = self.window, (0,) * len(self.window.kernel)
+        pool = replace(self, window=replace(w, begin=none, end=none))
+        if not any(w.padding):
             return x, pool
         widths = [0, 0, 0, 0]
-        for low, high in zip(self.begin, self.end, strict=True):
+        for low, high in zip(w.begin, w.end, strict=True):
             widths += [low, high]
         return e.emit(relax.op.nn.pad(x, widths), "pad"), pool
 
     def call(
-        self, e: Emitter, kind: str, x: RelaxExpr, *, count_padding: bool = False
+        self, e: RelaxWriter, kind: str, x: RelaxExpr, *, count_padding: bool = False
     ) -> RelaxExpr:
         """The pooling call."""
+        w = self.window
         table = {
             ("max", 2): relax.op.nn.max_pool2d,
             ("max", 3): relax.op.nn.max_pool3d,
             ("avg", 2): relax.op.nn.avg_pool2d,
             ("avg", 3): relax.op.nn.avg_pool3d,
         }
-        reach = tuple(p + q for p, q in zip(self.end, self.extra, strict=True))
-        call = table[kind, len(self.kernel)](
-            x, pool_size=self.kernel, strides=self.strides, padding=self.begin + reach,
-            dilation=self.dilations, ceil_mode=False, count_include_pad=count_padding,
+        end = tuple(p + q for p, q in zip(w.end, w.extra, strict=True))
+        call = table[kind, len(w.kernel)](
+            x, pool_size=w.kernel, strides=w.strides, padding=w.begin + end,
+            dilation=w.dilations, ceil_mode=False, count_include_pad=count_padding,
         )  # fmt: skip
         return e.emit(call)
 
@@ -154,14 +138,14 @@ class _Pool:
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(e: Emitter, node: Node) -> RelaxExpr:
+def global_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Mean or maximum over all spatial dimensions."""
     reduce = relax.op.mean if node.op == "GlobalAveragePool" else relax.op.max
     return reduce(e.value(node.inputs[0]), axis=_spatial(e, node), keepdims=True)
 
 
-def _spatial(e: Emitter, node: Node) -> list[int]:
+def _spatial(e: RelaxWriter, node: OnnxNode) -> list[int]:
     axes = list(range(2, len(e.shape(node.inputs[0]))))
     if not axes:
-        raise node.error("its input has no spatial dimensions", "correct the model")
+        raise node.error("its input has no spatial dimensions")
     return axes

@@ -6,9 +6,8 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter, converts
+from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax, tirx
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -23,7 +22,7 @@ _REDUCE = {
 }
 
 
-def _axes(e: Emitter, node: Node) -> list[int] | None:
+def _axes(e: RelaxWriter, node: OnnxNode) -> list[int] | None:
     """Axes to reduce, from attribute or input; ``None`` for no reduction at all."""
     rank = len(e.shape(node.inputs[0]))
     given: list[int] = list(node.ints("axes", ()))
@@ -35,7 +34,7 @@ def _axes(e: Emitter, node: Node) -> list[int] | None:
 
 
 @converts(*_REDUCE, attrs="axes keepdims noop_with_empty_axes")
-def reduce(e: Emitter, node: Node) -> RelaxExpr:
+def reduce(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """One pass of sum, mean, product, minimum or maximum."""
     axes = _axes(e, node)
     x = e.value(node.inputs[0])
@@ -50,7 +49,7 @@ def reduce(e: Emitter, node: Node) -> RelaxExpr:
     return _REDUCE[node.op](x, axes, keepdims=keep)
 
 
-def _integer_mean(e: Emitter, node: Node, axes: list[int], keep: bool) -> RelaxExpr:
+def _integer_mean(e: RelaxWriter, node: OnnxNode, axes: list[int], keep: bool) -> RelaxExpr:
     """The mean of integers, rounded towards zero, from a sum of 64 bits.
 
     TVM's own makes 64-bit integers where its type says 32.
@@ -70,11 +69,11 @@ def _integer_mean(e: Emitter, node: Node, axes: list[int], keep: bool) -> RelaxE
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
     attrs="axes keepdims noop_with_empty_axes",
 )  # fmt: skip
-def reduce_mapped(e: Emitter, node: Node) -> RelaxExpr:
-    """A sum of mapped elements, mapped again; the exponential's maximum is taken off first.
+def reduce_mapped(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """A function of a sum of mapped elements; exponentials are relative to the maximum.
 
-    Roots, logarithms and exponentials of integers are those of float64, and their fractions are
-    dropped, as in the functions by which ONNX defines these operators.
+    Roots, logarithms and exponentials of integers are computed in float64 and truncated, as in
+    ONNX's definition.
     """
     axes, keep = _axes(e, node), bool(node.attrs.get("keepdims", 1))
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
@@ -113,7 +112,7 @@ def reduce_mapped(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("ArgMax", "ArgMin", attrs="axis keepdims select_last_index")
-def arg_extreme(e: Emitter, node: Node) -> RelaxExpr:
+def arg_extreme(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Index of the first (or last) largest or smallest element along an axis."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
@@ -130,7 +129,7 @@ def arg_extreme(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("CumSum", attrs="exclusive reverse", inputs=2)
-def cumulative_sum(e: Emitter, node: Node) -> RelaxExpr:
+def cumulative_sum(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Running sum along a constant axis."""
     axis = int(np.asarray(e.constant(node, 1, "axis")).reshape(-1)[0])
     axis %= len(e.shape(node.inputs[0]))

@@ -1,14 +1,15 @@
-"""Operators that move, pick or pad elements."""
+"""Operators that change the shape, or move, pick or pad elements."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
+from tvmconv.frontend.graph import OnnxNode
+from tvmconv.frontend.windows import disputed_size
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -21,17 +22,53 @@ _MAX_PARTS = 32
 _INDEX_BYTES = 16
 _Widths = list[tuple[int, int]]
 _IndexMode = Literal["edge", "reflect", "wrap"]
+_INDEX_MODES: tuple[_IndexMode, ...] = ("edge", "reflect", "wrap")
+
+
+@converts("Flatten", "Reshape", "Squeeze", "Unsqueeze", attrs="allowzero axes axis shape")
+def reshape(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """A reshape to the output's shape, which the reader has inferred."""
+    shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
+    if prod(shape) != prod(target):
+        problem, cause = f"{shape} cannot become {target}", disputed_size(e.graph, node)
+        if cause:
+            raise node.error(f"{problem}: {cause}", "give that node pads instead")
+        raise node.misfit(problem)
+    return op.reshape(e.value(node.inputs[0]), target)
+
+
+@converts("Identity")
+def identity(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """The input itself."""
+    return e.value(node.inputs[0])
+
+
+@converts("Expand", inputs=2)
+def expand(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Broadcast to the output's shape."""
+    return op.broadcast_to(e.value(node.inputs[0]), e.shape(node.outputs[0]))
+
+
+@converts("Tile", inputs=2)
+def tile(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Repeat along each axis, as a broadcast over a new axis before each old one."""
+    shape = e.shape(node.inputs[0])
+    repeats = [int(r) for r in e.constant(node, 1, "repeats")]
+    pairs = [(r, n) for r, n in zip(repeats, shape, strict=True)]
+    x = e.emit(op.reshape(e.value(node.inputs[0]), [m for _, n in pairs for m in (1, n)]))
+    wide = e.emit(op.broadcast_to(x, [m for pair in pairs for m in pair]), "wide")
+    return op.reshape(wide, e.shape(node.outputs[0]))
 
 
 @converts("Transpose", attrs="perm")
-def transpose(e: Emitter, node: Node) -> RelaxExpr:
+def transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Permute the axes, by default in reverse."""
     rank = len(e.shape(node.inputs[0]))
     return op.permute_dims(e.value(node.inputs[0]), list(node.ints("perm", range(rank)[::-1])))
 
 
 @converts("Concat", attrs="axis")
-def concat(e: Emitter, node: Node) -> RelaxExpr:
+def concat(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Join along an axis."""
     axis = int(node.attrs.get("axis", 1)) % len(e.shape(node.inputs[0]))
     parts = [e.value(name) for name in node.inputs]
@@ -42,7 +79,7 @@ def concat(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Split", attrs="axis split num_outputs")
-def split(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+def split(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     """Cut along an axis into the outputs' sizes."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
@@ -58,7 +95,7 @@ def split(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
 
 
 @converts("Slice", attrs="axes ends starts")
-def slice_(e: Emitter, node: Node) -> RelaxExpr:
+def slice_(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Slice with constant bounds; negative steps run backwards."""
     shape = e.shape(node.inputs[0])
     if node.opset < 10:
@@ -75,12 +112,12 @@ def slice_(e: Emitter, node: Node) -> RelaxExpr:
     begin, end, strides = [], [], []
     for axis, start, stop, step in zip(axes, starts, ends, steps, strict=True):
         if step == 0:
-            raise node.error("a step is 0", "correct the model and export it again")
+            raise node.error("a step is 0")
         # Python's own slice arithmetic clamps exactly as ONNX asks
         low, high, _ = slice(int(start), int(stop), int(step)).indices(shape[axis])
         if not range(low, high, int(step)):
-            low = high = 0  # TVM refuses an end on the wrong side of the start
-        # a longer step leads beyond the end all the same, but TVM's arithmetic would overflow
+            low = high = 0  # TVM refuses an end on the wrong side of the start.
+        # longer steps have the same result, but overflow in TVM
         strides.append(max(-shape[axis], min(int(step), shape[axis])) or 1)
         begin.append(low)
         # -1 would mean "the last element" again; one more step back means "up to the first"
@@ -89,7 +126,7 @@ def slice_(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("Pad", attrs="mode pads paddings value")
-def pad(e: Emitter, node: Node) -> RelaxExpr:
+def pad(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Pad with a constant or repeated elements; negative widths crop."""
     name = node.inputs[0]
     shape, dtype = e.shape(name), e.dtype(name)
@@ -104,7 +141,7 @@ def pad(e: Emitter, node: Node) -> RelaxExpr:
     if node.input(3):
         axes = [int(a) % rank for a in e.constant(node, 3, "axes").reshape(-1)]
     if len(pads) != 2 * len(axes):
-        raise node.error(f"pads={pads} must have {2 * len(axes)} values", "correct the model")
+        raise node.error(f"pads={pads} must have {2 * len(axes)} values")
     widths = [(0, 0)] * rank
     for i, axis in enumerate(axes):
         widths[axis] = (pads[i], pads[i + len(axes)])
@@ -123,19 +160,16 @@ def pad(e: Emitter, node: Node) -> RelaxExpr:
         return _pad_by_concat(e, x, shape, widths, value, dtype)
     length = sum(n + low + high for n, (low, high) in zip(shape, widths, strict=True) if low + high)
     e.reserve(node, _INDEX_BYTES * length)
-    if mode == "edge":
-        return _pad_by_index(e, x, shape, widths, "edge")
-    if mode == "reflect":
-        return _pad_by_index(e, x, shape, widths, "reflect")
-    if mode == "wrap":
-        return _pad_by_index(e, x, shape, widths, "wrap")
+    for known in _INDEX_MODES:
+        if mode == known:
+            return _pad_by_index(e, x, shape, widths, known)
     raise node.error(
         f"mode={mode!r} is not supported", "use constant, reflect, edge or wrap padding"
     )
 
 
 def _pad_by_concat(
-    e: Emitter,
+    e: RelaxWriter,
     x: RelaxExpr,
     shape: tuple[int, ...],
     widths: _Widths,
@@ -155,7 +189,7 @@ def _pad_by_concat(
 
 
 def _pad_by_index(
-    e: Emitter, x: RelaxExpr, shape: tuple[int, ...], widths: _Widths, mode: _IndexMode
+    e: RelaxWriter, x: RelaxExpr, shape: tuple[int, ...], widths: _Widths, mode: _IndexMode
 ) -> RelaxExpr:
     """Padding by repeated elements as gathers along each padded axis."""
     for axis, (low, high) in enumerate(widths):
@@ -166,16 +200,14 @@ def _pad_by_index(
 
 
 @converts("Gather", attrs="axis", inputs=2)
-def gather(e: Emitter, node: Node) -> RelaxExpr:
+def gather(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Pick along an axis; negative indices count from the end."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
     index = e.array(node.inputs[1])
     if index is not None:
         if index.size and not (-shape[axis] <= index.min() and index.max() < shape[axis]):
-            raise node.error(
-                f"an index is outside -{shape[axis]} to {shape[axis] - 1}", "correct the model"
-            )
+            raise node.error(f"an index is outside -{shape[axis]} to {shape[axis] - 1}")
         picked = constant(np.where(index < 0, index + shape[axis], index).astype(index.dtype))
     else:
         raw = e.value(node.inputs[1])
@@ -187,7 +219,7 @@ def gather(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("DepthToSpace", attrs="blocksize mode")
-def depth_to_space(e: Emitter, node: Node) -> RelaxExpr:
+def depth_to_space(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Move channel blocks into the plane."""
     n, c, h, w = e.shape(node.inputs[0])
     block = int(node.attrs.get("blocksize", 1))
@@ -203,7 +235,7 @@ def depth_to_space(e: Emitter, node: Node) -> RelaxExpr:
 
 
 @converts("SpaceToDepth", attrs="blocksize mode")
-def space_to_depth(e: Emitter, node: Node) -> RelaxExpr:
+def space_to_depth(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Move blocks of the plane into channels."""
     n, c, h, w = e.shape(node.inputs[0])
     block = int(node.attrs.get("blocksize", 1))
@@ -214,7 +246,7 @@ def space_to_depth(e: Emitter, node: Node) -> RelaxExpr:
     return op.reshape(moved, (n, c * block**2, h // block, w // block))
 
 
-def _column_row_depth(node: Node) -> bool:
+def _column_row_depth(node: OnnxNode) -> bool:
     """Whether blocks are laid out as column, row, depth and not as depth, column, row."""
     mode = node.attrs.get("mode", "DCR")
     if mode not in ("DCR", "CRD"):

@@ -1,10 +1,10 @@
 """Resize and Upsample.
 
-Sizes and scales are static, so the source coordinate of every output row and column is known
-here. Where TVM's ``image.resize2d`` computes the same coordinates it is used; every other case
-becomes a gather (nearest) or a weighted sum of gathers (linear, cubic) along each axis, with
-indices and weights as constants. The sums of integers are rounded to the nearest, halves to even
-ones, and saturated, as in ``onnx.reference``. Source: the ONNX operator specification, Resize-19.
+Sizes and scales are static, so the source coordinates of all rows and columns are constants. If
+TVM's ``image.resize2d`` computes the same coordinates, it is used. Otherwise, each axis is a gather
+(nearest) or a weighted sum of gathers (linear, cubic) with constant indices and weights. Sums of
+integers are rounded to nearest, with ties to even, and saturated, as in ``onnx.reference``. Source:
+the ONNX operator specification, Resize-19.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
-from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
+from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
-# for an element of a resized axis: an index, and for each tap an index and a weight
+# bytes for an element of a resized axis: indices and weights
 _TABLE_BYTES = {"nearest": 16, "linear": 32, "bilinear": 32, "cubic": 64}
 _RESIZE2D_MODES = ("align_corners", "asymmetric", "half_pixel")
 
 
 @converts("Upsample", attrs="mode scales height_scale width_scale")
-def upsample(e: Emitter, node: Node) -> RelaxExpr:
+def upsample(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Upsample of opset 7 to 9: a Resize with asymmetric coordinates, rounded down."""
     if node.opset < 9:
         scales = [float(s) for s in node.attrs.get("scales", ())]
@@ -43,7 +42,7 @@ def upsample(e: Emitter, node: Node) -> RelaxExpr:
     attrs="antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
     "extrapolation_value keep_aspect_ratio_policy mode nearest_mode",
 )
-def resize(e: Emitter, node: Node) -> RelaxExpr:
+def resize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Resize by scales or to sizes."""
     if node.attrs.get("antialias", 0):
         raise node.error("antialias=1 is not supported", "export the model without antialiasing")
@@ -73,7 +72,7 @@ def resize(e: Emitter, node: Node) -> RelaxExpr:
     return _resize(e, node, scales, mode, transform, nearest)
 
 
-def _kept_ratio(e: Emitter, node: Node, scales: list[float], policy: str) -> list[float]:
+def _kept_ratio(e: RelaxWriter, node: OnnxNode, scales: list[float], policy: str) -> list[float]:
     """One scale for all resized axes: the smallest or the largest that the sizes ask for."""
     shape = e.shape(node.inputs[0])
     axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
@@ -84,7 +83,7 @@ def _kept_ratio(e: Emitter, node: Node, scales: list[float], policy: str) -> lis
 
 
 def _resize(
-    e: Emitter, node: Node, scales: list[float], mode: str, transform: str, nearest: str
+    e: RelaxWriter, node: OnnxNode, scales: list[float], mode: str, transform: str, nearest: str
 ) -> RelaxExpr:
     shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
     if mode not in _TABLE_BYTES or len(scales) != len(shape):
@@ -98,7 +97,7 @@ def _resize(
     if transform == "pytorch_half_pixel" and all(target[i] > 1 for i in resized):
         transform = "half_pixel"
     e.reserve(node, _TABLE_BYTES[mode] * sum(target[i] for i in resized))
-    # onnxruntime picks the nearest element by float32 coordinates
+    # onnxruntime selects the nearest element by float32 coordinates
     kind = np.float32 if mode == "nearest" else np.float64
     coordinates = {i: _coordinates(node, transform, *axes[i], kind) for i in resized}
     x = e.value(node.inputs[0])
@@ -135,7 +134,7 @@ def _resize(
     return x if inner == dtype else _integers(e, x, dtype)
 
 
-def _integers(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+def _integers(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     """The nearest integers of float64 numbers, saturated."""
     limits = np.iinfo(dtype)
     high = float(limits.max)
@@ -146,7 +145,7 @@ def _integers(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     return op.astype(e.emit(inside, "rounded"), dtype)
 
 
-def _is_plane(e: Emitter, node: Node, active: list[int]) -> bool:
+def _is_plane(e: RelaxWriter, node: OnnxNode, active: list[int]) -> bool:
     """Whether only height and width of a float NCHW tensor change."""
     name = node.inputs[0]
     return len(e.shape(name)) == 4 and e.dtype(name) == "float32" and min(active, default=0) >= 2
@@ -162,7 +161,12 @@ def _repeats(indices: Mapping[int, Array], shape: tuple[int, ...], target: tuple
 
 
 def _coordinates(
-    node: Node, transform: str, size: int, length: int, scale: float, kind: type[np.floating[Any]]
+    node: OnnxNode,
+    transform: str,
+    size: int,
+    length: int,
+    scale: float,
+    kind: type[np.floating[Any]],
 ) -> Array:
     """Source coordinate of each output element, computed in the type ``kind``.
 
@@ -189,7 +193,7 @@ def _coordinates(
     )
 
 
-def _nearest(node: Node, rounding: str, coordinates: Array, size: int) -> Array:
+def _nearest(node: OnnxNode, rounding: str, coordinates: Array, size: int) -> Array:
     functions: dict[str, Callable[[Array], Array]] = {
         "round_prefer_floor": lambda c: np.ceil(c - 0.5),
         "round_prefer_ceil": lambda c: np.floor(c + 0.5),
@@ -210,7 +214,7 @@ def _linear(coordinates: Array) -> list[tuple[Array, Array]]:
     return [(low, 1 - part), (low + 1, part)]
 
 
-def _cubic(node: Node, coordinates: Array) -> list[tuple[Array, Array]]:
+def _cubic(node: OnnxNode, coordinates: Array) -> list[tuple[Array, Array]]:
     a = float(node.attrs.get("cubic_coeff_a", -0.75))
     low = np.floor(coordinates)
     t = coordinates - low
@@ -224,8 +228,8 @@ def _cubic(node: Node, coordinates: Array) -> list[tuple[Array, Array]]:
 
 
 def _weighted(
-    x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: Node, shape: tuple[int, ...],
-    dtype: str,
+    x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: OnnxNode,
+    shape: tuple[int, ...], dtype: str,
 ) -> RelaxExpr:  # fmt: skip
     """Sum of gathers along one axis, indices clamped to the edge."""
     size = shape[axis]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmconv.core.datatypes import itemsize
 from tvmconv.graph.ir import Arg, Array, Node, Value
-from tvmconv.graph.layout import Plan
+from tvmconv.graph.layout import LayoutPlan
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.device import Device
@@ -23,7 +23,7 @@ from tvmconv.tvm_api.types import BlockBuilder, GlobalVar, PrimFunc, RelaxExpr, 
 
 @dataclass(frozen=True)
 class CallRecord:
-    """What the call bound to one variable computes; ``note`` is what reports say of it."""
+    """Describes the call bound to one variable; ``note`` is a remark for reports."""
 
     layer: str
     operator: str
@@ -33,7 +33,7 @@ class CallRecord:
 
 
 class Emitter:
-    """State while one graph is written; rules in the ``emit_*`` modules add the calls.
+    """State while one graph is written; rules in the modules of this folder add the calls.
 
     Parameters
     ----------
@@ -44,17 +44,17 @@ class Emitter:
     plan
         Layouts and decisions.
     kernels
-        Functions that the builder's module holds already, by kernel; new ones are added.
+        Functions in the builder's module, by kernel; new ones are added.
     shares
-        Whether memory is planned by :mod:`tvmconv.program`, which lets concatenations and slices
-        share buffers, so that nothing is merged with them.
+        Whether :mod:`tvmconv.program` plans the memory. It lets concatenations and slices share
+        buffers, so these are not merged with other operators.
     """
 
     def __init__(
         self,
         builder: BlockBuilder,
         machine: Device,
-        plan: Plan,
+        plan: LayoutPlan,
         kernels: dict[Kernel, GlobalVar] | None = None,
         *,
         shares: bool = False,
@@ -101,7 +101,7 @@ class Emitter:
 
     def reshape(self, expr: RelaxExpr, shape: tuple[int, ...], layer: str = "") -> RelaxExpr:
         """A view of the same memory with another shape."""
-        # opaque, so that fusion leaves it alone and it is found to be a view later on
+        # opaque: functions that are not merged are later recognized as views
         return self.call(
             lambda x: topi.reshape(x, shape), [expr], CallRecord(layer, "reshape"), opaque=True
         )
@@ -111,6 +111,17 @@ class Emitter:
         if value not in self.plain:
             self.plain[value] = self._make_plain(value)
         return self.plain[value]
+
+    def operand(self, value: Value, blocked: bool) -> RelaxExpr:
+        """The value in one of both layouts."""
+        return self.as_blocked(value) if blocked else self.as_plain(value)
+
+    def define(self, value: Value, expr: RelaxExpr, blocked: bool) -> None:
+        """Record a result in one of both layouts."""
+        if blocked:
+            self.set_blocked(value, expr)
+        else:
+            self.plain[value] = expr
 
     def _make_plain(self, value: Value) -> RelaxExpr:
         if value.data is not None:
@@ -128,7 +139,7 @@ class Emitter:
         return self._reshaped(made)
 
     def _reshaped(self, node: Node) -> RelaxExpr:
-        """A reshape, done where its result is first needed in the plain layout."""
+        """A reshape, emitted before the first use of its result in the plain layout."""
         source, shape = node.args[0], node.output.dims
         unpadded = source in self.blocked and _is_vector(source.dims)
         if unpadded and source not in self.plain and source.dims[1] % self.lanes == 0:
@@ -183,7 +194,7 @@ class Emitter:
         return self.kernels[kernel]
 
     def original(self, node: Node) -> RelaxExpr:
-        """The Relax call a node came from, on the present arguments."""
+        """The Relax call of a node, with the present arguments."""
         call = node.call
         args = [self.expression_of(arg) for arg in node.args]
         if isinstance(call, Call):
@@ -206,8 +217,8 @@ def extreme(builder: BlockBuilder, op: str, left: RelaxExpr, right: RelaxExpr) -
         return function(right, left)
     if _is_number(left):
         return function(left, right)
-    # of a chain the left one is the result so far: read twice in each step, the merged function
-    # would double with every operand
+    # the left operand may be a chain: if it were read twice, the merged function would double with
+    # each operand
     ordered = builder.emit(function(right, left))
     return relax.op.where(builder.emit(relax.op.isnan(right)), right, ordered)
 
@@ -232,10 +243,9 @@ def constant_of(data: Array, dtype: str) -> RelaxExpr:
 
 
 def block_channels(data: Array, lanes: int, fill: float = 0.0) -> Array:
-    """A rank-4 (or lower, broadcast) constant with its channels blocked.
+    """A constant of rank 4 or lower with its channels blocked.
 
-    An array with one channel keeps it, with a trailing axis of size 1, so that it still
-    broadcasts.
+    An array with one channel gets a trailing axis of size 1, so that it still broadcasts.
     """
     full = data.reshape((1,) * (4 - data.ndim) + data.shape)
     n, channels, height, width = full.shape

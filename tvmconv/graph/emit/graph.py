@@ -25,16 +25,7 @@ def emit_graph(
 ) -> list[RelaxExpr]:
     """Emit every node and return the outputs as plain tensors.
 
-    Parameters
-    ----------
-    emitter
-        With a builder inside a dataflow block.
-    graph
-        The graph of the emitter's plan.
-    inputs
-        A Relax expression for each graph input.
-    progress
-        Called with (nodes emitted, nodes in all).
+    ``progress`` is called with the number of emitted and of all nodes.
     """
     emitter.plain.update(zip(graph.inputs, inputs, strict=True))
     for index, node in enumerate(graph.nodes):
@@ -53,7 +44,7 @@ def _emit(emitter: Emitter, node: Node) -> None:
     elif node.op == RUN_TIME_CONV:
         emit_run_time_conv(emitter, node)
     elif emitter.plan.is_interleaved(node):
-        pass  # the layer before it has done it
+        pass  # the layer before it includes it
     elif node.op == CONV:
         emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)
     elif node.op == DENSE:

@@ -32,11 +32,11 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
     blocked = workload.data_layout == "NCHWc"
     data, weight, *rest = node.args
-    # of an image of one column kernels see a row
-    turned = workload.result_shape[-2:] != node.output.dims[-2:]
+    # kernels treat an image of one column as a row
+    as_row = workload.result_shape[-2:] != node.output.dims[-2:]
     machine = processor(emitter.machine)
     args = [emitter.as_blocked(data) if blocked else emitter.as_plain(data)]
-    if turned:
+    if as_row:
         args = [emitter.reshape(args[0], input_shape(workload, machine))]
     constants = Constants(
         weight.data if types.is_integer else as_float32(weight.data),
@@ -51,7 +51,7 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     written = output_shape(workload, machine)
     if workload.has("add"):
         residual = emitter.as_blocked(rest.pop(0))
-        args.append(emitter.reshape(residual, written) if turned else residual)
+        args.append(emitter.reshape(residual, written) if as_row else residual)
     n, channels, height, width = node.output.dims
     shape = (n, emitter.machine.blocks(channels), height, width, emitter.lanes)
     function = layer_function(emitter, kernel, node.layer)
@@ -59,11 +59,11 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     operator = "depthwise_conv2d" if workload.is_depthwise else "conv2d"
     record = CallRecord(node.layer, operator, str(workload), workload.flops)
     made = emitter.bind(call, record)
-    emitter.set_blocked(node.output, emitter.reshape(made, shape) if turned else made)
+    emitter.set_blocked(node.output, emitter.reshape(made, shape) if as_row else made)
 
 
 def layer_function(emitter: Emitter, kernel: Kernel, layer: str) -> GlobalVar:
-    """The kernel's function; whatever goes wrong while scheduling it, the layer is named."""
+    """The kernel's function; errors of scheduling name the layer."""
     try:
         return emitter.kernel_function(kernel)
     except MemoryError:
@@ -71,14 +71,14 @@ def layer_function(emitter: Emitter, kernel: Kernel, layer: str) -> GlobalVar:
     except Exception as error:
         raise ConfigError(
             f"layer {layer!r}: {kernel.algorithm} ({kernel.config}) cannot be scheduled for "
-            f"{kernel.workload}: {error}; choose others with algorithms="
+            f"{kernel.workload}: {error}. Select others with algorithms=."
         ) from error
 
 
 def emit_dense(emitter: Emitter, node: Node) -> None:
-    """A fully connected layer; a flattened blocked image is read where it lies.
+    """A fully connected layer, which may read the blocks of a flattened image.
 
-    All axes but the last one count rows.
+    All axes except the last one count rows.
     """
     epilogue = node.attrs["epilogue"]
     value, constant, *rest = node.args
@@ -118,6 +118,6 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
 
 
 def _matrix(emitter: Emitter, value: Value, shape: tuple[int, int]) -> RelaxExpr:
-    """A tensor with all axes but the last one as rows."""
+    """A tensor with all axes except the last one as rows."""
     data = emitter.as_plain(value)
     return data if value.dims == shape else emitter.reshape(data, shape)

@@ -66,7 +66,7 @@ def _cut(emitter: Emitter, node: Node, result: Value, ranges: list[tuple[int, in
 
 
 def _in_blocks(emitter: Emitter, whole: Value, channels: Sequence[int]) -> bool:
-    """Whether parts of a tensor, of so many channels before the last one, may lie within it."""
+    """Whether parts with so many channels, except the last part, may share a tensor's memory."""
     full = all(count % emitter.lanes == 0 for count in channels)
     return emitter.shares and whole.dims[0] == 1 and full
 
@@ -117,7 +117,7 @@ def picked(emitter: Emitter, node: Node, data: RelaxExpr, record: CallRecord) ->
         given = iter(indices)
         return pick(x, *(next(given) if part else None for part in chosen))
 
-    # TVM takes indices that are read from memory for an operator that nothing can be merged with
+    # TVM assumes that operators with indices from memory cannot be merged
     return emitter.call(expression, [data, *numbers], record, attrs={"op_pattern": INJECTIVE})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -18,20 +19,20 @@ from tvmconv.graph.emit.emitter import (
 )
 from tvmconv.graph.emit.moves import MOVES
 from tvmconv.graph.emit.quantized import (
-    dequantised_by,
-    emit_blocked_linear,
+    dequantized_by,
     emit_flip,
+    emit_linear,
     emit_lookup,
-    quantised_by,
+    quantized_by,
 )
-from tvmconv.graph.emit.statistics import standardise_blocked
+from tvmconv.graph.emit.statistics import standardize_blocked
 from tvmconv.graph.ir import ARITHMETIC, Node, Value
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
 from tvmconv.operators.global_pool import global_pool
 from tvmconv.operators.lrn import lrn_blocked
-from tvmconv.operators.pool import Window, avg_pool, max_pool
+from tvmconv.operators.pool import PoolWindow, avg_pool, max_pool
 from tvmconv.operators.resize import resize_blocked
 from tvmconv.tvm_api import relax, te, tirx
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
@@ -71,13 +72,13 @@ def _binary(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, emitter.bind(call, record_of(node)))
 
 
-def windows_of(node: Node) -> list[Window]:
+def windows_of(node: Node) -> list[PoolWindow]:
     """The window of a pool along each spatial axis."""
     attrs = node.attrs
     sizes, padding = attrs["pool_size"], attrs["padding"]
     count = len(sizes)
     return [
-        Window(
+        PoolWindow(
             int(sizes[axis]),
             int(attrs["strides"][axis]),
             int(padding[axis]),
@@ -104,10 +105,9 @@ def depth_pool(
 ) -> RelaxExpr:
     """Pooling along the depth, of images of this shape in either layout.
 
-    What lies in one place of all planes of a volume is treated alike, so that a plane may be one
-    long row of vectors.
+    All elements of a plane are treated alike, so that a plane may be one long row of vectors.
     """
-    rows, columns, volumes = Window(*node.attrs["window"]), Window(1), node.attrs["volumes"]
+    rows, columns, volumes = PoolWindow(*node.attrs["window"]), PoolWindow(1), node.attrs["volumes"]
     planes, depth = node.output.dims[0], node.args[0].dims[0] // volumes
 
     def expression(x: Tensor) -> Tensor:
@@ -138,10 +138,7 @@ def _global(emitter: Emitter, node: Node) -> None:
         return global_pool(x, channels, kind, blocked=stays)
 
     result = emitter.call(expression, args, record_of(node, flops), opaque=True)
-    if stays:
-        emitter.set_blocked(node.output, result)
-    else:
-        emitter.plain[node.output] = result
+    emitter.define(node.output, result, blocked=stays)
 
 
 def _resize(emitter: Emitter, node: Node) -> None:
@@ -182,21 +179,17 @@ def _prelu(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, emitter.call(expression, args, record_of(node)))
 
 
-def _linear(emitter: Emitter, node: Node) -> None:
-    emit_blocked_linear(emitter, node, record_of(node))
-
-
 def average(emitter: Emitter, node: Node, data: RelaxExpr, channels: int) -> RelaxExpr:
-    """An average of 8-bit integers in blocks, of which ``channels`` channels are not surplus."""
+    """An average of INT8 blocks that hold ``channels`` channels."""
 
     def expression(x: Tensor) -> Tensor:
-        numbers = dequantised_by(x, node.attrs["source"])
+        numbers = dequantized_by(x, node.attrs["source"])
         if node.attrs["kind"] == "mean":
             mean = global_pool(numbers, channels, "avg", blocked=True)
         else:
             rows, columns = windows_of(node)
             mean = avg_pool(numbers, rows, columns, bool(node.attrs["count_include_pad"]))
-        return quantised_by(mean, node.attrs["result"])
+        return quantized_by(mean, node.attrs["result"])
 
     flops = int(np.prod(node.args[0].dims))
     return emitter.call(expression, [data], record_of(node, flops), opaque=True)
@@ -207,20 +200,12 @@ def _average(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, average(emitter, node, data, node.output.dims[1]))
 
 
-def _flip(emitter: Emitter, node: Node) -> None:
-    emit_flip(emitter, node, record_of(node), blocked=True)
-
-
-def _lookup(emitter: Emitter, node: Node) -> None:
-    emit_lookup(emitter, node, record_of(node), blocked=True)
-
-
 _RULES: dict[str, Rule] = {
     **MOVES,
-    "quantize": _linear,
-    "dequantize": _linear,
-    FLIP: _flip,
-    TABLE: _lookup,
+    "quantize": partial(emit_linear, blocked=True),
+    "dequantize": partial(emit_linear, blocked=True),
+    FLIP: partial(emit_flip, blocked=True),
+    TABLE: partial(emit_lookup, blocked=True),
     AVERAGE: _average,
     **dict.fromkeys(ARITHMETIC, _binary),
     "nn.max_pool2d": _pool,
@@ -228,7 +213,7 @@ _RULES: dict[str, Rule] = {
     "depth_pool": _depth_pool,
     "mean": _global,
     "max": _global,
-    STANDARDISE: standardise_blocked,
+    STANDARDIZE: standardize_blocked,
     "image.resize2d": _resize,
     "nn.prelu": _prelu,
     "lrn": _lrn,

@@ -19,18 +19,18 @@ from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
 
 def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
-    """A convolution from a plain tensor to a plain tensor, and the depth-to-space behind it."""
+    """A convolution of plain tensors, and the depth-to-space after it."""
     given, interleave = node.attrs["workload"], layer.interleave
     data, weight, *rest = node.args
     kernel, phases, result = as_float32(weight.data), (1, 1), node.output
     bias = as_float32(rest.pop(0).data).reshape(-1) if given.has("bias") else None
     if interleave is not None:
-        # the pixels of a square in succession
+        # the pixels of a block in succession
         order, result = phase_channels(interleave).reshape(-1), interleave.output
         phases, kernel = interleave.attrs["block"], kernel[order]
         bias = None if bias is None else bias[order]
         given = replace(given, out_channels=len(order))
-    # squares of pixels need the image's rows
+    # a depth-to-space needs the image's rows
     w = flattened(given) if interleave is None else given
     machine = processor(emitter.machine)
     tile = pixel_tile(w, machine, phases)

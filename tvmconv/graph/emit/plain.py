@@ -19,11 +19,11 @@ from tvmconv.graph.emit.resize import (
     is_bilinear_sample,
     is_plane_resize,
 )
-from tvmconv.graph.emit.statistics import standardise_plain
+from tvmconv.graph.emit.statistics import standardize_plain
 from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
 from tvmconv.graph.rewrite.row_gathers import PICK
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
@@ -42,15 +42,15 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     record = CallRecord(node.layer, node.op.removeprefix("nn."))
     function = scalar_expression(node)
     if node.op == "reshape":
-        return  # done where its result is first read, see Emitter.as_plain
+        return  # emitted before the first use of its result, see Emitter.as_plain
     if function is not None:
         _call(emitter, node, lambda x: map_tensor(x, function, record.operator), record)
     elif node.op in ("nn.softmax", "nn.log_softmax") and node.output.dtype == "float32":
-        normalise = softmax if node.op == "nn.softmax" else log_softmax
+        normalize = softmax if node.op == "nn.softmax" else log_softmax
         axis = node.attrs["axis"]
-        _call(emitter, node, lambda x: normalise(x, axis), record, opaque=True)
-    elif node.op == STANDARDISE:
-        standardise_plain(emitter, node)
+        _call(emitter, node, lambda x: normalize(x, axis), record, opaque=True)
+    elif node.op == STANDARDIZE:
+        standardize_plain(emitter, node)
     elif node.op == PICK:
         emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
     elif node.op == PRODUCT:
@@ -85,11 +85,11 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         blocked = average(emitter, node, view, node.output.dims[1])
         emitter.plain[node.output] = emitter.reshape(blocked, node.output.dims)
     elif node.op == FLIP:
-        emit_flip(emitter, node, record, blocked=False)
+        emit_flip(emitter, node, blocked=False)
     elif node.op == TABLE:
-        emit_lookup(emitter, node, record, blocked=False)
+        emit_lookup(emitter, node, blocked=False)
     elif is_linear(node):
-        emit_linear(emitter, node, record)
+        emit_linear(emitter, node, blocked=False)
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:
@@ -120,7 +120,7 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
 
 
 def _sorting(emitter: Emitter, node: Node) -> Any:
-    """TopK; TVM's own is a function of its runtime, which a saved model does without."""
+    """TopK; TVM's own is a function of its runtime, which saved models do not have."""
     attrs = node.attrs
     k, axis, largest, index_type = attrs["k"], attrs["axis"], attrs["largest"], str(attrs["dtype"])
     if emitter.machine.runs_along_axes:
@@ -130,7 +130,7 @@ def _sorting(emitter: Emitter, node: Node) -> Any:
 
 
 def _check_length(emitter: Emitter, node: Node) -> None:
-    """Refuse what would take seconds where each value looks at all others of the axis."""
+    """Refuse a long axis on a device that compares each value with all others."""
     length = node.inputs[0].dims[node.attrs["axis"]]
     if length > all_pairs.LONGEST:
         raise ModelError(

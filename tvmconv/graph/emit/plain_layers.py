@@ -81,13 +81,13 @@ def _convolved(
     constants: Constants,
     residual: RelaxExpr | None,
 ) -> RelaxExpr:
-    """The call of a convolution kernel; what it needs beside its result is its last results."""
+    """The call of a convolution kernel, whose workspace is returned as additional results."""
     workload, chosen = decided
     kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
     try:
         packed = constant_arguments(kernel, constants)
     except ConfigError as error:
-        # weights that the chosen precision does not hold
+        # weights that are not finite in the selected precision
         raise ConfigError(f"layer {node.layer!r}: {error}") from error
     args = [data, *(constant_of(array, str(array.dtype)) for array in packed)]
     if residual is not None:

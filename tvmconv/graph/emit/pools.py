@@ -8,7 +8,7 @@ from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.operators import windows_of
 from tvmconv.graph.ir import Node
 from tvmconv.operators.plane_pool import TYPES, plane_pool
-from tvmconv.operators.pool import Window
+from tvmconv.operators.pool import PoolWindow
 from tvmconv.tvm_api.types import RelaxExpr
 
 # kind, and the layout of the images
@@ -30,25 +30,25 @@ def is_plane_pool(emitter: Emitter, node: Node) -> bool:
 
 
 def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
-    """A pool over planes; of volumes, the depth is pooled after the planes.
+    """A pool over planes, and then over the depth of volumes.
 
-    The mean of means is the mean: each axis divides by its own count.
+    The mean of means is the mean, because each axis divides by its own count.
     """
     source = node.args[0]
     data, dims = emitter.as_plain(source), node.output.dims
     if node.op == "depth_pool":
         volumes = int(node.attrs["volumes"])
         shape = (volumes, source.dims[0] // volumes, prod(source.dims[1:]))
-        windows = Window(*node.attrs["window"]), Window(1)
+        windows = PoolWindow(*node.attrs["window"]), PoolWindow(1)
         data = _pool(emitter, node, record, data, shape, windows, node.attrs["kind"])
     else:
         kind, _ = _POOLS[node.op]
         *depth, rows, columns = windows_of(node)
         planes = (prod(source.dims[:-2]), *source.dims[-2:])
         data = _pool(emitter, node, record, data, planes, (rows, columns), kind)
-        if depth and depth[0] != Window(1):
+        if depth and depth[0] != PoolWindow(1):
             shape = (prod(source.dims[:2]), source.dims[2], prod(dims[3:]))
-            data = _pool(emitter, node, record, data, shape, (depth[0], Window(1)), kind)
+            data = _pool(emitter, node, record, data, shape, (depth[0], PoolWindow(1)), kind)
     emitter.plain[node.output] = emitter.reshape(data, dims)
 
 
@@ -58,15 +58,15 @@ def _pool(
     record: CallRecord,
     data: RelaxExpr,
     shape: tuple[int, ...],
-    windows: tuple[Window, Window],
+    windows: tuple[PoolWindow, PoolWindow],
     kind: str,
 ) -> RelaxExpr:
     """A call on ``(planes, H, W)``."""
     rows, columns = windows
-    if rows == columns == Window(1):
+    if rows == columns == PoolWindow(1):
         return emitter.reshape(data, shape)
-    if rows == Window(1):
-        # rows that no window joins are those of one plane
+    if rows == PoolWindow(1):
+        # no window spans several rows: treat all rows as rows of one plane
         shape = (1, shape[0] * shape[1], shape[2])
     lanes = emitter.lanes
     counted = bool(node.attrs.get("count_include_pad", False))

@@ -1,7 +1,7 @@
-"""Quantisation and its inverse on either layout, with ONNX's rounding and saturation.
+"""Quantization and its inverse on either layout, with ONNX's rounding and saturation.
 
-The functions that TVM makes of Relax's ``quantize`` and ``dequantize`` leave open what becomes of
-values that are not numbers, and are not known by name when functions are scheduled.
+TVM's own lowering of ``quantize`` and ``dequantize`` does not define the result of a NaN, and the
+scheduling rules do not recognize its functions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
+from tvmconv.graph.emit.emitter import Emitter, constant_of, record_of
 from tvmconv.graph.ir import Array, Node, Value
 from tvmconv.graph.quantized.scales import Linear
 from tvmconv.operators.lookup import lookup
@@ -24,7 +24,7 @@ _INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 def is_linear(node: Node) -> bool:
-    """Whether a node quantises float32, or makes float32 of integers."""
+    """Whether a node quantizes FP32, or dequantizes integers to FP32."""
     if node.op not in _LINEAR or node.output.shape is None:
         return False
     data, scale, zero_point = (value.dtype for value in node.inputs)
@@ -35,31 +35,37 @@ def is_linear(node: Node) -> bool:
     return integers in known and real == scale == "float32" and "int" in zero_point
 
 
-def emit_blocked_linear(emitter: Emitter, node: Node, record: CallRecord) -> None:
-    """Emit a node with constant parameters on blocks."""
+def emit_linear(emitter: Emitter, node: Node, blocked: bool) -> None:
+    """Emit a node for which :func:`is_linear` holds; constant numbers become part of the code.
+
+    Parameters are constants if the node is computed on blocks.
+    """
     data, *parameters = node.inputs
     numbers = [_number(value) for value in parameters]
-    # surplus lanes are divided, too
-    operands = [
-        constant_of(_block_vector(emitter, value, node.output.dims[1]), value.dtype)
-        for value, number in zip(parameters, numbers, strict=True)
-        if number is None
-    ]
-    expression = _expression(node, numbers, (1, 4))
-    call = emitter.call(expression, [emitter.as_blocked(data), *operands], record)
-    emitter.set_blocked(node.output, call)
+    operands: list[RelaxExpr] = [emitter.operand(data, blocked)]
+    for value in (v for v, number in zip(parameters, numbers, strict=True) if number is None):
+        if blocked:
+            vector = _block_vector(emitter, value, node.output.dims[1])
+            operands.append(constant_of(vector, value.dtype))
+        else:
+            operands.append(emitter.as_plain(value))
+    axes: tuple[int, ...] = (1, 4)
+    if not blocked:
+        axes = (node.attrs["axis"] % len(data.dims),) if data.dims else ()
+    call = emitter.call(_expression(node, numbers, axes), operands, record_of(node))
+    emitter.define(node.output, call, blocked)
 
 
 def _block_vector(emitter: Emitter, value: Value, channels: int) -> Array:
-    """(C,) -> (ceil(C/c), c), padded with ones."""
+    """(C,) -> (ceil(C/c), c), padded with ones because surplus lanes are divided, too."""
     assert value.data is not None
     vector = np.broadcast_to(value.data.reshape(-1), channels)
     surplus = emitter.machine.blocks(channels) * emitter.lanes - channels
     return np.pad(vector, (0, surplus), constant_values=1).reshape(-1, emitter.lanes)
 
 
-def emit_flip(emitter: Emitter, node: Node, record: CallRecord, blocked: bool) -> None:
-    """Integers of the other 8-bit type with the same bits but the highest."""
+def emit_flip(emitter: Emitter, node: Node, blocked: bool) -> None:
+    """Integers of the other 8-bit type whose highest bit is flipped."""
     source, dtype = node.args[0], node.output.dtype
 
     def flipped(x: Expr) -> Expr:
@@ -70,48 +76,26 @@ def emit_flip(emitter: Emitter, node: Node, record: CallRecord, blocked: bool) -
     def expression(x: Tensor) -> Tensor:
         return te.compute(x.shape, lambda *index: flipped(x[index]), name="flipped")
 
-    if blocked:
-        result = emitter.call(expression, [emitter.as_blocked(source)], record)
-        emitter.set_blocked(node.output, result)
-    else:
-        emitter.plain[node.output] = emitter.call(expression, [emitter.as_plain(source)], record)
+    result = emitter.call(expression, [emitter.operand(source, blocked)], record_of(node))
+    emitter.define(node.output, result, blocked)
 
 
-def emit_lookup(emitter: Emitter, node: Node, record: CallRecord, blocked: bool) -> None:
+def emit_lookup(emitter: Emitter, node: Node, blocked: bool) -> None:
     """A function of 8-bit integers by a table of its values."""
     source, table = node.args
     values = constant_of(table.data, table.dtype)
-    data = emitter.as_blocked(source) if blocked else emitter.as_plain(source)
+    data = emitter.operand(source, blocked)
     shape = tuple(int(size) for size in data.ty.shape)
-    # in one row: vectors of bytes are longer than rows of blocks, or do not divide them
+    # one row: vectors of bytes may not divide the rows of blocks
     row = emitter.reshape(data, (prod(shape),))
-    found = emitter.call(lookup, [row, values], record, opaque=True)
-    result = emitter.reshape(found, shape)
-    if blocked:
-        emitter.set_blocked(node.output, result)
-    else:
-        emitter.plain[node.output] = result
-
-
-def emit_linear(emitter: Emitter, node: Node, record: CallRecord) -> None:
-    """Emit a node for which :func:`is_linear` holds; constant numbers become part of the code."""
-    data, *parameters = node.inputs
-    numbers = [_number(value) for value in parameters]
-    operands: list[RelaxExpr] = [emitter.as_plain(data)]
-    operands += [
-        emitter.as_plain(value)
-        for value, number in zip(parameters, numbers, strict=True)
-        if number is None
-    ]
-    axis = node.attrs["axis"] % max(len(data.dims), 1)
-    expression = _expression(node, numbers, (axis,) if len(data.dims) else ())
-    emitter.plain[node.output] = emitter.call(expression, operands, record)
+    found = emitter.call(lookup, [row, values], record_of(node), opaque=True)
+    emitter.define(node.output, emitter.reshape(found, shape), blocked)
 
 
 def _expression(
     node: Node, numbers: list[Parameter | None], axes: tuple[int, ...]
 ) -> Callable[..., Tensor]:
-    """The node's function of its data and of the parameters that are no single number."""
+    """The node's function of its data and of the parameters with several values."""
 
     def expression(x: Tensor, *tensors: Tensor) -> Tensor:
         left = iter(tensors)
@@ -123,13 +107,13 @@ def _expression(
     return expression
 
 
-def dequantised_by(x: Tensor, linear: Linear) -> Tensor:
-    """What integers stand for by constant parameters."""
+def dequantized_by(x: Tensor, linear: Linear) -> Tensor:
+    """Numbers from integers by constant parameters."""
     return dequantise(x, *_immediates(linear))
 
 
-def quantised_by(x: Tensor, linear: Linear) -> Tensor:
-    """Integers by constant parameters."""
+def quantized_by(x: Tensor, linear: Linear) -> Tensor:
+    """Integers from numbers by constant parameters."""
     return quantise(x, *_immediates(linear), linear.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Standardisation: two small tensors of statistics, and steps that merge with what follows."""
+"""Standardization: two small tensors of statistics, and steps that merge with later operators."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tvmconv.tvm_api.types import RelaxExpr, Tensor
 _Moments = Callable[[Tensor], list[Tensor]]
 
 
-def standardise_blocked(emitter: Emitter, node: Node) -> None:
-    """Of images in blocks: over all channels of each pixel, or over groups of channels."""
+def standardize_blocked(emitter: Emitter, node: Node) -> None:
+    """Standardize blocked images over all channels of each pixel, or over groups of channels."""
     attrs, (batch, channels, *_) = node.attrs, node.output.dims
     epsilon, data = attrs["epsilon"], emitter.as_blocked(node.args[0])
 
@@ -30,8 +30,8 @@ def standardise_blocked(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, _applied(emitter, node, data, parts))
 
 
-def standardise_plain(emitter: Emitter, node: Node) -> None:
-    """Of plain tensors: over rows, or over the channels of each pixel."""
+def standardize_plain(emitter: Emitter, node: Node) -> None:
+    """Standardize plain tensors over rows, or over the channels of each pixel."""
     attrs, dims = node.attrs, node.output.dims
     epsilon, data = attrs["epsilon"], emitter.as_plain(node.args[0])
     if attrs["kind"] == "channels":
@@ -44,7 +44,7 @@ def standardise_plain(emitter: Emitter, node: Node) -> None:
     rows = attrs["rows"]
     view = emitter.reshape(data, (rows, prod(dims) // rows))
     moments = _call(emitter, node, lambda x: row_moments(x, epsilon), view)
-    # axes of the operand that count the rows, so that what follows has its shape
+    # leading axes of the operand that count the rows: later operators keep its shape
     counted = [axis + 1 for axis, size in enumerate(accumulate(dims, mul)) if size == rows]
     if rows == 1 or counted:
         outer = dims[: counted[0]] if counted else ()
@@ -66,5 +66,5 @@ def _call(emitter: Emitter, node: Node, expression: _Moments, data: RelaxExpr) -
 
 def _applied(emitter: Emitter, node: Node, data: RelaxExpr, parts: list[RelaxExpr]) -> RelaxExpr:
     record = CallRecord(node.layer, "standardise")
-    centred = emitter.bind(relax.op.subtract(data, parts[0]), record)
-    return emitter.bind(relax.op.multiply(centred, parts[1]), record)
+    centered = emitter.bind(relax.op.subtract(data, parts[0]), record)
+    return emitter.bind(relax.op.multiply(centered, parts[1]), record)

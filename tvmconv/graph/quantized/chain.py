@@ -1,7 +1,7 @@
-"""The chain of steps behind a convolution of 8-bit integers, as its kernel takes them.
+"""The chain of steps after an INT8 convolution, as its kernel computes them.
 
-A bias is rounded to a multiple of the sums' scale, unless it is one. Where that could be noticed
-the chain ends in front of it, and it is added to the kernel's float32 result.
+A bias is rounded to a multiple of the accumulators' scale. If this rounding could change the
+result, the chain ends before the bias, which is added to the kernel's FP32 result.
 """
 
 from __future__ import annotations
@@ -13,56 +13,45 @@ import numpy as np
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.graph.ir import Array, Node, Value, constant, per_channel
 from tvmconv.graph.match import Readers, residual_of
-from tvmconv.graph.quantized.regions import limits_of
 from tvmconv.graph.quantized.scales import Linear, known_integers, linear_of
-from tvmconv.graph.rewrite.activations import next_step
+from tvmconv.graph.rewrite.activations import limits_of, next_step
 
-# what sums, and with them a bias, stay below
+# limit of accumulators, which include the bias
 SUMS = 2**31
 LARGEST_DATA = 255
 _ADD = EpilogueOp("add")
-# a product of two float32 scales, rounded, against another
+# relative difference of equal products of two FP32 scales
 _SAME_SCALE = 1e-6
-# the most that rounding a bias may change: in steps of the rounding behind it, and in a float32
-# result by what the channel's largest sum could be
+# maximum error of a rounded bias: in units of the next rounding, and, for an FP32 result, relative
+# to the channel's largest possible accumulator
 _OF_STEP, _OF_REACH = 1 / 256, 1e-6
 
 
 @dataclass
 class Chain:
-    """Followers that a kernel takes; ``numbers`` has four for each step behind the bias."""
+    """Steps that a kernel computes; ``numbers`` has four numbers for each step after the bias."""
 
     nodes: list[Node] = field(default_factory=list)
     steps: list[EpilogueOp] = field(default_factory=list)
     numbers: list[tuple[float, float, float, float]] = field(default_factory=list)
     residual: Value | None = None
     bias: Array | None = None
-    # by how much the bias is rounded
+    # rounding error of the bias
     error: Array | float = 0.0
-    # of the first rounding, where nothing but the bias stands before it
+    # scale of the first rounding if only the bias precedes it
     divisor: float = 1.0
 
     def copy(self) -> Chain:
-        """Another chain that goes on from here."""
+        """A chain with the same steps, which can be extended separately."""
         lists = (list(self.nodes), list(self.steps), list(self.numbers))
         return Chain(*lists, self.residual, self.bias, self.error, self.divisor)
 
 
 class ChainReader:
-    """Reads the chain behind one convolution.
+    """Reads the chain after one convolution.
 
-    Parameters
-    ----------
-    node
-        The convolution.
-    weight
-        Its integers, less their zero point.
-    scale
-        What a unit of each output channel's sums stands for.
-    dtype
-        The data's type.
-    readers
-        Of the graph's values.
+    ``weight`` holds integers without their zero point, ``scale`` the scale of the accumulators of
+    each output channel. ``dtype`` is the type of the data.
     """
 
     def __init__(
@@ -72,7 +61,7 @@ class ChainReader:
         self.reach = LARGEST_DATA * np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
 
     def chains(self) -> tuple[Chain, Chain]:
-        """Up to the last rounding that the kernel may do, if there is one, and of float32 steps."""
+        """The chain up to the last possible rounding, and the chain of FP32 steps."""
         chain = Chain()
         value = self._bias(chain)
         if np.all(chain.error <= _OF_REACH * self.reach):
@@ -114,8 +103,7 @@ class ChainReader:
         follower = self.readers.only(value)
         if follower is None or follower.op != "add" or follower.output.shape != value.shape:
             return value
-        left, right = follower.args
-        found = self._integers(right if left is value else left)
+        found = self._integers(follower.other(value))
         if found is None:
             return value
         chain.bias, chain.error = found
@@ -123,7 +111,7 @@ class ChainReader:
         return follower.output
 
     def _integers(self, value: Value) -> tuple[Array, Array | float] | None:
-        """A constant bias in units of the sums, int64, and by how much it is rounded."""
+        """A constant bias in units of the accumulators, and its rounding error."""
         channels = len(self.scale)
         known = known_integers(value)
         if known is not None and np.all(known.zero_point == 0) and known.data.size == channels:
@@ -157,7 +145,7 @@ class ChainReader:
         return found
 
     def _adds(self, state: Chain, node: Node, value: Value) -> bool:
-        """Take the addition of an 8-bit tensor, if the node is one."""
+        """Extend a chain by a node, if the node adds an INT8 tensor."""
         other = residual_of(node, value)
         made = other.producer if other is not None else None
         linear = linear_of(made, "dequantize")
@@ -172,7 +160,7 @@ class ChainReader:
         return True
 
     def _rounded(self, state: Chain, node: Node, linear: Linear, is_last: bool) -> Chain:
-        """The chain with a rounding; limits directly before it become its own."""
+        """The chain with a rounding, which includes a limit directly before it."""
         result = state.copy()
         result.nodes.append(node)
         low, high = (end - linear.zero_point for end in linear.limits)
@@ -180,7 +168,7 @@ class ChainReader:
         if bounds is not None and result.steps:
             result.steps.pop()
             result.numbers.pop()
-            ends = (int(linear.quantised(np.float32(b))) - linear.zero_point for b in bounds)
+            ends = (int(linear.quantized(np.float32(b))) - linear.zero_point for b in bounds)
             low, high = next(ends), next(ends)
         factor = 1.0 / linear.scale
         if not result.steps:

@@ -1,9 +1,9 @@
-"""Fully connected layers of 8-bit integers as convolutions whose window is the whole image.
+"""INT8 fully connected layers as convolutions whose window is the whole image.
 
-``matmul(flatten(x), w)`` sums every channel and pixel of an image: a convolution of the image's
-size without padding, which reads the image where it lies, in channel blocks. A vector is an image
-of one pixel. What follows the product is repeated on images up to the first rounding, so that the
-convolution's kernel takes it.
+``matmul(flatten(x), w)`` is a convolution with a kernel of the image's size and without padding. It
+reads the image in channel blocks, without flattening it. A vector is an image of one pixel.
+Operators after the product, up to the first rounding, are repeated on images. They then become part
+of the convolution's kernel.
 """
 
 from __future__ import annotations
@@ -13,15 +13,22 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node, pixelwise
 from tvmconv.graph.match import IN_FLOAT, Readers
-from tvmconv.graph.quantized.scales import EIGHT_BITS, Known, LinearNodes, known_integers, linear_of
+from tvmconv.graph.quantized.scales import (
+    EIGHT_BITS,
+    LinearNodes,
+    dequantize_node,
+    known_integers,
+    linear_of,
+)
 from tvmconv.graph.rewrite.activations import epilogue_step
 from tvmconv.graph.rewrite.affine import last_axis
 
 
 def dense_as_convolution(graph: Graph) -> None:
-    """Rewrite the products of dequantised matrices by constant ones, in place."""
+    """Rewrite products of dequantized matrices with constant matrices, in place."""
     readers, nodes = Readers(graph.use_counts(), graph.users()), LinearNodes()
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
@@ -52,7 +59,7 @@ def dense_as_convolution(graph: Graph) -> None:
 
 
 def note_wide_products(graph: Graph) -> None:
-    """Give products of quantised matrices that stay in float32 the reason, :data:`IN_FLOAT`."""
+    """Set the attribute :data:`IN_FLOAT` of products of quantized matrices that stay in FP32."""
     for node in graph.nodes:
         known = known_integers(node.args[1]) if node.op == "matmul" else None
         made = node.args[0].producer if known is not None else None
@@ -64,9 +71,9 @@ def note_wide_products(graph: Graph) -> None:
 
 
 def rows_as_pixels(matrix: Value) -> list[Node]:
-    """Rows of a matrix, or of a stack of them, as the pixels of one image (1, columns, 1, rows).
+    """Rows of one or several matrices as the pixels of one image (1, columns, 1, rows).
 
-    Pixels share the weights of a register tile, which images do not.
+    Pixels, but not images, share the weights of a register tile.
     """
     rows, columns = prod(matrix.dims[:-1]), matrix.dims[-1]
     made = [make_node("reshape", [matrix], (rows, columns, 1, 1), dtype=matrix.dtype)]
@@ -79,7 +86,7 @@ def rows_as_pixels(matrix: Value) -> list[Node]:
 
 
 def pixels_as_rows(image: Value, shape: tuple[int, ...]) -> list[Node]:
-    """The reverse, as a matrix or a stack of this shape; images of one pixel are rows."""
+    """The inverse of :func:`rows_as_pixels`, in a given shape."""
     made: list[Node] = []
     _, columns, _, rows = image.dims
     if rows > 1:
@@ -90,7 +97,7 @@ def pixels_as_rows(image: Value, shape: tuple[int, ...]) -> list[Node]:
     return [*made, make_node("reshape", [image], shape, dtype=image.dtype)]
 
 
-def _fits(node: Node, known: Known) -> bool:
+def _fits(node: Node, known: QuantizedConstant) -> bool:
     """Whether the right matrix is a constant with scales of its columns."""
     shapes = (node.args[0].shape, node.output.shape)
     if any(shape is None or len(shape) < 2 for shape in shapes) or known.data.ndim != 2:
@@ -102,7 +109,7 @@ def _fits(node: Node, known: Known) -> bool:
 
 
 def _image(vector: Value) -> Value | None:
-    """The images that vectors are, flattened in the order of the channels."""
+    """The images of which vectors are a flattened form, if any."""
     made = vector.producer
     if made is None or made.op != "reshape":
         return None
@@ -112,14 +119,14 @@ def _image(vector: Value) -> Value | None:
     return source if source.is_map and source.dims[0] == vector.dims[0] else None
 
 
-def _weight(known: Known, image: tuple[int, ...]) -> Node:
+def _weight(known: QuantizedConstant, image: tuple[int, ...]) -> Node:
     """``dequantize`` of the matrix (inputs, outputs) as (outputs, *image)."""
     data = np.ascontiguousarray(known.data.T).reshape(-1, *image)
-    return replace(known, data=data, axis=0).node()
+    return dequantize_node(replace(known, data=data, axis=0))
 
 
 def _follow(node: Node, made: list[Node], readers: Readers, nodes: LinearNodes) -> Node:
-    """Repeat the bias, activations and the first rounding on images; the last of the originals."""
+    """Repeat bias, activations and the first rounding on images; return the last original."""
     while (follower := readers.only(node.output)) is not None:
         source, shape = made[-1].output, made[-1].output.dims
         linear = linear_of(follower, "quantize")
@@ -143,20 +150,13 @@ def _bias(node: Node, value: Value) -> Value | None:
     """The constant that an addition adds to the columns, as (1, outputs, 1, 1)."""
     if node.op != "add" or node.output.shape != value.shape:
         return None
-    left, right = node.args
-    other: Value = right if left is value else left
-    outputs = value.dims[-1]
+    other, outputs = node.other(value), value.dims[-1]
     known = known_integers(other)
     if known is not None:
         if known.data.shape[-1:] != (outputs,) or known.data.size != outputs:
             return None
-        args = [known.data.reshape(1, outputs, 1, 1), known.scale, known.zero_point]
-        values = [constant(a.astype(t)) for a, t in zip(args, _BIAS_TYPES, strict=True)]
         if known.data.dtype != np.int32 or np.any(known.zero_point):
             return None
-        return make_node("dequantize", values, (1, outputs, 1, 1), attrs={"axis": 1}).output
+        return dequantize_node(known.reshaped((1, outputs, 1, 1), 1)).output
     vector = last_axis(other, outputs)
     return None if vector is None else constant(vector.reshape(1, outputs, 1, 1), "", "float32")
-
-
-_BIAS_TYPES = ("int32", "float32", "int32")

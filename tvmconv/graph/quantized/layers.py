@@ -1,9 +1,9 @@
-"""Finds convolutions of 8-bit integers, with the chain of steps that the kernel rounds in.
+"""Finds INT8 convolutions, with the chain of steps that becomes part of the kernel.
 
-``conv2d(dequantize(x), dequantize(w))`` sums products of real numbers, each an integer times a
-scale: it is a sum of integers times both scales, which the kernel computes exactly. Bias,
-activations, roundings and the addition of an 8-bit tensor are taken in the model's order, up to
-the last rounding; a kernel whose result no rounding follows writes float32.
+``conv2d(dequantize(x), dequantize(w))`` is a sum of integer products, times both scales. The kernel
+computes the sum exactly. The chain may contain a bias, activations, roundings and the addition of
+an INT8 tensor, in the model's order. It ends with the last rounding. If no rounding follows, the
+kernel writes FP32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tvmconv.algorithms.integer.dwords import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant
+from tvmconv.frontend.integers import QuantizedConstant
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, fused_node
 from tvmconv.graph.match import (
     BY_FLOAT,
     CONV,
@@ -28,7 +29,7 @@ from tvmconv.graph.match import (
     workload_of,
 )
 from tvmconv.graph.quantized.chain import LARGEST_DATA, SUMS, Chain, ChainReader
-from tvmconv.graph.quantized.scales import EIGHT_BITS, Known, Linear, known_integers, linear_of
+from tvmconv.graph.quantized.scales import EIGHT_BITS, Linear, known_integers, linear_of
 from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import exceeds_rounding, sum_bounds
 from tvmconv.kernels.multipliers import in_fixed_point
@@ -40,53 +41,51 @@ _OTHERS = ("nn.conv2d_transpose", "nn.conv3d")
 _BIAS = EpilogueOp("bias")
 
 
-def fuse_integer_layers(graph: Graph, machine: Machine, requantise: str = "float") -> None:
-    """Replace 8-bit convolutions by ``tvmconv.conv2d`` nodes with integer types, in place.
+def fuse_integer_layers(graph: Graph, machine: Machine, requantize: str = "float") -> None:
+    """Replace INT8 convolutions by ``tvmconv.conv2d`` nodes with integer types, in place.
 
-    Their arguments are as :func:`~tvmconv.graph.match.fuse_layers` makes them: the 8-bit data,
-    the weight, an int32 bias, and the residual where the epilogue has one. The attribute
-    ``numbers`` holds the other fields of :class:`~tvmconv.kernels.arguments.Constants`.
-    A convolution that no kernel takes gets the reason as its attribute :data:`IN_FLOAT`. With
-    ``requantise="fixed"`` sums are rescaled in integers where they can be; other nodes have the
-    reason as their attribute :data:`BY_FLOAT`.
+    Arguments are as in :func:`~tvmconv.graph.match.fuse_layers`, with INT8 data and weight and an
+    INT32 bias. The attribute ``numbers`` holds the other fields of
+    :class:`~tvmconv.kernels.arguments.Constants`. If no kernel computes a convolution, its
+    attribute :data:`IN_FLOAT` is the reason.
+
+    With ``requantize="fixed"``, sums are rescaled in integers if possible. Otherwise the attribute
+    :data:`BY_FLOAT` is the reason.
     """
 
     def match(node: Node, readers: Readers) -> tuple[Node, list[Node]] | None:
         if node.op != "nn.conv2d":
             return None
-        found = _layer(node, machine, requantise)
+        found = _layer(node, machine, requantize)
         if isinstance(found, str):
             node.attrs[IN_FLOAT] = found
-        return found.fused(readers) if isinstance(found, _Layer) else None
+        return found.fused(readers) if isinstance(found, _QuantizedLayer) else None
 
     replace_layers(graph, match)
 
 
-def is_weight(_value: Value, users: list[Node]) -> bool:
-    """Whether a dequantised constant may be the weight or the bias of an 8-bit layer."""
-    return bool(users) and all(_takes(user, _value) for user in users)
+def is_weight(value: Value, users: list[Node]) -> bool:
+    """Whether a dequantized constant may be the weight or the bias of an INT8 layer."""
+    return bool(users) and all(_reads_weight(user, value) for user in users)
 
 
-def _takes(node: Node, value: Value) -> bool:
+def _reads_weight(node: Node, value: Value) -> bool:
     if node.op in (*_PRODUCTS, *_OTHERS):
         return bool(node.args[1] is value)
-    if node.op != "add":
-        return False
-    left, right = node.args
-    other = right if left is value else left
-    return other.producer is not None and other.producer.op in _PRODUCTS
+    made = node.other(value).producer if node.op == "add" else None
+    return made is not None and made.op in _PRODUCTS
 
 
-def _layer(node: Node, machine: Machine, requantise: str) -> _Layer | str | None:
-    """What is known of a convolution; why it stays in float; None where nothing is quantised."""
-    dequantised = node.args[0].producer
+def _layer(node: Node, machine: Machine, requantize: str) -> _QuantizedLayer | str | None:
+    """A quantized convolution, or the reason why it stays in FP32; None for others."""
+    dequantized = node.args[0].producer
     known = known_integers(node.args[1])
     if known is None:
         return None
-    linear = linear_of(dequantised, "dequantize")
-    if dequantised is None or dequantised.op != "dequantize":
+    linear = linear_of(dequantized, "dequantize")
+    if dequantized is None or dequantized.op != "dequantize":
         return "its data are not quantised"
-    for name, dtype in (("data", dequantised.args[0].dtype), ("weight", known.data.dtype.name)):
+    for name, dtype in (("data", dequantized.args[0].dtype), ("weight", known.data.dtype.name)):
         if dtype not in EIGHT_BITS:
             return f"its {name} is {dtype}, kernels multiply 8 bits"
     if linear is None:
@@ -98,20 +97,20 @@ def _layer(node: Node, machine: Machine, requantise: str) -> _Layer | str | None
         return "its weight has scales of another axis than the output channels"
     if not np.all((known.scale > 0) & np.isfinite(known.scale)):
         return "a scale of its weight is not positive"
-    return _Layer(node, dequantised.args[0], linear, known, machine, requantise)
+    return _QuantizedLayer(node, dequantized.args[0], linear, known, machine, requantize)
 
 
 @dataclass
-class _Layer:
+class _QuantizedLayer:
     node: Node
     data: Value
     linear: Linear
-    known: Known
+    known: QuantizedConstant
     machine: Machine
-    requantise: str
+    requantize: str
 
     def fused(self, readers: Readers) -> tuple[Node, list[Node]] | None:
-        """The node with its chain, or None, the reason noted, where no kernel takes it."""
+        """The node with its chain; None, with the reason in the attributes, if no kernel fits."""
         weight = self._weight()
         scale = np.broadcast_to(
             np.float64(self.linear.scale) * self.known.scale.astype(np.float64), len(weight)
@@ -128,7 +127,7 @@ class _Layer:
             return None
         workload = self._workload(chain, weight)
         by_float = ""
-        if self.requantise == "fixed":
+        if self.requantize == "fixed":
             found = in_fixed_point(
                 workload, scale / chain.divisor, numbers, sum_bounds(weight, bias)
             )
@@ -136,13 +135,12 @@ class _Layer:
         if reason := unsupported(workload, self.machine):
             self.node.attrs[IN_FLOAT] = reason
             return None
-        last = chain.nodes[-1] if chain.nodes else self.node
         args = [self.data, constant(weight, self.node.args[1].name)]
         args.append(constant(bias.astype(np.int32), f"{self.node.layer}_bias"))
         args += [chain.residual] if chain.residual is not None else []
         rounds = workload.types.is_requantised
-        # integers are made of them
-        kind = np.float64 if rounds and self.requantise == "fixed" else np.float32
+        # fixed-point multipliers are computed from them
+        kind = np.float64 if rounds and self.requantize == "fixed" else np.float32
         given = {
             "zero_point": self.linear.zero_point,
             "scale": (scale / chain.divisor).astype(kind),
@@ -151,14 +149,14 @@ class _Layer:
         attrs: dict[str, Any] = {"workload": workload, "numbers": given}
         if by_float:
             attrs[BY_FLOAT] = by_float
-        fused = Node(CONV, args, last.outputs, attrs, None, self.node.layer)
-        fused.output.producer = fused
-        return fused, chain.nodes
+        last = [self.node, *chain.nodes][-1]
+        return fused_node(CONV, args, last, self.node.layer, attrs), chain.nodes
 
     def _weight(self) -> Array:
-        """Less its zero point: int8 where that is 0, of unsigned integers 128, else int16.
+        """The weight without its zero point.
 
-        Also where the machine's products of bytes are not exact.
+        It is INT8 if the zero point is 0, or 128 for UINT8, and INT8 products are exact on the
+        machine. Otherwise it is INT16.
         """
         unsigned = self.known.data.dtype == np.uint8
         shift = 128 if unsigned else 0
@@ -166,7 +164,7 @@ class _Layer:
             weight: Array = (self.known.data.astype(np.int16) - shift).astype(np.int8)
             collides = has_colliding_weights(weight, self.node.attrs["groups"], self.machine)
             return weight.astype(np.int16) if collides else weight
-        return self.known.centred().astype(np.int16)
+        return self.known.centered().astype(np.int16)
 
     def _workload(self, chain: Chain, weight: Array) -> Conv2dWorkload:
         pads = reads_padding(self.node) and self.linear.zero_point != 0
@@ -182,10 +180,7 @@ class _Layer:
 
 
 def unsupported(workload: Conv2dWorkload, machine: Machine) -> str | None:
-    """Why no 8-bit kernel computes a workload; None if one does.
-
-    The reasons of algorithms that compute in float32 alone are left out.
-    """
+    """Why no INT8 kernel computes a workload; None if one does."""
     reasons = []
     for name in registry.ALGORITHMS:
         algorithm = registry.algorithm(name)

@@ -1,13 +1,13 @@
-"""Averages of 8-bit integers, rounded to 8 bits again, as one operator.
+"""Averages of INT8 tensors, rounded to INT8 again, as one operator.
 
-They are averages of the numbers that the integers stand for, in float32, as the model has them;
-as one operator they read and write one byte an element.
+The average is computed in FP32, as in the model, but only one byte per element is read and
+written.
 """
 
 from __future__ import annotations
 
 from tvmconv.graph.blockable import can_block
-from tvmconv.graph.ir import Graph, Node
+from tvmconv.graph.ir import Graph, Node, fused_node
 from tvmconv.graph.match import Readers, replace_layers
 from tvmconv.graph.quantized.scales import AVERAGE, linear_of
 
@@ -17,8 +17,8 @@ _AVERAGES = ("mean", "nn.avg_pool2d")
 def fuse_averages(graph: Graph) -> None:
     """``Q(average(D(x)))`` becomes one node, in place.
 
-    It keeps the average's attributes; ``kind`` is its operator, ``source`` and ``result`` are the
-    :class:`~tvmconv.graph.quantized.scales.Linear` s of both ends.
+    The node keeps the average's attributes. ``kind`` is the operator. ``source`` and ``result`` are
+    the parameters of ``D`` and ``Q``.
     """
 
     def match(node: Node, readers: Readers) -> tuple[Node, list[Node]] | None:
@@ -29,8 +29,6 @@ def fuse_averages(graph: Graph) -> None:
         if source is None or result is None or before is None or after is None:
             return None
         attrs = {**node.attrs, "kind": node.op, "source": source, "result": result}
-        fused = Node(AVERAGE, [before.args[0]], after.outputs, attrs, None, node.layer)
-        fused.output.producer = fused
-        return fused, [after]
+        return fused_node(AVERAGE, [before.args[0]], after, node.layer, attrs), [after]
 
     replace_layers(graph, match)

@@ -1,8 +1,8 @@
-"""Moves roundings to 8 bits next to the operators that compute, so that regions stay 8-bit.
+"""Moves roundings next to the operators that compute, so that regions stay INT8.
 
-What only moves elements, or takes the largest, computes the same on integers as on the numbers
-that they stand for: ``dequantize`` sinks below such operators and ``quantize`` rises above them,
-until one meets the other. Where their parameters are equal, both vanish.
+Operators that move elements, or select the maximum, have the same result on integers. Therefore
+``dequantize`` moves after such operators and ``quantize`` moves before them, until both are
+adjacent. A pair with equal parameters is removed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from tvmconv.graph.ir import ARITHMETIC, Graph, Node, Value, constant, make_node
 from tvmconv.graph.quantized.scales import FLIP, Linear, LinearNodes, known_integers, linear_of
+from tvmconv.graph.rewrite.activations import limits_of
 from tvmconv.graph.scalars import scalar_expression
 
 _MOVES = (
@@ -31,15 +32,10 @@ _MOVES = (
 _HIGHEST_BIT = 128
 
 
-def fold_dequantised(graph: Graph, keep: Callable[[Value, list[Node]], bool]) -> None:
-    """Let constants that are dequantised be float32, but for those to ``keep``.
+def fold_dequantized(graph: Graph, keep: Callable[[Value, list[Node]], bool]) -> None:
+    """Compute dequantized constants in place, except constants to ``keep``.
 
-    Parameters
-    ----------
-    graph
-        Changed in place.
-    keep
-        Told a dequantised value and its readers.
+    ``keep`` is called with a dequantized value and its readers.
     """
     users = graph.users()
 
@@ -54,18 +50,14 @@ def fold_dequantised(graph: Graph, keep: Callable[[Value, list[Node]], bool]) ->
 
 
 def move_roundings(graph: Graph, dtype: str) -> None:
-    """Bring 8-bit regions to one type and let roundings meet; in place.
+    """Convert INT8 regions to one type and bring roundings together, in place.
 
-    Parameters
-    ----------
-    graph
-        With canonical activations.
-    dtype
-        The 8-bit type of the machine's kernels.
+    Activations of the graph must be canonical. ``dtype`` is the 8-bit type of the machine's
+    kernels.
     """
     nodes = LinearNodes()
     _unify(graph, dtype, nodes)
-    # what one of them changes may be what another waits for
+    # a change may enable another one
     for _ in range(2):
         _raise_quantize(graph, nodes)
         graph.remove_dead()
@@ -75,11 +67,11 @@ def move_roundings(graph: Graph, dtype: str) -> None:
         graph.remove_dead()
 
 
-def dequantise_apart(graph: Graph) -> None:
-    """Let each element-wise reader dequantise for itself, in place.
+def dequantize_per_reader(graph: Graph) -> None:
+    """Give each element-wise reader its own ``dequantize``, in place.
 
-    Merged with it into one function, it reads 8 bits; of several readers one would write float32
-    for the others.
+    Each pair becomes one function that reads INT8. With one ``dequantize`` for several readers, an
+    FP32 tensor would be written.
     """
     users, nodes = graph.users(), LinearNodes()
 
@@ -101,9 +93,9 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def is_move(node: Node) -> bool:
-    """Whether a node's result holds elements of its operands, or the largest of some.
+    """Whether a node's result holds elements of its operands, or their maxima.
 
-    A padding's number is left to the caller.
+    The caller checks the number of a padding.
     """
     if node.op not in _MOVES or any(value.shape is None for value in node.outputs):
         return False
@@ -117,40 +109,40 @@ def is_move(node: Node) -> bool:
 
 
 def _scatters(node: Node) -> bool:
-    """Whether a move compares nothing, and has as many elements as it reads or more."""
+    """Whether a move does not compare elements, and does not drop any."""
     if not is_move(node) or node.op in ("nn.max_pool2d", "nn.pad") or len(node.outputs) != 1:
         return False
-    # it leaves out channels that only fill a block
+    # a depth-to-space drops only channels that pad a block
     grows = sum(prod(v.dims) for v in data_of(node)) <= prod(node.output.dims)
     return grows or node.op == "depth_to_space"
 
 
 def data_of(node: Node) -> list[Value]:
-    """The tensors that a move moves; other arguments say where to."""
+    """The tensors that a move moves."""
     first = node.args[0]
     return list(first) if isinstance(first, list) else [first]
 
 
 def _moved(node: Node, sources: Mapping[Value, Value], linear: Linear | None, dtype: str) -> Node:
-    """The same move of other tensors; a padding's number is rounded."""
+    """The same move of other tensors; the number of a padding is rounded."""
     copy = Node(node.op, list(node.args), [], dict(node.attrs), node.call, node.layer)
     for old in dict.fromkeys(data_of(node)):
         copy.replace_input(old, sources[old])
     copy.outputs = [Value(v.shape, dtype, v.name, None, copy) for v in node.outputs]
     if node.op == "nn.pad" and linear is not None:
         number = np.float32(node.attrs.get("pad_value") or 0.0)
-        copy.attrs["pad_value"] = float(linear.quantised(number))
+        copy.attrs["pad_value"] = float(linear.quantized(number))
         copy.call = None
     return copy
 
 
 def _raise_quantize(graph: Graph, nodes: LinearNodes) -> None:
-    """``quantize(move(x))`` -> ``move(quantize(x))``, where nothing else reads the move."""
+    """``quantize(move(x))`` -> ``move(quantize(x))``, if the move has no other reader."""
     counts = graph.use_counts()
 
     def raised(value: Value, linear: Linear, made: list[Node]) -> Value:
         if value.data is not None:
-            return constant(linear.quantised(value.data))
+            return constant(linear.quantized(value.data))
         move = value.producer
         if move is None or not is_move(move) or len(move.outputs) != 1 or counts[value] != 1:
             layer = move.layer if move is not None else ""
@@ -197,7 +189,7 @@ def _raise_quantize(graph: Graph, nodes: LinearNodes) -> None:
 
 
 def _sink_dequantize(graph: Graph, nodes: LinearNodes) -> None:
-    """``move(dequantize(x))`` -> ``dequantize(move(x))``; what a ``quantize`` undoes vanishes."""
+    """``move(dequantize(x))`` -> ``dequantize(move(x))``; inverse pairs are removed."""
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
         linear = linear_of(node, "quantize")
@@ -231,7 +223,7 @@ def _pads_exactly(node: Node, linear: Linear) -> bool:
     if node.op != "nn.pad":
         return True
     number = np.float32(node.attrs.get("pad_value") or 0.0)
-    return linear.number(int(linear.quantised(number))) == number
+    return linear.number(int(linear.quantized(number))) == number
 
 
 def _round_once(graph: Graph, nodes: LinearNodes) -> None:
@@ -260,21 +252,13 @@ def _round_once(graph: Graph, nodes: LinearNodes) -> None:
     graph.forward(visit)
 
 
-def limits_of(node: Node) -> tuple[float, float] | None:
-    """What a relu or clip limits its operand to; None for other nodes."""
-    if node.op == "nn.relu":
-        return 0.0, np.inf
-    if node.op == "clip" and "low" in node.attrs:
-        return node.attrs["low"], node.attrs["high"]
-    return None
-
-
 def _unify(graph: Graph, dtype: str, nodes: LinearNodes) -> None:
-    """Give 8-bit tensors between roundings one type; what else is read or returned is converted."""
+    """Give INT8 tensors between roundings one type; other readers and outputs get a conversion."""
     other = "int8" if dtype == "uint8" else "uint8"
+    # values in the other type, and back in their own type
     twins: dict[Value, Value] = {}
     backs: dict[Value, Value] = {}
-    # those that only their twin is left of
+    # values that are no longer computed in their own type
     lost: set[Value] = set()
 
     def twin(value: Value, made: list[Node]) -> Value:

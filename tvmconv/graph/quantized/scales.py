@@ -7,31 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.graph.ir import Array, Node, Value, constant, make_node
 
-# int8 as the uint8 that stands for the same number by a zero point 128 higher, and back
+# conversion between INT8 and UINT8 with a zero point that differs by 128
 FLIP = "flip_highest_bit"
-# an average of 8-bit integers with roundings at both ends
+# an average of INT8 tensors with roundings at both ends
 AVERAGE = "average"
-# any function of an 8-bit integer, as a table of its values
+# any function of an INT8 tensor, as a table of its values
 TABLE = "lookup"
 EIGHT_BITS = ("int8", "uint8")
-# below it a product with an 8-bit integer may lose digits, and not divide back to the integer
-_LEAST_SCALE = 1e-30
+# with smaller scales, products may lose digits and not divide back to the integer
+_MIN_SCALE = 1e-30
 
 
 @dataclass(frozen=True)
 class Linear:
-    """8-bit integers that stand for the numbers ``(integer - zero_point) * scale``.
+    """Parameters of integers that represent ``(integer - zero_point) * scale``.
 
-    Parameters
-    ----------
-    scale
-        The value of a float32, positive.
-    zero_point
-        A value of the type.
-    dtype
-        ``"int8"`` or ``"uint8"``.
+    ``scale`` is a positive FP32 number, ``dtype`` is ``"int8"`` or ``"uint8"``.
     """
 
     scale: float
@@ -40,12 +34,12 @@ class Linear:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the largest integer."""
+        """The minimum and the maximum integer."""
         info = np.iinfo(self.dtype)
         return int(info.min), int(info.max)
 
-    def quantised(self, values: npt.ArrayLike) -> Array:
-        """Integers for numbers, as ONNX's QuantizeLinear makes them of float32."""
+    def quantized(self, values: npt.ArrayLike) -> Array:
+        """Integers from FP32 numbers, as by ONNX's QuantizeLinear."""
         with np.errstate(all="ignore"):
             quotient = np.asarray(values, np.float32) / np.float32(self.scale)
         low, high = self.limits
@@ -53,63 +47,21 @@ class Linear:
         return np.clip(rounded + self.zero_point, low, high).astype(self.dtype)
 
     def number(self, integer: int) -> float:
-        """What one integer stands for, in float32."""
+        """The FP32 number that one integer represents."""
         return float(np.float32(integer - self.zero_point) * np.float32(self.scale))
 
     def in_type(self, dtype: str) -> Linear:
-        """The same numbers by the other 8-bit type: both differ in the highest bit."""
+        """The same numbers in another 8-bit type, in which the highest bit differs."""
         if dtype == self.dtype:
             return self
         shift = 128 if dtype == "uint8" else -128
         return Linear(self.scale, self.zero_point + shift, dtype)
 
 
-@dataclass(frozen=True)
-class Known:
-    """Constant integers behind a ``dequantize``.
-
-    Parameters
-    ----------
-    data
-        8-bit integers or int32.
-    scale, zero_point
-        In float32 and in int64; of shape () or of the length of the axis.
-    axis
-        Which the parameters belong to, counted from the front.
-    """
-
-    data: Array
-    scale: Array
-    zero_point: Array
-    axis: int
-
-    def along(self, vector: Array) -> Array:
-        """Parameters such that they broadcast to the data."""
-        if not vector.ndim:
-            return vector
-        shape = [1] * self.data.ndim
-        shape[self.axis] = -1
-        return vector.reshape(shape)
-
-    def centred(self) -> Array:
-        """The integers less their zero points, int64."""
-        return np.asarray(self.data.astype(np.int64) - self.along(self.zero_point))
-
-    def values(self) -> Array:
-        """The numbers, in float32."""
-        return np.asarray(self.centred().astype(np.float32) * self.along(self.scale))
-
-    def node(self) -> Node:
-        """A ``dequantize`` of the constants."""
-        args = [self.data, self.scale, self.zero_point.astype(self.data.dtype)]
-        values = [constant(array) for array in args]
-        return make_node("dequantize", values, self.data.shape, attrs={"axis": self.axis})
-
-
 def linear_of(node: Node | None, op: str = "") -> Linear | None:
-    """The constant parameters of a node, one for all elements; None for any other node.
+    """The constant parameters of a node with one scale per tensor; None for any other node.
 
-    ``op`` asks for one of the two kinds.
+    ``op`` selects ``quantize`` or ``dequantize``; by default both.
     """
     if node is None or node.op not in ((op,) if op else ("quantize", "dequantize")):
         return None
@@ -123,13 +75,13 @@ def linear_of(node: Node | None, op: str = "") -> Linear | None:
     if scale.data.size != 1 or zero_point.data.size != 1:
         return None
     factor = float(np.float32(scale.data.reshape(-1)[0]))
-    if not _LEAST_SCALE < factor < 1 / _LEAST_SCALE:
+    if not _MIN_SCALE < factor < 1 / _MIN_SCALE:
         return None
     return Linear(factor, int(zero_point.data.reshape(-1)[0]), dtype)
 
 
-def known_integers(value: Value) -> Known | None:
-    """The constant integers that a value is dequantised from, if it is."""
+def known_integers(value: Value) -> QuantizedConstant | None:
+    """The constant integers of a dequantized value; None for other values."""
     node = value.producer
     if node is None or node.op != "dequantize" or node.output.dtype != "float32":
         return None
@@ -138,32 +90,36 @@ def known_integers(value: Value) -> Known | None:
         return None
     scale, zero_point = (p.reshape(()) if p.size == 1 else p for p in (scale, zero_point))
     axis = node.attrs["axis"] % max(data.ndim, 1)
-    return Known(data, scale.astype(np.float32), zero_point.astype(np.int64), axis)
+    return QuantizedConstant(data, scale.astype(np.float32), zero_point.astype(np.int64), axis)
+
+
+def dequantize_node(known: QuantizedConstant) -> Node:
+    """A ``dequantize`` node of constants."""
+    args = [known.data, known.scale, known.zero_point.astype(known.data.dtype)]
+    values = [constant(array) for array in args]
+    return make_node("dequantize", values, known.data.shape, attrs={"axis": known.axis})
 
 
 class LinearNodes:
-    """Makes nodes; equal parameters are the same constants, so that equal nodes can be merged."""
+    """Makes nodes that share equal constants, so that equal nodes can be merged."""
 
     def __init__(self) -> None:
         self._constants: dict[Linear, tuple[Value, Value]] = {}
 
-    def parameters(self, linear: Linear) -> list[Value]:
-        """The two arguments behind the data."""
+    def _parameters(self, linear: Linear) -> list[Value]:
         if linear not in self._constants:
             scale = constant(np.array(linear.scale, np.float32))
             self._constants[linear] = scale, constant(np.array(linear.zero_point, linear.dtype))
         return list(self._constants[linear])
 
     def quantize(self, source: Value, linear: Linear, layer: str = "") -> Node:
-        """8-bit integers for numbers."""
-        args = [source, *self.parameters(linear)]
-        return self._made("quantize", args, linear.dtype, layer)
+        """A node that rounds numbers to integers."""
+        return self._made("quantize", source, linear, linear.dtype, layer)
 
     def dequantize(self, source: Value, linear: Linear, layer: str = "") -> Node:
-        """Numbers of 8-bit integers."""
-        args = [source, *self.parameters(linear)]
-        return self._made("dequantize", args, "float32", layer)
+        """A node that makes numbers of integers."""
+        return self._made("dequantize", source, linear, "float32", layer)
 
-    def _made(self, op: str, args: list[Value], dtype: str, layer: str) -> Node:
-        attrs = {"axis": 0}
-        return make_node(op, args, args[0].dims, dtype=dtype, layer=layer, attrs=attrs)
+    def _made(self, op: str, source: Value, linear: Linear, dtype: str, layer: str) -> Node:
+        args, attrs = [source, *self._parameters(linear)], {"axis": 0}
+        return make_node(op, args, source.dims, dtype=dtype, layer=layer, attrs=attrs)

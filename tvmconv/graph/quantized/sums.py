@@ -1,8 +1,8 @@
-"""Layers whose result is the sum of integer products itself: ONNX's ConvInteger and MatMulInteger.
+"""Layers with INT32 results: ONNX's ConvInteger and MatMulInteger.
 
-They arrive as ``conv2d(astype(x, int32) - zero point, weight)`` in int32, or as such a matrix
-product. A zero point that is known at run time only is taken off behind the sums: it stands in each
-of them as often as the sum of the weights that meet the image.
+The frontend writes them as ``conv2d(astype(x, int32) - zero point, weight)`` in INT32, or as such a
+matrix product. A zero point that is computed at run time is subtracted after the accumulation,
+multiplied by the sum of the weights that meet the image.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tvmconv.machines.record import Machine
 
 @dataclass(frozen=True)
 class _Data:
-    """8-bit data, their zero point where it is one constant, else 0, and one of run time."""
+    """INT8 data, with a constant zero point or one that is computed at run time (``moving``)."""
 
     value: Value
     zero_point: int = 0
@@ -34,7 +34,7 @@ class _Data:
 
 
 def fuse_integer_sums(graph: Graph, machine: Machine) -> None:
-    """Replace those that an 8-bit kernel takes by ``tvmconv.conv2d`` nodes, in place."""
+    """Replace layers that an INT8 kernel computes by ``tvmconv.conv2d`` nodes, in place."""
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
         data = _data(node)
@@ -52,7 +52,7 @@ def fuse_integer_sums(graph: Graph, machine: Machine) -> None:
             made += pixels_as_rows(fused.output, node.output.dims)
         if data.moving is not None:
             weights = _met(node) if not is_product else node.args[1].data.sum(axis=0)
-            made += _taken_off(made[-1].output, data.moving, weights)
+            made += _subtracted(made[-1].output, data.moving, weights)
         mapping[node.output] = made[-1].output
         return made
 
@@ -61,7 +61,7 @@ def fuse_integer_sums(graph: Graph, machine: Machine) -> None:
 
 
 def _data(node: Node) -> _Data | None:
-    """The 8-bit data of a product in int32 with a constant weight."""
+    """The INT8 data of an INT32 product with a constant weight."""
     if node.op not in ("nn.conv2d", "matmul") or node.output.dtype != "int32":
         return None
     weight = node.args[1]
@@ -89,7 +89,7 @@ def _data(node: Node) -> _Data | None:
 
 
 def _one_a_row(zero_point: Value, data: tuple[int, ...], op: str) -> bool:
-    """Whether a zero point is one number, or of a product one for each row of the data."""
+    """Whether a zero point is one number, or one number for each row of a matrix."""
     shape = zero_point.shape
     if shape is None or zero_point.dtype != "int32":
         return False
@@ -99,7 +99,7 @@ def _one_a_row(zero_point: Value, data: tuple[int, ...], op: str) -> bool:
 
 
 def _in_type(data: _Data, dtype: str, made: list[Node]) -> _Data:
-    """The same numbers by the type of the machine's kernels."""
+    """The same numbers in the type of the machine's kernels."""
     if data.value.dtype == dtype:
         return data
     shift = 128 if dtype == "uint8" else -128
@@ -120,7 +120,7 @@ def _pixelwise(node: Node, data: _Data, made: list[Node]) -> Node:
 
 
 def _fused(node: Node, data: _Data, machine: Machine) -> Node | None:
-    """The kernel's node; None where no kernel takes it."""
+    """The kernel's node; None if no kernel computes it."""
     weight = node.args[1].data
     low, high = int(weight.min()), int(weight.max())
     fits = low >= -128 and high <= 127
@@ -135,9 +135,8 @@ def _fused(node: Node, data: _Data, machine: Machine) -> Node | None:
     bias = constant(np.zeros(len(weight), np.int32), f"{node.layer}_bias")
     args = [source, constant(weight.astype(narrow), node.args[1].name), bias]
     attrs = {"workload": workload, "numbers": {"zero_point": data.zero_point}}
-    fused = Node(CONV, args, [], attrs, None, node.layer)
-    fused.outputs = [Value(node.output.shape, "int32", node.output.name, None, fused)]
-    return fused
+    dims, name = node.output.dims, node.output.name
+    return make_node(CONV, args, dims, dtype="int32", name=name, layer=node.layer, attrs=attrs)
 
 
 def _met(node: Node) -> Array:
@@ -155,7 +154,7 @@ def _met(node: Node) -> Array:
     return np.einsum("krs,hr,ws->khw", taps, *inside)[None]
 
 
-def _taken_off(sums: Value, zero_point: Value, weights: Array) -> list[Node]:
+def _subtracted(sums: Value, zero_point: Value, weights: Array) -> list[Node]:
     """``sums - zero_point * weights``, modulo 2**32."""
     factor = constant(weights.astype(np.int64).astype(np.int32))
     shape = np.broadcast_shapes(zero_point.dims, factor.dims)

@@ -1,19 +1,18 @@
-"""Element-wise functions of one 8-bit tensor as tables of 256 values.
+"""Element-wise functions of one INT8 tensor as tables of 256 values.
 
-Between a rounding to 8 bits and the next, a function of a single tensor's elements (sigmoid, SiLU
-as ``x * sigmoid(x)``, hard swish, another scale), with all roundings in it, has 256 values: the
-table holds what the float32 chain makes of each, computed by that chain while the model is built.
+A chain of element-wise operators between two roundings to INT8 (sigmoid, SiLU, hard swish, a
+change of scale) has 256 results. The build compiles the FP32 chain and stores its results in the
+table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
 from tvmconv.graph.quantized.scales import EIGHT_BITS, TABLE, linear_of
 from tvmconv.graph.scalars import scalar_expression
 from tvmconv.machines.gate import lacks
@@ -31,34 +30,68 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "maximum": tirx.max,
     "minimum": tirx.min,
 }
-# steps of a chain; longer ones stay as they are
+# longer chains are not replaced
 _MOST_STEPS = 64
 # steps and the machine's processor -> compiled code
 _COMPILED: dict[Any, Any] = {}
 
 
-@dataclass
-class _Chain:
-    """What becomes of one 8-bit tensor: steps, each of which reads earlier ones.
+def _called(code: Any, arguments: list[Array], dtype: str) -> Array:
+    from tvmconv.tvm_api import runtime
 
-    Parameters
-    ----------
-    source
-        The tensor: step 0.
-    steps
-        Operator, the steps that it reads, and what else tells it from others. Numbers are named
-        by their place, so that chains that differ in them alone are compiled once.
-    functions
-        Of unary steps.
-    scales, integers
-        Real numbers, and zero points.
+    tensors = [runtime.tensor(array) for array in (*arguments, np.zeros(ENTRIES, dtype))]
+    code["main"](*tensors)
+    return np.asarray(tensors[-1].numpy())
+
+
+def tabulate(graph: Graph, machine: Machine) -> None:
+    """Replace roundings of functions of one 8-bit tensor by :data:`TABLE` nodes, in place.
+
+    Their arguments are the tensor and a constant (256,), by the bits of the tensor's elements.
+    """
+    # result of a table -> the rounding that the table replaced
+    roundings: dict[Value, Node] = {}
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        linear = linear_of(node, "quantize")
+        if linear is None:
+            return [node]
+        chain = _TableChain(roundings, node.output.dims)
+        if not chain.trace(node):
+            return [node]
+        table = constant(chain.evaluated(machine), f"{node.layer}_table")
+        args, dtype = [chain.sources[0], table], linear.dtype
+        made = make_node(TABLE, args, node.output.dims, dtype=dtype, layer=node.layer)
+        roundings[made.output] = node
+        mapping[node.output] = made.output
+        return [made]
+
+    graph.forward(visit)
+
+
+class _TableChain:
+    """A chain of steps that computes a function of one INT8 tensor.
+
+    A step holds its operator, the steps that it reads, and other properties. Scales and zero points
+    are referred to by their index, so that chains that differ only in these are compiled once.
+
+    ``roundings`` maps the result of a table to the rounding that the table replaced, so that chains
+    continue before it. ``shape`` is the shape of all tensors of the chain.
     """
 
-    source: Value
-    steps: list[tuple[Any, ...]]
-    functions: dict[int, Callable[[Expr], Expr]]
-    scales: list[float]
-    integers: list[int]
+    def __init__(self, roundings: dict[Value, Node], shape: tuple[int, ...]) -> None:
+        self.roundings, self.shape = roundings, shape
+        # the first step is the tensor itself
+        self.steps: list[tuple[Any, ...]] = [("data",)]
+        self.functions: dict[int, Callable[[Expr], Expr]] = {}
+        self.scales: list[float] = []
+        self.integers: list[int] = []
+        self.known: dict[Value, int] = {}
+        self.sources: list[Value] = []
+
+    def trace(self, node: Node) -> bool:
+        """Follow a rounding back to the tensor; False if it is not a function of one tensor."""
+        return self._value(node.output, node) is not None and len(self.sources) == 1
 
     def evaluated(self, machine: Machine) -> Array:
         """The last step's values for all bits of the source."""
@@ -68,7 +101,7 @@ class _Chain:
         key = (tuple(self.steps), len(self.scales), len(self.integers), runner.mcpu)
         if key not in _COMPILED:
             _COMPILED[key] = self._compiled(runner)
-        data = np.arange(ENTRIES, dtype=np.uint8).view(self.source.dtype)
+        data = np.arange(ENTRIES, dtype=np.uint8).view(self.sources[0].dtype)
         return _called(
             _COMPILED[key],
             [data, np.array(self.scales, np.float32), np.array(self.integers, np.int32)],
@@ -76,11 +109,11 @@ class _Chain:
         )
 
     def _compiled(self, machine: Machine) -> Any:
-        """The chain as the function that a build would make of it."""
+        """The compiled chain."""
         from tvmconv.kernels.rules import schedule_function
         from tvmconv.tir.pipeline import compile_function
 
-        x = te.placeholder((ENTRIES,), self.source.dtype, name="data")
+        x = te.placeholder((ENTRIES,), self.sources[0].dtype, name="data")
         scales = te.placeholder((len(self.scales),), "float32", name="scales")
         zeros = te.placeholder((len(self.integers),), "int32", name="zeros")
         stages: list[Tensor] = [x]
@@ -109,60 +142,6 @@ class _Chain:
             return self.functions[number](stages[rest[0]][i])
 
         return te.compute((ENTRIES,), element, name=f"step{number}")
-
-
-def _called(code: Any, arguments: list[Array], dtype: str) -> Array:
-    from tvmconv.tvm_api import runtime
-
-    tensors = [runtime.tensor(array) for array in (*arguments, np.zeros(ENTRIES, dtype))]
-    code["main"](*tensors)
-    return np.asarray(tensors[-1].numpy())
-
-
-def tabulate(graph: Graph, machine: Machine) -> None:
-    """Replace roundings of functions of one 8-bit tensor by :data:`TABLE` nodes, in place.
-
-    Their arguments are the tensor and a constant (256,), by the bits of the tensor's elements.
-    """
-    # a table's result -> the rounding that it stands for, for chains that read on from it
-    roundings: dict[Value, Node] = {}
-
-    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
-        linear = linear_of(node, "quantize")
-        if linear is None:
-            return [node]
-        chain = _Tracer(roundings, node.output.dims).chain(node)
-        if chain is None:
-            return [node]
-        table = constant(chain.evaluated(machine), f"{node.layer}_table")
-        args = [chain.source, table]
-        made = Node(TABLE, args, [Value(node.output.shape, linear.dtype)], {}, None, node.layer)
-        made.output.producer = made
-        roundings[made.output] = node
-        mapping[node.output] = made.output
-        return [made]
-
-    graph.forward(visit)
-
-
-class _Tracer:
-    """Follows a rounding back to the one tensor that it is a function of."""
-
-    def __init__(self, roundings: dict[Value, Node], shape: tuple[int, ...]) -> None:
-        self.roundings, self.shape = roundings, shape
-        self.sources: set[Value] = set()
-        self.steps: list[tuple[Any, ...]] = [("data",)]
-        self.functions: dict[int, Callable[[Expr], Expr]] = {}
-        self.scales: list[float] = []
-        self.integers: list[int] = []
-        self.known: dict[Value, int] = {}
-
-    def chain(self, node: Node) -> _Chain | None:
-        """The chain that ends in a rounding; None where it has another form."""
-        if self._value(node.output, node) is None or len(self.sources) != 1:
-            return None
-        (source,) = self.sources
-        return _Chain(source, self.steps, self.functions, self.scales, self.integers)
 
     def _value(self, value: Value, node: Node | None) -> int | None:
         """The step that computes a value."""
@@ -210,7 +189,8 @@ class _Tracer:
             return None
         if value in self.roundings:
             return self._value(value, self.roundings[value])
-        self.sources.add(value)
+        if value not in self.sources:
+            self.sources.append(value)
         return 0
 
     def _number(self, value: Value) -> int | None:

@@ -1,8 +1,8 @@
 """Brings activations written with several operators to one node each.
 
-After :func:`canonical_activations` an activation is one of :data:`ACTIVATIONS`, each with the
-tensor as its only argument; attributes are ``alpha`` of ``nn.leakyrelu``, ``low`` and ``high`` of
-``clip``, ``alpha`` and ``beta`` of ``hardsigmoid``.
+After :func:`canonical_activations`, an activation is one of :data:`ACTIVATIONS` with one argument.
+Attributes are ``alpha`` for ``nn.leakyrelu``, ``low`` and ``high`` for ``clip``, and ``alpha`` and
+``beta`` for ``hardsigmoid``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACTIVATIONS = (
     "nn.silu",
     "tanh",
 )
-# steps that are many operations, and those that read their operand more than once
+# steps with many operations, and steps that read their operand more than once
 _CURVES = ("sigmoid", "silu", "tanh")
 _REPEATING = (*_CURVES, "hardswish", "leakyrelu")
 
@@ -43,11 +43,10 @@ def canonical_activations(graph: Graph) -> None:
 
 
 def next_step(node: Node, steps: Sequence[EpilogueOp]) -> EpilogueOp | None:
-    """The epilogue step of a node that a kernel takes behind others, or None.
+    """The epilogue step of a node after other steps, or None if no kernel should compute it.
 
-    Kernels write a curve's value, some forty operations, as often as the step behind it reads it:
-    a curve of a curve would take the compiler seconds for each layer, and more of the processor
-    than a pass of its own.
+    Kernels repeat a curve's forty operations for each use of its value. A curve of a curve would
+    compile for seconds, and run longer than a separate pass.
     """
     step = epilogue_step(node)
     if step is not None and step.kind in _REPEATING and any(s.kind in _CURVES for s in steps):
@@ -64,14 +63,17 @@ def epilogue_step(node: Node) -> EpilogueOp | None:
         return EpilogueOp("leakyrelu", (float(attrs["alpha"]),))
     if node.op == "hardsigmoid":
         return EpilogueOp("hardsigmoid", (attrs["alpha"], attrs["beta"]))
-    kind = {
-        "nn.relu": "relu",
-        "sigmoid": "sigmoid",
-        "nn.silu": "silu",
-        "tanh": "tanh",
-        "hardswish": "hardswish",
-    }.get(node.op)
-    return EpilogueOp(kind) if kind else None
+    plain = ("nn.relu", "sigmoid", "nn.silu", "tanh", "hardswish")
+    return EpilogueOp(node.op.removeprefix("nn.")) if node.op in plain else None
+
+
+def limits_of(node: Node) -> tuple[float, float] | None:
+    """The bounds of a relu or clip node; None for other nodes."""
+    if node.op == "nn.relu":
+        return 0.0, math.inf
+    if node.op == "clip" and "low" in node.attrs:
+        return node.attrs["low"], node.attrs["high"]
+    return None
 
 
 def _become(node: Node, op: str, source: Value, **attrs: float) -> None:
@@ -100,15 +102,15 @@ def _one_argument(node: Node, counts: Mapping[Value, int]) -> None:
 
 
 def _limit(value: Any) -> float | None:
-    """A scalar constant that bounds; beside a NaN every extreme is NaN."""
+    """A scalar constant bound; a NaN is not a bound, because every extreme of it is NaN."""
     number = scalar(value)
     return None if number is None or math.isnan(number) else number
 
 
 def _clip(node: Node, source: Value, low: float, high: float, counts: Mapping[Value, int]) -> None:
-    """Make a node a clip, together with the one before it where nothing else reads that."""
+    """Make a node a clip, merged with a clip before it that has no other reader."""
     inner = source.producer
-    before = _bounds(inner) if inner is not None and counts[source] == 1 else None
+    before = limits_of(inner) if inner is not None and counts[source] == 1 else None
     if inner is not None and before is not None:
         source = inner.args[0]
         low, high = (min(max(bound, low), high) for bound in before)
@@ -116,15 +118,6 @@ def _clip(node: Node, source: Value, low: float, high: float, counts: Mapping[Va
         _become(node, "nn.relu", source)
     else:
         _become(node, "clip", source, low=low, high=high)
-
-
-def _bounds(node: Node) -> tuple[float, float] | None:
-    """The bounds of a node that clips, or None for other nodes."""
-    if node.op == "nn.relu":
-        return 0.0, math.inf
-    if node.op == "clip" and "low" in node.attrs:
-        return node.attrs["low"], node.attrs["high"]
-    return None
 
 
 def _composed(node: Node) -> None:
@@ -180,9 +173,9 @@ def _hard_gate(node: Node, scale: float) -> tuple[Value, float, float] | None:
     if affine is None:
         if scale == 1:
             return None
-        # ReLU6(x) / 6: what was added to x may be in the bias of the layer before
+        # ReLU6(x) / 6: the addition before it may be a part of the layer's bias
         affine = node.args[0], 1.0, 0.0
-    # as an ONNX attribute holds them, so that the layer has one name however it was spelled
+    # FP32 like ONNX's attributes, so that equal layers have equal workloads
     alpha, beta = (float(np.float32(number * scale)) for number in affine[1:])
     return affine[0], alpha, beta
 

@@ -17,7 +17,7 @@ def channel_affine(node: Node, source: Value, axis: int = 1) -> tuple[Array, Arr
     if node.op not in ("add", "subtract", "multiply", "divide") or source.shape is None:
         return None
     left, right = node.args
-    other = right if left is source else left
+    other = node.other(source)
     if left is right or source not in (left, right) or node.output.shape != source.shape:
         return None
     channels, rank = source.shape[axis], len(source.shape)
@@ -47,10 +47,9 @@ def last_axis(value: Value, channels: int) -> Array | None:
 
 
 def fold_affine(graph: Graph) -> None:
-    """Fold what follows convolutions and dense layers; their third argument is then the bias.
+    """Fold arithmetic after convolutions and dense layers; the third argument becomes the bias.
 
-    Only results with a single reader are folded through: another reader needs the value
-    before the arithmetic.
+    Chains end at values with several readers, because another reader needs the value.
     """
     counts, users = graph.use_counts(), graph.users()
     absorbed: set[int] = set()
@@ -79,7 +78,7 @@ def fold_affine(graph: Graph) -> None:
 
 
 def _apply(node: Node, scale: Array, shift: Array) -> None:
-    """Put ``scale`` and ``shift`` behind a linear layer into its weight and bias."""
+    """Fold ``scale`` and ``shift`` into the weight and bias of a linear layer."""
     weight, old = node.args[1], node.const(2) if len(node.args) > 2 else None
     if np.any(scale != 1):
         along = (-1, 1, 1, 1) if node.op == "nn.conv2d" else (1, -1)

@@ -1,9 +1,8 @@
-"""Computes sections between two transpositions of (N, C, H, W) without them.
+"""Removes pairs of transpositions to (N, H, W, C) and back.
 
-Networks that take a transposition to (N, H, W, C), normalise and mix channels as in a network of
-tokens, and transpose back (ConvNeXt, for example) compute nothing that needs that order. Each
-operator between is repeated on (N, C, H, W): a product with a constant matrix as a 1x1
-convolution, which then has bias, scale, activation and residual as its epilogue.
+Networks such as ConvNeXt transpose to (N, H, W, C), normalize and mix channels, and transpose back.
+No operator needs that order. Each operator in between is repeated on (N, C, H, W). A product with a
+constant matrix becomes a 1x1 convolution with an epilogue.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 
 from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node, pixelwise
 from tvmconv.graph.rewrite.activations import ACTIVATIONS
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
 # axes of a transposition to (N, H, W, C), and of one back
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -20,7 +19,7 @@ _UNARY = (*ACTIVATIONS, "nn.gelu", "nn.gelu_tanh", "negative", "abs", "square")
 
 
 def move_channels(graph: Graph) -> None:
-    """Repeat operators on transposed maps on what was transposed."""
+    """Repeat operators on transposed maps on the original maps, in place."""
     images: dict[Value, Value] = {}
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
@@ -47,7 +46,7 @@ def move_channels(graph: Graph) -> None:
 
 
 def _moved(node: Node, images: dict[Value, Value]) -> Node | None:
-    """The node on (N, C, H, W), if it is one of the known kinds and reads such images."""
+    """The node on (N, C, H, W), if its operator is supported and reads such images."""
     if not any(value in images for value in node.inputs):
         return None
     n, height, width, channels = node.output.dims
@@ -60,7 +59,7 @@ def _moved(node: Node, images: dict[Value, Value]) -> Node | None:
         return None
     if node.op in _UNARY:
         return _made(node, [image], shape)
-    if node.op == STANDARDISE and node.attrs["rows"] == n * height * width:
+    if node.op == STANDARDIZE and node.attrs["rows"] == n * height * width:
         return _made(node, [image], shape, kind="channels")
     if node.op == "matmul" and node.args[1].is_const and len(node.args[1].dims) == 2:
         weight = node.args[1]

@@ -1,7 +1,7 @@
 """Lets convolutions of images of one column run along rows.
 
-Some exporters write signals as ``(N, C, W, 1)``. Register tiles are widest along rows, and an image
-of one column is in memory what an image of one row is.
+Some exporters write signals as ``(N, C, W, 1)``. Register tiles are widest along rows, and images
+with one column or one row are equal in memory.
 """
 
 from __future__ import annotations
@@ -16,27 +16,22 @@ from tvmconv.graph.ir import Graph, constant
 from tvmconv.graph.match import CONV
 
 
-def turn_columns(graph: Graph) -> None:
-    """Swap height and width of such layers' workloads and weights, in place.
+def columns_as_rows(graph: Graph) -> None:
+    """Swap height and width of the workloads and weights of fused layers, in place.
 
     Values keep their shapes: kernels read and write views of them.
-
-    Parameters
-    ----------
-    graph
-        After :func:`~tvmconv.graph.match.fuse_layers`.
     """
     users = graph.users()
     for node in graph.nodes:
         if node.op != CONV or not _is_column(node.attrs["workload"]):
             continue
+        # a depth-to-space needs both axes
         if any(user.op == "depth_to_space" for user in users.get(node.output, ())):
-            # which makes squares of the pixels as they are
             continue
         w: Conv2dWorkload = node.attrs["workload"]
         weight = node.args[1]
-        turned = np.ascontiguousarray(np.swapaxes(weight.data, 2, 3))
-        node.args[1] = constant(turned, weight.name, weight.dtype)
+        swapped = np.ascontiguousarray(np.swapaxes(weight.data, 2, 3))
+        node.args[1] = constant(swapped, weight.name, weight.dtype)
         node.attrs["workload"] = replace(
             w,
             in_height=1,
@@ -55,6 +50,6 @@ def turn_columns(graph: Graph) -> None:
 
 
 def _is_column(w: Conv2dWorkload) -> bool:
-    """Whether images and kernels have one column, and nothing beside it."""
+    """Whether images and kernels have one column without padding at its sides."""
     single = (w.in_width, w.kernel_w, w.pad_left, w.pad_right) == (1, 1, 0, 0)
     return single and w.in_height > 1 and w.types == FLOAT32 and not w.is_volume

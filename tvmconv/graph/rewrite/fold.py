@@ -1,8 +1,8 @@
-"""Arithmetic on constants, done in numpy while the graph is rewritten.
+"""Arithmetic on constants in numpy.
 
-Relax's own FoldConstant compiles a function for each operator it folds; for the weights of a
-large network that takes longer than building it. What is computed stays within a budget of memory
-alive at a time, as in :mod:`tvmconv.frontend.fold`; operators beyond it are computed by the model.
+Relax's FoldConstant compiles a function for each operator, which is slow for the weights of a large
+network. As in :mod:`tvmconv.frontend.fold`, the memory of computed constants is limited. Operators
+beyond the limit are computed by the model.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BINARY: dict[str, np.ufunc] = {
 }
 
 _RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten")
-# these take no memory of their own; what is broadcast does as soon as it is emitted
+# results without memory of their own; a broadcast gets memory when it is emitted
 _VIEWS = (*_RESHAPES, "permute_dims")
 
 
@@ -78,11 +78,11 @@ class _Memory:
         self._constants: Counter[int] = Counter()
 
     def holds(self, node: Node) -> bool:
-        """Whether the result fits beside what is alive."""
+        """Whether the result fits into the memory that is left."""
         return node.op in _VIEWS or 8 * prod(node.output.shape or ()) <= self._left
 
     def replace(self, node: Node, result: Value) -> None:
-        """Count a node's result, and drop those of its operands that nobody else reads."""
+        """Count a node's result, and drop its operands that have no other reader."""
         owner = _owner(result)
         if owner is not None and all(owner is not _owner(value) for value in node.inputs):
             self._sizes[id(owner)] = owner.nbytes
@@ -107,7 +107,7 @@ class _Memory:
 
 
 def _owner(value: Value) -> Array | None:
-    """The array whose memory a constant lies in."""
+    """The array that owns the memory of a constant."""
     data = value.data
     while data is not None and isinstance(data.base, np.ndarray):
         data = data.base
@@ -115,7 +115,7 @@ def _owner(value: Value) -> Array | None:
 
 
 def evaluate(node: Node) -> Array | None:
-    """Result of a node on constants, or None where it is not computed here."""
+    """Result of a node on constants, or None for unknown operators."""
     if len(node.outputs) != 1 or node.output.shape is None:
         return None
     shape, arrays = node.output.shape, [value.data for value in node.inputs]
@@ -159,7 +159,7 @@ def as_float32(data: Array) -> Array:
 
 
 def scalar(value: Any) -> float | None:
-    """The number behind a constant of one element or a Relax number, else None."""
+    """The number of a constant with one element or of a Relax number, else None."""
     if isinstance(value, Value):
         if value.data is None or value.data.size != 1 or value.data.dtype.kind not in "fiu":
             return None

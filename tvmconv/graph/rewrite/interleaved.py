@@ -1,8 +1,8 @@
-"""Orders the channels of convolutions in front of depth-to-space so that whole vectors are moved.
+"""Orders the channels of convolutions before a depth-to-space so that whole vectors are moved.
 
-An exporter's pixel shuffle has the channels of one pixel apart. The weights are constant: their
-order is free, and the phases can each have channels of their own, padded to whole blocks, as those
-of a transposed convolution have (:mod:`~tvmconv.graph.rewrite.transposed`).
+In an exporter's pixel shuffle, the channels of one pixel are not consecutive. Constant weights can
+be reordered. Each phase gets consecutive channels, padded to whole blocks, as in a transposed
+convolution (:mod:`~tvmconv.graph.rewrite.transposed`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,9 @@ from tvmconv.graph.rewrite.transposed import whole_blocks
 
 
 def order_phases(graph: Graph, lanes: int) -> None:
-    """Rewrite convolutions that nothing but a depth-to-space reads.
+    """Rewrite fused convolutions whose only reader is a depth-to-space, in place.
 
-    Parameters
-    ----------
-    graph
-        After :func:`~tvmconv.graph.match.fuse_layers`.
-    lanes
-        Channels of a block.
+    ``lanes`` is the number of channels in a block.
     """
     counts = graph.use_counts()
     for node in graph.nodes:
@@ -45,7 +40,7 @@ def order_phases(graph: Graph, lanes: int) -> None:
 
 
 def _free(node: Node) -> bool:
-    """Whether a layer's outputs may have any order: of float32, in one group, with no residual."""
+    """Whether the order of a layer's outputs is free: FP32, one group, without a residual."""
     if node.op != CONV:
         return False
     workload = node.attrs["workload"]
@@ -59,7 +54,7 @@ def _free(node: Node) -> bool:
 
 
 def _order(node: Node, stride: int) -> Array:
-    """The old channel of each new one, -1 of those that fill blocks up."""
+    """The old channel of each new channel, -1 for channels that pad blocks."""
     channels = phase_channels(node)
     order = np.full((channels.shape[1], stride), -1)
     order[:, : len(channels)] = channels.T
@@ -67,7 +62,7 @@ def _order(node: Node, stride: int) -> Array:
 
 
 def phase_channels(node: Node) -> Array:
-    """The channel that a depth-to-space reads, by output channel and pixel of a square."""
+    """The channel that a depth-to-space reads, by output channel and pixel of a block."""
     (rows, steps), inner, stride = (node.attrs[k] for k in ("block", "inner", "stride"))
     k = np.arange(node.output.dims[1])[:, None]
     phase = np.arange(rows * steps)[None, :]

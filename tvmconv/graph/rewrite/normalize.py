@@ -1,8 +1,8 @@
 """Brings a graph to the few forms that matching, layout planning and emission know.
 
-Afterwards every convolution with constant weights is an ``nn.conv2d`` node ``[data, weight]`` or
-``[data, weight, bias]`` with explicit padding, per-channel arithmetic behind it folded in; every
-matrix product with a constant right side a ``dense`` node of the same form.
+Every convolution with constant weights becomes an ``nn.conv2d`` node with explicit padding. Its
+arguments are data, weight and an optional bias; per-channel arithmetic after it is folded in. Every
+matrix product with a constant right side becomes a ``dense`` node of the same form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvmconv.graph.match import IN_FLOAT
 from tvmconv.graph.quantized.dense import dense_as_convolution, note_wide_products
 from tvmconv.graph.quantized.layers import fuse_integer_layers, is_weight
 from tvmconv.graph.quantized.pool import fuse_averages
-from tvmconv.graph.quantized.regions import dequantise_apart, fold_dequantised, move_roundings
+from tvmconv.graph.quantized.regions import dequantize_per_reader, fold_dequantized, move_roundings
 from tvmconv.graph.quantized.sums import fuse_integer_sums
 from tvmconv.graph.quantized.tables import tabulate
 from tvmconv.graph.rewrite.activations import canonical_activations
@@ -39,23 +39,15 @@ from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 
 
-def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
+def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     """Rewrite a graph in place.
 
-    Parameters
-    ----------
-    graph
-        As read from Relax.
-    machine
-        Its channel block is the layout's, its 8-bit kernels compute what they can of quantised
-        layers.
-    requantise
-        How those rescale sums: ``"float"`` or ``"fixed"``.
+    ``requantize`` selects how INT8 kernels rescale accumulators: ``"float"`` or ``"fixed"``.
     """
     fold_constants(graph)
-    fold_dequantised(graph, is_weight)
+    fold_dequantized(graph, is_weight)
     graph.forward(_split_batch_norm)
-    # 8-bit layers, which are found in between, are matrices; those of float32 have any rank
+    # INT8 layers are found in between: they read matrices, FP32 layers read tensors of any rank
     graph.forward(partial(_simplify, ranks=2 if isinstance(machine, Machine) else None))
     merge_duplicates(graph)
     canonical_activations(graph)
@@ -70,12 +62,12 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     raise_signals(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
-    # GPUs have no 8-bit kernels so far: they round where the model does, and sum in float32
+    # GPUs have no INT8 kernels: they round where the model does, and accumulate in FP32
     if not isinstance(machine, Machine):
-        _note_quantised(graph)
-        fold_dequantised(graph, lambda _value, _users: False)
+        _note_quantized(graph)
+        fold_dequantized(graph, lambda _value, _users: False)
     elif any(node.op in ("quantize", "dequantize") for node in graph.nodes):
-        _quantised(graph, machine, requantise)
+        _quantized(graph, machine, requantize)
     if isinstance(machine, Machine):
         fuse_integer_sums(graph, machine)
         graph.forward(partial(_simplify, ranks=None))
@@ -89,8 +81,8 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
         rewrite_products(graph)
 
 
-def _note_quantised(graph: Graph) -> None:
-    """Give layers of dequantised data the reason, :data:`IN_FLOAT`, that a GPU computes them so."""
+def _note_quantized(graph: Graph) -> None:
+    """Set the attribute :data:`IN_FLOAT` of quantized layers on a GPU."""
     for node in graph.nodes:
         if node.op.startswith("nn.conv") or node.op == "matmul":
             made = node.args[0].producer
@@ -98,8 +90,8 @@ def _note_quantised(graph: Graph) -> None:
                 node.attrs[IN_FLOAT] = "GPUs have no 8-bit kernels"
 
 
-def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
-    """8-bit regions, and the convolutions in them that 8-bit kernels take; the rest is float32."""
+def _quantized(graph: Graph, machine: Machine, requantize: str) -> None:
+    """Find INT8 regions and the layers in them that INT8 kernels compute."""
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()
@@ -113,19 +105,19 @@ def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
     fuse_patterns(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
-    fuse_integer_layers(graph, machine, requantise)
+    fuse_integer_layers(graph, machine, requantize)
     fuse_averages(graph)
     tabulate(graph, machine)
     graph.remove_dead()
-    dequantise_apart(graph)
+    dequantize_per_reader(graph)
     graph.remove_dead()
-    fold_dequantised(graph, lambda _value, _users: False)
-    # products whose constant was kept for an 8-bit layer
+    fold_dequantized(graph, lambda _value, _users: False)
+    # products whose constant was kept for an INT8 layer
     graph.forward(partial(_simplify, ranks=2))
 
 
 def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:
-    """Batch normalisation with constant statistics -> multiply and add per channel."""
+    """Batch normalization with constant statistics -> multiply and add per channel."""
     if node.op != "nn.batch_norm" or node.attrs.get("axis") != 1 or node.attrs.get("training"):
         return [node]
     parameters, source = [node.const(i) for i in range(1, 5)], node.args[0]
@@ -149,21 +141,21 @@ def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:
     return steps
 
 
-# elements of a dense weight with fewer outputs than a block
+# maximum elements of a dense weight with fewer outputs than a block
 _MOST_PADDED = 2**23
 _SHAPE_ONLY = ("reshape", "expand_dims", "squeeze", "flatten")
-# what a reduction of two stacked tensors is
+# reductions of two stacked tensors, as operators of both
 _OF_TWO = {"sum": "add", "max": "maximum", "min": "minimum"}
-# numbers that change nothing
+# operands that change nothing
 _NEUTRAL = {"add": 0, "multiply": 1}
-# bounds that bound nothing
+# bounds without an effect
 _UNBOUNDED = {"maximum": -math.inf, "minimum": math.inf}
 
 
 def _simplify(node: Node, mapping: dict[Value, Value], ranks: int | None) -> list[Node]:
-    """One spelling for shape changes, identities, reductions and matrix products.
+    """One form for shape changes, identities, reductions and matrix products.
 
-    ``ranks`` is that of fully connected layers' inputs, None for any.
+    ``ranks`` is the required rank of the inputs of fully connected layers, None for any.
     """
     if len(node.outputs) != 1 or node.output.shape is None or not node.inputs:
         return [node]
@@ -183,7 +175,7 @@ def _simplify(node: Node, mapping: dict[Value, Value], ranks: int | None) -> lis
     elif node.op in _OF_TWO:
         _reduced_stack(node)
     elif node.op in _NEUTRAL and len(node.inputs) == 2:
-        kept = _beside_neutral(node)
+        kept = _unchanged_operand(node)
         if kept is not None:
             mapping[node.output] = kept
             return []
@@ -193,8 +185,8 @@ def _simplify(node: Node, mapping: dict[Value, Value], ranks: int | None) -> lis
     return [node]
 
 
-def _beside_neutral(node: Node) -> Value | None:
-    """The operand of an addition of zeros or a multiplication by ones, if the result is that."""
+def _unchanged_operand(node: Node) -> Value | None:
+    """The operand to which zeros are added, or which is multiplied by ones."""
     for kept, other in (node.args, node.args[::-1]):
         same = (kept.shape, kept.dtype) == (node.output.shape, node.output.dtype)
         if same and other.data is not None and np.all(other.data == _NEUTRAL[node.op]):
@@ -219,13 +211,13 @@ def _is_dense(node: Node, ranks: int | None) -> bool:
         and weight.is_const
         and len(weight.dims) == 2
         and not data.is_const
-        # a block that holds few outputs takes many times the weight's memory
+        # padding few outputs to a block multiplies the memory of the weight
         and (weight.dims[1] >= 16 or prod(weight.dims) <= _MOST_PADDED)
     )
 
 
 def _reduced_stack(node: Node) -> None:
-    """``sum(stack(a, b), axis=0)`` -> ``add(a, b)``: Sum, Max and Min of TVM's importer."""
+    """``sum(stack(a, b), axis=0)`` -> ``add(a, b)``, as TVM's importer writes Sum, Max and Min."""
     stack = node.args[0].producer
     if stack is None or stack.op != "stack" or node.attrs.get("keepdims"):
         return
@@ -237,7 +229,7 @@ def _reduced_stack(node: Node) -> None:
 
 
 def _cancel_reshape(node: Node, mapping: dict[Value, Value]) -> list[Node]:
-    """A reshape of a reshape reads the first one's input; one to its own shape vanishes."""
+    """Merge successive reshapes and remove reshapes to the same shape."""
     if node.op != "reshape":
         return [node]
     while (made := node.args[0].producer) is not None and made.op == "reshape":

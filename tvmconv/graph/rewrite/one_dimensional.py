@@ -1,23 +1,23 @@
 """Moves networks on (N, C, W) signals to (N, C, 1, W) images, the form the kernels take.
 
 A 1-D convolution arrives as a 2-D one between two reshapes. Element-wise operators, joins and
-poolings between such layers are repeated on the image, so that the reshapes of one layer and
-the next meet and cancel.
+poolings between such layers are repeated on the image. The reshapes of successive layers then
+cancel.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_conv, make_node
 from tvmconv.graph.rewrite.activations import ACTIVATIONS
-from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
 _POOLS = {"nn.max_pool1d": "nn.max_pool2d", "nn.avg_pool1d": "nn.avg_pool2d"}
 
 
 def raise_signals(graph: Graph) -> None:
-    """Repeat operators on signals that stem from images on those images."""
+    """Repeat operators on signals on the images that hold the same numbers, in place."""
     images: dict[Value, Value] = {}
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
@@ -52,20 +52,16 @@ def _as_conv2d(node: Node) -> list[Node]:
     out, (left, right) = node.output.dims, attrs["padding"]
     image = make_node("reshape", [node.args[0]], (n, channels, 1, width))
     kernel = constant(np.expand_dims(weight.data, 2), weight.name, weight.dtype)
-    conv = make_node(
-        "nn.conv2d",
-        [image.output, kernel],
+    conv = make_conv(
+        image.output,
+        kernel,
         (out[0], out[1], 1, out[2]),
+        node.layer,
+        strides=(1, *attrs["strides"]),
+        padding=(0, left, 0, right),
+        dilation=(1, *attrs["dilation"]),
+        groups=attrs["groups"],
         dtype=node.output.dtype,
-        layer=node.layer,
-        attrs={
-            "strides": (1, *attrs["strides"]),
-            "padding": (0, left, 0, right),
-            "dilation": (1, *attrs["dilation"]),
-            "groups": attrs["groups"],
-            "data_layout": "NCHW",
-            "kernel_layout": "OIHW",
-        },
     )
     return [image, conv, make_node("reshape", [conv.output], out)]
 
@@ -78,14 +74,14 @@ def _squeezes(node: Node) -> bool:
 
 
 def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
-    """The node on images, if it is one of the known kinds and all its tensors are images."""
+    """The node on images, if its operator is supported and all its tensors are images."""
     if len(node.outputs) != 1 or node.output.shape is None or len(node.output.shape) != 3:
         return None
     if not any(value in images for value in node.inputs):
         return None
     n, channels, width = node.output.shape
     shape, attrs = (n, channels, 1, width), dict(node.attrs)
-    if node.op in (*ACTIVATIONS, STANDARDISE):
+    if node.op in (*ACTIVATIONS, STANDARDIZE):
         return make_node(node.op, [images[node.args[0]]], shape, layer=node.layer, attrs=attrs)
     if node.op in _POOLS:
         attrs |= {

@@ -11,7 +11,7 @@ _NON_NEGATIVE = ("nn.relu", "sigmoid", "hardsigmoid")
 
 
 def merge_padding(graph: Graph) -> None:
-    """Let layers read the unpadded tensor; pads that nobody reads any more become dead."""
+    """Let layers read the unpadded tensor; pads without readers become dead."""
     for node in graph.nodes:
         pad = node.args[0].producer if node.inputs and node.args[0] in node.inputs else None
         if pad is None or pad.op != "nn.pad" or pad.attrs.get("pad_mode") != "constant":
@@ -22,10 +22,8 @@ def merge_padding(graph: Graph) -> None:
         if _allows(node, pad):
             old = node.attrs["padding"]
             added = (*width[4::2], *width[5::2])
-            node.attrs = {
-                **node.attrs,
-                "padding": tuple(a + b for a, b in zip(old, added, strict=True)),
-            }
+            padding = tuple(a + b for a, b in zip(old, added, strict=True))
+            node.attrs = {**node.attrs, "padding": padding}
             if node.op == "nn.avg_pool2d":
                 node.attrs["count_include_pad"] = True
             node.args[0] = pad.args[0]

@@ -1,6 +1,6 @@
-"""Recognises layers that the importer spells with several operators.
+"""Recognizes layers that the importer writes as several operators.
 
-As one node each they can stay in the channel-blocked layout, in pieces they cannot:
+As one node each, these layers can stay in the channel-blocked layout:
 
 ``channel_shuffle``
     (N, C, H, W) with channels transposed as a (``groups``, C/groups) matrix.
@@ -20,12 +20,12 @@ from typing import Any
 from tvmconv.graph.ir import Graph, Node, Value, made_by
 from tvmconv.graph.rewrite.fold import scalar
 
-# the kernel writes its window out term by term; wider ones stay a pooling, which is a loop
+# the kernel unrolls its window; wider windows stay a pooling, which is a loop
 _MAX_LRN = 32
 
 
 def fuse_patterns(graph: Graph) -> None:
-    """Replace the last node of each recognised spelling; the rest becomes dead."""
+    """Replace the last node of each pattern; the other nodes become dead."""
     for node in graph.nodes:
         if len(node.outputs) != 1 or not node.output.is_map:
             continue
@@ -85,11 +85,8 @@ def _lrn(node: Node) -> None:
     if squared.args[0] is not source or squared.args[1] is not source:
         return
     beta, bias, alpha = scalar(power.args[1]), scalar(added.args[1]), scalar(scaled.args[1])
-    if None in (beta, bias, alpha) or expanded.output.dims[:3] != (
-        source.dims[0],
-        1,
-        source.dims[1],
-    ):
+    batch, channels = source.dims[:2]
+    if None in (beta, bias, alpha) or expanded.output.dims[:3] != (batch, 1, channels):
         return
     size = pooled.attrs["pool_size"][0]
     if size > _MAX_LRN:

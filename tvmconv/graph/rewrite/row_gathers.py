@@ -1,7 +1,7 @@
-"""Recognises gathers of whole rows and columns of images, as padding by repeated elements is.
+"""Recognizes gathers of whole rows and columns of images, such as padding by repeated elements.
 
-As a :data:`PICK`, with the numbers of the rows and of the columns that it takes (None for all), one
-pass does what each axis spells as an operator of its own, and the layout stays.
+One :data:`PICK` replaces the gathers along both axes and keeps the layout. Its attributes are the
+indices of rows and columns, None for all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolutions whose weights are computed at run time: by vectors of pixels, nothing is packed."""
+"""Convolutions whose weights are computed at run time: vectors of pixels, no packed weights."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ RUN_TIME_CONV = "tvmconv.run_time_conv2d"
 
 
 def take_run_time_weights(graph: Graph, machine: Machine) -> None:
-    """Mark the convolutions of float32 images that no algorithm takes for their weights.
+    """Mark FP32 convolutions with weights that are computed at run time, in place.
 
-    Parameters
-    ----------
-    graph
-        After :func:`~tvmconv.graph.match.fuse_layers`; changed in place.
-    machine
-        The processor; scalable vectors have no such kernels.
+    Machines with scalable vectors have no such kernels.
     """
     if machine.vector.scalable:
         return

@@ -1,10 +1,10 @@
-"""Recognises standardisation, (x - mean) / sqrt(variance + epsilon), spelled with operators.
+"""Recognizes standardization, (x - mean) / sqrt(variance + epsilon), in several operators.
 
-Spelled out it is five passes over the data, and its square root is nothing that surplus lanes of
-blocks could take. As one node it reads the data twice for the statistics and once for the result,
-in which the scale, the shift and the activation behind it are merged.
+The separate operators need five passes over the data, and their square root is not defined in
+surplus lanes of blocks. One node reads the data twice for the statistics and once for the result.
+The scale, shift and activation after it are merged into that pass.
 
-:data:`STANDARDISE` has one argument and the attributes
+:data:`STANDARDIZE` has one argument and the attributes
 
 ``kind``
     ``"rows"``: the operand in row-major order is cut into ``rows`` equal pieces, each with
@@ -21,23 +21,23 @@ from math import prod
 from tvmconv.graph.ir import Arg, Graph, Node, Value, made_by
 from tvmconv.graph.rewrite.fold import scalar
 
-STANDARDISE = "tvmconv.standardise"
+STANDARDIZE = "tvmconv.standardise"
 
 
 def fuse_statistics(graph: Graph) -> None:
-    """Replace the last node of each spelling; the rest becomes dead where nothing else reads it."""
+    """Replace the last node of each pattern; other nodes without readers become dead."""
     for node in graph.nodes:
         if node.op == "divide" and node.output.shape is not None:
-            _standardise(node)
+            _standardize(node)
 
     graph.forward(_without_views)
 
 
-def _standardise(node: Node) -> None:
-    centred, deviation = node.args
+def _standardize(node: Node) -> None:
+    centered, deviation = node.args
     root = made_by(deviation, "sqrt")
     added = made_by(root.args[0], "add") if root else None
-    subtracted = made_by(centred, "subtract")
+    subtracted = made_by(centered, "subtract")
     if not added or not subtracted or node.output.dtype != "float32":
         return
     source, mean = subtracted.args[0], made_by(subtracted.args[1], "mean")
@@ -45,20 +45,20 @@ def _standardise(node: Node) -> None:
         return
     for spread, number in (added.args, added.args[::-1]):
         variance, epsilon = made_by(spread, "mean"), scalar(number)
-        if variance is None or epsilon is None or _squared(variance.args[0]) is not centred:
+        if variance is None or epsilon is None or _squared(variance.args[0]) is not centered:
             continue
         axes = _axes(mean)
         if axes is None or axes != _axes(variance):
             continue
         attrs = _attributes(source.dims, axes)
         if attrs is not None:
-            node.op, node.args, node.call = STANDARDISE, [source], None
+            node.op, node.args, node.call = STANDARDIZE, [source], None
             node.attrs = {**attrs, "epsilon": epsilon}
         return
 
 
 def _squared(value: Arg) -> Value | None:
-    """What a value is the square of."""
+    """The base of a square; None for other values."""
     made = value.producer if isinstance(value, Value) else None
     if made is None:
         return None
@@ -69,7 +69,7 @@ def _squared(value: Arg) -> Value | None:
 
 
 def _axes(mean: Node) -> tuple[int, ...] | None:
-    """The axes over which a node takes a mean that it keeps as axes of size 1."""
+    """The axes of a mean that keeps them with size 1."""
     axes, rank = mean.attrs.get("axis"), len(mean.args[0].dims)
     if axes is None or not mean.attrs.get("keepdims"):
         return None
@@ -86,12 +86,12 @@ def _attributes(shape: tuple[int, ...], axes: tuple[int, ...]) -> dict[str, obje
 
 
 def _without_views(node: Node, _mapping: dict[Value, Value]) -> list[Node]:
-    """Groups of channels that exporters spell as another shape before, and the old one after."""
-    inner = made_by(node.args[0], STANDARDISE) if node.op == "reshape" else None
+    """Remove the reshapes by which exporters form groups of channels."""
+    inner = made_by(node.args[0], STANDARDIZE) if node.op == "reshape" else None
     before = made_by(inner.args[0], "reshape") if inner else None
     if inner and before and inner.attrs["kind"] == "rows":
         source = before.args[0]
         if source.shape == node.output.shape:
-            node.op, node.args, node.attrs = STANDARDISE, [source], dict(inner.attrs)
+            node.op, node.args, node.attrs = STANDARDIZE, [source], dict(inner.attrs)
             node.layer, node.call = inner.layer, None
     return [node]

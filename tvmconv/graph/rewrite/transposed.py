@@ -1,11 +1,11 @@
 """Transposed convolution as a stride-1 convolution followed by depth-to-space.
 
-Output pixel ``y`` of a transposed convolution with stride ``s`` only meets the taps ``t`` with
-``t % s == y % s``. So each of the s*s phases of the output is a small ordinary convolution of
-the input; all phases together are one convolution with s*s*K outputs, whose result is
-interleaved by ``depth_to_space`` (the sub-pixel form of Shi et al. 2016, "Is the deconvolution
-layer the same as a convolutional layer?", section 2). No zero is multiplied that the
-zero-insertion form would multiply, apart from the ragged taps of the last phase.
+Output pixel ``y`` of a transposed convolution with stride ``s`` only meets the kernel elements
+``t`` with ``t % s == y % s``. So each of the s*s phases of the output is a small ordinary
+convolution of the input. All phases together are one convolution with s*s*K outputs, whose result
+is interleaved by ``depth_to_space``. This sub-pixel form is from section 2 of "Is the deconvolution
+layer the same as a convolutional layer?" (Shi et al. 2016). It does not multiply the zeros of the
+zero-insertion form, except for missing kernel elements of the last phase.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
-from tvmconv.graph.quantized.scales import Known, known_integers
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_conv, make_node
+from tvmconv.graph.quantized.scales import dequantize_node, known_integers
 from tvmconv.graph.rewrite.activations import epilogue_step
 from tvmconv.graph.rewrite.affine import channel_affine
 
 
 @dataclass(frozen=True)
-class _Axis:
+class _PhaseAxis:
     """One spatial axis: the convolution's taps and padding, and the crop of its result."""
 
     taps: int
@@ -33,30 +34,23 @@ class _Axis:
     crop: int
 
 
-def _axis(size: int, out: int, kernel: int, stride: int, pad: int) -> _Axis:
+def _axis(size: int, out: int, kernel: int, stride: int, pad: int) -> _PhaseAxis:
     taps = -(-kernel // stride)
     first, last = pad // stride, (pad + out - 1) // stride
     begin = max(taps - 1 - first, 0)
-    # where the padding removes whole input rows, compute them and crop instead
+    # padding that removes whole input rows becomes a crop
     start = first if begin == taps - 1 - first else taps - 1
     end = max(last - (size - 1), 0)
     steps = size + begin + end - taps + 1
-    return _Axis(taps, begin, end, steps, pad - stride * start)
+    return _PhaseAxis(taps, begin, end, steps, pad - stride * start)
 
 
 def lower_transposed(graph: Graph, lanes: int) -> None:
-    """Rewrite every ``nn.conv2d_transpose`` that has a constant weight, which may be dequantised.
+    """Rewrite every ``nn.conv2d_transpose`` with a constant or dequantized weight, in place.
 
-    Per-channel arithmetic and activations that follow are moved in front of the interleaving,
-    where they become the convolution's epilogue.
-
-    Parameters
-    ----------
-    graph
-        Rewritten in place.
-    lanes
-        Channel block of the layout: each phase's channels are padded to whole blocks where
-        that costs less than half of the work, so that interleaving copies whole vectors.
+    Per-channel arithmetic and activations that follow are moved before the interleaving, where
+    they become the convolution's epilogue. The channels of each phase are padded to whole blocks of
+    ``lanes`` if that adds less than half of the work. Interleaving then copies whole vectors.
     """
     rewritten: list[Node] = []
     for node in graph.nodes:
@@ -80,23 +74,23 @@ def _is_supported(node: Node) -> bool:
 
 
 def _weight(node: Node) -> Array | None:
-    """The constant weight; of integers less their zero point, so that what is added is zero."""
+    """The constant weight, or its integers without their zero point, so that padding is zero."""
     known = known_integers(node.args[1])
     if known is None:
         return node.const(1)
-    centred = known.centred()
-    narrow = centred.astype(np.int8)
-    of_outputs = known.axis == 1 or not known.scale.ndim
-    return narrow if of_outputs and np.all(narrow == centred) else None
+    centered = known.centered()
+    narrow = centered.astype(np.int8)
+    by_outputs = known.axis == 1 or not known.scale.ndim
+    return narrow if by_outputs and np.all(narrow == centered) else None
 
 
 def _most_bytes(node: Node) -> int:
-    """Memory that the phases of a weight may take: dilation and strides beyond the kernel add."""
+    """Memory limit of the phases of a weight, which dilation and large strides enlarge."""
     return FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * np.asarray(_weight(node)).nbytes
 
 
 def _packed_bytes(node: Node, lanes: int) -> int:
-    """Memory of all phases, with the channels that kernels add to fill a block."""
+    """Memory of all phases, with the channels that pad a block."""
     strides, groups = _strides(node), int(node.attrs["groups"])
     spans = _spans(node.args[1].dims[2:], node.attrs["dilation"])
     taps = prod(-(-span // stride) for span, stride in zip(spans, strides, strict=True))
@@ -106,7 +100,7 @@ def _packed_bytes(node: Node, lanes: int) -> int:
 
 
 def _phase_channels(node: Node, lanes: int) -> int:
-    """Channels of a phase, in whole blocks where that costs less than half of the work."""
+    """Channels of a phase, in whole blocks if that adds less than half of the work."""
     groups = int(node.attrs["groups"])
     inner = int(node.output.dims[1]) // groups
     several = groups == 1 and prod(_strides(node)) > 1
@@ -114,7 +108,7 @@ def _phase_channels(node: Node, lanes: int) -> int:
 
 
 def whole_blocks(channels: int, lanes: int) -> int:
-    """Channels filled up to whole blocks where that costs less than half of the work."""
+    """Channels padded to whole blocks if that adds less than half of the work."""
     return -(-channels // lanes) * lanes if 2 * channels >= lanes else channels
 
 
@@ -135,48 +129,34 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     if (known := known_integers(node.args[1])) is not None:
         scale = np.broadcast_to(known.scale, inner)
         scale = _spread(np.tile(scale, groups), phases, stride, inner).reshape(-1)
-        # channels that only fill a block have none
+        # channels that pad a block have no scale
         scale = np.where(scale > 0, scale, 1).astype(np.float32)
-        before = [Known(packed, scale, np.zeros(len(scale), np.int64), 0).node()]
+        zeros = np.zeros(len(scale), np.int64)
+        before = [dequantize_node(QuantizedConstant(packed, scale, zeros, 0))]
         kernel = before[0].output
-    conv = make_node(
-        "nn.conv2d",
-        [data, kernel],
-        (n, packed.shape[0], rows.steps, columns.steps),
-        name=node.layer,
-        layer=node.layer,
-        attrs={
-            "strides": (1, 1),
-            "padding": (rows.pad_begin, columns.pad_begin, rows.pad_end, columns.pad_end),
-            "dilation": (1, 1),
-            "groups": groups,
-            "data_layout": "NCHW",
-            "kernel_layout": "OIHW",
-        },
-    )
+    shape = (n, packed.shape[0], rows.steps, columns.steps)
+    pads = (rows.pad_begin, columns.pad_begin, rows.pad_end, columns.pad_end)
+    conv = make_conv(data, kernel, shape, node.layer, padding=pads, groups=groups)
+    conv.output.name = node.layer
     moved, last = _hoist(graph, node, conv.output, phases, stride, inner)
     exact = (rows.crop, columns.crop, rows.steps, columns.steps) == (0, 0, out_h, out_w)
     if phases == 1 and exact:
         graph.replace_value(last, (moved or [conv])[-1].output)
         return [*before, conv, *moved]
+    crop = (rows.crop, columns.crop)
     interleave = make_node(
         "depth_to_space",
         [(moved or [conv])[-1].output],
         (n, out_channels, out_h, out_w),
         layer=f"{node.layer}_interleave",
-        attrs={
-            "block": strides,
-            "inner": inner,
-            "stride": stride,
-            "crop": (rows.crop, columns.crop),
-        },
+        attrs={"block": strides, "inner": inner, "stride": stride, "crop": crop},
     )
     graph.replace_value(last, interleave.output)
     return [*before, conv, *moved, interleave]
 
 
 def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
-    """Store the zeros between the taps of a dilated kernel."""
+    """A dilated kernel with the zeros between its elements."""
     if tuple(dilation) == (1, 1):
         return weight
     spread = np.zeros((*weight.shape[:2], *_spans(weight.shape[2:], dilation)), weight.dtype)
@@ -185,7 +165,7 @@ def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
 
 
 def _strides(node: Node) -> tuple[int, ...]:
-    """The strides; along an axis of one pixel the kernel's span, which leaves one tap a phase."""
+    """The strides; along an axis of one pixel, the kernel's span replaces the stride."""
     spans = _spans(node.args[1].dims[2:], node.attrs["dilation"])
     sizes = zip(node.args[0].dims[2:], node.attrs["strides"], spans, strict=True)
     return tuple(span if size == 1 else stride for size, stride, span in sizes)
@@ -208,7 +188,7 @@ def _phase_weight(
     for a in range(min(strides[0], height)):
         for b in range(min(strides[1], width)):
             taps = grouped[..., a :: strides[0], b :: strides[1]].transpose(0, 2, 1, 3, 4)
-            # correlation runs against the tap order, so phase taps are stored flipped
+            # a convolution reads its kernel in the opposite order
             flipped = taps[..., ::-1, ::-1]
             r, s = flipped.shape[-2:]
             result[:, a, b, :inner, :, rows - r :, columns - s :] = flipped
@@ -233,12 +213,11 @@ def _hoist(
                 if np.all(vector == nothing):
                     continue
                 spread = constant(_spread(vector, phases, stride, inner), dtype="float32")
-                step = make_node(op, [value, spread], value.dims, layer=follower.layer)
-                moved.append(step)
-                value = step.output
+                moved.append(make_node(op, [value, spread], value.dims, layer=follower.layer))
+                value = moved[-1].output
         elif epilogue_step(follower) is not None and follower.args[0] is last:
-            step = make_node(follower.op, [value], value.dims, layer=follower.layer)
-            step.attrs = dict(follower.attrs)
+            attrs = dict(follower.attrs)
+            step = make_node(follower.op, [value], value.dims, layer=follower.layer, attrs=attrs)
             moved.append(step)
             value = step.output
         else:

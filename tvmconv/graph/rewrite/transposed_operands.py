@@ -1,7 +1,7 @@
-"""Lets matrix products read transposed operands where they are.
+"""Lets matrix products read the operands of transpositions.
 
-Exporters write a transpose in front of the product, often of heads and rows of an attention at
-once. The product packs its columns anyway, and reads its rows one by one: it can read any order.
+Exporters write transpositions before a product, for example of heads and rows of an attention. The
+product packs its columns and reads its rows one by one, so it can read any order.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ PRODUCT = "tvmconv.matmul"
 
 
 def rewrite_products(graph: Graph) -> None:
-    """Bring products of two operands computed at run time to the forms that are fast, in place.
+    """Bring products of two operands computed at run time to fast forms, in place.
 
-    Beside transposes: a vector on the left is a matrix of one row, a product over one step is a
-    multiplication.
+    Transpositions are merged, a left vector becomes a matrix with one row, and a product over one
+    element becomes a multiplication.
     """
     graph.forward(_rewritten)
     graph.remove_dead()
@@ -57,7 +57,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def _source(value: Value) -> tuple[Value, tuple[int, ...]]:
-    """What an operand is a transpose of, and the axis of it that each axis of the operand is."""
+    """The tensor before all transpositions of an operand, and its axis for each operand's axis."""
     axes = tuple(range(len(value.dims)))
     while (made := made_by(value, "permute_dims")) is not None:
         given = made.attrs.get("axes")

@@ -1,31 +1,30 @@
 """Moves networks on (N, C, D, H, W) volumes to (N * D, C, H, W) images, the form kernels take.
 
-The planes of a volume become images that follow each other in the batch. A 3-D convolution is
-then an ``nn.conv2d`` node whose attribute ``depth`` names what a workload says of the depth, or a
-plain one where no plane meets another. Element-wise operators, joins and poolings of volumes
-that stem from such layers are repeated on the images, so that the changes of layout between one
-layer and the next are read by nobody.
+The planes of a volume become consecutive images of the batch. A 3-D convolution becomes an
+``nn.conv2d`` node. Its attribute ``depth`` holds the workload's fields of the depth, unless every
+output plane reads one input plane. Element-wise operators, joins and poolings after such layers are
+repeated on the images. The changes of layout between layers then have no readers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node
-from tvmconv.graph.quantized.scales import Known, known_integers
+from tvmconv.frontend.integers import QuantizedConstant
+from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_conv, make_node
+from tvmconv.graph.quantized.scales import dequantize_node, known_integers
 from tvmconv.graph.scalars import scalar_expression
 
 _POOLS = {"nn.max_pool3d": "nn.max_pool2d", "nn.avg_pool3d": "nn.avg_pool2d"}
 
 
 def lower_volumes(graph: Graph) -> None:
-    """Rewrite every ``nn.conv3d`` with a constant weight, and what follows on volumes.
+    """Rewrite every ``nn.conv3d`` with a constant weight, and later operators on volumes.
 
-    Data are float32, which may be dequantised; so may weights.
+    Data and weights are FP32 and may be dequantized.
     """
     volumes = _Volumes()
     graph.forward(volumes.visit)
@@ -45,7 +44,7 @@ def is_volume_conv(node: Node) -> bool:
     )
 
 
-def _known_kernel(node: Node) -> Known | None:
+def _known_kernel(node: Node) -> QuantizedConstant | None:
     """The integers of a kernel whose scales belong to the output channels."""
     known = known_integers(node.args[1])
     return known if known is not None and known.axis == 0 else None
@@ -75,7 +74,7 @@ class _Volumes:
             return [node]
         result = rule(self, node)
         if result is None:
-            # images that were made on the way serve later nodes, or are dead
+            # later nodes may read the images that were made for this node
             return [*self.steps, node]
         mapping[node.output] = self._volume_of(result, node.output.dims)
         return self.steps
@@ -127,34 +126,34 @@ class _Volumes:
             "pad_front": front,
             "pad_back": back,
         }
-        apart = (taps, depth["stride_d"], front, back) == (1, 1, 0, 0)
         shape, known = (channels, inner, taps * rows, columns), _known_kernel(node)
         if known is None:
             kernel = constant(np.reshape(weight.data, shape), weight.name, weight.dtype)
         else:
-            self.steps.append(replace(known, data=known.data.reshape(shape)).node())
+            self.steps.append(dequantize_node(known.reshaped(shape, known.axis)))
             kernel = self.steps[-1].output
         n, _, planes, height, width = node.output.dims
-        return self._emit(
-            "nn.conv2d",
-            [self._image_of(node.args[0]), kernel],
+        conv = make_conv(
+            self._image_of(node.args[0]),
+            kernel,
             (n * planes, channels, height, width),
-            layer=node.layer,
+            node.layer,
             strides=attrs["strides"][1:],
             padding=(top, left, bottom, right),
             dilation=attrs["dilation"][1:],
             groups=attrs["groups"],
-            data_layout="NCHW",
-            kernel_layout="OIHW",
-            **({} if apart else {"depth": depth}),
         )
+        if (taps, depth["stride_d"], front, back) != (1, 1, 0, 0):
+            conv.attrs["depth"] = depth
+        self.steps.append(conv)
+        return conv.output
 
     def _map(self, node: Node) -> Value | None:
         image = self.images[node.args[0]]
         return self._emit(node.op, [image], image.dims, layer=node.layer, **node.attrs)
 
     def _linear(self, node: Node) -> Value | None:
-        """A rounding to integers, or its inverse, by one scale or those of the channels."""
+        """Quantization or its inverse, with one scale or one per channel."""
         image, parameters = self.images.get(node.args[0]), node.args[1:]
         single = all(value.data is not None and value.data.size == 1 for value in parameters)
         if image is None or not (single or node.attrs["axis"] in (1, -4)):
@@ -173,7 +172,7 @@ class _Volumes:
         return self._emit(node.op, operands, shape, layer=node.layer, **node.attrs)
 
     def _operand(self, value: Value, shape: tuple[int, ...]) -> Value | None:
-        """An operand of a broadcasting operator, as images that broadcast to those of a shape."""
+        """An operand as images that broadcast to the images of a volume with the given shape."""
         if value.shape is None or value.dtype != "float32" or len(value.dims) > 5:
             return None
         n, _, depth, *_ = shape
@@ -190,7 +189,7 @@ class _Volumes:
             return self._image_of(value)
         if (full[0], full[2]) != (n, 1):
             return None
-        # every plane of a volume meets the one plane of its operand
+        # repeat the one plane of the operand for every plane of the volume
         rows = full[1] * full[3] * full[4]
         single = self._emit("reshape", [self._image_of(value)], (n, 1, rows))
         repeated = self._emit("broadcast_to", [single], (n, depth, rows))
@@ -205,7 +204,7 @@ class _Volumes:
         return self._emit("concat", [parts], shape, layer=node.layer, axis=1)
 
     def _global(self, node: Node) -> Value | None:
-        """Mean or maximum of the planes, then of what they gave."""
+        """Mean or maximum of each plane, then of all planes."""
         source, axes = node.args[0], node.attrs.get("axis")
         if not _is_volume(source) or axes is None or sorted(a % 5 for a in axes) != [2, 3, 4]:
             return None
@@ -223,7 +222,7 @@ class _Volumes:
         return self._emit("reshape", [total], (n, channels, 1, 1))
 
     def _pool(self, node: Node) -> Value | None:
-        """Windows of the planes, then along the depth: neither maxima nor means notice."""
+        """Pool the planes, then along the depth, which gives the same maxima and means."""
         attrs, image = node.attrs, self.images[node.args[0]]
         if attrs["layout"] != "NCDHW" or attrs["ceil_mode"]:
             return None

@@ -1,8 +1,8 @@
 """One adapter per library that ``tvmconv bench`` compares with.
 
 The worker and the adapters of other libraries use numpy and that library only, and import each
-other relatively: ``worker.py`` loads this folder under a private name, so that peers can live
-in a Python environment in which tvmconv is not installed.
+other relatively. ``worker.py`` loads this folder under a private name, so that baselines can run in
+a Python environment without tvmconv.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Peer:
-    """A library and where its adapter is.
+class Baseline:
+    """A library and its adapter.
 
     Parameters
     ----------
     name
-        What ``--baselines`` calls it.
+        Its name in ``--baselines``.
     module
         File of this folder that drives it.
     distribution
@@ -34,50 +34,43 @@ class Peer:
     products: bool = False
 
 
-PEERS: dict[str, Peer] = {
-    peer.name: peer
-    for peer in (
-        Peer("onnxruntime", "ort", "onnxruntime", products=True),
-        Peer("openvino", "openvino_cpu", "openvino"),
-        Peer("openvino_profile", "openvino_profile", "openvino", models=False),
-        Peer("torch", "torch_jit", "torch", products=True),
-        Peer("torch_im2col", "torch_im2col", "torch", models=False),
-        Peer("onednn", "onednn_direct", "onednn", models=False, products=True),
-        Peer("litert", "litert_xnnpack", "ai-edge-litert"),
-        Peer("ncnn", "ncnn_cpu", "ncnn"),
-        Peer("mnn", "mnn_cpu", "MNN"),
-        Peer("acl", "acl", "pyarmnn", models=False),
-        Peer("nnpack", "nnpack", "torch", models=False),
-        Peer("openblas", "openblas", "numpy", products=True),
-        Peer("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
-    )
-}
-# on GPUs; cudnn is torch's call of it with its own search
-_ON_CUDA: dict[str, Peer] = {
-    peer.name: peer
-    for peer in (
-        Peer("torch", "torch_cuda", "torch"),
-        Peer("torch_compile", "torch_compile", "torch"),
-        Peer("cudnn", "cudnn", "torch", models=False),
-        Peer("im2col_cublas", "im2col_cublas", "torch", models=False),
-        Peer("onnxruntime", "ort_cuda", "onnxruntime-gpu"),
-    )
-}
+def _by_name(*baselines: Baseline) -> dict[str, Baseline]:
+    return {baseline.name: baseline for baseline in baselines}
+
+
+BASELINES = _by_name(
+    Baseline("onnxruntime", "ort", "onnxruntime", products=True),
+    Baseline("openvino", "openvino_cpu", "openvino"),
+    Baseline("openvino_profile", "openvino_profile", "openvino", models=False),
+    Baseline("torch", "torch_jit", "torch", products=True),
+    Baseline("torch_im2col", "torch_im2col", "torch", models=False),
+    Baseline("onednn", "onednn_direct", "onednn", models=False, products=True),
+    Baseline("litert", "litert_xnnpack", "ai-edge-litert"),
+    Baseline("ncnn", "ncnn_cpu", "ncnn"),
+    Baseline("mnn", "mnn_cpu", "MNN"),
+    Baseline("acl", "acl", "pyarmnn", models=False),
+    Baseline("nnpack", "nnpack", "torch", models=False),
+    Baseline("openblas", "openblas", "numpy", products=True),
+    Baseline("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
+)
+# on GPUs; cudnn is called by torch with its own search
+_ON_CUDA = _by_name(
+    Baseline("torch", "torch_cuda", "torch"),
+    Baseline("torch_compile", "torch_compile", "torch"),
+    Baseline("cudnn", "cudnn", "torch", models=False),
+    Baseline("im2col_cublas", "im2col_cublas", "torch", models=False),
+    Baseline("onnxruntime", "ort_cuda", "onnxruntime-gpu"),
+)
 # Adapters that need tvmconv itself; they run in its own environment.
-OWN: dict[str, Peer] = {
-    peer.name: peer
-    for peer in (
-        Peer("tvmconv", "own", "tvmconv"),
-        Peer("peak", "machine_peak", "tvmconv"),
-    )
-}
-_OWN_ON_CUDA: dict[str, Peer] = {
-    peer.name: peer
-    for peer in (
-        Peer("tvmconv", "own_gpu", "tvmconv"),
-        Peer("peak", "gpu_peak", "tvmconv"),
-    )
-}
+OWN = _by_name(
+    Baseline("tvmconv", "own", "tvmconv"),
+    Baseline("peak", "machine_peak", "tvmconv"),
+)
+_OWN_ON_CUDA = _by_name(
+    Baseline("tvmconv", "own_gpu", "tvmconv"),
+    Baseline("peak", "gpu_peak", "tvmconv"),
+)
 # by kind of device
-OF_KIND = {"cpu": PEERS, "cuda": _ON_CUDA}
+OF_KIND = {"cpu": BASELINES, "cuda": _ON_CUDA}
 OWN_OF_KIND = {"cpu": OWN, "cuda": _OWN_ON_CUDA}
+OWN_ADAPTERS = frozenset(own.module for table in OWN_OF_KIND.values() for own in table.values())

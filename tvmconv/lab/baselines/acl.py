@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Node, Session, Unsupported
-from .fusion import Step, fuse
+from .case import Array, Case, CaseNode, Session, Unsupported
+from .fusion import FusedNode, fuse
 from .tflite_graph import TO_NCHW, TO_NHWC
 
-# the part of Arm NN that calls Arm Compute Library's code for processors
+# the part of Arm NN that calls Arm Compute Library's code for CPUs
 _BACKEND = "CpuAcc"
 # a kernel of Arm Compute Library in Arm NN's profile
 _KERNEL = re.compile(r"^NeonKernelTimer/\d+: (.*)_#\d+$")
@@ -31,14 +31,14 @@ def prepare(case: Case, threads: int) -> Session:
     """Copies of inputs and outputs into Arm NN's own memory are part of a call."""
     import pyarmnn as ann
 
-    # the library has as many threads as processors that it may use
+    # the library has as many threads as CPUs that it may use
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     graph = _Graph(case)
     runtime = ann.IRuntime(ann.CreationOptions())
-    optimised, _ = ann.Optimize(
+    optimized, _ = ann.Optimize(
         graph.network, [ann.BackendId(_BACKEND)], runtime.GetDeviceSpec(), ann.OptimizerOptions()
     )
-    number, _ = runtime.LoadNetwork(optimised)
+    number, _ = runtime.LoadNetwork(optimized)
     results = {name: np.empty(graph.shapes[name], np.float32) for name in case.outputs}
     inputs = [
         (index, ann.ConstTensor(runtime.GetInputTensorInfo(number, index), value))
@@ -100,7 +100,7 @@ class _Graph:
 
     @staticmethod
     def stored(value: Array) -> Array:
-        """A value in the order that the network has it in."""
+        """A value in the order of the network."""
         return np.ascontiguousarray(value.transpose(TO_NHWC) if value.ndim == 4 else value)
 
     @staticmethod
@@ -113,20 +113,20 @@ class _Graph:
         return self.ann.TensorInfo(self.ann.TensorShape(shape), self.ann.DataType_Float32)
 
     def constant(self, value: Array) -> Any:
-        """Weights."""
+        """A tensor of weights."""
         self.kept.append(np.ascontiguousarray(value, np.float32))
         return self.ann.ConstTensor(self.info(value.shape), self.kept[-1])
 
     def produced(self, name: str, layer: Any, shape: tuple[int, ...]) -> None:
-        """Note where a value comes from."""
+        """Note the layer that makes a value."""
         slot = layer.GetOutputSlot(0)
         slot.SetTensorInfo(self.info(shape))
         self.slots[name], self.shapes[name] = slot, shape
 
-    def add(self, step: Step) -> None:
+    def add(self, step: FusedNode) -> None:
         """A node and its activation, which is a layer of its own."""
         node = step.node
-        makers: dict[str, Callable[[Node], Any]] = {
+        makers: dict[str, Callable[[CaseNode], Any]] = {
             "Conv": self.convolution,
             "Add": lambda _: self.network.AddAdditionLayer(),
         }
@@ -153,7 +153,7 @@ class _Graph:
             self.slots[node.output].Connect(after.GetInputSlot(0))
             self.produced(step.output, after, shape)
 
-    def convolution(self, node: Node) -> Any:
+    def convolution(self, node: CaseNode) -> Any:
         """A convolution with its weights in it, depthwise or without groups."""
         a, weights = node.attrs, self.case.constant(node.input(1))
         channels = self.shapes[node.input(0)][3]
@@ -175,7 +175,7 @@ class _Graph:
             weights = weights.reshape(channels, -1, *weights.shape[2:]).swapaxes(0, 1)
         else:
             weights = weights.transpose(TO_NHWC)
-        words = [descriptor, self.constant(weights)]
+        operands = [descriptor, self.constant(weights)]
         if bias is not None:
-            words.append(self.constant(bias))
-        return getattr(self.network, f"Add{kind}Layer")(*words)
+            operands.append(self.constant(bias))
+        return getattr(self.network, f"Add{kind}Layer")(*operands)

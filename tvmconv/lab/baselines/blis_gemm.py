@@ -1,4 +1,4 @@
-"""BLIS, as the Python package brings it: SGEMM on row-major matrices, both packed in the call."""
+"""BLIS of its Python package: SGEMM on row-major matrices, both packed in the call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .case import Array, Case, Session, Unsupported
 
 
 def version() -> str:
-    """Version of the package, which is built from BLIS with kernels for several processors."""
+    """Version of the package, which is built from BLIS with kernels for several CPUs."""
     import_module("blis.py")
     return installed("blis")
 

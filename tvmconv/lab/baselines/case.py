@@ -1,8 +1,8 @@
-"""What one measurement computes: a small graph in files that every adapter can read.
+"""One measurement: a small graph in files that every adapter can read.
 
 A case is a folder holding ``case.json`` (nodes in ONNX's vocabulary with explicit padding, all
-shapes static), ``constants.npz``, ``inputs.npz``, ``reference.npz`` and the ONNX file itself.
-A single layer is a graph of one convolution and its epilogue.
+shapes static), ``constants.npz``, ``inputs.npz``, ``reference.npz`` and the ONNX file itself. A
+single layer is a graph of one convolution and its epilogue.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-# a file beside the model of a layer: the same with inputs and outputs in NHWC
+# a file next to the model of a layer: the same with inputs and outputs in NHWC
 CHANNELS_LAST = "channels_last.onnx"
-# the variable with the command that emulates this process, where it is emulated
+# the variable with the command that emulates this process
 EMULATOR = "TVMCONV_EMULATOR"
 
 
 class Unsupported(Exception):
-    """The peer, or its adapter, cannot express this case; the message says what."""
+    """The library, or its adapter, cannot express this case; the message says what."""
 
 
 @dataclass(frozen=True)
-class Node:
+class CaseNode:
     """One operator; ``inputs`` and ``outputs`` name values, ``""`` is an absent input."""
 
     name: str
@@ -54,7 +54,7 @@ class Case:
 
     folder: Path
     onnx: Path
-    nodes: tuple[Node, ...]
+    nodes: tuple[CaseNode, ...]
     shapes: Mapping[str, tuple[int, ...]]
     constants: Mapping[str, Array]
     inputs: Mapping[str, Array]
@@ -92,31 +92,31 @@ class Case:
 
 @dataclass(frozen=True)
 class Session:
-    """A prepared peer.
+    """A prepared baseline.
 
     Parameters
     ----------
     run
-        One synchronous call; what is timed.
+        One synchronous call; it is timed.
     outputs
         Output values of the last call by ONNX name, in ONNX layout.
     info
-        What the peer chose, where it can tell (kernel names, layouts).
+        Its choices, where it reports them (kernel names, layouts).
     operations
-        Floating-point operations of one call, where they are not the case's.
+        Floating-point operations of one call; None for the case's.
     facts
-        More about it as plain data; see :class:`tvmconv.lab.bench.result.Entry`.
+        Plain data; see :class:`tvmconv.lab.bench.result.Entry`.
     stages
-        Names of the stages in order, each with a call that ends after it; the last stage ends
-        with ``run``.
+        Names of the stages in order, each with a call that ends after it; the last stage ends with
+        ``run``.
     warm
-        Brings inputs and outputs into the caches, as the layer before would leave them.
+        Brings inputs and outputs into the caches, as the previous layer would leave them.
     sampler
-        Where calls are timed by another clock than this process's, as a GPU's are: given ``run`` or
-        a stage, a number of samples and the size of the caches to displace before each (0 for warm
-        calls), the seconds. ``run`` then only asks for a call, and ``outputs`` waits for it.
+        Times of another clock than this process's, such as a GPU's. It takes ``run`` or a stage, a
+        number of samples and the size of the caches to displace before each (0 for warm calls), and
+        returns seconds. ``run`` then only enqueues a call, and ``outputs`` waits for it.
     colds
-        Whether calls can be timed whose data are not in the caches.
+        Whether calls can be timed with data outside the caches.
     """
 
     run: Callable[[], object]
@@ -131,7 +131,7 @@ class Session:
 
 
 class _Inputs(Mapping[str, Array]):
-    """Input values of a case, each made when it is asked for: large batches have gigabytes."""
+    """Input values of a case, each made on first use: large batches have gigabytes."""
 
     def __init__(self, path: Path, shapes: Mapping[str, tuple[int, ...]], repeated: bool) -> None:
         self._path, self._shapes, self._repeated = path, shapes, repeated
@@ -163,7 +163,7 @@ def read_case(folder: Path, options: Mapping[str, Any]) -> Case:
         folder=folder,
         onnx=Path(data["onnx"]),
         nodes=tuple(
-            Node(n["name"], n["op"], tuple(n["inputs"]), tuple(n["outputs"]), n["attrs"])
+            CaseNode(n["name"], n["op"], tuple(n["inputs"]), tuple(n["outputs"]), n["attrs"])
             for n in data["nodes"]
         ),
         shapes=shapes,
@@ -174,7 +174,7 @@ def read_case(folder: Path, options: Mapping[str, Any]) -> Case:
     )
 
 
-# behind an output's name: which of its values the reference has, where it has not all
+# suffix of an output's name: the places of the values that the reference has
 PLACES = ".places"
 
 
@@ -205,7 +205,7 @@ def relative_error(actual: Mapping[str, Array], expected: Mapping[str, Array]) -
 
 
 def differing(actual: Mapping[str, Array], expected: Mapping[str, Array]) -> float | None:
-    """Share of the values of integer outputs that differ; None where no output is of integers."""
+    """Share of the values of integer outputs that differ; None where no output has integers."""
     integers = [name for name, want in expected.items() if want.dtype.kind in "iu"]
     if not integers or any(name not in actual for name in integers):
         return None

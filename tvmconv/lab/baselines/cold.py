@@ -1,4 +1,4 @@
-"""Calls whose data lie in memory, as in a network that does not fit the caches."""
+"""Calls with data in memory, as in a network that does not fit the caches."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ _LEAST_BYTES = 64 * 1024**2
 
 
 class Eviction:
-    """Displaces everything else from the caches.
-
-    Parameters
-    ----------
-    cache_bytes
-        Size of the last-level cache.
-    """
+    """Displaces everything else from caches of ``cache_bytes``."""
 
     def __init__(self, cache_bytes: int) -> None:
         self._values = np.ones(max(_TIMES * cache_bytes, _LEAST_BYTES) // 4, np.float32)
@@ -34,14 +28,8 @@ def cold_call(
 ) -> float:
     """Seconds of one call that follows an eviction.
 
-    Parameters
-    ----------
-    run
-        The call.
-    evict
-        Shared by all calls, for its memory.
-    warm
-        Called in between; brings back what the layer before would have left in the caches.
+    ``warm`` is called in between; it brings back the data that the previous layer would have left
+    in the caches.
     """
     evict()
     if warm is not None:

@@ -1,12 +1,11 @@
-"""One call of a peer for each case, marked for a plugin that counts what is executed.
+"""One call of a baseline for each case, marked for a plugin that counts the executed code.
 
 ``counted.py ADAPTER RESULT FOLDER...`` runs under an emulator with that plugin. Section ``i + 2``
-is the call of case ``i``, section 1 a call of nothing. RESULT gets one JSON line::
+is the call of case ``i``, section 1 an empty call. RESULT gets one JSON line::
 
     {"version": "1.2.3", "interpreter": [[start, end], ...]}
 
-and one for each case, the worker's answer. What the interpreter itself executed lies between its
-addresses.
+and one for each case, the worker's answer. The code of the interpreter is between its addresses.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def call(run: Callable[[], object], section: int) -> None:
 
 
 def _interpreter() -> list[list[int]]:
-    """Where the program is loaded that runs Python code, and its library if it has one."""
+    """Addresses of the program that runs Python code, and of its library if it has one."""
     found = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, *_, path = line.split(maxsplit=5)

@@ -1,7 +1,7 @@
 """cuDNN's fastest algorithm for one convolution, by its own search (``cudnn.benchmark`` of torch).
 
-Plain and channels-last tensors are tried, and where the epilogue is a bias with ReLU cuDNN's fused
-call; the fastest of them is the session. The search is of all engines that cuDNN's heuristics name
+It tries plain and channels-last tensors, and cuDNN's fused call where the epilogue is a bias with
+ReLU. The fastest of them is the session. The search covers all engines that cuDNN's heuristics name
 for the case's precision (``cudnn.benchmark_limit`` is 0, for no limit).
 """
 
@@ -47,7 +47,7 @@ def prepare(case: Case, threads: int) -> Session:
 
 
 def _fused(case: Case, values: list[Any]) -> Callable[[], Any] | None:
-    """cuDNN's call of convolution, bias and ReLU, where the layer is that."""
+    """cuDNN's call of convolution, bias and ReLU, if the layer has this form."""
     import torch
 
     operators = [node.op for node in case.nodes]

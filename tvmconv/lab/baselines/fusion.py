@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .case import Case, Node
+from .case import Case, CaseNode
 
 _FUSABLE = ("Conv", "Gemm", "Add")
 
 
 @dataclass(frozen=True)
-class Step:
-    """A node, the activation that follows it (``""``, ``relu`` or ``relu6``) and their result."""
+class FusedNode:
+    """A node, the activation after it (``""``, ``relu`` or ``relu6``) and their result."""
 
-    node: Node
+    node: CaseNode
     activation: str
     output: str
 
 
-def clip_bounds(case: Case, node: Node) -> tuple[float, float]:
+def clip_bounds(case: Case, node: CaseNode) -> tuple[float, float]:
     """Bounds of a Clip, whose opset decides between attributes and inputs."""
     low, high = -np.inf, np.inf
     if "min" in node.attrs or node.input(1):
@@ -30,8 +30,8 @@ def clip_bounds(case: Case, node: Node) -> tuple[float, float]:
     return low, high
 
 
-def activation_of(case: Case, node: Node) -> str:
-    """``relu`` or ``relu6`` where the node is one, else the empty string."""
+def activation_of(case: Case, node: CaseNode) -> str:
+    """``relu`` or ``relu6`` for such nodes, else the empty string."""
     if node.op == "Relu":
         return "relu"
     if node.op == "Clip":
@@ -39,19 +39,19 @@ def activation_of(case: Case, node: Node) -> str:
     return ""
 
 
-def fuse(case: Case) -> list[Step]:
+def fuse(case: Case) -> list[FusedNode]:
     """Every node in order, with Relu and Relu6 folded into a Conv, Gemm or Add before them."""
     uses = case.uses()
     follower = {node.input(0): node for node in case.nodes if activation_of(case, node)}
-    steps: list[Step] = []
+    steps: list[FusedNode] = []
     folded: set[str] = set()
     for node in case.nodes:
         if node.output in folded:
             continue
         after = follower.get(node.output)
         if node.op in _FUSABLE and after is not None and uses[node.output] == 1:
-            steps.append(Step(node, activation_of(case, after), after.output))
+            steps.append(FusedNode(node, activation_of(case, after), after.output))
             folded.add(after.output)
         else:
-            steps.append(Step(node, "", node.output))
+            steps.append(FusedNode(node, "", node.output))
     return steps

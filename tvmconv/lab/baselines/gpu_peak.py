@@ -1,4 +1,4 @@
-"""The peak of a GPU's float32 multiply-adds, measured in the same rounds."""
+"""The peak of a GPU's FP32 FMA, measured in the same rounds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from .case import Case, Session
 
 
 def version() -> str:
-    """Name of the GPU and version of its driver.
-
-    Raises
-    ------
-    ImportError
-        If there is none.
-    """
+    """Name of the GPU and version of its driver; raises :class:`ImportError` without one."""
     from tvmconv.core.errors import ArtifactError
     from tvmconv.measuring.gpu.driver import Gpu
 

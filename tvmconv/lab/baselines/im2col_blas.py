@@ -1,9 +1,9 @@
 """Graphs by numpy alone: convolutions by im2col and a product of its BLAS.
 
-The matrix is FTEngine's for NCHW, which is Caffe's: a row for each channel and tap, with a value
-for each output pixel. A row is copied from what of the image its tap meets; padding is never
-copied, its places hold the zeros that they were made with. Weights are the other matrix as they
-are, and the product is the result in NCHW.
+The matrix is FTEngine's for NCHW, which is Caffe's: a row for each channel and kernel element, with
+a value for each output pixel. A row is copied from the image; padding is not copied, because its
+places always hold zeros. The weights are the other matrix as they are, and the product is the
+result in NCHW.
 """
 
 from __future__ import annotations
@@ -14,26 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Node, Unsupported
+from .case import Array, Case, CaseNode, Unsupported
 from .fusion import clip_bounds
 
 Call = Callable[[], object]
 
 
-class Graph:
-    """A case as calls of numpy, with arrays for all that they read and write.
+class NumpyGraph:
+    """A case as ``calls`` of numpy in order, with arrays for all that they read and write.
 
-    Attributes
-    ----------
-    calls
-        What computes it, in order.
-    values
-        Arrays by their names in ONNX, in ONNX's layout.
-
-    Raises
-    ------
-    Unsupported
-        If an operator has no form here.
+    ``values`` are by their names in ONNX, in ONNX's layout. Raises :class:`Unsupported` for an
+    operator without a form here.
     """
 
     def __init__(self, case: Case) -> None:
@@ -42,7 +33,7 @@ class Graph:
         used = {name for node in case.nodes for name in node.inputs}
         self.values: dict[str, Array] = dict(case.inputs)
         self.values |= {name: case.constants[name] for name in case.constants if name in used}
-        # layers of one shape share the matrix, whose zeros lie at the same places
+        # layers of one shape share the matrix, whose zeros are at the same places
         self.matrices: dict[object, Array] = {}
         for node in case.nodes:
             if node.op not in _OPERATORS:
@@ -55,15 +46,15 @@ class Graph:
             call()
 
     def add(self, function: Callable[..., object], *operands: Any, **named: Any) -> None:
-        """Let a call follow."""
+        """Append a call."""
         self.calls.append(partial(function, *operands, **named))
 
-    def operand(self, node: Node, index: int = 0) -> Array:
+    def operand(self, node: CaseNode, index: int = 0) -> Array:
         """An input's array."""
         return self.values[node.inputs[index]]
 
-    def result(self, node: Node) -> Array:
-        """Memory for what a node computes."""
+    def result(self, node: CaseNode) -> Array:
+        """Memory for the result of a node."""
         found: Array = np.zeros(self.case.shapes[node.output], np.float32)
         return self.values.setdefault(node.output, found)
 
@@ -71,16 +62,10 @@ class Graph:
 def tap_windows(
     x: Array, attrs: Mapping[str, Any], height: int, width: int
 ) -> Iterator[tuple[tuple[int, int], tuple[slice, slice], Array]]:
-    """For each tap its place, the output pixels where it meets the image, and what it meets.
+    """For each kernel element: its place, the output pixels that it meets, and the input.
 
-    Parameters
-    ----------
-    x
-        Images, rows and columns last.
-    attrs
-        Of a node: ``kernel_shape``, ``strides``, ``dilations`` and ``pads``.
-    height, width
-        Output pixels.
+    ``x`` has rows and columns last. ``attrs`` of a node are ``kernel_shape``, ``strides``,
+    ``dilations`` and ``pads``. ``height`` and ``width`` are output pixels.
     """
     if len(attrs["strides"]) != 2:
         raise Unsupported(f"windows of rank {len(attrs['strides'])}")
@@ -98,7 +83,7 @@ def tap_windows(
         yield (tap[0], tap[1]), (written[0], written[1]), x[..., read[0], read[1]]
 
 
-def _conv(graph: Graph, node: Node) -> None:
+def _conv(graph: NumpyGraph, node: CaseNode) -> None:
     a, x, weight = node.attrs, graph.operand(node), graph.operand(node, 1)
     result = graph.result(node)
     groups, kernel, pixels = a["group"], weight.shape[2:], result.shape[2:]
@@ -120,7 +105,7 @@ def _conv(graph: Graph, node: Node) -> None:
         graph.add(np.add, result, graph.operand(node, 2).reshape(-1, 1, 1), out=result)
 
 
-def _gemm(graph: Graph, node: Node) -> None:
+def _gemm(graph: NumpyGraph, node: CaseNode) -> None:
     a, weight, result = node.attrs, graph.operand(node, 1), graph.result(node)
     if a.get("transA", 0) or a.get("alpha", 1.0) != 1.0 or a.get("beta", 1.0) != 1.0:
         raise Unsupported("Gemm with transA, alpha or beta")
@@ -131,7 +116,7 @@ def _gemm(graph: Graph, node: Node) -> None:
         graph.add(np.add, result, graph.operand(node, 2), out=result)
 
 
-def _pool(graph: Graph, node: Node) -> None:
+def _pool(graph: NumpyGraph, node: CaseNode) -> None:
     a, result = node.attrs, graph.result(node)
     mean = node.op == "AveragePool"
     if mean and (a.get("count_include_pad", 0) or any(a["extra"])):
@@ -153,25 +138,25 @@ def _pool(graph: Graph, node: Node) -> None:
         graph.add(np.divide, result, counts, out=result)
 
 
-def _mean(graph: Graph, node: Node) -> None:
+def _mean(graph: NumpyGraph, node: CaseNode) -> None:
     graph.add(np.mean, graph.operand(node), axis=(2, 3), keepdims=True, out=graph.result(node))
 
 
-def _clip(graph: Graph, node: Node) -> None:
+def _clip(graph: NumpyGraph, node: CaseNode) -> None:
     low, high = (np.float32(bound) for bound in clip_bounds(graph.case, node))
     graph.add(np.clip, graph.operand(node), low, high, out=graph.result(node))
 
 
-def _concat(graph: Graph, node: Node) -> None:
+def _concat(graph: NumpyGraph, node: CaseNode) -> None:
     parts = [graph.values[name] for name in node.inputs]
     graph.add(np.concatenate, parts, axis=node.attrs["axis"], out=graph.result(node))
 
 
-def _reshape(graph: Graph, node: Node) -> None:
+def _reshape(graph: NumpyGraph, node: CaseNode) -> None:
     graph.values[node.output] = graph.operand(node).reshape(graph.case.shapes[node.output])
 
 
-def _softmax(graph: Graph, node: Node) -> None:
+def _softmax(graph: NumpyGraph, node: CaseNode) -> None:
     x, result, axis = graph.operand(node), graph.result(node), node.attrs.get("axis", -1)
 
     def run() -> None:
@@ -184,15 +169,15 @@ def _softmax(graph: Graph, node: Node) -> None:
 
 def _elementwise(
     function: Callable[..., object], *constants: float
-) -> Callable[[Graph, Node], None]:
-    def call(graph: Graph, node: Node) -> None:
+) -> Callable[[NumpyGraph, CaseNode], None]:
+    def call(graph: NumpyGraph, node: CaseNode) -> None:
         operands = [graph.values[name] for name in node.inputs]
         graph.add(function, *operands, *map(np.float32, constants), out=graph.result(node))
 
     return call
 
 
-_OPERATORS: dict[str, Callable[[Graph, Node], None]] = {
+_OPERATORS: dict[str, Callable[[NumpyGraph, CaseNode], None]] = {
     "Add": _elementwise(np.add),
     "AveragePool": _pool,
     "Clip": _clip,

@@ -1,6 +1,6 @@
-"""im2col and cuBLAS: the whole matrix by ``torch.nn.functional.unfold``, then one product an image.
+"""im2col and cuBLAS: the matrix by ``torch.nn.functional.unfold``, then one product an image.
 
-What the im2win source compares with on GPUs.
+The im2win paper compares with it on GPUs.
 """
 
 from __future__ import annotations

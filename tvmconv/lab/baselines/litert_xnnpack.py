@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+from importlib.metadata import version as installed
+
 import numpy as np
 
 from .case import Array, Case, Session
-from .quantised import without_quantisers
+from .quantized import without_quantizers
 from .tflite_graph import TO_NCHW, TO_NHWC
 from .tflite_writer import write_model
 
-# added to a byte it makes uint8 of int8, and the other way round
+# converts int8 to uint8 and back when added to a byte
 _SIGN = np.uint8(128)
 
-
-def version() -> str:
-    """Version of LiteRT."""
-    from importlib.metadata import version as installed
-
-    return installed("ai-edge-litert")
+version = partial(installed, "ai-edge-litert")
 
 
 def prepare(case: Case, threads: int) -> Session:
     """The interpreter with its default XNNPACK delegate; the input copy is not part of a call.
 
-    Integers of inputs and outputs are int8 inside, whatever the case has.
+    Integer inputs and outputs are int8 inside.
     """
     from ai_edge_litert.interpreter import Interpreter
 
-    quantised = without_quantisers(case)
-    interpreter = Interpreter(model_content=write_model(quantised), num_threads=threads)
+    quantized = without_quantizers(case)
+    interpreter = Interpreter(model_content=write_model(quantized), num_threads=threads)
     interpreter.allocate_tensors()
     for value, detail in zip(case.inputs.values(), interpreter.get_input_details(), strict=True):
         data = value.transpose(TO_NHWC) if value.ndim == 4 else value
@@ -38,7 +36,7 @@ def prepare(case: Case, threads: int) -> Session:
     # the public invoke() checks Python state before each call, which costs microseconds
     invoke = interpreter._interpreter.Invoke
     details = {d["name"].partition(":")[0]: d["index"] for d in interpreter.get_output_details()}
-    kept = [quantised.stored_outputs.get(name) for name in quantised.case.outputs]
+    kept = [quantized.stored_outputs.get(name) for name in quantized.case.outputs]
 
     def outputs() -> dict[str, Array]:
         result = {}

@@ -11,26 +11,24 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .case import EMULATOR, Array, Case, Session, Unsupported
-from .quantised import is_quantised
+from .quantized import is_quantized
 
 _CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
 
 
-def version() -> str:
-    """Version of MNN."""
-    from importlib.metadata import version as installed
-
-    return installed("MNN")
+version = partial(installed, "MNN")
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """High precision (float32); the input copy is not part of a call."""
+    """High precision (FP32); the input copy is not part of a call."""
     exported = export(case, threads)
     session = open_export(case, threads, exported)
     Path(exported["file"]).unlink()
@@ -38,9 +36,9 @@ def prepare(case: Case, threads: int) -> Session:
 
 
 def export(case: Case, threads: int) -> dict[str, Any]:
-    """MNN's own format; the converter leaves a file beside it."""
+    """MNN's own format; the converter leaves a file next to it."""
     path = case.folder / "model.mnn"
-    # a program of another processor cannot be started as it is
+    # a program for another CPU needs its emulator
     emulator = shlex.split(os.environ.get(EMULATOR, ""))
     arguments = ["-f", "ONNX", "--modelFile", str(case.onnx.resolve()), "--MNNModel", str(path)]
     try:
@@ -53,7 +51,7 @@ def export(case: Case, threads: int) -> dict[str, Any]:
             timeout=300,
         )
     except subprocess.CalledProcessError:
-        if is_quantised(case):
+        if is_quantized(case):
             raise Unsupported("MNN's converter aborts on this quantized model") from None
         raise
     return {"file": str(path)}

@@ -1,32 +1,37 @@
 """ncnn on the CPU, from a param and bin file written here.
 
-Float32; of a model that quantises, convolutions and products compute in ncnn's 8 bits: symmetric
-int8, whose scale covers what the model's own 8 bits cover, and float32 between them except from one
-convolution to the next.
+FP32. In a quantized model, convolutions and products use ncnn's symmetric int8, with a scale that
+covers the model's own 8 bits. Values are FP32 between them, except from one convolution to the
+next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Node, Session, Unsupported
-from .fusion import Step, clip_bounds, fuse
-from .quantised import Quantised, without_quantisers
+from .case import Array, Case, CaseNode, Session, Unsupported
+from .fusion import FusedNode, clip_bounds, fuse
+from .quantized import QuantizedCase, without_quantizers
 
-# what marks weights of one byte in the bin file
+# marks weights of one byte in the bin file
 _INT8 = (0x000D4B38).to_bytes(4, "little")
+# kinds and arguments of layers without weights
+_PLAIN = {
+    "GlobalAveragePool": ("Pooling", "0=1 4=1"),
+    "Mul": ("BinaryOp", "0=2"),
+    "Relu": ("ReLU", ""),
+    "Sigmoid": ("Sigmoid", ""),
+}
 _ACTIVATION = {"": "", "relu": " 9=1", "relu6": " 9=3 -23310=2,0.0,6.0"}
 
 
-def version() -> str:
-    """Version of ncnn."""
-    from importlib.metadata import version as installed
-
-    return installed("ncnn")
+version = partial(installed, "ncnn")
 
 
 def prepare(case: Case, threads: int) -> Session:
@@ -42,13 +47,13 @@ def export(case: Case, threads: int) -> dict[str, Any]:
     _, value = case.single_input()
     if value.shape[0] != 1:
         raise Unsupported(f"batch {value.shape[0]}; ncnn has no batch dimension")
-    quantised = without_quantisers(case)
-    writer = _Writer(quantised)
+    quantized = without_quantizers(case)
+    writer = _Writer(quantized)
     text, weights = writer.write()
     param, binary = case.folder / "model.param", case.folder / "model.bin"
     param.write_text(text)
     binary.write_bytes(weights)
-    plain = zip(case.outputs, quantised.case.outputs, strict=True)
+    plain = zip(case.outputs, quantized.case.outputs, strict=True)
     blobs = {output: writer.current[name][0] for output, name in plain}
     return {"file": str(binary), "param": str(param), "outputs": blobs}
 
@@ -88,9 +93,9 @@ class _Writer:
     A blob may be read once, so values with several readers pass through Split layers.
     """
 
-    def __init__(self, quantised: Quantised) -> None:
-        case = self.case = quantised.case
-        self.quantised = quantised
+    def __init__(self, quantized: QuantizedCase) -> None:
+        case = self.case = quantized.case
+        self.quantized = quantized
         self.lines: list[str] = []
         self.weights: list[bytes] = []
         self.blobs: dict[str, str] = {}
@@ -104,7 +109,7 @@ class _Writer:
         self.emit("Input", [], ["input"], "")
         self.produced(name, "input")
         steps = fuse(self.case)
-        self.readers: dict[str, list[Node | None]] = {n: [None] for n in self.case.outputs}
+        self.readers: dict[str, list[CaseNode | None]] = {n: [None] for n in self.case.outputs}
         for step in steps:
             for operand in step.node.inputs:
                 self.readers.setdefault(operand, []).append(step.node)
@@ -131,14 +136,14 @@ class _Writer:
             self.current[value] = [blob]
 
     def floats(self, array: Array, flagged: bool = False) -> None:
-        """Append weights; some layers want a zero word (float32 storage) in front."""
+        """Append weights; some layers need four zero bytes (FP32 storage) before them."""
         data = np.ascontiguousarray(array, "float32").tobytes()
         self.weights.append((b"\0\0\0\0" if flagged else b"") + data)
 
-    def layer(self, step: Step) -> None:
+    def layer(self, step: FusedNode) -> None:
         """One step of the graph."""
         node, case = step.node, self.case
-        write = getattr(self, f"_{node.op.lower()}", None)
+        write = self._plain if node.op in _PLAIN else getattr(self, f"_{node.op.lower()}", None)
         if write is None:
             raise Unsupported(f"operator {node.op}")
         variable = [n for n in node.inputs if n and n not in case.constants]
@@ -147,33 +152,33 @@ class _Writer:
         sources = [self.current[n].pop(0) for n in variable]
         blob = f"b{len(self.lines)}"
         self.step = step
-        kept = self.quantised.storage.get(step.output)
+        kept = self.quantized.storage.get(step.output)
         bounded = kept is not None and kept.least == 0 and node.op in ("Conv", "Gemm", "Add")
-        # quantisers drop a Relu where the stored numbers cannot go below zero
+        # quantizers drop a Relu where the stored numbers cannot be negative
         write(node, sources, blob, step.activation or ("relu" if bounded else ""))
         self.produced(step.output, blob)
 
-    def in_8_bits(self, node: Node | None) -> bool:
-        """Whether a layer is one that computes in 8 bits."""
+    def in_8_bits(self, node: CaseNode | None) -> bool:
+        """Whether a layer computes in 8 bits."""
         return (
             node is not None
             and node.op in ("Conv", "Gemm")
-            and node.inputs[0] in self.quantised.storage
-            and self.quantised.weight(node.input(1)) is not None
+            and node.inputs[0] in self.quantized.storage
+            and self.quantized.weight(node.input(1)) is not None
         )
 
     def scale(self, name: str) -> Array:
-        """What ncnn multiplies a value by to store it in int8."""
-        return np.array([127 / self.quantised.storage[name].largest], "float32")
+        """ncnn's factor of a value that is stored in int8."""
+        return np.array([127 / self.quantized.storage[name].largest], "float32")
 
-    def weighted(self, kind: str, node: Node, sources: list[str], blob: str, args: str) -> None:
+    def weighted(self, kind: str, node: CaseNode, sources: list[str], blob: str, args: str) -> None:
         """A layer with weights, bias and, in 8 bits, their scales."""
         weight = self.case.constant(node.input(1))
         if node.op == "Gemm" and not node.attrs.get("transB", 0):
             weight = weight.T
         scales: list[Array] = []
         if self.in_8_bits(node):
-            pair = self.quantised.weight(node.input(1))
+            pair = self.quantized.weight(node.input(1))
             assert pair is not None
             readers = self.readers.get(self.step.output, [])
             # from one convolution to the next values stay in 8 bits
@@ -192,14 +197,14 @@ class _Writer:
         for numbers in scales:
             self.floats(numbers)
 
-    def per_group(self, node: Node, scales: Array) -> Array:
-        """The scales that ncnn wants of a grouped convolution: one a group."""
+    def per_group(self, node: CaseNode, scales: Array) -> Array:
+        """The scales of a grouped convolution for ncnn: one a group."""
         groups = node.attrs.get("group", 1)
         if groups == 1 or groups == len(scales):
             return scales
         raise Unsupported("8-bit convolution in groups of several channels")
 
-    def _conv(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _conv(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         a = node.attrs
         if len(a["strides"]) != 2:
             raise Unsupported("convolution of rank 1")
@@ -216,7 +221,7 @@ class _Writer:
             kind, args = "ConvolutionDepthWise", f"{args} 7={a['group']}"
         self.weighted(kind, node, sources, blob, args + _ACTIVATION[activation])
 
-    def _gemm(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _gemm(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         a = node.attrs
         if a.get("transA", 0) or a.get("alpha", 1.0) != 1.0 or a.get("beta", 1.0) != 1.0:
             raise Unsupported("Gemm with transA, alpha or beta")
@@ -226,7 +231,7 @@ class _Writer:
         args = f"0={weight.shape[0]} 1={bias} 2={weight.size}"
         self.weighted("InnerProduct", node, sources, blob, args + _ACTIVATION[activation])
 
-    def _maxpool(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _maxpool(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         a = node.attrs
         top, left, bottom, right = a["pads"]
         bottom, right = bottom + a["extra"][0], right + a["extra"][1]
@@ -237,17 +242,12 @@ class _Writer:
         )
         self.emit("Pooling", sources, [blob], args)
 
-    def _averagepool(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _averagepool(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         if any(node.attrs["extra"]):
             raise Unsupported("AveragePool with ceil_mode")
         self._maxpool(node, sources, blob, activation)
 
-    def _globalaveragepool(
-        self, node: Node, sources: list[str], blob: str, activation: str
-    ) -> None:
-        self.emit("Pooling", sources, [blob], "0=1 4=1")
-
-    def _add(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _add(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         between = f"{blob}_sum" if activation else blob
         self.emit("BinaryOp", sources, [between], "0=0")
         if activation == "relu":
@@ -255,10 +255,11 @@ class _Writer:
         elif activation:
             self.emit("Clip", [between], [blob], "0=0.0 1=6.0")
 
-    def _mul(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
-        self.emit("BinaryOp", sources, [blob], "0=2")
+    def _plain(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
+        kind, args = _PLAIN[node.op]
+        self.emit(kind, sources, [blob], args)
 
-    def _per_channel(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _per_channel(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         channels = self.case.shapes[node.output][1]
         (name,) = (n for n in node.inputs if n in self.case.constants)
         values = self.case.constant(name)
@@ -267,30 +268,24 @@ class _Writer:
         self.emit("Bias" if node.op == "Add" else "Scale", sources, [blob], f"0={channels}")
         self.floats(values)
 
-    def _lrn(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _lrn(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         a = node.attrs
         args = f"0=0 1={a['size']} 2={a.get('alpha', 1e-4):.9g} 3={a.get('beta', 0.75):.9g}"
         self.emit("LRN", sources, [blob], f"{args} 4={a.get('bias', 1.0):.9g}")
 
-    def _relu(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
-        self.emit("ReLU", sources, [blob], "")
-
-    def _leakyrelu(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _leakyrelu(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         self.emit("ReLU", sources, [blob], f"0={node.attrs.get('alpha', 0.01):.9g}")
 
-    def _clip(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _clip(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         low, high = np.clip(clip_bounds(self.case, node), -3e38, 3e38)
         self.emit("Clip", sources, [blob], f"0={low:.9g} 1={high:.9g}")
 
-    def _sigmoid(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
-        self.emit("Sigmoid", sources, [blob], "")
-
-    def _concat(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _concat(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         if node.attrs["axis"] != 1:
             raise Unsupported(f"Concat along axis {node.attrs['axis']}")
         self.emit("Concat", sources, [blob], "0=0")
 
-    def _flatten(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _flatten(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         shape = self.case.shapes[node.output]
         if len(shape) != 2:
             raise Unsupported(f"{node.op} to {shape}")
@@ -298,7 +293,7 @@ class _Writer:
 
     _reshape = _flatten
 
-    def _softmax(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+    def _softmax(self, node: CaseNode, sources: list[str], blob: str, activation: str) -> None:
         shape = self.case.shapes[node.output]
         if node.attrs.get("axis", -1) not in (1, -1) or (len(shape) != 2):
             raise Unsupported("Softmax over a map")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Node, Session, Unsupported
+from .case import Array, Case, CaseNode, Session, Unsupported
 from .fusion import fuse
 
 _LIBRARY = "lib/libtorch_cpu.so"
@@ -60,8 +60,8 @@ def _library() -> ctypes.CDLL:
 def prepare(case: Case, threads: int) -> Session:
     """One convolution of one image by one thread.
 
-    3x3 kernels without a stride take Winograd's F(6x6) with weights that were transformed before;
-    others what NNPACK chooses, with what it does to weights inside the call.
+    3x3 kernels without a stride use Winograd's F(6x6) with weights that were transformed before.
+    Others use NNPACK's choice, which transforms weights inside the call.
     """
     if threads != 1:
         raise Unsupported(f"{threads} threads; this adapter calls NNPACK with one")
@@ -92,8 +92,8 @@ def prepare(case: Case, threads: int) -> Session:
     )
 
 
-def _convolution(case: Case) -> tuple[Node, str]:
-    """The only operator with the activation behind it."""
+def _convolution(case: Case) -> tuple[CaseNode, str]:
+    """The only operator, and the activation after it."""
     steps = fuse(case)
     if len(steps) != 1 or steps[0].node.op != "Conv" or steps[0].activation not in _ACTIVATIONS:
         raise Unsupported("one convolution only, alone or with relu")
@@ -106,7 +106,7 @@ def _convolution(case: Case) -> tuple[Node, str]:
 
 
 def _caller(
-    node: Node, data: Array, bias: Array, result: Array, activation: int
+    node: CaseNode, data: Array, bias: Array, result: Array, activation: int
 ) -> Callable[..., None]:
     """``nnp_convolution_inference`` of an algorithm, a strategy, weights and a workspace."""
     function = _library().nnp_convolution_inference
@@ -149,7 +149,7 @@ def _caller(
 
 
 def _workspace(call: Callable[..., None]) -> Array:
-    """Memory of the size that a call asks for, and what the call leaves there."""
+    """Memory of the size that a call asks for, with the content that the call leaves there."""
     size = ctypes.c_size_t()
     call(None, ctypes.byref(size))
     memory = np.zeros(size.value + _ALIGNMENT, np.uint8)

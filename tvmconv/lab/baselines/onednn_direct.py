@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .case import Case, Session, Unsupported
 from .onednn_engine import Dims, Engine, version
-from .onednn_matmul import prepare as prepare_product
 
 __all__ = ["prepare", "version"]
 
@@ -14,9 +13,9 @@ _QUERY_SRC, _QUERY_WEIGHTS, _QUERY_DST = 129, 131, 133
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """Weights and data re-ordered once, outside the call; threads follow the CPU affinity."""
+    """Weights and data reordered once, outside the call; threads follow the CPU affinity."""
     if len(case.nodes) == 1 and case.nodes[0].op == "MatMul":
-        return prepare_product(case, Engine())
+        return _product(case, Engine())
     if len(case.nodes) != 1 or case.nodes[0].op != "Conv":
         raise Unsupported("one convolution without epilogue only")
     node = case.nodes[0]
@@ -53,4 +52,27 @@ def prepare(case: Case, threads: int) -> Session:
     if bias is not None:
         inputs.append((Engine.BIAS, engine.packed(bias, bias_descriptor)))
     result = engine.memory(engine.query(primitive_descriptor, _QUERY_DST))
+    return engine.session(primitive_descriptor, inputs, result, node.output, shape)
+
+
+def _product(case: Case, engine: Engine) -> Session:
+    """One product of two row-major inputs, both packed in the call."""
+    node = case.nodes[0]
+    a, b = case.product()
+    shape = case.shapes[node.output]
+    descriptors = [engine.plain(s) for s in (a.shape, b.shape, shape)]
+    primitive_descriptor = engine.create(
+        "dnnl_matmul_primitive_desc_create",
+        engine.handle,
+        descriptors[0],
+        descriptors[1],
+        None,
+        descriptors[2],
+        None,
+    )
+    inputs = [
+        (engine.SRC, engine.packed(a, descriptors[0])),
+        (engine.WEIGHTS, engine.packed(b, descriptors[1])),
+    ]
+    result = engine.memory(descriptors[2])
     return engine.session(primitive_descriptor, inputs, result, node.output, shape)

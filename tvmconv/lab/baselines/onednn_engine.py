@@ -1,7 +1,7 @@
 """oneDNN's engine through its C API: memories, layouts, and the run of a primitive.
 
-The PyPI package is a SYCL build whose CPU engine needs the OpenCL CPU runtime that is installed
-with it, so its libraries are loaded by path, dependencies first.
+The PyPI package is a SYCL build whose CPU engine needs the OpenCL CPU runtime. That runtime is
+installed with it, so its libraries are loaded by path, dependencies first.
 """
 
 from __future__ import annotations
@@ -146,16 +146,10 @@ class Engine:
         name: str,
         shape: tuple[int, ...],
     ) -> Session:
-        """What runs a primitive.
+        """A session that runs a primitive.
 
-        Parameters
-        ----------
-        descriptor
-            The primitive's.
-        inputs
-            Numbers of arguments and their memories.
-        result, name, shape
-            The output's memory, and what the case calls it.
+        ``inputs`` are numbers of arguments and their memories; ``result``, ``name`` and ``shape``
+        belong to the output.
         """
         primitive = self.create("dnnl_primitive_create", descriptor)
         pairs = [*inputs, (_DST, result)]

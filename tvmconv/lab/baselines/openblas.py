@@ -1,7 +1,6 @@
-"""OpenBLAS, as numpy brings it: SGEMM on row-major matrices, both packed in the call.
+"""OpenBLAS of numpy: SGEMM on row-major matrices, both packed in the call.
 
-A convolution is im2col and SGEMM; a layer or network has numpy's functions for all that is
-neither a convolution nor a product.
+A convolution is im2col and SGEMM. Other operators are numpy's functions.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from .case import Case, Session
-from .im2col_blas import Graph
+from .im2col_blas import NumpyGraph
 
 
 @lru_cache(maxsize=1)
@@ -27,7 +26,7 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """Results go to memory that exists; threads come from ``OPENBLAS_NUM_THREADS``."""
-    graph = Graph(case)
+    graph = NumpyGraph(case)
     return Session(
         graph.run, lambda: {name: graph.values[name] for name in case.outputs}, info=version()
     )

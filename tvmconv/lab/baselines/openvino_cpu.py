@@ -1,4 +1,4 @@
-"""OpenVINO on the CPU in float32; its default would be bfloat16 where the processor has it."""
+"""OpenVINO on the CPU in FP32; its default would be bfloat16 where the CPU has it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """Latency mode, one stream, float32 forced."""
+    """Latency mode, one stream, FP32 forced."""
     run, _, outputs, compiled = open_request(case, threads)
     return Session(run, outputs, info=_primitives(compiled))
 
@@ -28,7 +28,7 @@ def open_request(
 ) -> tuple[Callable[[], None], Any, Callable[[], dict[str, Array]], Any]:
     """One synchronous call, the request, its outputs and the compiled model.
 
-    ``more`` are settings beside those of :func:`prepare`.
+    ``more`` are further settings.
     """
     import openvino as ov
 

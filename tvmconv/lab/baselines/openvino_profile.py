@@ -1,9 +1,8 @@
-"""Single layers by OpenVINO's own profile: what it executes less the reordering of tensors.
+"""Single layers by OpenVINO's own profile: the executed nodes without the reordering of tensors.
 
-A layer alone reads and writes NCHW, which its kernels do not: a whole call reorders input and
-output, of which a layer in the middle of a network has none. Written in NHWC, 8-bit layers become
-float32 ones. So the times of a call's nodes are added that are no reorders, in whole microseconds
-each, rounded down.
+A single layer reads and writes NCHW, so a call reorders input and output, which a layer inside a
+network does not. In NHWC, OpenVINO would compute INT8 layers in FP32. So only the times of nodes
+that are not reorders are added, in whole microseconds each, rounded down.
 """
 
 from __future__ import annotations

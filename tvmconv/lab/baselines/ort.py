@@ -21,17 +21,16 @@ def export(case: Case, threads: int) -> dict[str, Any]:
 
 
 def open_export(case: Case, threads: int, exported: Mapping[str, Any]) -> Session:
-    """As :func:`prepare`: optimising the graph is a part of loading."""
+    """As :func:`prepare`: the optimization of the graph is part of loading."""
     return prepare(case, threads)
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """All graph optimisations, plain NCHW tensors in and out, or NHWC of 8-bit layers.
+    """All graph optimizations, plain NCHW tensors in and out, or NHWC for INT8 layers.
 
-    Of these it would transpose plain tensors before and behind its kernel, which takes NHWC.
-
-    With the option ``exact`` no optimisation: of 8-bit models onnxruntime then computes what ONNX
-    defines, where its own 8-bit kernels saturate.
+    Its INT8 kernel reads NHWC and would transpose plain tensors before and after. The option
+    ``exact`` disables optimizations: INT8 models are then computed as ONNX defines, where the
+    optimized kernels saturate.
     """
     import numpy as np
     import onnxruntime as ort
@@ -51,7 +50,7 @@ def prepare(case: Case, threads: int) -> Session:
         binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(given))
     for output in session.get_outputs():
         binding.bind_output(output.name, "cpu")
-    # The first call settles the output shapes; bound buffers then spare an allocation a call.
+    # The first call finds the output shapes; bound buffers then save an allocation a call.
     session.run_with_iobinding(binding)
     bound: dict[str, Any] = {}
     names = [output.name for output in session.get_outputs()]

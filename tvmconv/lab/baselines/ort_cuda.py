@@ -1,4 +1,4 @@
-"""onnxruntime's CUDA provider: float32, TF32 only where asked for, cuDNN searched exhaustively."""
+"""onnxruntime's CUDA provider: FP32, TF32 only on request, cuDNN searched exhaustively."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ _OPTIONS = {"cudnn_conv_algo_search": "EXHAUSTIVE"}
 
 
 def version() -> str:
-    """Version of onnxruntime.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed, or without its CUDA provider.
-    """
+    """Version of onnxruntime; raises :class:`ImportError` without its CUDA provider."""
     import onnxruntime as ort
 
     if _PROVIDER not in ort.get_available_providers():
@@ -28,7 +22,7 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """All graph optimisations; with a CUDA graph where the provider can capture one."""
+    """All graph optimizations; with a CUDA graph where the provider can capture one."""
     if case.options.get("precision") == "fp16":
         raise Unsupported("onnxruntime computes in the model's types, which are float32")
     problems = []
@@ -45,8 +39,7 @@ def prepare(case: Case, threads: int) -> Session:
 def _prepared(case: Case, graph: bool) -> Session:
     import onnxruntime as ort
 
-    # pip's CUDA and cuDNN are on no path of the system's linker, and nothing else here loads them
-    # as torch would; releases before 1.21 have no such function
+    # loads pip's CUDA and cuDNN, which the system's linker does not find; new in release 1.21
     getattr(ort, "preload_dlls", lambda: None)()
     options = ort.SessionOptions()
     options.log_severity_level = 3
@@ -81,6 +74,6 @@ def _prepared(case: Case, graph: bool) -> Session:
         return {name: bound[name].numpy() for name in names}
 
     how = "CUDA graph" if graph else "no CUDA graph"
-    # of its arena nothing is told
+    # the size of its arena is unknown
     facts = {"device_bytes": None, "precision": "tf32" if tf32 else ""}
     return Session(run, outputs, info=f"{how}, host's clock", facts=facts, colds=False)

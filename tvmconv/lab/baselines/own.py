@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .case import Array, Case, Session, Unsupported
 
 if TYPE_CHECKING:
+    from tvmconv.kernels.kernel import Kernel
+    from tvmconv.machines.device import Device
     from tvmconv.model import CompiledModel
 
 
@@ -24,17 +26,13 @@ def prepare(case: Case, threads: int) -> Session:
         return _product(case, threads)
     if "workload" in case.options:
         return _layer(case, threads)
-    return _relax(case, threads) if case.options.get("relax") else _model(case, threads)
+    if case.options.get("relax"):
+        return _relax(case, threads)
+    return _session(case, _built(case, threads))
 
 
 def export(case: Case, threads: int) -> dict[str, Any]:
-    """The saved model.
-
-    Raises
-    ------
-    Unsupported
-        If the case is no model that ``tvmconv.build`` compiles.
-    """
+    """The saved model; raises :class:`Unsupported` for cases other than models of ``build``."""
     if {"product", "workload", "relax"} & set(case.options):
         raise Unsupported("only models of tvmconv.build are files")
     return {"file": str(_built(case, threads).save(case.folder / "model.so"))}
@@ -45,10 +43,6 @@ def open_export(case: Case, threads: int, exported: Mapping[str, Any]) -> Sessio
     import tvmconv
 
     return _session(case, tvmconv.load(exported["file"]))
-
-
-def _model(case: Case, threads: int) -> Session:
-    return _session(case, _built(case, threads))
 
 
 def _built(case: Case, threads: int) -> CompiledModel:
@@ -117,23 +111,27 @@ def _relax(case: Case, threads: int) -> Session:
     return Session(lambda: call(*arguments), outputs)
 
 
-def _layer(case: Case, threads: int) -> Session:
+def layer_kernel(case: Case, machine: Device) -> Kernel:
+    """The kernel that the options ask for."""
     from tvmconv.core.errors import ConfigError
     from tvmconv.core.workload import Conv2dWorkload
-    from tvmconv.lab.bench.kernel_run import KernelRun, suited
     from tvmconv.lab.bench.variants import asked_kernel
-    from tvmconv.machines.targets import resolve_machine
 
-    workload = Conv2dWorkload.parse(case.options["workload"])
-    machine = resolve_machine(case.options.get("target", "native"), threads)
     try:
-        kernel = asked_kernel(case.options, workload, machine)
+        return asked_kernel(case.options, Conv2dWorkload.parse(case.options["workload"]), machine)
     except ConfigError as error:
         raise Unsupported(str(error)) from None
+
+
+def _layer(case: Case, threads: int) -> Session:
+    from tvmconv.lab.bench.kernel_run import KernelRun, suited
+    from tvmconv.machines.targets import resolve_machine
+
+    kernel = layer_kernel(case, resolve_machine(case.options.get("target", "native"), threads))
     knobs = case.options.get("variant", {}).get("knobs")
     kernel = suited(kernel, case.constants, knobs)
     run = KernelRun(kernel, case.inputs, case.constants, threads)
-    # a session that held the case would keep its inputs beside the kernel's own
+    # a session with the case would keep its inputs as well as the kernel's own
     name = case.outputs[0]
     return Session(
         run,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from .case import Array, Case, Session, Unsupported
+from .case import Array, Case, Session
+from .own import layer_kernel
 
 if TYPE_CHECKING:
     from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
 
-# by the case's folder and the input's name, as long as a form of it is prepared
+# by the case's folder and the input's name, as long as a prepared session uses it
 _held: WeakValueDictionary[tuple[str, str], DeviceArray] = WeakValueDictionary()
 
 
@@ -36,7 +37,7 @@ def _gpu() -> Gpu:
 
 
 def broken() -> bool:
-    """Whether the GPU refuses this process: after a fault of a kernel it does for good."""
+    """Whether the GPU refuses this process: after a fault of a kernel it does so for good."""
     from tvmconv.core.errors import ArtifactError
 
     try:
@@ -47,7 +48,7 @@ def broken() -> bool:
 
 
 def _inputs(case: Case) -> dict[str, DeviceArray]:
-    """The inputs of a case on the GPU, one copy for all forms of an algorithm that take turns."""
+    """The inputs of a case on the GPU, one copy for all interleaved forms of an algorithm."""
     found = {}
     for name in case.inputs:
         held = _held.get((str(case.folder), name))
@@ -57,20 +58,12 @@ def _inputs(case: Case) -> dict[str, DeviceArray]:
 
 
 def _layer(case: Case) -> Session:
-    from tvmconv.core.errors import ConfigError
-    from tvmconv.core.workload import Conv2dWorkload
-    from tvmconv.lab.bench.variants import asked_kernel
     from tvmconv.machines.targets import resolve_device
     from tvmconv.measuring.gpu.compiled import kernel_code
     from tvmconv.measuring.gpu.kernel_run import GpuKernelRun
     from tvmconv.measuring.gpu.timing import Timer
 
-    workload = Conv2dWorkload.parse(case.options["workload"])
-    machine = resolve_device(case.options["target"])
-    try:
-        kernel = asked_kernel(case.options, workload, machine)
-    except ConfigError as error:
-        raise Unsupported(str(error)) from None
+    kernel = layer_kernel(case, resolve_device(case.options["target"]))
     gpu = _gpu()
     code = kernel_code(kernel, case.options.get("kernels"))
     run = GpuKernelRun(gpu, kernel, code, _inputs(case), case.constants)
@@ -86,29 +79,32 @@ def _layer(case: Case) -> Session:
 
 
 def _model(case: Case) -> Session:
+    import numpy as np
+
     from tvmconv.lab.bench.gpu.models import built_model
     from tvmconv.runtime.binding import pointers
 
+    shapes = {name: tuple(value.shape) for name, value in case.inputs.items()}
     model = built_model(
         case.onnx,
         case.options["target"],
-        None if case.options.get("fixed") else _shapes(case),
+        None if case.options.get("fixed") else shapes,
         case.options.get("kernels"),
         algorithms=case.options.get("algorithms"),
         log=case.options.get("log"),
         fold_budget=case.options.get("fold_budget"),
         precision=case.options.get("precision", "float32"),
     )
-    # as torch's calls are, at every batch
+    # as in torch's calls, at every batch size
     os.environ["TVMCONV_CUDA_GRAPH"] = "1"
     gpu = _gpu()
     inputs = [gpu.array(value) for value in case.inputs.values()]
-    outputs = [gpu.array(_empty(info)) for info in model.outputs]
+    outputs = [gpu.array(np.zeros(info.shape, info.dtype)) for info in model.outputs]
     state = model._ready().new_state()
     given = [pointers([array.pointer for array in arrays]) for arrays in (inputs, outputs)]
 
     def run(held: object = inputs) -> None:
-        # inputs are the caller's, here this function's
+        # the caller owns the inputs, which is this function
         state.run(*given)
 
     def results() -> dict[str, Array]:
@@ -119,13 +115,3 @@ def _model(case: Case) -> Session:
         "precision": next((d.precision for d in model.decisions if d.chosen.precision), ""),
     }
     return Session(run, results, info="CUDA graph, host's clock", facts=facts, colds=False)
-
-
-def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(value.shape) for name, value in case.inputs.items()}
-
-
-def _empty(info: Any) -> Array:
-    import numpy as np
-
-    return np.zeros(info.shape, info.dtype)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .case import Array
-from .fusion import Step
-from .quantised import Quantised, Storage
+from .fusion import FusedNode
+from .quantized import QuantizedCase, Storage
 
 TO_NHWC = (0, 2, 3, 1)
 TO_NCHW = (0, 3, 1, 2)
@@ -18,15 +18,15 @@ TO_NCHW = (0, 3, 1, 2)
 class FlatGraph:
     """Collects tensors, buffers and operators; ``self.values`` maps names to tensor indices.
 
-    ``self.maps`` holds the names whose tensor is stored NHWC, ``self.stored`` how the tensors of
-    8 bits hold their values, ``self.target`` how the step at hand stores its result.
+    ``self.maps`` holds the names whose tensor is stored NHWC. ``self.stored`` is the storage of
+    8-bit tensors, ``self.target`` the storage of the current step's result.
     """
 
-    def __init__(self, quantised: Quantised) -> None:
+    def __init__(self, quantized: QuantizedCase) -> None:
         import ai_edge_litert.schema_py_generated as schema
 
-        self.quantised = quantised
-        self.case = quantised.case
+        self.quantized = quantized
+        self.case = quantized.case
         self.stored: dict[str, Storage] = {}
         self.target: Storage | None = None
         self.schema: Any = schema
@@ -47,7 +47,7 @@ class FlatGraph:
         data: Array | None = None,
         storage: Storage | None = None,
     ) -> int:
-        """A new tensor; a constant where data is given, quantised where storage is."""
+        """A new tensor; a constant with ``data``, quantized with ``storage``."""
         record = self.schema.TensorT()
         record.name, record.shape = name, [int(n) for n in shape]
         dtype = storage.dtype if storage else np.dtype("float32") if data is None else data.dtype
@@ -83,7 +83,7 @@ class FlatGraph:
         return self.values[name]
 
     def converted(self, name: str, storage: Storage | None) -> int:
-        """A value's tensor with other numbers for the same values; float32 without storage."""
+        """A value's tensor in another storage; FP32 without storage."""
         own = self.stored.get(name)
         if own is storage is None or (storage and storage.same(own)):
             return self.values[name]
@@ -94,13 +94,13 @@ class FlatGraph:
         return target
 
     def convert(self, name: str, storage: Storage | None) -> None:
-        """Keep a value in other numbers from here on."""
+        """Store a value differently from here on."""
         self.values[name] = self.converted(name, storage)
         self.stored.pop(name, None)
         if storage:
             self.stored[name] = storage
 
-    def result(self, step: Step) -> int:
+    def result(self, step: FusedNode) -> int:
         """The tensor of a step's result."""
         return self.produced(step.output, self.case.shapes[step.output], self.target)
 
@@ -148,7 +148,7 @@ class FlatGraph:
         permutation = self.constant(np.array(order, "int32"))
         self.emit("TRANSPOSE", [source, permutation], [target], table="TransposeOptions")
 
-    def serialise(self) -> bytes:
+    def serialize(self) -> bytes:
         """The model file."""
         import flatbuffers
 

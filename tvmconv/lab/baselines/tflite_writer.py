@@ -1,43 +1,47 @@
 """A LiteRT flatbuffer from a case: maps are NHWC, everything else keeps ONNX's order.
 
-Of a model that quantises, operators that LiteRT has in 8 bits read and write int8; a concatenation
-takes its operands rescaled, because LiteRT wants one scale there.
+In a quantized model, operators that LiteRT has in 8 bits read and write int8. A concatenation reads
+rescaled operands, because LiteRT needs one scale there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from .case import Array, Node, Unsupported
-from .fusion import Step, clip_bounds, fuse
-from .quantised import Quantised, Storage
+from .case import Array, CaseNode, Unsupported
+from .fusion import FusedNode, clip_bounds, fuse
+from .quantized import QuantizedCase, Storage
 from .tflite_graph import TO_NCHW, TO_NHWC, FlatGraph
 
-# operators without weights that have a form in 8 bits; and those whose result has the operand's
-# numbers
+# operators without weights that have an 8-bit form, and operators that keep stored numbers
 _IN_8_BITS = ("Add", "Mul", "GlobalAveragePool", "Concat")
 _KEEPING = ("MaxPool", "AveragePool", "Flatten", "Reshape", "Squeeze", "Unsqueeze")
+# codes and tables of options of operators without other operands
+_PLAIN = {
+    "HardSwish": ("HARD_SWISH", "HardSwishOptions"),
+    "Relu": ("RELU", None),
+    "Sigmoid": ("LOGISTIC", None),
+    "Tanh": ("TANH", None),
+}
+_BINARY = {"Add": ("ADD", "AddOptions"), "Mul": ("MUL", "MulOptions")}
 
 
-def write_model(quantised: Quantised) -> bytes:
-    """The model file of a case.
+def write_model(quantized: QuantizedCase) -> bytes:
+    """The model file of a case; its integer inputs and outputs are int8.
 
-    Inputs and outputs that the case has as integers are int8.
-
-    Raises
-    ------
-    Unsupported
-        If an operator or a form of it has no counterpart here.
+    Raises :class:`Unsupported` if an operator or a form of it has no counterpart here.
     """
-    return _Writer(quantised).write()
+    return _Writer(quantized).write()
 
 
 class _Writer(FlatGraph):
     """One method an operator."""
 
     def write(self) -> bytes:
-        """Convert every step and serialise."""
-        storage, sources = self.quantised.storage, []
+        """Convert every step and serialize."""
+        storage, sources = self.quantized.storage, []
         for name, value in self.case.inputs.items():
             integers = value.dtype != np.float32
             kept = storage[name].signed() if name in storage else None
@@ -45,9 +49,7 @@ class _Writer(FlatGraph):
             if kept:
                 self.convert(name, kept)
         for step in fuse(self.case):
-            write = getattr(self, f"_{step.node.op.lower()}", None)
-            if write is None:
-                raise Unsupported(f"operator {step.node.op}")
+            write = self._writer(step.node.op)
             wanted = storage[step.output].signed() if step.output in storage else None
             self.target = self.own_storage(step.node, wanted)
             values, stored = dict(self.values), dict(self.stored)
@@ -60,14 +62,22 @@ class _Writer(FlatGraph):
             if wanted:
                 self.convert(step.output, wanted)
         self.graph.inputs = sources
-        kept_outputs = self.quantised.stored_outputs
+        kept_outputs = self.quantized.stored_outputs
         self.graph.outputs = [
             self.converted(name, kept_outputs[name].signed() if name in kept_outputs else None)
             for name in self.case.outputs
         ]
-        return self.serialise()
+        return self.serialize()
 
-    def own_storage(self, node: Node, wanted: Storage | None) -> Storage | None:
+    def _writer(self, op: str) -> Callable[[CaseNode, FusedNode], None]:
+        """The method that writes an operator."""
+        name = "plain" if op in _PLAIN else "binary" if op in _BINARY else op.lower()
+        if (found := getattr(self, f"_{name}", None)) is None:
+            raise Unsupported(f"operator {op}")
+        writer: Callable[[CaseNode, FusedNode], None] = found
+        return writer
+
+    def own_storage(self, node: CaseNode, wanted: Storage | None) -> Storage | None:
         """How an operator stores its result; None where it computes in float32."""
         variable = [name for name in node.inputs if name and name not in self.case.constants]
         if any(name not in self.stored for name in variable):
@@ -75,17 +85,17 @@ class _Writer(FlatGraph):
         if node.op in _KEEPING:
             return self.stored[node.inputs[0]]
         if node.op in ("Conv", "Gemm"):
-            return wanted if self.quantised.weight(node.input(1)) else None
+            return wanted if self.quantized.weight(node.input(1)) else None
         return wanted if node.op in _IN_8_BITS and len(variable) == len(node.inputs) else None
 
-    def weights(self, node: Node, weight: Array, axis: int, bias: Array | None) -> list[int]:
-        """The tensors of a weight in LiteRT's order, float32 or int8, and of its bias.
+    def weights(self, node: CaseNode, weight: Array, axis: int, bias: Array | None) -> list[int]:
+        """The tensors of a weight in LiteRT's order, FP32 or int8, and of its bias.
 
-        ``axis`` is the one of output channels.
+        ``axis`` is the axis of output channels.
         """
         if self.target is None:
             return [self.constant(weight), *([] if bias is None else [self.constant(bias)])]
-        pair = self.quantised.weight(node.input(1))
+        pair = self.quantized.weight(node.input(1))
         assert pair is not None
         scales = pair[1]
         shape = [1] * weight.ndim
@@ -100,12 +110,12 @@ class _Writer(FlatGraph):
             tensors.append(self.tensor(f"b{len(self.graph.tensors)}", bias.shape, sums, kept))
         return tensors
 
-    def activation(self, step: Step) -> int:
+    def activation(self, step: FusedNode) -> int:
         """The fused activation's number."""
         names = {"": "NONE", "relu": "RELU", "relu6": "RELU6"}
         return int(getattr(self.schema.ActivationFunctionType, names[step.activation]))
 
-    def window(self, node: Node, low: float = 0.0) -> tuple[int, int]:
+    def window(self, node: CaseNode, low: float = 0.0) -> tuple[int, int]:
         """The padded input of a window operator, and the padding mode that remains."""
         a = node.attrs
         n, c, *size = self.case.shapes[node.inputs[0]]
@@ -137,7 +147,7 @@ class _Writer(FlatGraph):
             self.emit("PAD", operands, [target], table="PadOptions")
         return target, self.schema.Padding.VALID
 
-    def _conv(self, node: Node, step: Step) -> None:
+    def _conv(self, node: CaseNode, step: FusedNode) -> None:
         a, case = node.attrs, self.case
         weight = case.constant(node.input(1))
         if weight.ndim != 4:
@@ -164,13 +174,13 @@ class _Writer(FlatGraph):
         else:
             self.emit("CONV_2D", sources, [self.result(step)], table="Conv2DOptions", **fields)
 
-    def _maxpool(self, node: Node, step: Step) -> None:
+    def _maxpool(self, node: CaseNode, step: FusedNode) -> None:
         self._pool(node, step, "MAX_POOL_2D", low=-3.4e38)
 
-    def _averagepool(self, node: Node, step: Step) -> None:
+    def _averagepool(self, node: CaseNode, step: FusedNode) -> None:
         self._pool(node, step, "AVERAGE_POOL_2D", low=0.0)
 
-    def _pool(self, node: Node, step: Step, code: str, low: float) -> None:
+    def _pool(self, node: CaseNode, step: FusedNode, code: str, low: float) -> None:
         a = node.attrs
         source, padding = self.window(node, low)
         average = code == "AVERAGE_POOL_2D"
@@ -190,12 +200,12 @@ class _Writer(FlatGraph):
             filterWidth=a["kernel_shape"][1],
         )
 
-    def _globalaveragepool(self, node: Node, step: Step) -> None:
+    def _globalaveragepool(self, node: CaseNode, step: FusedNode) -> None:
         axes = self.constant(np.array([1, 2], "int32"))
         sources = [self.values[node.inputs[0]], axes]
         self.emit("MEAN", sources, [self.result(step)], table="ReducerOptions", keepDims=True)
 
-    def _gemm(self, node: Node, step: Step) -> None:
+    def _gemm(self, node: CaseNode, step: FusedNode) -> None:
         a = node.attrs
         if a.get("transA", 0) or a.get("alpha", 1.0) != 1.0 or a.get("beta", 1.0) != 1.0:
             raise Unsupported("Gemm with transA, alpha or beta")
@@ -211,7 +221,12 @@ class _Writer(FlatGraph):
             fusedActivationFunction=self.activation(step),
         )
 
-    def _binary(self, node: Node, step: Step, code: str, table: str) -> None:
+    def _plain(self, node: CaseNode, step: FusedNode) -> None:
+        code, table = _PLAIN[node.op]
+        self.emit(code, [self.values[node.inputs[0]]], [self.result(step)], table=table)
+
+    def _binary(self, node: CaseNode, step: FusedNode) -> None:
+        code, table = _BINARY[node.op]
         rank = len(self.case.shapes[node.output])
         sources = [self.operand(name, rank) for name in node.inputs]
         activation = self.activation(step)
@@ -219,37 +234,18 @@ class _Writer(FlatGraph):
             code, sources, [self.result(step)], table=table, fusedActivationFunction=activation
         )
 
-    def _add(self, node: Node, step: Step) -> None:
-        self._binary(node, step, "ADD", "AddOptions")
-
-    def _mul(self, node: Node, step: Step) -> None:
-        self._binary(node, step, "MUL", "MulOptions")
-
-    def _relu(self, node: Node, step: Step) -> None:
-        self.emit("RELU", [self.values[node.inputs[0]]], [self.result(step)])
-
-    def _clip(self, node: Node, step: Step) -> None:
+    def _clip(self, node: CaseNode, step: FusedNode) -> None:
         if clip_bounds(self.case, node) != (0.0, 6.0):
             raise Unsupported("Clip other than 0 to 6")
         self.emit("RELU6", [self.values[node.inputs[0]]], [self.result(step)])
 
-    def _sigmoid(self, node: Node, step: Step) -> None:
-        self.emit("LOGISTIC", [self.values[node.inputs[0]]], [self.result(step)])
-
-    def _tanh(self, node: Node, step: Step) -> None:
-        self.emit("TANH", [self.values[node.inputs[0]]], [self.result(step)])
-
-    def _hardswish(self, node: Node, step: Step) -> None:
-        source = self.values[node.inputs[0]]
-        self.emit("HARD_SWISH", [source], [self.result(step)], table="HardSwishOptions")
-
-    def _leakyrelu(self, node: Node, step: Step) -> None:
+    def _leakyrelu(self, node: CaseNode, step: FusedNode) -> None:
         source, alpha = self.values[node.inputs[0]], node.attrs.get("alpha", 0.01)
         self.emit(
             "LEAKY_RELU", [source], [self.result(step)], table="LeakyReluOptions", alpha=alpha
         )
 
-    def _lrn(self, node: Node, step: Step) -> None:
+    def _lrn(self, node: CaseNode, step: FusedNode) -> None:
         a = node.attrs
         fields = {"radius": a["size"] // 2, "bias": a.get("bias", 1.0), "beta": a.get("beta", 0.75)}
         # ONNX divides alpha by the window, LiteRT does not
@@ -258,7 +254,7 @@ class _Writer(FlatGraph):
         code = "LOCAL_RESPONSE_NORMALIZATION"
         self.emit(code, [source], [self.result(step)], table=table, **fields)
 
-    def _concat(self, node: Node, step: Step) -> None:
+    def _concat(self, node: CaseNode, step: FusedNode) -> None:
         rank = len(self.case.shapes[node.output])
         axis = node.attrs["axis"] % rank
         axis = TO_NCHW[axis] if rank == 4 else axis
@@ -269,7 +265,7 @@ class _Writer(FlatGraph):
         table = "ConcatenationOptions"
         self.emit("CONCATENATION", sources, [self.result(step)], table=table, axis=axis)
 
-    def _flatten(self, node: Node, step: Step) -> None:
+    def _flatten(self, node: CaseNode, step: FusedNode) -> None:
         shape = self.case.shapes[step.output]
         if len(shape) == 4 and shape[2:] != (1, 1):
             raise Unsupported(f"{node.op} to a map")
@@ -283,7 +279,7 @@ class _Writer(FlatGraph):
     _squeeze = _flatten
     _unsqueeze = _flatten
 
-    def _softmax(self, node: Node, step: Step) -> None:
+    def _softmax(self, node: CaseNode, step: FusedNode) -> None:
         rank = len(self.case.shapes[node.output])
         if node.attrs.get("axis", -1) % rank != (1 if rank == 4 else rank - 1):
             raise Unsupported("Softmax along another than the last axis")

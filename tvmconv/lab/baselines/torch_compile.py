@@ -1,4 +1,4 @@
-"""torch.compile on a GPU: TorchInductor's kernels and what libraries it calls, in a CUDA graph."""
+"""torch.compile on a GPU: TorchInductor's kernels and library calls, in a CUDA graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ version, broken = torch_cuda.version, torch_cuda.broken
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """Compiled at once with the usual mode; graphs are this bench's own."""
+    """Compiled at once with the usual mode; this bench makes the CUDA graphs."""
     import torch
 
     module, values = torch_cuda.module_on_device(case)

@@ -1,6 +1,6 @@
-"""torch on a GPU: cuDNN's algorithms by its own search, CUDA graphs, and no TF32 unless asked for.
+"""torch on a GPU: cuDNN's algorithms by its own search, CUDA graphs, TF32 only on request.
 
-The device is an option of the case, so that all but graphs and events can be tried on a processor.
+The device is an option of the case, so that everything but graphs and events can be tried on a CPU.
 """
 
 from __future__ import annotations
@@ -13,20 +13,14 @@ from typing import Any
 from . import torch_jit
 from .case import Array, Case, Session
 
-# as tvmconv.measuring.gpu.timing has it, which baselines' environments may lack
+# as in tvmconv.measuring.gpu.timing, which baselines' environments may lack
 _SAMPLE_SECONDS, _MOST_TOGETHER = 200e-6, 50
 _FLUSH_TIMES, _LEAST_FLUSH = 2, 32 << 20
 _WARM_UP = 3
 
 
 def version() -> str:
-    """Versions of torch, cuDNN and CUDA.
-
-    Raises
-    ------
-    ImportError
-        If torch is not installed, or sees no GPU.
-    """
+    """Versions of torch, cuDNN and CUDA; raises :class:`ImportError` without a GPU."""
     import torch
 
     if not torch.cuda.is_available():
@@ -42,7 +36,7 @@ def prepare(case: Case, threads: int) -> Session:
 
 
 def broken() -> bool:
-    """Whether the GPU refuses this process: after a fault of a kernel it does for good."""
+    """Whether the GPU refuses this process: after a fault of a kernel it does so for good."""
     import torch
 
     try:
@@ -62,29 +56,29 @@ def module_on_device(case: Case) -> tuple[Any, list[Any]]:
 
 
 def on_device(case: Case, value: Array) -> Any:
-    """A tensor there, of halves where the case asks for them."""
+    """A tensor on the device, FP16 where the case asks for it."""
     import torch
 
     tensor = torch.from_numpy(value).to(device_of(case))
-    halves = precision_of(case) == "fp16" and tensor.is_floating_point()
-    return tensor.half() if halves else tensor
+    rounded = precision_of(case) == "fp16" and tensor.is_floating_point()
+    return tensor.half() if rounded else tensor
 
 
 def precision_of(case: Case) -> str:
-    """``float32``, or what operands of products are: ``tf32``, or ``fp16``, which tensors are, too.
+    """``float32``, or the type of operands: ``tf32``, or ``fp16``, which tensors then have, too.
 
-    Sums are float32 in all of them.
+    Accumulators are FP32 in all of them.
     """
     return str(case.options.get("precision", "float32"))
 
 
 def device_of(case: Case) -> str:
-    """``cuda``, or what the case's options say."""
+    """``cuda``, or the device in the case's options."""
     return str(case.options.get("device", "cuda"))
 
 
 def exactly(case: Case) -> None:
-    """The precision that is asked for and no less, and cuDNN's search among its algorithms."""
+    """The requested precision and no lower one, and cuDNN's search among its algorithms."""
     import torch
 
     torch.set_grad_enabled(False)
@@ -103,18 +97,10 @@ def session_of(
     info: str = "",
     stages: Sequence[tuple[str, Callable[[], Any]]] = (),
 ) -> Session:
-    """A session that calls in a CUDA graph, timed by events; on a processor by its clock.
+    """A session that calls in a CUDA graph, timed by events; on a CPU by its clock.
 
-    Parameters
-    ----------
-    case
-        What is computed.
-    call
-        One call; returns the result, or a tuple of results.
-    info
-        What was chosen.
-    stages
-        Names with calls that end after them, where stages are asked for.
+    ``call`` returns the result, or a tuple of results. ``stages`` are names with calls that end
+    after them, used if the case asks for stages.
     """
     import torch
 
@@ -168,7 +154,7 @@ def session_of(
 
 
 def _whole(tensor: Any) -> Array:
-    """An array; of halves one of float32."""
+    """An array; FP32 for FP16."""
     return (tensor.float() if tensor.is_floating_point() else tensor).numpy()  # type: ignore[no-any-return]
 
 

@@ -9,7 +9,7 @@ version = torch_jit.version
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """Call the operators one by one; the convolution's kernel is told in the session's info."""
+    """Call the operators one by one; the session's info names the convolution's kernel."""
     import torch
 
     torch.set_num_threads(threads)

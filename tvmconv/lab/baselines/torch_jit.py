@@ -1,4 +1,4 @@
-"""torch on the CPU: traced, frozen and optimised for inference (oneDNN inside)."""
+"""torch on the CPU: traced, frozen and optimized for inference (oneDNN inside)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .case import Array, Case, Node, Session, Unsupported
+from .case import Array, Case, CaseNode, Session, Unsupported
 from .fusion import clip_bounds
 
 
@@ -29,8 +29,8 @@ def prepare(case: Case, threads: int) -> Session:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = torch.jit.freeze(torch.jit.trace(module, values))
-        optimised = torch.jit.optimize_for_inference(traced)
-    return session_of(optimised, values, case.outputs)
+        optimized = torch.jit.optimize_for_inference(traced)
+    return session_of(optimized, values, case.outputs)
 
 
 def session_of(module: Any, values: list[Any], names: tuple[str, ...], info: str = "") -> Session:
@@ -58,8 +58,7 @@ def module_of(case: Case) -> Any:
     class Net(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            # plain data: what reads the case's files, or iterates over its own mappings, breaks
-            # torch.compile's graph
+            # plain data: reading the case's files would break torch.compile's graph
             self.inputs, self.outputs = tuple(case.inputs), tuple(case.outputs)
             self.nodes = tuple(_with_values(case, node) for node in case.nodes)
             used = {name for node in self.nodes for name in node.inputs}
@@ -80,8 +79,8 @@ def module_of(case: Case) -> Any:
     return Net()
 
 
-def _with_values(case: Case, node: Node) -> Node:
-    """The node with attributes in the place of operands that are constants of the operator."""
+def _with_values(case: Case, node: CaseNode) -> CaseNode:
+    """The node with attributes instead of operands that are constants of the operator."""
     if node.op == "Clip":
         low, high = clip_bounds(case, node)
         return replace(node, inputs=node.inputs[:1], attrs={"min": low, "max": high})
@@ -91,7 +90,7 @@ def _with_values(case: Case, node: Node) -> Node:
     return node
 
 
-def _conv(case: Case, node: Node, x: list[Any]) -> Any:
+def _conv(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     a = node.attrs
@@ -112,7 +111,7 @@ def _torch_pads(begin: list[int], end: list[int]) -> list[int]:
     return [p for pair in zip(reversed(begin), reversed(end), strict=True) for p in pair]
 
 
-def _pool(case: Case, node: Node, x: list[Any]) -> Any:
+def _pool(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     a = node.attrs
@@ -141,7 +140,7 @@ def _pool(case: Case, node: Node, x: list[Any]) -> Any:
     )
 
 
-def _gemm(case: Case, node: Node, x: list[Any]) -> Any:
+def _gemm(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     a = node.attrs
@@ -151,26 +150,26 @@ def _gemm(case: Case, node: Node, x: list[Any]) -> Any:
     return F.linear(x[0], weight, x[2] if len(x) > 2 else None)
 
 
-def _clip(case: Case, node: Node, x: list[Any]) -> Any:
+def _clip(case: Case, node: CaseNode, x: list[Any]) -> Any:
     low, high = clip_bounds(case, node)
     return x[0].clamp(low, high)
 
 
-def _batch_norm(case: Case, node: Node, x: list[Any]) -> Any:
+def _batch_norm(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     return F.batch_norm(x[0], x[3], x[4], x[1], x[2], eps=node.attrs.get("epsilon", 1e-5))
 
 
-def _reshape(case: Case, node: Node, x: list[Any]) -> Any:
+def _reshape(case: Case, node: CaseNode, x: list[Any]) -> Any:
     return x[0].reshape(case.shapes[node.output])
 
 
-def _softmax(case: Case, node: Node, x: list[Any]) -> Any:
+def _softmax(case: Case, node: CaseNode, x: list[Any]) -> Any:
     return x[0].softmax(node.attrs.get("axis", -1))
 
 
-def _lrn(case: Case, node: Node, x: list[Any]) -> Any:
+def _lrn(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch.nn.functional as F
 
     a = node.attrs
@@ -178,12 +177,12 @@ def _lrn(case: Case, node: Node, x: list[Any]) -> Any:
     return F.local_response_norm(x[0], a["size"], alpha, beta, a.get("bias", 1.0))
 
 
-def _reduce_mean(case: Case, node: Node, x: list[Any]) -> Any:
+def _reduce_mean(case: Case, node: CaseNode, x: list[Any]) -> Any:
     return x[0].mean(tuple(node.attrs["axes"]), keepdim=bool(node.attrs.get("keepdims", 1)))
 
 
-def _functional(name: str, **fixed: Any) -> Callable[[Case, Node, list[Any]], Any]:
-    def apply(case: Case, node: Node, x: list[Any]) -> Any:
+def _functional(name: str, **fixed: Any) -> Callable[[Case, CaseNode, list[Any]], Any]:
+    def apply(case: Case, node: CaseNode, x: list[Any]) -> Any:
         import torch.nn.functional as F
 
         return getattr(F, name)(*x, **fixed)
@@ -191,13 +190,13 @@ def _functional(name: str, **fixed: Any) -> Callable[[Case, Node, list[Any]], An
     return apply
 
 
-def _concat(case: Case, node: Node, x: list[Any]) -> Any:
+def _concat(case: Case, node: CaseNode, x: list[Any]) -> Any:
     import torch
 
     return torch.cat(x, node.attrs["axis"])
 
 
-_OPERATORS: dict[str, Callable[[Case, Node, list[Any]], Any]] = {
+_OPERATORS: dict[str, Callable[[Case, CaseNode, list[Any]], Any]] = {
     "Add": lambda case, node, x: x[0] + x[1],
     "AveragePool": _pool,
     "BatchNormalization": _batch_norm,

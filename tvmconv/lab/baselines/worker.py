@@ -1,4 +1,4 @@
-"""One peer in one process: ``worker.py ADAPTER [THREADS]``, JSON lines in and out.
+"""One baseline in one process: ``worker.py ADAPTER [THREADS]``, JSON lines in and out.
 
 Requests and answers::
 
@@ -17,9 +17,9 @@ Requests and answers::
                                                       "broken": true where the adapter says that
                                                       nothing can follow in this process
 
-``write`` stores the outputs instead of comparing them: the peer that computes the reference.
+``write`` stores the outputs as the reference, instead of comparing them.
 A process can hold several prepared cases, one a slot. With ``cache_bytes`` everything is evicted
-from caches of that size before each call; ``warm`` then brings back the activations.
+from caches of that size before each call; ``warm`` then restores the activations.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from typing import Any
 _PACKAGE = "tvmconv_peers"
 _PR_SET_PDEATHSIG = 1
 _MAX_SAMPLES = 1000
-# of so many calls the saved ones are evenly taken in the order of their times
+# so many calls are saved, evenly ranked by their times
 _KEPT_SAMPLES = 65
 
 
 def _register_package() -> None:
-    """Make this folder a package of a private name, without tvmconv being installed."""
+    """Make this folder a package of a private name, without an installed tvmconv."""
     if _PACKAGE in sys.modules:
         return
     here = Path(__file__).parent
@@ -144,7 +144,7 @@ class Worker:
 
         case_module = load_sibling("case")
         session = self.adapter.prepare(case_module.read_case(path, options), self.threads)
-        growth = load_sibling("memory").Growth() if options.get("memory") else None
+        growth = load_sibling("loading").Growth() if options.get("memory") else None
         session.run()
         facts = dict(session.facts)
         if growth:
@@ -161,7 +161,7 @@ class Worker:
         return session, facts, error
 
     def count(self, folder: str, section: int) -> dict[str, Any]:
-        """Check a case and call it in a section of the plugin that counts, see ``counted.py``."""
+        """Check a case and call it in a section of the counting plugin, see ``counted.py``."""
         session, facts, error = self._checked(Path(folder), {})
         load_sibling("counted").call(session.run, section)
         return {"error": error, "facts": facts, "info": session.info}
@@ -240,7 +240,7 @@ def _sampled(sampler: Any, run: Any, cache_bytes: int) -> float:
 
 
 def _thinned(samples: list[float]) -> list[float]:
-    """The samples, or of many the least, the largest and evenly ranked ones between them."""
+    """All samples, or the minimum, the maximum and evenly ranked samples between them."""
     if len(samples) <= _KEPT_SAMPLES:
         return samples
     ranked, last = sorted(samples), _KEPT_SAMPLES - 1
@@ -249,13 +249,13 @@ def _thinned(samples: list[float]) -> list[float]:
 
 def main() -> None:
     """Serve requests until standard input closes."""
-    # The protocol keeps the real standard output; whatever a library prints goes to stderr.
+    # The protocol keeps the real standard output; text that a library prints goes to stderr.
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     # The script's folder must not shadow real packages with adapter files.
     here = str(Path(__file__).parent)
     sys.path[:] = [entry for entry in sys.path if entry != here]
-    # between its turns it is stopped, and would not see that standard input closed
+    # while it is stopped, it would not see that standard input closed
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     threads = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     worker: Worker | None = None

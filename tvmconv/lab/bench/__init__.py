@@ -1,1 +1,1 @@
-"""Benches: cases, contenders, peers, tables."""
+"""Benches: cases, implementations, tables."""

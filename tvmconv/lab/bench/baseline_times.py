@@ -9,33 +9,22 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.lab import baselines as peer_table
+from tvmconv.lab import baselines as baseline_table
 from tvmconv.lab.bench.cases import write_layer_case
-from tvmconv.lab.bench.lane import reason
+from tvmconv.lab.bench.implementation_run import reason
 from tvmconv.lab.bench.result import WRONG_ABOVE
-from tvmconv.lab.bench.worker_process import Contender, WorkerError, WorkerProcess
+from tvmconv.lab.bench.worker_process import Implementation, WorkerError, WorkerProcess
 
 _PREPARE_SECONDS = 300.0
 _TIME_SECONDS = 120.0
 
 
-class PeerTimes:
-    """Peers in processes of their own, stopped while candidates are measured.
+class BaselineTimes:
+    """Baselines in processes of their own, stopped while candidates are measured.
 
-    A peer is called with the same operands again and again, as libraries are usually measured, so
-    its weights lie in the caches, while candidates find theirs in memory: the comparison favours
-    the peer.
-
-    Parameters
-    ----------
-    names
-        From :data:`tvmconv.lab.baselines.PEERS`.
-    pythons
-        Peer name to the interpreter that has it.
-    threads
-        Threads of every peer.
-    rounds, seconds
-        Turns of each peer on a workload, and time for each.
+    A baseline is called with the same operands again and again, so its weights are in the caches,
+    while candidates find theirs in memory. The comparison favors the baseline. ``pythons`` has the
+    interpreter of each; ``rounds`` of ``seconds`` are timed for a workload.
     """
 
     def __init__(
@@ -52,26 +41,24 @@ class PeerTimes:
         self._stack = ExitStack()
         self._workers = {}
         for name in names:
-            peer = peer_table.PEERS[name]
-            if peer.layers:
-                worker = WorkerProcess(Contender(name, peer.module, pythons[name]), threads)
+            baseline = baseline_table.BASELINES[name]
+            if baseline.layers:
+                worker = WorkerProcess(
+                    Implementation(name, baseline.module, pythons[name]), threads
+                )
                 self._workers[name] = worker
                 self._stack.callback(worker.close)
 
-    def __enter__(self) -> PeerTimes:
+    def __enter__(self) -> BaselineTimes:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def best(self, workload: Conv2dWorkload) -> tuple[str, float]:
-        """The fastest peer that computes a workload correctly, and its seconds.
+        """The fastest baseline that computes a workload correctly, and its seconds.
 
-        Returns
-        -------
-        tuple
-            ``("", inf)`` where none does; the reasons are kept in ``failures``. Peers are not
-            timed on 3-D convolutions.
+        ``("", inf)`` if none does, and for 3-D convolutions; ``failures`` has the reasons.
         """
         if workload.is_volume:
             return "", math.inf
@@ -79,17 +66,17 @@ class PeerTimes:
         with tempfile.TemporaryDirectory(prefix="tvmconv-peers-") as name:
             folder = Path(name)
             write_layer_case(folder, workload)
-            ready = [peer for peer in self._workers if self._prepare(peer, folder)]
+            ready = [baseline for baseline in self._workers if self._prepare(baseline, folder)]
             for _ in range(self.rounds):
-                for peer in ready:
-                    times[peer] = min(times.get(peer, math.inf), self._time(peer))
-        fastest = min(times, key=lambda peer: times[peer], default="")
+                for baseline in ready:
+                    times[baseline] = min(times.get(baseline, math.inf), self._time(baseline))
+        fastest = min(times, key=lambda baseline: times[baseline], default="")
         seconds = times.get(fastest, math.inf)
         return (fastest, seconds) if math.isfinite(seconds) else ("", math.inf)
 
-    def _prepare(self, peer: str, folder: Path) -> bool:
+    def _prepare(self, baseline: str, folder: Path) -> bool:
         try:
-            answer = self._workers[peer].ask(
+            answer = self._workers[baseline].ask(
                 _PREPARE_SECONDS, do="prepare", folder=str(folder), options={}, write=None
             )
         except WorkerError as failure:
@@ -97,15 +84,15 @@ class PeerTimes:
         error = answer.get("error")
         if error is not None and error <= WRONG_ABOVE:
             return True
-        self.failures[peer] = reason(answer) if error is None else f"wrong by {error}"
+        self.failures[baseline] = reason(answer) if error is None else f"wrong by {error}"
         return False
 
-    def _time(self, peer: str) -> float:
+    def _time(self, baseline: str) -> float:
         try:
-            answer = self._workers[peer].ask(
+            answer = self._workers[baseline].ask(
                 _TIME_SECONDS, do="time", seconds=self.seconds, calls=2
             )
             return min(float(sample) for sample in answer["samples"])
         except (WorkerError, KeyError, ValueError) as error:
-            self.failures[peer] = str(error)
+            self.failures[baseline] = str(error)
             return math.inf

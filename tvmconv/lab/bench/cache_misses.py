@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmconv.core.errors import InputError
-from tvmconv.lab.bench.estimates import layer_kernels
-from tvmconv.lab.bench.plan import Plan
-from tvmconv.lab.bench.variants import parse_variants
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.lab.bench.plan import BenchPlan
+from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.lab.estimation.cachegrind import Misses, check_cachegrind, stage_misses
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
 _ALL = "whole call"
 _COLUMNS = (
-    Column("case", "case"),
-    Column("contender", "contender"),
-    Column("schedule", "schedule"),
-    Column("stage", "stage"),
+    *plain("case", "contender", "schedule", "stage"),
     Column("references", "references", ",d"),
     Column("first", "L1 misses", ",d"),
     Column("share", "L1 miss %", ".2f", 100),
@@ -26,22 +24,11 @@ _COLUMNS = (
 )
 
 
-def cache_misses(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Simulate what a plan's layers do to the caches, on one thread.
+def cache_misses(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Simulate the cache accesses of a plan's layers, on one thread.
 
-    Parameters
-    ----------
-    plan
-        Its layers, target, algorithms and log count.
-    tell
-        Called with one line after every layer.
-
-    Raises
-    ------
-    InputError
-        If the plan holds something other than layers.
-    ArtifactError
-        If valgrind is missing, or cannot execute the target's instructions.
+    Raises :class:`InputError` if the plan holds something other than layers, and
+    :class:`ArtifactError` if valgrind is missing, or cannot execute the target's instructions.
     """
     if plan.models or plan.products or not plan.layers:
         raise InputError("cache-misses requires layers. Add --suite NAME or --layer PROBLEM.")
@@ -50,9 +37,9 @@ def cache_misses(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     variants = parse_variants(plan.algorithms, [x.workload for x in plan.layers], machine)
     rows = []
     for layer in plan.layers:
-        # what a build takes is among them, or one of its own
-        named, _ = layer_kernels(layer, variants, machine, plan.log)
-        for label, kernel in named:
+        found = layer_kernels(layer.workload, machine, variants, plan.log)
+        kernels = {label: k for label, k in found.items() if isinstance(k, Kernel)}
+        for label, kernel in kernels.items():
             stages = stage_misses(kernel)
             whole = sum(stages.values(), Misses())
             both = {**stages, _ALL: whole} if len(stages) > 1 else {_ALL: whole}
@@ -69,7 +56,7 @@ def cache_misses(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
                 }
                 for stage, misses in both.items()
             ]
-        tell(f"{layer.name}: {len(named)} kernels")
+        tell(f"{layer.name}: {len(kernels)} kernels")
     note = (
         f"Cachegrind's caches: {machine.l1d_bytes >> 10} and {machine.l2_bytes >> 10} KiB, without "
         "prefetches by the processor. One call; a load of a vector is one reference."

@@ -17,10 +17,9 @@ SEED = 7
 
 @dataclass(frozen=True)
 class CaseInfo:
-    """What the bench knows about a case that it wrote.
+    """Facts of a case that the bench wrote.
 
-    ``quantised`` is a model whose 8-bit values may differ by steps of rounding, as far as
-    kernels saturate by many.
+    ``quantized`` models may differ in 8-bit values by several steps, because kernels saturate.
     """
 
     name: str
@@ -28,7 +27,7 @@ class CaseInfo:
     problem: str
     flops: int
     count: int = 1
-    quantised: bool = False
+    quantized: bool = False
 
 
 def write_case(
@@ -43,7 +42,7 @@ def write_case(
 ) -> None:
     """The files of a case folder except the ONNX file and the reference.
 
-    Of inputs that are ``repeated`` after so many values these alone are written.
+    Only the first ``repeated`` values of inputs are written, where inputs repeat after so many.
     """
     data = {
         "onnx": str(onnx_path),

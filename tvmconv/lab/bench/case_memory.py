@@ -1,4 +1,4 @@
-"""Bytes of a layer: what a bench of it needs, and what each method keeps beside its tensors."""
+"""Bytes of a layer: the needs of a bench, and the buffers of each method."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _GIB = 1024**3
 class LayerBytes:
     """Bytes of a layer's tensors, and of the buffers that two methods need for them.
 
-    Plain tensors without the padding to channel blocks. ``im2col`` is the whole matrix
-    ``N Ho Wo x Ci Hf Wf`` of a batch; ``im2win`` the window tensor ``N x Ci x Ho x Wi Hf``
-    (equations 2-5 and 2-4 of the im2win thesis, with the padding's columns counted).
+    Plain tensors without the padding to channel blocks. ``im2col`` is the whole matrix ``N Ho Wo x
+    Ci Hf Wf`` of a batch. ``im2win`` is the window tensor ``N x Ci x Ho x Wi Hf`` with the columns
+    of the padding (equations 2-5 and 2-4 of the im2win thesis).
     """
 
     input: int
@@ -49,20 +49,12 @@ def layer_bytes(workload: Conv2dWorkload) -> LayerBytes:
 def too_large(
     workload: Conv2dWorkload | GemmWorkload, labels: Sequence[str], available: int | None = None
 ) -> str:
-    """Why a layer or product cannot be measured in this machine's memory; empty if it can.
+    """Why this machine's memory is too small for a layer or product; empty if it is not.
 
-    Every contender holds input, output and weights twice (its own layouts, and what it was given),
-    one at a time its buffers and the comparison in float64.
-
-    Parameters
-    ----------
-    workload
-        The layer, or a product, of which every contender holds the matrices twice.
-    labels
-        Names of the contenders, which are prepared at the same time. Those whose name holds
-        ``im2win`` or ``im2col`` may need its buffer, and other libraries that of im2col.
-    available
-        Bytes; what the system has to give by default.
+    Every implementation holds input, output and weights twice: in its own layouts, and as given.
+    One at a time also has its buffers and the comparison in float64. ``labels`` with ``im2win`` or
+    ``im2col`` may need its buffer; other libraries may need im2col's. ``available`` bytes are by
+    default the system's.
     """
     if isinstance(workload, GemmWorkload):
         needed = 2 * len(labels) * workload.tensor_bytes + 24 * workload.m * workload.n
@@ -77,18 +69,18 @@ def too_large(
     return _refusal(len(labels), needed, available, remedy)
 
 
-def _refusal(contenders: int, needed: int, available: int | None, remedy: str) -> str:
+def _refusal(implementations: int, needed: int, available: int | None, remedy: str) -> str:
     available = available_bytes() if available is None else available
     if needed <= available:
         return ""
     return (
-        f"skipped: {contenders} contenders need about {needed / _GIB:.1f} GiB, and "
+        f"skipped: {implementations} contenders need about {needed / _GIB:.1f} GiB, and "
         f"{available / _GIB:.1f} GiB are available; {remedy}"
     )
 
 
 def available_bytes() -> int:
-    """Memory that new processes can have, within the control group's limit."""
+    """Memory for new processes, within the control group's limit."""
     import psutil
 
     limits = [int(psutil.virtual_memory().available)]

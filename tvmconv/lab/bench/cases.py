@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.datatypes import FLOAT32, refusal
 from tvmconv.core.errors import InputError, WorkloadError
-from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines.case import PLACES
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
 from tvmconv.measuring.layer_model import layer_model
-from tvmconv.measuring.quantized import is_quantised
+from tvmconv.measuring.operands import rounded
+from tvmconv.measuring.quantized import is_quantized
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
 
 FloatArray = npt.NDArray[Any]
@@ -33,19 +32,13 @@ def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generato
 
 
 def repeated_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
-    """Normally distributed values of which large arrays hold each several times.
+    """Normally distributed values; large arrays repeat a prime number of them.
 
-    A prime number of them, so that neighbours in no dimension are equal.
+    Because the number is prime, neighbors in no dimension are equal.
     """
     count = int(np.prod(shape))
     values = generator.standard_normal(min(count, _DRAWN), "float32").astype(dtype)
     return np.resize(values, shape)
-
-
-def check_measurable(workload: Conv2dWorkload | GemmWorkload) -> None:
-    """Raise :class:`InputError` for types other than those of operands and references here."""
-    if reason := refusal(workload.types, (FLOAT32,)):
-        raise InputError(f"bench cannot measure {workload}: {reason}; leave its types out")
 
 
 def write_layer_case(
@@ -53,24 +46,21 @@ def write_layer_case(
 ) -> CaseInfo:
     """A folder for one layer with seeded weights, its ONNX file and its float64 output.
 
-    With ``places`` so many values of the output are computed for the reference, drawn from all of
-    it, and inputs are repeated draws, of which each is written once: gigabytes of large batches
-    are none on the disk.
+    All values are FP32, rounded to the layer's types. Only tvmconv computes in these types. Other
+    libraries get the same layer in FP32.
 
-    Raises
-    ------
-    InputError
-        If the layer's types are neither float32 nor integers that peers take.
+    With ``places``, the reference has so many values of the output, and inputs repeat: gigabytes of
+    large batches are not written. Raises :class:`InputError` if the layer's types are integers that
+    baselines do not accept.
     """
     import onnx
 
     w = workload
     if w.types.is_integer:
-        # its expressions need TVM, which a machine with a GPU may lack
+        # it needs TVM, which a machine with a GPU may lack
         from tvmconv.lab.bench.integer_case import write_integer_case
 
         return write_integer_case(folder, w, name, count)
-    check_measurable(w)
     if w.is_volume:
         raise WorkloadError(
             f"other libraries are not timed on single 3-D convolutions: {w}. "
@@ -79,13 +69,15 @@ def write_layer_case(
     generator = np.random.default_rng(SEED)
     constants = {"weight": random_input(w.weight_shape, "float32", generator)}
     constants["weight"] /= np.float32(np.sqrt(w.taps))
+    constants["weight"] = rounded(constants["weight"], w.types.weight)
     draw = repeated_input if places else random_input
-    inputs = {"data": draw(w.data_shape, "float32", generator)}
+    inputs = {"data": rounded(draw(w.data_shape, "float32", generator), w.types.data)}
     result = w.result_shape
     if w.has("bias"):
         constants["bias"] = random_input((w.out_channels,), "float32", generator)
     if w.has("add"):
-        inputs["residual"] = draw(result, "float32", generator)
+        residual = draw(result, "float32", generator)
+        inputs["residual"] = rounded(residual, w.types.output)
     model, nodes = layer_model(w, constants)
     output = nodes[-1]["outputs"][0]
     shapes = {n: list(v.shape) for n, v in (inputs | constants).items()}
@@ -106,13 +98,9 @@ def write_layer_case(
 def batched_model(path: Path, batch: int, folder: Path) -> Path:
     """A copy of a model whose inputs have another batch size, in a folder, by the same name.
 
-    What the model says of the shapes of its other values is left out: it follows from these. A
-    model that holds its batch in constants, as of a Reshape, is refused where it is read.
-
-    Raises
-    ------
-    InputError
-        If an input has no dimension.
+    The shapes of other values are removed, because they follow from the inputs. A model with the
+    batch size in its constants, as of a Reshape, fails where it is read. Raises :class:`InputError`
+    if an input has no dimension.
     """
     import onnx
 
@@ -138,14 +126,9 @@ def write_model_case(
     shapes: Mapping[str, tuple[int, ...]] | None,
     fold_budget: int | None = None,
 ) -> CaseInfo:
-    """A folder for a whole model with seeded inputs; the reference is left to a worker.
+    """A folder for a whole model with seeded inputs; a worker writes the reference.
 
-    ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build`.
-
-    Raises
-    ------
-    ModelError
-        If the model cannot be read.
+    ``shapes`` and ``fold_budget`` are arguments of :func:`tvmconv.build`, which fails likewise.
     """
     import onnx
 
@@ -157,7 +140,7 @@ def write_model_case(
     inputs = {t.name: random_input(t.shape, t.dtype, generator) for t in loaded.inputs}
     onnx_path = path.resolve()
     if shapes:
-        # peers get the same fixed shapes
+        # baselines get the same fixed shapes
         onnx_path = folder / "model.onnx"
         onnx.save(loaded.proto, onnx_path)
     nodes = []
@@ -177,11 +160,11 @@ def write_model_case(
     value_shapes = {name: list(info.shape) for name, info in graph.types.items()}
     outputs = [t.name for t in loaded.outputs]
     write_case(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
-    return CaseInfo(loaded.name, "model", path.name, flops, quantised=is_quantised(path))
+    return CaseInfo(loaded.name, "model", path.name, flops, quantized=is_quantized(path))
 
 
 def _resolved(node: Any, graph: Any) -> tuple[dict[str, Any], int]:
-    """Attributes with explicit windows, and the multiply-adds of convolutions and matrices."""
+    """Attributes with explicit windows, and the MACs of convolutions and matrix products."""
     from tvmconv.frontend.windows import conv_window, pool_window
 
     attrs = {name: _plain(value) for name, value in node.attrs.items()}

@@ -1,4 +1,4 @@
-"""The cost model against the clock: where selection picks another candidate than measurement."""
+"""The cost model compared with the clock: where selection differs from measurement."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from tvmconv.core.decision import Candidate
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.baselines.cold import Eviction, cold_call
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands, relative_error
+from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.columns import plain
+from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Report
@@ -21,10 +23,9 @@ from tvmconv.report.table import Column, Table
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.selection.select import select
 
-# candidates predicted to take this many times the least prediction are not measured: the model
-# would have to be wrong by as much
+# slower predictions, in times of the fastest one, are not measured
 _MEASURED_WITHIN = 2.5
-# outputs of two candidates that differ by more than this are not the same convolution
+# the largest difference of the outputs of two candidates
 _DIFFERENT = 1e-3
 _COLD_CALLS = 2
 
@@ -41,8 +42,7 @@ _LAYERS = (
     Column("cold_loss", "loss %", ".1f", 100),
 )
 _CANDIDATES = (
-    Column("layer", "layer"),
-    Column("candidate", "candidate"),
+    *plain("layer", "candidate"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),
     Column("seconds", "measured ms", ".3f", 1e3),
     Column("ratio", "measured / predicted", ".2f"),
@@ -51,11 +51,11 @@ _CANDIDATES = (
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A candidate with the least time that was seen, in seconds.
+class TimedCandidate:
+    """A candidate with its minimum times, in seconds.
 
-    ``seconds`` is of calls one after the other; ``cold`` of calls whose weights lie in memory
-    and whose input in the caches, as in a network.
+    ``seconds`` is for consecutive calls; ``cold`` for calls with weights in memory and input in the
+    caches, as in a network.
     """
 
     candidate: Candidate
@@ -63,7 +63,7 @@ class Measured:
     cold: float
 
     def row(self, clock: Clock) -> dict[str, Any]:
-        """For the table of candidates."""
+        """A row of the table of candidates."""
         offer = self.candidate
         return {
             "candidate": label(offer),
@@ -97,32 +97,13 @@ def check_layer(
     rounds: int,
     seconds: float,
     other: Machine | None = None,
-) -> tuple[tuple[Measured, ...], int]:
-    """Measure the candidates of one layer in alternating rounds; the model's pick comes first.
+) -> tuple[tuple[TimedCandidate, ...], int]:
+    """Measure the candidates of one layer in interleaved rounds; the model's choice comes first.
 
-    Parameters
-    ----------
-    layer
-        A line of a suite; one with fewer input channels than a block reads NCHW.
-    machine
-        This host; its cores are the threads.
-    policy
-        What selection may choose from.
-    rounds, seconds
-        Rounds, and the time of one candidate in one round.
-    other
-        Another record of this host, whose candidates are measured as well.
-
-    Returns
-    -------
-    tuple
-        The candidates, with the predictions of ``machine`` where both records offer one, and the
-        index of the pick of ``other``.
-
-    Raises
-    ------
-    AssertionError
-        If two candidates compute different things.
+    ``machine`` is a model of this host, whose cores are the threads. Each candidate takes
+    ``seconds`` in each of the ``rounds``. Candidates of another machine model, ``other``, are
+    measured as well. Returns the candidates, with the predictions of ``machine`` where both offer
+    one, and the index of the choice of ``other``. Fails if two candidates compute different things.
     """
     workload = measured_workload(layer, machine)
     ours = _offers(workload, machine, layer.name, policy)
@@ -144,13 +125,13 @@ def check_layer(
         error = relative_error(run.output(), runs[0].output())
         assert error < _DIFFERENT, f"{label(offer)} of {workload} is off by {error:.1e}"
     for number in range(rounds):
-        # reversed in turn, so that none always runs on a core that another has just heated
+        # reversed every other round, so that none always runs on a core that another one has heated
         order = range(len(runs)) if number % 2 == 0 else reversed(range(len(runs)))
         for i in order:
             best[i] = min(best[i], _least(runs[i], seconds))
             for _ in range(_COLD_CALLS):
                 cold[i] = min(cold[i], cold_call(runs[i], evict, runs[i].touch_activations))
-    return tuple(map(Measured, offers, best, cold)), picked
+    return tuple(map(TimedCandidate, offers, best, cold)), picked
 
 
 def _identity(offer: Candidate) -> tuple[str, Config]:
@@ -160,7 +141,7 @@ def _identity(offer: Candidate) -> tuple[str, Config]:
 def _offers(
     workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
 ) -> list[Candidate]:
-    """The candidates worth measuring, the model's pick first."""
+    """The candidates worth measuring, the model's choice first."""
     decision = select(workload, machine, layer=layer, policy=policy)
     limit = _MEASURED_WITHIN * decision.chosen.cycles
     rivals = (o for o in decision.rejected if o.cause == "slower" and o.cycles <= limit)
@@ -191,27 +172,9 @@ def check_model_report(
 ) -> Report:
     """Compare the model's choice of every layer with the clock's.
 
-    Parameters
-    ----------
-    layers
-        Of one or several suites; equal workloads are measured once.
-    machine
-        This host; its cores are the threads.
-    policy
-        What selection may choose from; the defaults if None.
-    rounds, seconds
-        Alternating rounds, and the time of one candidate in each.
-    other
-        Another record of this host, such as the shipped one beside a measured one: what its
-        choices lose, from the same measurements.
-    tell
-        Gets a line for each layer.
-
-    Returns
-    -------
-    Report
-        Tables ``layers`` and ``candidates``; the loss is the picked candidate's measured time
-        over the fastest one's, less one.
+    Equal workloads are measured once, with the arguments of :func:`check_layer`; ``tell`` gets a
+    line for each. In the tables ``layers`` and ``candidates``, the loss is the chosen candidate's
+    measured time over the fastest one's, less one.
     """
     policy, clock = policy or make_policy(), clock_of(machine)
     rows: list[dict[str, Any]] = []
@@ -274,14 +237,8 @@ def check_model_report(
 def _losses(rows: Sequence[dict[str, Any]], prefix: str = "", record: str = "") -> dict[str, Any]:
     """Facts about losses.
 
-    Parameters
-    ----------
-    rows
-        Of the table of layers.
-    prefix
-        Empty for warm weights, ``cold_`` for cold ones.
-    record
-        Empty for the choices by the machine's record, ``other_`` for those by the other one.
+    ``prefix`` is empty for warm weights and ``cold_`` for cold ones; ``record`` is ``other_`` for
+    choices by the other machine model.
     """
     losses = [row[f"{record}{prefix}loss"] for row in rows]
     picked, least = (

@@ -21,6 +21,7 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.check_model import check_layer, measured_workload
 from tvmconv.lab.bench.descent import descend, huber
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.columns import plain
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
@@ -32,26 +33,23 @@ ALGORITHMS = ("direct", "winograd")
 _FAR = log(1.25)
 _RANGE = 4.0
 _FEWEST = 8
-# loss of a value that is e times the old one, or one e-th: values that matter little stay
+# loss of a value that is e times the old one, or one e-th, to keep values that matter little
 _MOVED = 0.002
 
 _CONSTANTS = (
     Column("name", "constant"),
-    Column("model", "model"),
-    Column("unit", "unit"),
+    *plain("model", "unit"),
     Column("old", "old", ".4g"),
     Column("new", "new", ".4g"),
 )
 _ERRORS = (
-    Column("suite", "suite"),
-    Column("candidates", "candidates"),
+    *plain("suite", "candidates"),
     Column("before", "error before %", ".1f", 100),
     Column("after", "after %", ".1f", 100),
     Column("unseen", "fitted without the suite %", ".1f", 100),
 )
 _LOSSES = (
-    Column("suite", "suite"),
-    Column("layers", "layers"),
+    *plain("suite", "layers"),
     Column("before", "loss before %", ".1f", 100),
     Column("after", "after %", ".1f", 100),
     Column("unseen", "fitted without the suite %", ".1f", 100),
@@ -63,14 +61,8 @@ Values = Mapping[str, float]
 class Timed:
     """A candidate of a layer with its measured time.
 
-    Parameters
-    ----------
-    suite, layer
-        Where the layer comes from.
-    kernel
-        The candidate.
-    seconds
-        The minimum time of a call whose weights come from memory, as in a network.
+    ``suite`` and ``layer`` name its origin. ``seconds`` is the minimum time of a call whose weights
+    come from memory, as in a network.
     """
 
     suite: str
@@ -103,10 +95,7 @@ def measure(
 def fit(rows: Sequence[Timed]) -> dict[str, float]:
     """The constants of :data:`MODELS` with the smallest error of logarithms.
 
-    Raises
-    ------
-    InputError
-        If there are too few candidates.
+    Raises :class:`InputError` if there are too few candidates.
     """
     own = _predicted(rows)
     if len(own) < _FEWEST:
@@ -173,10 +162,7 @@ def fit_report(
 ) -> Report:
     """Fit to measured candidates; compare old and new values on all suites.
 
-    Raises
-    ------
-    InputError
-        If there are too few candidates of a model.
+    Fails as :func:`fit`.
     """
     values = fit(rows)
     tell(f"fitted to {len(rows)} candidates")

@@ -15,14 +15,7 @@ def descend(
 ) -> dict[str, float]:
     """The values with the smallest loss that moves of one value at a time reach.
 
-    Parameters
-    ----------
-    start
-        Values by name.
-    loss
-        What is to become small.
-    allowed
-        Whether a name may have a value.
+    ``allowed`` says whether a name may have a value.
     """
     values = dict(start)
     smallest = loss(values)

@@ -1,4 +1,4 @@
-"""The rate of dot products of 8-bit layers: chains of nothing else, as the multiply-add peak."""
+"""The peak rate of dot products of packed types, measured by chains of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from tvmconv.machines.gate import Code
-from tvmconv.machines.multiply import Multiply, multiply_of_bytes
+from tvmconv.core.datatypes import FLOAT32, DataTypes
+from tvmconv.lab.bench.peak import fma_runner
+from tvmconv.machines.gate import GuardedCode
+from tvmconv.machines.multiply import Multiply, multiply_of_bytes, multiply_of_types
 from tvmconv.machines.probe import CHAINS
 from tvmconv.machines.record import Machine
 from tvmconv.machines.tile_unit import TileUnit
@@ -16,61 +18,77 @@ from tvmconv.tir.annotations import TILE
 _STEPS, _TILE_STEPS = 100_000, 10_000
 
 
-def dot_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
-    """One call of the probe, and its operations, two for each product of two elements.
+def peak_runner(
+    machine: Machine, threads: int, types: DataTypes = FLOAT32
+) -> tuple[Callable[[], None], int]:
+    """One call of the probe of a layer's types, and the operations it executes."""
+    if types.is_integer:
+        return dot_runner(machine, threads)
+    multiply = multiply_of_types(types, machine)
+    if multiply.is_packed:
+        return _chain_runner(machine, threads, multiply)
+    return fma_runner(machine, threads)
 
-    The instruction is that of data and weights of 8 bits; where a product takes an addition
-    beside it (``vpmaddwd``), both. Where tiles are multiplied, it is theirs.
+
+def dot_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
+    """One call of the probe of INT8, and its operations, two for each product of two elements.
+
+    The instruction multiplies 8-bit data by 8-bit weights. Where a product needs an addition
+    (``vpmaddwd``), the probe has both. On AMX it is the tile multiplication.
     """
+    if machine.tiles:
+        return _tile_runner(machine, machine.tiles, threads)
+    return _chain_runner(machine, threads, multiply_of_bytes(machine))
+
+
+def _chain_runner(machine: Machine, threads: int, dot: Multiply) -> tuple[Callable[[], None], int]:
+    """One call of the probe of an instruction on vectors, and its operations."""
     from tvmconv.tvm_api import runtime
     from tvmconv.tvm_runtime.threads import call
 
-    if machine.tiles:
-        return _tile_runner(machine, machine.tiles, threads)
-    dot = multiply_of_bytes(machine)
     function = _chains(machine, threads, dot)["main"]
-    words = runtime.empty((CHAINS * machine.lanes,), "int32")
-    result = runtime.empty((threads, CHAINS * machine.lanes), "int32")
+    dwords = runtime.empty((CHAINS * machine.lanes,), "int32")
+    result = runtime.empty((threads, CHAINS * machine.lanes), dot.accumulator)
     operations = threads * _STEPS * CHAINS * machine.lanes * dot.width * 2
-    return lambda: call(threads, function, words, result), operations
+    return lambda: call(threads, function, dwords, result), operations
 
 
-def word_steps(machine: Machine) -> tuple[Callable[[], None], float]:
-    """One call of the probe by one thread, and the steps for a vector of sums that it takes."""
+def dword_steps(machine: Machine) -> tuple[Callable[[], None], float]:
+    """One call of the probe by one thread, and its steps for one vector of accumulators."""
     run, _ = dot_runner(replace(machine, tiles=None), 1)
     return run, float(_STEPS * CHAINS)
 
 
 @lru_cache(maxsize=4)
-def _chains(machine: Machine, threads: int, dot: Multiply) -> Code:
+def _chains(machine: Machine, threads: int, dot: Multiply) -> GuardedCode:
     from tvmconv.operators.products import operator_of
     from tvmconv.tir.pipeline import compile_function
     from tvmconv.tvm_api.script import T
 
     lanes = machine.lanes
     loop = T.parallel if threads > 1 else T.serial
-    name = operator_of(dot.name)
+    name, kind = operator_of(dot.name), dot.accumulator
 
-    # the sum is a factor, too: nothing of a step is known before the one in front of it
+    # the accumulator is also a factor, so that each step depends on the previous one
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def main(
-        words: T.Buffer((CHAINS * lanes,), "int32"),  # type: ignore[valid-type]
-        out: T.Buffer((threads, CHAINS * lanes), "int32"),  # type: ignore[valid-type]
+        dwords: T.Buffer((CHAINS * lanes,), "int32"),  # type: ignore[valid-type]
+        out: T.Buffer((threads, CHAINS * lanes), kind),  # type: ignore[valid-type]
     ) -> None:
         for t in loop(threads):
             with T.sblock("dot"):
                 vt = T.axis.spatial(threads, t)
-                T.reads(words[0 : CHAINS * lanes])
+                T.reads(dwords[0 : CHAINS * lanes])
                 T.writes(out[vt, 0 : CHAINS * lanes])
-                acc = T.alloc_buffer((CHAINS, lanes), "int32")
+                acc = T.alloc_buffer((CHAINS, lanes), kind)
                 for c in T.unroll(CHAINS):
                     for v in T.vectorized(lanes):
-                        acc[c, v] = words[c * lanes + v]
+                        acc[c, v] = T.reinterpret(kind, dwords[c * lanes + v])
                 for _ in T.serial(_STEPS):
                     for c in T.unroll(CHAINS):
                         for v in T.vectorized(lanes):
                             acc[c, v] = acc[c, v] + T.call_intrin(
-                                "int32", name, acc[c, v], words[v]
+                                kind, name, T.reinterpret("int32", acc[c, v]), dwords[v]
                             )
                 for c in T.unroll(CHAINS):
                     for v in T.vectorized(lanes):
@@ -92,8 +110,8 @@ def _tile_runner(machine: Machine, unit: TileUnit, threads: int) -> tuple[Callab
 
 
 @lru_cache(maxsize=4)
-def _tile_chains(machine: Machine, unit: TileUnit, threads: int) -> Code:
-    """Four tiles of sums, products of two tiles by two that are loaded from L1 in each step."""
+def _tile_chains(machine: Machine, unit: TileUnit, threads: int) -> GuardedCode:
+    """Four tiles of accumulators; each step loads two tiles of data and two of weights from L1."""
     from tvmconv.tir.pipeline import compile_function
     from tvmconv.tvm_api.script import T
 
@@ -115,18 +133,18 @@ def _tile_chains(machine: Machine, unit: TileUnit, threads: int) -> Code:
                 acc = T.alloc_buffer((4, rows, rows), "int32", scope="local")
                 for c in T.unroll(4):
                     for p in T.serial(rows, annotations=mark):
-                        for lane in T.serial(rows):
-                            acc[c, p, lane] = 0
+                        for run in T.serial(rows):
+                            acc[c, p, run] = 0
                 for _ in T.serial(_TILE_STEPS):
                     for c in T.unroll(4):
                         for p in T.serial(rows, annotations=mark):
-                            for lane, word, byte in T.grid(rows, size // 4, 4):
-                                acc[c, p, lane] = acc[c, p, lane] + T.Cast(
+                            for run, word, byte in T.grid(rows, size // 4, 4):
+                                acc[c, p, run] = acc[c, p, run] + T.Cast(
                                     "int32", data[c // 2, p, word * 4 + byte]
-                                ) * T.Cast("int32", weight[c % 2, word, lane, byte])
+                                ) * T.Cast("int32", weight[c % 2, word, run, byte])
                 for c in T.unroll(4):
                     for p in T.serial(rows, annotations=mark):
-                        for lane in T.serial(rows):
-                            out[vt, c, p, lane] = acc[c, p, lane]
+                        for run in T.serial(rows):
+                            out[vt, c, p, run] = acc[c, p, run]
 
     return compile_function(main, machine)

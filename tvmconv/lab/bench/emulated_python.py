@@ -1,4 +1,4 @@
-"""A Python interpreter of another architecture with peers' packages, run under qemu."""
+"""A Python interpreter of another architecture with baselines' packages, run under qemu."""
 
 from __future__ import annotations
 
@@ -35,15 +35,10 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class EmulatedPython:
-    """An interpreter for Arm and the system that it belongs to.
+    """An interpreter for Arm.
 
-    Parameters
-    ----------
-    path
-        The program.
-    root
-        Folder with its C library, as on the system's root: ``usr/bin/python3.11`` of unpacked
-        Debian packages belongs to the folder that they were unpacked in.
+    ``root`` is the folder with its C library, as on the system's root. For ``usr/bin/python3.11``
+    of Debian packages it is the folder that they were unpacked in.
     """
 
     path: Path
@@ -53,10 +48,8 @@ class EmulatedPython:
     def find(cls, path: Path) -> EmulatedPython:
         """The interpreter of a program file.
 
-        Raises
-        ------
-        InputError
-            If it is no program for 64-bit Arm, or its C library is in no folder above it.
+        Raises :class:`InputError` if it is not a program for 64-bit Arm, or no folder above it has
+        its C library.
         """
         try:
             with path.open("rb") as file:
@@ -66,17 +59,19 @@ class EmulatedPython:
         if head[:4] != b"\x7fELF" or int.from_bytes(head[18:20], "little") != _AARCH64:
             raise InputError(
                 f"{path} is not a program for 64-bit Arm. Expected a Python of the target's "
-                "architecture (docs/arm-estimated.md)."
+                "architecture (docs/notes/arm-estimated.md)."
             )
         whole = path.resolve()
         root = next((folder for folder in whole.parents if (folder / _LOADER).exists()), None)
         if root is None:
-            raise InputError(f"no folder above {path} has {_LOADER}, which starts it")
+            raise InputError(
+                f"no folder above {path} has {_LOADER}, which starts it. Unpack libc6 there."
+            )
         return cls(whole, root)
 
     @contextmanager
     def on(self, machine: Machine) -> Iterator[list[str]]:
-        """Options of qemu with which libraries see a processor: its features, name and caches."""
+        """Options of qemu with which libraries see a CPU: its features, name and caches."""
         with TemporaryDirectory(prefix="tvmconv-") as name:
             root = Path(name)
             for entry in self.root.iterdir():
@@ -87,10 +82,10 @@ class EmulatedPython:
 
 
 def emulated_cpu(machine: Machine) -> str:
-    """What qemu is told to emulate: the processor, or one with the same features for NEON.
+    """The ``-cpu`` of qemu: the CPU itself, or one with the same features for NEON.
 
-    With SVE it is all that qemu can emulate but matrices in registers (SME), which no machine here
-    has, at the length of the machine's vectors.
+    With SVE it has all features of qemu except SME, which no machine here has, at the length of the
+    machine's vectors.
     """
     if "sve" in machine.features:
         return f"max,sme=off,sve-default-vector-length={machine.vector.bits // 8}"
@@ -98,20 +93,20 @@ def emulated_cpu(machine: Machine) -> str:
     if machine.mcpu in known:
         return machine.mcpu
     if "i8mm" in required_features(machine):
-        # the one processor that qemu 7.2 knows with products of matrices of bytes
+        # the only CPU of qemu 7.2 with INT8 matrix multiplication
         return "max,sve=off,sme=off"
     return "neoverse-n1" if "asimddp" in machine.features else "cortex-a72"
 
 
 @lru_cache(maxsize=4)
 def _emulated(triple: str) -> frozenset[str]:
-    words = [*emulator(triple), "-cpu", "help"]
-    said = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-    return frozenset(said.stdout.split())
+    command = [*emulator(triple), "-cpu", "help"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return frozenset(done.stdout.split())
 
 
 def _write_system(root: Path, machine: Machine) -> None:
-    """The files of ``/proc`` and ``/sys`` that libraries read; qemu shows those of the host."""
+    """The files of ``/proc`` and ``/sys`` that libraries read; qemu would show the host's files."""
     implementer, part = _PARTS.get(machine.name, (0x41, 0xD08))
     facts = {
         "processor": "0",

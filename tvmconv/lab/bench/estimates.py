@@ -6,30 +6,31 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tvmconv.core.datatypes import FLOAT32, DataTypes
-from tvmconv.core.errors import ConfigError, InputError, WorkloadError
-from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.core.errors import InputError
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.lab.baselines import PEERS
+from tvmconv.lab.baselines import BASELINES
+from tvmconv.lab.bench.case_files import CaseInfo
 from tvmconv.lab.bench.cases import write_layer_case, write_model_case
-from tvmconv.lab.bench.emulated_peers import EmulatedPeer, emulated_peers
+from tvmconv.lab.bench.emulated_baselines import EmulatedBaseline, emulated_baselines
 from tvmconv.lab.bench.gemm_run import write_gemm_case
-from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab.bench.implementations import PRODUCTS, build_algorithms
+from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.result import OWN
 from tvmconv.lab.bench.rounds import write_reference
-from tvmconv.lab.bench.variants import Variant, chosen_kernel, parse_variants
-from tvmconv.lab.bench.worker_process import Contender
+from tvmconv.lab.bench.variants import layer_kernels, parse_variants
+from tvmconv.lab.bench.worker_process import Implementation
 from tvmconv.lab.estimation.cores import Core, core_of
 from tvmconv.lab.estimation.estimate import Cost, described_method, estimate_model, section_costs
 from tvmconv.lab.estimation.kernels import estimate_kernels
 from tvmconv.lab.estimation.report import cost_row
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.measuring.suites import Layer
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
@@ -52,49 +53,40 @@ _TOTALS = (
 )
 
 
+# label, cost, and schedule; or label, None, and the reason
+Estimates = list[tuple[str, Cost | None, str]]
+
+
 @dataclass(frozen=True)
-class Entry:
-    """One contender on one case.
+class EstimatedCase:
+    """The estimates of a layer, product or model, which occurs ``count`` times."""
 
-    Parameters
-    ----------
-    case, count
-        Its name, and how often it occurs.
-    problem, flops
-        Of a layer; empty and 0 for a model.
-    label
-        ``tvmconv``, ``tvmconv direct``, or a peer's name.
-    cost
-        None where there is no estimate.
-    info
-        The schedule, or why there is none.
-    """
+    name: str
+    estimates: Estimates
+    count: int = 1
+    problem: str = ""
+    flops: int = 0
+    types: DataTypes = FLOAT32
 
-    case: str
-    count: int
-    problem: str
-    flops: int
-    label: str
-    cost: Cost | None
-    info: str = ""
+    def rows(self, core: Core) -> list[dict[str, Any]]:
+        """Rows of the table of estimates."""
+        least = min((cost.cycles for _, cost, _ in self.estimates if cost), default=0.0)
+        head = {"case": self.name, "count": self.count, "workload": self.problem}
+        rows = []
+        for label, cost, info in self.estimates:
+            row = {**head, "label": label, "info": info}
+            if cost is not None:
+                row |= cost_row(core, cost, self.flops, self.types)
+                row["over_least"] = cost.cycles / (least or 1.0)
+            rows.append(row)
+        return rows
 
 
-def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Estimate what a plan would measure.
+def estimate_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Estimate the measurements of a plan; ``tell`` is called with one line after every case.
 
-    Parameters
-    ----------
-    plan
-        Its layers and models, target, algorithms and log count.
-    tell
-        Called with one line after every case.
-
-    Raises
-    ------
-    InputError
-        If the plan asks for what estimates cannot tell.
-    ArtifactError
-        If tools are missing.
+    Raises :class:`InputError` if the plan asks for figures that estimates do not have, and
+    :class:`ArtifactError` if tools are missing.
     """
     if plan.threads != (1,):
         most = max(plan.threads)
@@ -106,179 +98,135 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
             "and --relax-pass."
         )
     machine = resolve_machine(plan.target, 1)
-    peers = emulated_peers(plan, machine)
-    entries = [
-        *_layers(plan, machine, [p for p in peers if p.peer.layers], tell),
-        *_products(plan, machine, [p for p in peers if p.peer.products], tell),
-        *_models(plan, machine, [p for p in peers if p.peer.models], tell),
+    baselines = emulated_baselines(plan, machine)
+    cases = [
+        *_layers(plan, machine, [b for b in baselines if b.baseline.layers], tell),
+        *_products(plan, machine, [b for b in baselines if b.baseline.products], tell),
+        *_models(plan, machine, [b for b in baselines if b.baseline.models], tell),
     ]
-    return estimates_report(entries, core_of(machine))
+    return _report(cases, core_of(machine))
 
 
 def _layers(
-    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
-) -> Iterator[Entry]:
+    plan: BenchPlan,
+    machine: Machine,
+    baselines: Sequence[EmulatedBaseline],
+    tell: Callable[[str], None],
+) -> Iterator[EstimatedCase]:
     workloads = [layer.workload for layer in plan.layers]
     variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
     for layer in plan.layers:
-        kernels, refused = layer_kernels(layer, variants, machine, plan.log)
-        distinct = list(dict.fromkeys(kernel for _, kernel in kernels))
+        w = layer.workload
+        kernels = layer_kernels(w, machine, variants, plan.log)
+        distinct = list(dict.fromkeys(k for k in kernels.values() if isinstance(k, Kernel)))
         estimate = estimate_kernels(distinct)
         costs = dict(zip(distinct, (found.cost for found in estimate.layers), strict=True))
-        for label, kernel in kernels:
-            yield _entry(layer, label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
-        for label, reason in refused:
-            yield _entry(layer, label, None, reason)
-        if peers:
-            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-                write_layer_case(Path(folder), layer.workload)
-                for label, cost, info in _beside(peers, Path(folder)):
-                    yield _entry(layer, label, cost, info)
+        found: Estimates = [
+            (label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
+            if isinstance(kernel, Kernel)
+            else (label, None, str(kernel))
+            for label, kernel in kernels.items()
+        ]
+        found += _baselines(baselines, partial(write_layer_case, workload=w))
+        yield EstimatedCase(layer.name, found, layer.count, str(w), w.flops, w.types)
         best, least = min(costs.items(), key=lambda item: item[1].cycles)
-        tell(f"{layer.name}: least {least.cycles:,.0f} cycles estimated, {best.algorithm}")
-
-
-def layer_kernels(
-    layer: Layer, variants: tuple[Variant, ...], machine: Machine, log: str | None
-) -> tuple[list[tuple[str, Kernel]], list[tuple[str, str]]]:
-    """What a build takes, and every variant; and those that cannot compute the layer."""
-    found = [(OWN, chosen_kernel(layer.workload, machine, log))]
-    refused = []
-    for variant in variants:
-        label = f"{OWN} {variant}"
-        try:
-            found.append((label, variant.kernel(layer.workload, machine)))
-        except ConfigError as error:
-            if variant.named:
-                refused.append((label, str(error)))
-    return found, refused
-
-
-def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> Entry:
-    workload = layer.workload
-    return Entry(layer.name, layer.count, str(workload), workload.flops, label, cost, info)
+        tell(f"{layer.name}: minimum {least.cycles:,.0f} cycles estimated, {best.algorithm}")
 
 
 def _products(
-    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
-) -> Iterator[Entry]:
-    """Matrix products: B packed in the call, as peers do, and packed before."""
+    plan: BenchPlan,
+    machine: Machine,
+    baselines: Sequence[EmulatedBaseline],
+    tell: Callable[[str], None],
+) -> Iterator[EstimatedCase]:
+    """Matrix products: B packed in the call, as baselines do, and packed before."""
     for product in plan.products:
         w = product.workload
-        kernels = [make_gemm(w, machine), make_gemm(w, machine, prepacked=True)]
-        found = [
-            (layer.cost, kernel)
-            for layer, kernel in zip(estimate_kernels(kernels).layers, kernels, strict=True)
+        kernels = [make_gemm(w, machine, prepacked=prepacked) for prepacked in PRODUCTS.values()]
+        costs = [layer.cost for layer in estimate_kernels(kernels).layers]
+        found: Estimates = [
+            (f"{OWN} {label}", cost, f"gemm ({kernel.config})")
+            for label, cost, kernel in zip(PRODUCTS, costs, kernels, strict=True)
         ]
-        labels = (f"{OWN} gemm", f"{OWN} gemm, B packed before")
-        rows: list[tuple[str, Cost | None, str]] = [
-            (label, cost, f"gemm ({kernel.config})")
-            for label, (cost, kernel) in zip(labels, found, strict=True)
-        ]
-        if peers:
-            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-                write_gemm_case(Path(folder), w)
-                rows += _beside(peers, Path(folder))
-        for label, cost, info in rows:
-            yield Entry(product.name, product.count, str(w), w.flops, label, cost, info)
-        tell(f"{product.name}: {found[0][0].cycles:,.0f} cycles estimated")
+        found += _baselines(baselines, partial(write_gemm_case, workload=w))
+        yield EstimatedCase(product.name, found, product.count, str(w), w.flops)
+        tell(f"{product.name}: {costs[0].cycles:,.0f} cycles estimated")
 
 
 def _models(
-    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
-) -> Iterator[Entry]:
+    plan: BenchPlan,
+    machine: Machine,
+    baselines: Sequence[EmulatedBaseline],
+    tell: Callable[[str], None],
+) -> Iterator[EstimatedCase]:
     import tvmconv
 
-    names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
+    # on this CPU, also for baselines of an emulated interpreter
+    python = plan.pythons.get("onnxruntime") or sys.executable
+    reference = Implementation("reference", BASELINES["onnxruntime"].module, python)
+
     for path in plan.models:
+
+        def write(folder: Path, path: Path = path) -> CaseInfo:
+            case = write_model_case(folder, path, plan.shapes, plan.fold_budget)
+            write_reference(reference, folder, exact=case.quantized)
+            return case
+
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
             model = tvmconv.build(
                 path,
                 machine,
                 threads=1,
                 shapes=plan.shapes,
-                algorithms=names,
+                algorithms=build_algorithms(plan),
                 log=plan.log,
                 fold_budget=plan.fold_budget,
             )
             cost = estimate_model(model.save(Path(folder) / "model.so")).total
-        yield Entry(path.stem, 1, "", 0, OWN, cost)
-        if peers:
-            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-                case = write_model_case(Path(folder), path, plan.shapes, plan.fold_budget)
-                write_reference(_reference(plan), Path(folder), exact=case.quantised)
-                for label, found, info in _beside(peers, Path(folder), case.quantised):
-                    yield Entry(path.stem, 1, "", 0, label, found, info)
+        yield EstimatedCase(path.stem, [(OWN, cost, ""), *_baselines(baselines, write)])
         tell(f"{path.stem}: {cost.cycles:,.0f} cycles estimated")
 
 
-def _reference(plan: Plan) -> Contender:
-    """onnxruntime on this processor, whatever emulated interpreter the peers have."""
-    python = plan.pythons.get("onnxruntime") or sys.executable
-    return Contender("reference", PEERS["onnxruntime"].module, python)
+def _baselines(
+    baselines: Sequence[EmulatedBaseline], write: Callable[[Path], CaseInfo]
+) -> Estimates:
+    """The estimates of baselines, with versions and algorithms, on a case that is written."""
+    rows: Estimates = []
+    if not baselines:
+        return rows
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        case = write(Path(folder))
+        for baseline in baselines:
+            name, machine = baseline.baseline.name, baseline.machine
+            found = baseline.count(Path(folder), case.quantized)
+            if found.section is None:
+                rows.append((name, None, f"{found.status}: {found.message}"))
+                continue
+            (cost,) = section_costs([found.section], core_of(machine), machine.triple)
+            algorithm = f", {found.info}" if found.info else ""
+            rows.append((name, cost, f"{found.version}, error {found.error:.0e}{algorithm}"))
+    return rows
 
 
-def _beside(
-    peers: Sequence[EmulatedPeer], folder: Path, quantised: bool = False
-) -> Iterator[tuple[str, Cost | None, str]]:
-    """Label, cost, and version and algorithm of each peer on a case, or why it has no cost."""
-    for peer in peers:
-        found = peer.count(folder, quantised)
-        if found.section is None:
-            yield peer.peer.name, None, f"{found.status}: {found.message}"
-            continue
-        (cost,) = section_costs([found.section], core_of(peer.machine), peer.machine.triple)
-        algorithm = f", {found.info}" if found.info else ""
-        yield peer.peer.name, cost, f"{found.version}, error {found.error:.0e}{algorithm}"
-
-
-def estimates_report(entries: list[Entry], core: Core) -> Report:
-    """The table of estimates, with the method beside it.
-
-    Parameters
-    ----------
-    entries
-        Of all cases, those of one case one behind the other.
-    core
-        The processor.
-    """
-    least: dict[tuple[str, str], float] = {}
-    for entry in entries:
-        if entry.cost is not None:
-            key, cycles = (entry.case, entry.problem), entry.cost.cycles
-            least[key] = min(least.get(key, cycles), cycles)
-    rows: list[dict[str, Any]] = []
-    for entry in entries:
-        row = {
-            "case": entry.case,
-            "count": entry.count,
-            "workload": entry.problem,
-            "label": entry.label,
-            "info": entry.info,
-        }
-        if entry.cost is not None:
-            row |= cost_row(core, entry.cost, entry.flops, _types(entry.problem))
-            row["over_least"] = entry.cost.cycles / (least[entry.case, entry.problem] or 1.0)
-        rows.append(row)
+def _report(cases: Sequence[EstimatedCase], core: Core) -> Report:
+    rows = [row for case in cases for row in case.rows(core)]
+    totals = Table(
+        "totals", "Estimates of all cases, as often as they occur", _TOTALS, _totals(rows)
+    )
     return Report(
         kind="bench-estimate",
-        title=f"Estimated, not measured: {core.name}, one thread, {len(least)} cases",
+        title=f"Estimated, not measured: {core.name}, one thread, {len(cases)} cases",
         facts={
             "target": core.name,
             "estimated_at": core.clock_text,
             "estimate_method": described_method(core),
         },
-        tables=(
-            Table("estimates", "Estimates", _COLUMNS, rows),
-            Table(
-                "totals", "Estimates of all cases, as often as they occur", _TOTALS, _totals(rows)
-            ),
-        ),
+        tables=(Table("estimates", "Estimates", _COLUMNS, rows), totals),
     )
 
 
 def _totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sums of the contenders that have an estimate of every case."""
+    """Sums of the implementations that have an estimate of every case."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         if "estimated_cycles" not in row:
@@ -293,11 +241,3 @@ def _totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     most = max((total["cases"] for total in found.values()), default=0)
     whole = [total for total in found.values() if total["cases"] == most]
     return sorted(whole, key=lambda total: float(total["estimated_cycles"]))
-
-
-def _types(problem: str) -> DataTypes:
-    """Of a convolution's problem string; float32 of others."""
-    try:
-        return Conv2dWorkload.parse(problem).types
-    except WorkloadError:
-        return FLOAT32

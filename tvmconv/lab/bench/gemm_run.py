@@ -1,4 +1,4 @@
-"""One compiled matrix product with its arguments, and the case that peers get for it."""
+"""One compiled matrix product with its arguments, and its case for baselines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import FLOAT32, refusal
+from tvmconv.core.errors import InputError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.cpu.gemm import transfer_ratio
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
-from tvmconv.lab.bench.cases import check_measurable
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.layer_model import model_of, node
 
 Array = npt.NDArray[Any]
 
@@ -25,20 +27,9 @@ Array = npt.NDArray[Any]
 class GemmRun:
     """A product, compiled and ready to be called.
 
-    Parameters
-    ----------
-    workload
-        What to compute.
-    machine
-        The processor.
-    inputs
-        ``a`` (m, k), ``b`` (k, n), and ``c`` (m, n) where the workload has a beta; float32.
-    threads
-        Threads of a call.
-    config
-        Knobs; the schedule's default if None.
-    prepacked
-        B is packed here, outside of the calls.
+    ``inputs`` are ``a`` (m, k), ``b`` (k, n), and ``c`` (m, n) where the workload has a beta; FP32.
+    Without a ``config`` it has the schedule's default. If ``prepacked``, B is packed here, outside
+    of the calls.
     """
 
     def __init__(
@@ -84,9 +75,9 @@ class GemmRun:
         return prod(-(-extent // config.int(name)) * config.int(name) for extent, name in extents)
 
     def facts(self) -> dict[str, Any]:
-        """As :meth:`tvmconv.lab.bench.kernel_run.KernelRun.facts`, B in the place of weights.
+        """As :meth:`tvmconv.lab.bench.kernel_run.KernelRun.facts`, with B as the weights.
 
-        ``operations_per_value`` is what the source's equation 4.3 gives for the chosen blocks.
+        ``operations_per_value`` is the result of the paper's equation 4.3 for the chosen blocks.
         """
         return dict(self._facts)
 
@@ -115,34 +106,21 @@ def exact(workload: GemmWorkload, inputs: Mapping[str, Array]) -> Array:
 def write_gemm_case(
     folder: Path, workload: GemmWorkload, name: str = "", count: int = 1
 ) -> CaseInfo:
-    """A folder for one product: both operands are inputs, so that every peer packs in its call."""
+    """A folder for one product of two inputs, so that every baseline packs in its call."""
     import onnx
 
-    w, helper = workload, onnx.helper
-    check_measurable(w)
+    w = workload
+    if reason := refusal(w.types, (FLOAT32,)):
+        raise InputError(f"bench cannot measure {w}: {reason}. Leave its types out.")
     inputs = random_operands(w)
     plain = w.alpha == 1 and not w.beta
     op, attrs = ("MatMul", {}) if plain else ("Gemm", {"alpha": w.alpha, "beta": w.beta})
     shapes = {name: list(value.shape) for name, value in inputs.items()} | {"product": [w.m, w.n]}
-    values = {
-        key: helper.make_tensor_value_info(key, onnx.TensorProto.FLOAT, shape)
-        for key, shape in shapes.items()
-    }
-    node = helper.make_node(op, list(inputs), ["product"], "product", **attrs)
-    graph = helper.make_graph(
-        [node], "product", [values[key] for key in inputs], [values["product"]]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    nodes = [node(op, list(inputs), "product", **attrs)]
+    given = {key: ("float32", value.shape) for key, value in inputs.items()}
     path = folder / "model.onnx"
-    onnx.save(model, path)
-    described = {
-        "name": "product",
-        "op": op,
-        "inputs": list(inputs),
-        "outputs": ["product"],
-        "attrs": attrs,
-    }
-    write_case(folder, path, [described], shapes, {}, inputs, ["product"])
-    # rounded to float32, a hundredth of the errors of float32 sums, to halve what peers read
+    onnx.save(model_of(nodes, {}, given, {"product": ("float32", (w.m, w.n))}), path)
+    write_case(folder, path, nodes, shapes, {}, inputs, ["product"])
+    # in FP32, to read half as much
     np.savez(folder / "reference.npz", product=exact(w, inputs).astype(np.float32))
     return CaseInfo(name or str(w), "product", str(w), w.flops, count)

@@ -1,8 +1,8 @@
-"""Case folders of 8-bit layers: an ONNX model in QDQ form, and its exact output."""
+"""Case folders of INT8 layers: an ONNX model in QDQ form, and its exact output."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +16,19 @@ from tvmconv.kernels.arguments import Constants
 from tvmconv.lab.baselines.case import CHANNELS_LAST
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
 from tvmconv.measuring.integers import IntegerOperands, exact_output
-from tvmconv.measuring.layer_model import window_attributes
+from tvmconv.measuring.layer_model import Tensors, model_of, node, window_attributes
 
 _STEPS = ((), (QUANTISE, "add"))
-# types and shapes by name
-Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
 def write_integer_case(
     folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1
 ) -> CaseInfo:
-    """A folder for one 8-bit layer.
+    """A folder for one INT8 layer.
 
-    Data and residual are uniformly distributed integers, weights normally distributed ones, and
-    scales are such that outputs spread over 8 bits.
-
-    Raises
-    ------
-    InputError
-        If the layer's form is none that peers take: 8 bits in and out, or steps other than the
-        addition of a quantised residual.
+    Data and residual are uniformly distributed integers, weights normally distributed ones. Scales
+    spread the outputs over 8 bits. Raises :class:`InputError` if baselines do not accept the layer:
+    it has other types than 8 bits, or steps other than the addition of a quantized residual.
     """
     import onnx
 
@@ -44,7 +37,7 @@ def write_integer_case(
     if not types.is_requantised or steps not in _STEPS or types.weight != "int8":
         raise InputError(
             f"bench cannot measure the layer {w}. Expected an INT8 layer with 8-bit output, int8 "
-            "weights, and only the steps '+bias' and '+quantise+add'."
+            "weights, and only the steps `+bias` and `+quantise+add`."
         )
     operands = _operands(w)
     nodes, values, output = _nodes(w, operands)
@@ -53,8 +46,8 @@ def write_integer_case(
         inputs["residual"] = operands.residual
     given = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
     result = {output: (types.output, w.result_shape)}
-    onnx.save(_model(nodes, values, given, result), folder / "model.onnx")
-    onnx.save(_model(*_channels_last(nodes, values, given, result)), folder / CHANNELS_LAST)
+    onnx.save(model_of(nodes, values, given, result), folder / "model.onnx")
+    onnx.save(model_of(*_channels_last(nodes, values, given, result)), folder / CHANNELS_LAST)
     constants = _arrays(operands.constants)
     shapes = {n: list(v.shape) for n, v in (inputs | values).items()}
     shapes |= {node["outputs"][0]: list(w.result_shape) for node in nodes}
@@ -63,53 +56,14 @@ def write_integer_case(
     return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
 
 
-def _model(
-    nodes: list[dict[str, Any]], values: dict[str, Any], inputs: Tensors, outputs: Tensors
-) -> Any:
-    """The ONNX model of nodes as case folders have them."""
-    import onnx
-
-    helper, tensor = onnx.helper, onnx.TensorProto
-    element = {"uint8": tensor.UINT8, "int8": tensor.INT8}
-
-    def described(tensors: Tensors) -> list[Any]:
-        return [
-            helper.make_tensor_value_info(name, element[dtype], list(shape))
-            for name, (dtype, shape) in tensors.items()
-        ]
-
-    graph = helper.make_graph(
-        [
-            helper.make_node(n["op"], n["inputs"], n["outputs"], n["name"], **n["attrs"])
-            for n in nodes
-        ],
-        "layer",
-        described(inputs),
-        described(outputs),
-        [onnx.numpy_helper.from_array(array, name) for name, array in values.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 def _channels_last(
     nodes: list[dict[str, Any]], values: dict[str, Any], inputs: Tensors, outputs: Tensors
 ) -> tuple[list[dict[str, Any]], dict[str, Any], Tensors, Tensors]:
     """The same model with inputs and outputs of the same names in NHWC, transposed inside.
 
-    Libraries whose kernels take this layout cancel the transpositions, of which a layer in the
-    middle of a network has none.
+    Libraries with NHWC kernels cancel the transpositions. A layer inside a network has none.
     """
     moved = {name: f"{name}.nchw" for name in (*inputs, *outputs)}
-
-    def transposed(source: str, output: str, order: list[int]) -> dict[str, Any]:
-        name = f"{output}.transposed"
-        return {
-            "name": name,
-            "op": "Transpose",
-            "inputs": [source],
-            "outputs": [output],
-            "attrs": {"perm": order},
-        }
 
     def last(tensors: Tensors) -> Tensors:
         return {
@@ -118,38 +72,28 @@ def _channels_last(
         }
 
     inner = [
-        {**node, **{side: [moved.get(n, n) for n in node[side]] for side in ("inputs", "outputs")}}
-        for node in nodes
+        {**each, **{side: [moved.get(n, n) for n in each[side]] for side in ("inputs", "outputs")}}
+        for each in nodes
     ]
-    before = [transposed(name, moved[name], [0, 3, 1, 2]) for name in inputs]
-    behind = [transposed(moved[name], name, [0, 2, 3, 1]) for name in outputs]
-    return [*before, *inner, *behind], values, last(inputs), last(outputs)
+    before = [_transpose(name, moved[name], [0, 3, 1, 2]) for name in inputs]
+    after = [_transpose(moved[name], name, [0, 2, 3, 1]) for name in outputs]
+    return [*before, *inner, *after], values, last(inputs), last(outputs)
+
+
+def _transpose(value: str, output: str, order: list[int]) -> dict[str, Any]:
+    # an inner node has the name of the output already
+    return {**node("Transpose", [value], output, perm=order), "name": f"{output}.transposed"}
 
 
 def read_constants(arrays: Any) -> Constants:
-    """What :func:`write_integer_case` wrote of a layer's constants."""
-
-    def optional(name: str) -> Any:
-        return arrays.get(f"layer.{name}")
-
-    return Constants(
-        weight=arrays["layer.weight"],
-        bias=optional("bias"),
-        zero_point=int(arrays["layer.zero_point"]),
-        scale=optional("scale"),
-        numbers=optional("numbers"),
-    )
+    """A layer's constants as :func:`write_integer_case` wrote them."""
+    found = {field.name: arrays.get(f"layer.{field.name}") for field in fields(Constants)}
+    return Constants(**{**found, "zero_point": int(found["zero_point"])})
 
 
 def _arrays(constants: Constants) -> dict[str, Any]:
-    found = {
-        "weight": constants.weight,
-        "bias": constants.bias,
-        "zero_point": np.array(constants.zero_point),
-        "scale": constants.scale,
-        "numbers": constants.numbers,
-    }
-    return {f"layer.{name}": value for name, value in found.items() if value is not None}
+    found = {field.name: getattr(constants, field.name) for field in fields(Constants)}
+    return {f"layer.{n}": np.asarray(value) for n, value in found.items() if value is not None}
 
 
 def _operands(w: Conv2dWorkload) -> IntegerOperands:
@@ -160,7 +104,7 @@ def _operands(w: Conv2dWorkload) -> IntegerOperands:
         return generator.integers(info.min, info.max, shape, types.data, endpoint=True)
 
     weight = np.rint(generator.normal(0, USUAL_SIGMA, w.weight_shape)).clip(-128, 127)
-    # padding is zero for others, too; a workload that does not say so has nothing else there
+    # a workload without a zero point pads with zero
     zero_point = info.min + 121 if types.quantisation.data_zero_point else info.min * 0
     deviation = 74 * USUAL_SIGMA * w.taps**0.5
     scale = (generator.uniform(0.7, 1.4, w.out_channels) * 40 / deviation).astype(np.float32)
@@ -212,22 +156,20 @@ def _nodes(
     }
     nodes: list[dict[str, Any]] = []
 
-    def node(op: str, sources: list[str], output: str, **attrs: Any) -> str:
-        nodes.append(
-            {"name": output, "op": op, "inputs": sources, "outputs": [output], "attrs": attrs}
-        )
+    def add(op: str, sources: list[str], output: str, **attrs: Any) -> str:
+        nodes.append(node(op, sources, output, **attrs))
         return output
 
-    x = node("DequantizeLinear", ["data", "data_scale", "data_zero"], "data_real")
-    k = node("DequantizeLinear", ["weight", "weight_scale", "weight_zero"], "weight_real", axis=0)
+    x = add("DequantizeLinear", ["data", "data_scale", "data_zero"], "data_real")
+    k = add("DequantizeLinear", ["weight", "weight_scale", "weight_zero"], "weight_real", axis=0)
     sources = [x, k]
     if constants.bias is not None:
         values |= {"bias": constants.bias, "bias_zero": np.zeros(w.out_channels, np.int32)}
         sources.append(
-            node("DequantizeLinear", ["bias", "weight_scale", "bias_zero"], "bias_real", axis=0)
+            add("DequantizeLinear", ["bias", "weight_scale", "bias_zero"], "bias_real", axis=0)
         )
-    y = node("Conv", sources, "convolution", **window_attributes(w))
-    y = node("QuantizeLinear", [y, "inner_scale", "zero"], "quantised")
+    y = add("Conv", sources, "convolution", **window_attributes(w))
+    y = add("QuantizeLinear", [y, "inner_scale", "zero"], "quantised")
     if not w.has("add"):
         return nodes, values, y
     values |= {
@@ -235,7 +177,7 @@ def _nodes(
         "residual_zero": np.array(int(numbers[4]), types.output),
         "sum_scale": np.array(1 / numbers[8], np.float32),
     }
-    y = node("DequantizeLinear", [y, "inner_scale", "zero"], "inner_real")
-    r = node("DequantizeLinear", ["residual", "residual_scale", "residual_zero"], "residual_real")
-    y = node("Add", [y, r], "sum_real")
-    return nodes, values, node("QuantizeLinear", [y, "sum_scale", "zero"], "sum")
+    y = add("DequantizeLinear", [y, "inner_scale", "zero"], "inner_real")
+    r = add("DequantizeLinear", ["residual", "residual_scale", "residual_zero"], "residual_real")
+    y = add("Add", [y, r], "sum_real")
+    return nodes, values, add("QuantizeLinear", [y, "sum_scale", "zero"], "sum")

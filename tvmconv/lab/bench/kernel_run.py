@@ -18,6 +18,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
+from tvmconv.measuring.operands import blocked, kernel_facts, typed, unblocked
 
 Array = npt.NDArray[Any]
 
@@ -25,18 +26,10 @@ Array = npt.NDArray[Any]
 class KernelRun:
     """A kernel, compiled as it would be in a network, ready to be called.
 
-    Parameters
-    ----------
-    kernel
-        What to compile.
-    inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
-    constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32. Of
-        integer layers, what :func:`~tvmconv.lab.bench.integer_case.write_integer_case` wrote, or
-        the constants themselves.
-    threads
-        Threads of a call.
+    ``inputs`` are ``data`` (N, C, H, W), and ``residual`` of the output's shape. ``constants`` are
+    ``weight`` (K, C/groups, R, S), and ``bias`` (K,). All are FP32 or of the workload's types. For
+    integers, constants are the arrays of
+    :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the constants themselves.
     """
 
     def __init__(
@@ -51,14 +44,14 @@ class KernelRun:
         self.kernel, self.threads = kernel, threads
         w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
-        data = inputs["data"]
-        values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
+        data = typed(inputs["data"], w.types.data)
+        values = [data if w.data_layout == "NCHW" else blocked(data, lanes)]
         known = constants if isinstance(constants, Constants) else _constants(w, constants)
         start = perf_counter()
         values += constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
         if w.has("add"):
-            values.append(_blocked(inputs["residual"], lanes))
+            values.append(blocked(typed(inputs["residual"], w.types.output), lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
         self._result = runtime.empty(shape, w.types.output)
@@ -79,8 +72,8 @@ class KernelRun:
     def stages(self) -> dict[str, Callable[[], None]]:
         """The algorithm's stages in order, each with a call that ends after it.
 
-        Stages of fused kernels alternate region by region; such a call then leaves out the later
-        stages of every region. The last stage's call is the kernel itself.
+        Stages of fused kernels alternate region by region; such a call leaves out the later stages
+        of every region. The last stage's call is the kernel itself.
         """
         from tvmconv.tvm_runtime.threads import call
 
@@ -93,22 +86,12 @@ class KernelRun:
         return calls
 
     def facts(self) -> dict[str, Any]:
-        """What is known of the kernel beside its time, as plain data.
+        """Facts of the kernel as plain data.
 
-        ``multiplies`` of one call, those on padded channels among them; ``workspace_bytes`` and
-        ``packed_weight_bytes``; ``pack_seconds``, the time of packing the weights once; ``knobs``
-        and ``data_layout``.
+        The facts of :func:`~tvmconv.measuring.operands.kernel_facts`, and ``pack_seconds``, the
+        time of packing the weights once.
         """
-        kernel = self.kernel
-        w, machine, config = kernel.workload, kernel.machine, kernel.config
-        return {
-            "multiplies": kernel.expression.multiplies(w, machine, config),
-            "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
-            "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
-            "pack_seconds": self._pack_seconds,
-            "knobs": config.to_json(),
-            "data_layout": w.data_layout,
-        }
+        return {**kernel_facts(self.kernel), "pack_seconds": self._pack_seconds}
 
     def __call__(self) -> None:
         """Run the kernel once."""
@@ -119,19 +102,18 @@ class KernelRun:
     def touch_activations(self) -> None:
         """Bring input, residual and output into the caches, as the previous layer would."""
         data, *_, result = self._arguments
-        tensors = [data, result]
+        types = self.kernel.workload.types
+        tensors = [(data, types.data), (result, types.output)]
         if self.kernel.workload.has("add"):
-            tensors.append(self._arguments[-2])
-        for tensor in tensors:
-            np.from_dlpack(tensor).sum()
+            tensors.append((self._arguments[-2], types.output))
+        for tensor, dtype in tensors:
+            # numpy's DLPack lacks bfloat16, which is copied
+            array = tensor.numpy() if dtype == "bfloat16" else np.from_dlpack(tensor)
+            array.sum()
 
     def output(self) -> Array:
         """Result of the last call, (N, K, OH, OW), of the workload's output type."""
-        blocked = self._result.numpy()
-        n, _, height, width, _ = blocked.shape
-        plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
-        result: Array = plain[:, : self.kernel.workload.out_channels]
-        return result
+        return unblocked(self._result.numpy(), self.kernel.workload.out_channels)
 
 
 def suited(
@@ -139,9 +121,8 @@ def suited(
 ) -> Kernel:
     """The kernel for a case's weights.
 
-    Where kernels are made for some weights, as a build takes it: the cheapest offer with the knobs
-    that were asked for and room for these weights. See also
-    :meth:`~tvmconv.kernels.kernel.Kernel.suited`.
+    Where kernels depend on the weights it is the choice of a build: the cheapest candidate with the
+    given knobs and room for these weights. See also :meth:`~tvmconv.kernels.kernel.Kernel.suited`.
     """
     weight = _constants(kernel.workload, arrays).weight
     name, w, machine = kernel.algorithm, kernel.workload, kernel.machine
@@ -169,41 +150,11 @@ def _is_legal(kernel: Kernel) -> bool:
 def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constants:
     if workload.types.is_integer:
         return read_constants(arrays)
-    return Constants(arrays["weight"], arrays["bias"] if workload.has("bias") else None)
-
-
-def random_operands(
-    workload: Conv2dWorkload, seed: int = 0
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Normally distributed inputs and constants of a workload, as :class:`KernelRun` takes them.
-
-    Weights are scaled so that outputs have a variance of one.
-    """
-    w, generator = workload, np.random.default_rng(seed)
-
-    def normal(*shape: int) -> Array:
-        return generator.standard_normal(shape, dtype=np.float32)
-
-    weight = normal(*w.weight_shape)
-    inputs = {"data": normal(*w.data_shape)}
-    if w.has("add"):
-        inputs["residual"] = normal(*w.result_shape)
-    constants = {"weight": weight / np.float32(np.sqrt(w.taps))}
-    if w.has("bias"):
-        constants["bias"] = normal(w.out_channels)
-    return inputs, constants
+    weight = typed(arrays["weight"], workload.types.weight)
+    return Constants(weight, arrays["bias"] if workload.has("bias") else None)
 
 
 def relative_error(actual: Array, exact: Array) -> float:
     """max|actual - exact| / max|exact|."""
     scale = float(np.abs(exact).max()) or 1.0
     return float(np.abs(actual.astype(np.float64) - exact).max()) / scale
-
-
-def _blocked(array: Array, lanes: int) -> Array:
-    """NCHW to NCHWc, the last block filled with zeros."""
-    n, channels, height, width = array.shape
-    blocks = -(-channels // lanes)
-    fill = ((0, 0), (0, blocks * lanes - channels), (0, 0), (0, 0))
-    split = np.pad(array, fill).reshape(n, blocks, lanes, height, width)
-    return split.transpose(0, 1, 3, 4, 2)

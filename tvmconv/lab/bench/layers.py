@@ -1,8 +1,9 @@
-"""The layer table: what every kernel of a call costs, against the measured machine peak."""
+"""The layer table: the cost of every kernel of a call, compared with the measured machine peak."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import Decision
@@ -11,6 +12,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.peak import Peak, measure_peak
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import processor
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.summary import memory_table, model_facts
 from tvmconv.report.table import Column, Table
@@ -23,9 +25,7 @@ if TYPE_CHECKING:
     from tvmconv.runtime.profile import KernelTiming, Profile
 
 _COLUMNS = (
-    Column("layer", "layer"),
-    Column("shape", "shape"),
-    Column("algorithm", "algorithm"),
+    *plain("layer", "shape", "algorithm"),
     Column("config", "schedule"),
     Column("seconds", "ms", ".3f", 1e3),
     Column("time_share", "% of time", ".1f", 100),
@@ -47,44 +47,30 @@ def profile_report(
     model: CompiledModel | RemoteModel,
     inputs: Mapping[str, Any] | None = None,
     repeat: int = 20,
-    peak: Peak | None = None,
 ) -> Report:
-    """Profile a model, with the peak of the processor or GPU probed before and after.
+    """Profile a model, with the peak of the CPU or GPU probed before and after.
 
-    Parameters
-    ----------
-    model
-        Built or loaded, and able to run on this host; or on a device, whose peak is not known.
-    inputs
-        Seeded random values by default.
-    repeat
-        Calls to measure.
-    peak
-        A probe's result where one exists already.
-
-    Returns
-    -------
-    Report
-        Tables ``layers`` in execution order, ``kinds`` and ``memory``.
+    The peak of a device is not known. ``inputs`` are seeded random values by default. The report
+    has the tables ``layers`` in execution order, ``kinds`` and ``memory``.
     """
     if not isinstance(model, Executable):
         return layer_report(model, model.profile(inputs, repeat=repeat), None)
-    before, unknown = (peak, "") if peak else peak_of(model)
+    before, unknown = peak_of(model)
     profile = model.profile(inputs, repeat=repeat)
-    after = before if peak or before is None else peak_of(model)[0]
+    after = None if before is None else peak_of(model)[0]
     probes = [probe for probe in (before, after) if probe is not None]
     best = max(probes, key=lambda probe: probe.gflops, default=None)
     return layer_report(model, profile, best, unknown)
 
 
 def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
-    """The measured peak of the processor or GPU that a model runs on.
+    """The measured peak of the CPU or GPU that a model runs on.
 
-    Of a GPU None where nothing compiles the probes; the text says why.
+    None for a GPU if nothing compiles the probes, with the reason.
     """
     if not isinstance(model.machine, CudaMachine):
         return measure_peak(processor(model.machine), model.threads), ""
-    from tvmconv.lab.bench.gpu.peak import gpu_peak
+    from tvmconv.lab.bench.gpu.probes import gpu_peak
 
     try:
         return gpu_peak(model.machine, model._gpu.device), ""
@@ -93,13 +79,17 @@ def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
 
 
 def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: str = "") -> Report:
-    """The report of a profile that was taken already; ``note`` is one more of its notes."""
+    """The report of a profile, with ``note`` as one more note."""
     decisions = {(d.layer, d.kernel): d for d in model.decisions}
     total = profile.kernel_seconds or 1.0
     best = peak.gflops if peak else None
     rows = [_row(kernel, decisions, total, best) for kernel in profile]
     flops = sum(row["flops"] for row in rows)
     rate = flops / profile.total.min * 1e-9
+    limits = {}
+    if peak is not None:
+        limits = {"peak_gflops": peak.gflops, "peak_share": rate / peak.gflops}
+        limits["memory_read_gbs"] = peak.read_gbs
     return Report(
         kind="profile",
         title=f"{model.name}: {profile.total.min * 1e3:.3f} ms a call",
@@ -110,7 +100,7 @@ def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: s
             "kernel_seconds": profile.kernel_seconds,
             "gflop": flops * 1e-9,
             "gflops": rate,
-            **_peak_facts(rate, peak),
+            **limits,
         },
         tables=(
             Table("layers", "Layers", _COLUMNS, rows),
@@ -123,20 +113,10 @@ def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: s
         ),
         data={
             "profile": profile.to_json(),
-            "peak": peak.to_json() if peak else None,
+            "peak": asdict(peak) if peak else None,
             "events": profile.trace_events(),
         },
     )
-
-
-def _peak_facts(rate: float, peak: Peak | None) -> dict[str, float]:
-    if peak is None:
-        return {}
-    return {
-        "peak_gflops": peak.gflops,
-        "peak_share": rate / peak.gflops,
-        "memory_read_gbs": peak.read_gbs,
-    }
 
 
 def _row(
@@ -168,7 +148,7 @@ def _row(
 
 
 def _shape(workload: str) -> str:
-    """``64x56x56 -> 128x28x28 3x3 s2``, the way people name layers."""
+    """``64x56x56 -> 128x28x28 3x3 s2``, the usual text for a layer."""
     if not workload:
         return ""
     w = Conv2dWorkload.parse(workload)

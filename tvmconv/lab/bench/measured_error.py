@@ -11,8 +11,9 @@ import numpy as np
 
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.lab.bench.kernel_run import KernelRun, random_operands, relative_error
+from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.measuring.integers import exact_output, random_integers
+from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.reference import convolution
 
 if TYPE_CHECKING:
@@ -32,22 +33,10 @@ def measure_errors(
 ) -> tuple[float, ...]:
     """max|error| / max|reference| of every decision of a model, in their order.
 
-    The kernel of each layer is run by itself, on normally distributed input and residual, with
-    the weight and bias that it has in the model (batch normalisation folded). Its epilogue is
-    part of it.
-
-    Parameters
-    ----------
-    source
-        What the model was built from: weights cannot be unpacked from a module.
-    model
-        Built for this host.
-    shapes
-        As given to ``build``.
-    fold_budget
-        As given to ``build``.
-    progress
-        Called with the stage's name, the layers done and the layers in all.
+    The kernel of each layer runs by itself, with its epilogue, on normally distributed input and
+    residual. Weight and bias are the model's, with batch normalization folded. ``source`` and the
+    options are those given to ``build``, because a module has no unpacked weights. ``progress`` is
+    called with the stage's name, the finished layers and all layers.
     """
     nodes = _convolutions(source, model, shapes, fold_budget)
     errors = []
@@ -100,7 +89,7 @@ def _layer_error(node: Node, decision: Decision, model: CompiledModel, seed: int
 def _integer_error(
     kernel: Kernel, weight: Array, bias: Array, node: Node, threads: int, seed: int
 ) -> float:
-    """Of uniformly distributed data, against sums in 64 bits."""
+    """The error on uniformly distributed data, against 64-bit accumulators."""
     operands = random_integers(kernel.workload, seed)
     operands = replace(operands, constants=Constants(weight, bias, **node.attrs["numbers"]))
     inputs = {"data": operands.data}

@@ -1,4 +1,4 @@
-"""The run of a plan: of each case its files, its reference, and the rounds of all contenders."""
+"""The run of a plan: files and reference of each case, and the rounds of all implementations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.errors import TvmconvError
-from tvmconv.lab import baselines as peer_table
-from tvmconv.lab.bench.contenders import contenders
-from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab import baselines as baseline_table
+from tvmconv.lab.bench.implementations import implementations
+from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.result import BenchResult, CaseResult
-from tvmconv.lab.bench.rounds import Field, describe, write_reference
-from tvmconv.lab.bench.worker_process import Contender
+from tvmconv.lab.bench.rounds import Workers, describe, write_reference
+from tvmconv.lab.bench.worker_process import Implementation
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import processor
@@ -25,32 +25,22 @@ from tvmconv.measuring.host import host_header, pick_cpus
 
 Case = tuple[Path, int] | suite_files.Layer | suite_files.Product
 
-# values of a layer's output that are compared on GPUs, whose batches are large
+_SETTINGS = ("target", "rounds", "seconds", "algorithms", "log", "fold_budget", "precision")
+# compared values of a layer's output on GPUs, whose batches are large
 _PLACES = 4096
 
 
 def run_plan(
-    plan: Plan,
+    plan: BenchPlan,
     tell: Callable[[str], None] = lambda _: None,
     checkpoint: Callable[[BenchResult], None] = lambda _: None,
 ) -> BenchResult:
-    """Measure everything; layers and models each with their own contenders.
+    """Measure everything; layers and models each with their own implementations.
 
-    Parameters
-    ----------
-    plan
-        From :func:`make_plan`.
-    tell
-        Called with one line after every case.
-    checkpoint
-        Called after every case with all results so far, so that a long run can be kept.
-
-    Raises
-    ------
-    TvmconvError
-        If this processor cannot run code for the target, or a model cannot be read or has no
-        reference; on a GPU such a model is a case without entries. A contender's failure is
-        recorded instead.
+    ``tell`` is called with one line after every case, ``checkpoint`` with all results so far, so
+    that a long run can be stored. Raises :class:`TvmconvError` if this CPU cannot run code for the
+    target, or a model cannot be read or has no reference. On a GPU, such a model is a case without
+    entries. Failures of implementations are recorded.
     """
     header = host_header()
     if plan.on_gpu:
@@ -59,19 +49,11 @@ def run_plan(
         ensure_machine(processor(resolve_device(plan.target)), "a contender")
     settings = {
         "cases": case_names(plan),
-        "target": plan.target,
         "threads": list(plan.threads),
-        "rounds": plan.rounds,
-        "seconds": plan.seconds,
-        "peers": list(plan.peers),
-        "algorithms": plan.algorithms,
-        "stages": plan.extras.stages,
+        "peers": list(plan.baselines),
         "cold_cache_bytes": plan.extras.cold_bytes,
-        "memory": plan.extras.memory,
-        "load": plan.extras.load,
-        "log": plan.log,
-        "fold_budget": plan.fold_budget,
-        "precision": plan.precision,
+        **{name: getattr(plan.extras, name) for name in ("stages", "memory", "load")},
+        **{name: getattr(plan, name) for name in _SETTINGS},
     }
     results: list[CaseResult] = []
     batches = plan.batches or (0,)
@@ -82,17 +64,17 @@ def run_plan(
                 cases = [(path, batch) for batch in batches for path in plan.models]
             if not cases:
                 continue
-            # a GPU is given work by one thread, but packing and peers' compilers may use all CPUs
+            # one thread enqueues on a GPU, but packing and other compilers may use all CPUs
             cpus = () if plan.on_gpu else pick_cpus(threads)
-            with Field(contenders(plan, kind), threads, cpus, plan.extras) as contest:
-                contest.hello()
-                # from here on a saved file says what it was to hold
+            with Workers(implementations(plan, kind), threads, cpus, plan.extras) as workers:
+                workers.hello()
+                # a saved file lists its cases from here on
                 checkpoint(BenchResult(header, settings, tuple(results)))
                 for case in cases:
                     try:
-                        result = measure_case(plan, contest, case)
+                        result = measure_case(plan, workers, case)
                     except TvmconvError as error:
-                        # minutes on a GPU are not to end with the first model that fails
+                        # a run on a GPU continues after a model that fails
                         if not plan.on_gpu:
                             raise
                         result = skipped_case(case, threads, str(error))
@@ -104,22 +86,19 @@ def run_plan(
     return BenchResult(header, settings, tuple(results))
 
 
-def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
+def measure_case(plan: BenchPlan, workers: Workers, case: Case) -> CaseResult:
     """Measure a model at a batch size (0 for its own), a layer or a product.
 
-    Raises
-    ------
-    TvmconvError
-        If a model cannot be read or has no reference.
+    Raises :class:`TvmconvError` if a model cannot be read or has no reference.
     """
     from tvmconv.lab.bench.case_memory import too_large
     from tvmconv.lab.bench.cases import batched_model, write_layer_case, write_model_case
-    from tvmconv.measuring.quantized import is_quantised
+    from tvmconv.measuring.quantized import is_quantized
 
-    labels = [lane.label for lane in contest.workers]
+    labels = [run.label for run in workers.workers]
     gpu = plan.on_gpu
     if not gpu and not isinstance(case, tuple) and (reason := too_large(case.workload, labels)):
-        return skipped_case(case, contest.threads, reason)
+        return skipped_case(case, workers.threads, reason)
     with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
         folder = Path(name)
         options: dict[str, Any] = {"precision": plan.precision}
@@ -131,13 +110,13 @@ def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
             if batch:
                 info = replace(info, name=batch_name(info.name, batch))
             if gpu:
-                # of a device's calls one by one, as a program makes them
+                # single calls, as a program makes them
                 options |= {"clock": "host", "fixed": plan.shapes is None}
-            reference = peer_table.PEERS["onnxruntime"]
+            reference = baseline_table.BASELINES["onnxruntime"]
             write_reference(
-                Contender("reference", reference.module, plan.python("onnxruntime")),
+                Implementation("reference", reference.module, plan.python("onnxruntime")),
                 folder,
-                exact=is_quantised(path),
+                exact=is_quantized(path),
                 threads=host_cores() if gpu else 1,
             )
         elif isinstance(case, suite_files.Product):
@@ -149,11 +128,11 @@ def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
             places = _PLACES if gpu else 0
             info = write_layer_case(folder, case.workload, case.name, case.count, places)
             options["workload"] = str(case.workload)
-        return contest.measure(folder, info, plan.rounds, plan.seconds, options)
+        return workers.measure(folder, info, plan.rounds, plan.seconds, options)
 
 
 def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
-    """A case of which nothing was measured, and why."""
+    """A case without measurements, and why."""
     if isinstance(case, tuple):
         path, batch = case
         return CaseResult(
@@ -164,8 +143,8 @@ def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
     return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
 
 
-def case_names(plan: Plan) -> list[str]:
-    """The cases of a plan; models by their files, which mostly are named as what they hold."""
+def case_names(plan: BenchPlan) -> list[str]:
+    """The cases of a plan; models by their files, most of which have the model's name."""
     models = [
         batch_name(path.stem, batch) for batch in plan.batches or (0,) for path in plan.models
     ]

@@ -9,16 +9,16 @@ from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.case_memory import layer_bytes
 from tvmconv.lab.bench.result import PEAK, BenchResult, CaseResult
+from tvmconv.measuring.columns import plain
 from tvmconv.report.table import Column, Table
 
 _MIB = 2.0**-20
 _IM2COL = "im2col, formula"
-# whose measured bytes the measured ratios are against
+# the baseline of measured ratios
 _MEASURED_IM2COL = "tvmconv im2col:mc=0"
 
 _MEMORY = (
-    Column("case", "case"),
-    Column("method", "method"),
+    *plain("case", "method"),
     Column("input_bytes", "input MiB", ".2f", _MIB),
     Column("filter_bytes", "filter MiB", ".2f", _MIB),
     Column("output_bytes", "output MiB", ".2f", _MIB),
@@ -28,8 +28,7 @@ _MEMORY = (
     Column("call_bytes", "measured: output and buffer MiB", ".2f", _MIB),
 )
 _SUMMARY = (
-    Column("method", "method"),
-    Column("cases", "cases"),
+    *plain("method", "cases"),
     Column("less", "less than im2col"),
     Column("ratio_of_means", "ratio of means", ".3f"),
     Column("mean_of_ratios", "mean of ratios", ".3f"),
@@ -41,15 +40,10 @@ _SUMMARY = (
 
 
 def memory_tables(result: BenchResult) -> list[Table]:
-    """Bytes of the layers, and every method against the whole im2col buffer.
+    """Bytes of the layers, and every method compared with the whole im2col buffer.
 
-    Rows ``..., formula`` are for plain tensors; ours hold the packed weights and the workspace of
-    the kernel, and what is measured is by how much a process grows in its first call.
-
-    Parameters
-    ----------
-    result
-        The run; nothing is shown where it has no layers.
+    Rows ``..., formula`` are for plain tensors. Ours hold the packed weights and the workspace of
+    the kernel. Measured bytes are the growth of a process in its first call.
     """
     threads = min((case.threads for case in result.results), default=1)
     groups = [_rows(c) for c in result.results if c.threads == threads and c.kind == "layer"]
@@ -97,15 +91,10 @@ def method_rows(
     workload: Conv2dWorkload,
     methods: Sequence[tuple[str, int, int | None, int | None]],
 ) -> list[dict[str, Any]]:
-    """Rows of one layer: what formulas say of the source's methods, then others.
+    """Rows of one layer: the formulas of the paper's methods, then other methods.
 
-    Parameters
-    ----------
-    name, workload
-        The layer.
-    methods
-        Label, bytes of the weights as they are kept, bytes of buffers, and by how many a process
-        grew in its first call; None for what is not known.
+    Each method has a label, bytes of the stored weights, bytes of buffers, and the growth of a
+    process in its first call. Unknown bytes are None.
     """
     size = layer_bytes(workload)
     whole = size.input + size.filter + size.output + size.im2col

@@ -1,11 +1,10 @@
-"""The machine's physical limits, measured: multiply-add peak and memory bandwidth."""
+"""The machine's physical limits, measured: FMA peak and memory bandwidth."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.probe import CHAINS, converging_factors
@@ -19,18 +18,10 @@ _MAX_BYTES = 512 * 1024**2
 
 @dataclass(frozen=True)
 class Peak:
-    """What a probe measured.
+    """The result of a probe.
 
-    Parameters
-    ----------
-    threads
-        Threads that ran together.
-    gflops
-        Best multiply-add rate in 1e9 operations per second, two per multiply-add and lane.
-    median_gflops
-        Median of the repeats; far below ``gflops`` on a machine that does other work.
-    read_gbs
-        Memory read bandwidth in 1e9 bytes per second.
+    ``gflops`` and ``read_gbs`` are rates in 1e9 per second; an FMA has two operations for each
+    lane. ``median_gflops`` of the repeats is far below the best on a machine that does other work.
     """
 
     threads: int
@@ -38,27 +29,12 @@ class Peak:
     median_gflops: float
     read_gbs: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
 
 def measure_peak(machine: Machine, threads: int | None = None, repeat: int = 30) -> Peak:
-    """Probe the host's multiply-add peak and its memory read bandwidth.
+    """Probe the host's FMA peak and its memory read bandwidth.
 
-    Parameters
-    ----------
-    machine
-        Decides the instruction set and register width.
-    threads
-        Threads to run together; the machine's cores by default.
-    repeat
-        Runs of each probe; the best one is the peak.
-
-    Raises
-    ------
-    ArtifactError
-        If this processor lacks a feature of the machine.
+    ``threads`` are the machine's cores by default. Each probe runs ``repeat`` times; the best one
+    is the peak. Raises :class:`ArtifactError` if this CPU lacks a feature of the machine.
     """
     threads = threads or machine.cores
     fma, operations = fma_runner(machine, threads)
@@ -73,7 +49,7 @@ def measure_peak(machine: Machine, threads: int | None = None, repeat: int = 30)
 
 
 def fma_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
-    """One call of the multiply-add probe, and the floating-point operations it executes."""
+    """One call of the FMA probe, and its floating-point operations."""
     from tvmconv.tvm_api import runtime
     from tvmconv.tvm_runtime.threads import call
 

@@ -1,4 +1,4 @@
-"""``tvmconv bench``: what to measure, and with whom."""
+"""``tvmconv bench run``: the cases, and the implementations to compare."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from tvmconv.core.arguments import nearest
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import InputError
-from tvmconv.lab import baselines as peer_table
-from tvmconv.lab.baselines import Peer
-from tvmconv.lab.bench.lane import Extras
+from tvmconv.lab import baselines as baseline_table
+from tvmconv.lab.baselines import Baseline
+from tvmconv.lab.bench.implementation_run import Extras
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
 from tvmconv.measuring import suites as suite_files
@@ -23,8 +23,8 @@ _ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl":
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything a run needs.
+class BenchPlan:
+    """Everything that a run needs.
 
     Parameters
     ----------
@@ -32,40 +32,35 @@ class Plan:
         ONNX files.
     layers, products
         Convolutions and matrix products of suites and of the command line.
-    peers
-        Names from :data:`tvmconv.lab.baselines.PEERS`, in column order.
+    baselines
+        Names from :data:`tvmconv.lab.baselines.BASELINES`, in column order.
     pythons
-        Peer name to interpreter; the empty name is the default.
-    target
-        As of ``tvmconv.build``.
+        Interpreter of each baseline by its name; the empty name is the default.
     threads
         Thread counts, one pass each.
     rounds, seconds
-        Interleaved rounds, and time for one contender in one round.
-    shapes, fold_budget
-        Of the models, as of ``tvmconv.build``.
+        Interleaved rounds, and time for one implementation in one round.
+    target, shapes, fold_budget, precision
+        As of ``tvmconv.build``; baselines may round to ``precision``, too.
     algorithms
-        What our rows are, as ``--algorithms`` writes it; empty for every algorithm that computes
-        one of the layers.
+        Our rows, as ``--algorithms`` writes them; empty for every algorithm that computes one of
+        the layers.
     extras
-        What is measured beside warm calls.
+        Measurements other than warm calls.
     log
-        Tuning log as of ``tvmconv.build``; where one is named, what builds take with it and
-        without any is measured side by side.
+        Tuning log as of ``tvmconv.build``. Builds with a named log are compared with builds without
+        any.
     relax_pass
         Whether models are also built by ``relax.build`` after ``SubstituteConv2d``.
     batches
-        Of models, each in turn; empty for their own.
+        Batch sizes of models, one after another; empty for their own.
     kernels
         Folder of kernels that were compiled for a GPU; empty for none.
-    precision
-        What operands of products may be rounded to, as of ``tvmconv.build``, by our kernels and by
-        the peers.
     """
 
     models: tuple[Path, ...]
     layers: tuple[suite_files.Layer, ...]
-    peers: tuple[str, ...]
+    baselines: tuple[str, ...]
     pythons: Mapping[str, str]
     target: str = "native"
     threads: tuple[int, ...] = (1,)
@@ -85,11 +80,11 @@ class Plan:
     @property
     def on_gpu(self) -> bool:
         """Whether the target is a GPU."""
-        return is_gpu(self.target)
+        return isinstance(resolve_device(self.target), CudaMachine)
 
-    def python(self, peer: str) -> str:
-        """The interpreter that runs a peer."""
-        return self.pythons.get(peer) or self.pythons.get("") or sys.executable
+    def python(self, baseline: str) -> str:
+        """The interpreter that runs a baseline."""
+        return self.pythons.get(baseline) or self.pythons.get("") or sys.executable
 
 
 def make_plan(
@@ -97,13 +92,13 @@ def make_plan(
     models: Sequence[Path] = (),
     suites: Sequence[str] = (),
     layers: Sequence[str] = (),
-    peers: str = "all",
+    baselines: str = "all",
     target: str = "native",
     threads: Sequence[int] = (1,),
     rounds: int = 5,
     seconds: float = 0.2,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
-    peer_python: Sequence[str] = (),
+    baseline_python: Sequence[str] = (),
     algorithms: str = "",
     batch: int | Sequence[int] | None = None,
     types: str = "",
@@ -117,40 +112,20 @@ def make_plan(
     kernels: Path | None = None,
     samples: int = 50,
     precision: str = "float32",
-) -> Plan:
-    """Check the user's words and turn them into a plan.
+) -> BenchPlan:
+    """Check the user's arguments and make a plan of them, as far as they are fields of it.
 
-    Parameters
-    ----------
-    models
-        ONNX files.
-    suites
-        Names of shipped suites, or text files.
-    layers
-        Problem strings.
-    target, threads, rounds, seconds, shapes
-        As of :class:`Plan`.
-    peers
-        ``all``, ``none``, or names separated by commas.
-    peer_python
-        ``PATH`` for all peers, or ``PEER=PATH`` for one.
-    algorithms
-        What our rows are; see :func:`tvmconv.lab.bench.variants.parse_variants`.
-    batch
-        Batch size of every layer and model, in place of its own; or several, in turn.
-    types
-        Data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
-    stages, cold, memory, load
-        What to measure beside warm calls; see :class:`Extras`.
-    log, relax_pass, fold_budget, kernels, precision
-        As of :class:`Plan`.
-    samples
-        Of GPUs, samples of each contender at least; the sources repeat calls fifty times.
+    ``suites`` are names of shipped suites or text files, ``layers`` problem strings. ``baselines``
+    is ``all``, ``none``, or names separated by commas; ``baseline_python`` has ``PATH`` for all of
+    them, or ``NAME=PATH`` for one. ``batch`` sizes replace the sizes of every layer and model.
+    ``types`` are data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
+    :class:`Extras` explains ``stages``, ``cold``, ``memory`` and ``load``. ``samples`` is their
+    minimum number for each implementation on a GPU; papers repeat calls fifty times.
 
     Raises
     ------
     InputError, WorkloadError
-        If a peer, suite, layer or file does not exist.
+        If a baseline, suite, layer or file does not exist.
     ConfigError
         If the target does not have the precision.
     """
@@ -159,7 +134,7 @@ def make_plan(
 
     for path in models:
         if not path.is_file():
-            raise InputError(f"{path} does not exist; name an ONNX file")
+            raise InputError(f"{path} does not exist. Name an ONNX file.")
     problems = [problem for suite in suites for problem in suite_files.load_problems(suite)]
     problems += [suite_files.parse_problem(text) for text in layers]
     found = [problem for problem in problems if isinstance(problem, suite_files.Layer)]
@@ -167,7 +142,10 @@ def make_plan(
     batches = (batch,) if isinstance(batch, int) else tuple(batch or ())
     if batches:
         if products:
-            raise InputError(f"--batch is for convolutions; {products[0].workload} has no batch")
+            raise InputError(
+                f"--batch: {products[0].workload} has no batch. Expected convolutions. "
+                "Leave out --batch."
+            )
         found = [suite_files.with_batch(layer, each) for each in batches for layer in found]
     if types:
         found = [
@@ -175,14 +153,14 @@ def make_plan(
         ]
     device = resolve_device(target)
     check_precision(make_policy(precision=precision), device)
-    known = peer_table.OF_KIND[device.kind]
-    # a log that does not exist is told before anything is measured
+    known = baseline_table.OF_KIND[device.kind]
+    # a missing log is an error before anything is measured
     search_path(log)
-    return Plan(
+    return BenchPlan(
         models=tuple(models),
         layers=tuple(found),
-        peers=_peer_names(peers, known),
-        pythons=_pythons(peer_python, known),
+        baselines=_baseline_names(baselines, known),
+        pythons=_pythons(baseline_python, known),
         target=target,
         threads=tuple(threads),
         rounds=rounds,
@@ -191,10 +169,10 @@ def make_plan(
         algorithms=algorithms,
         extras=Extras(
             stages,
-            _last_cache(target) if cold else 0,
+            device.last_cache_bytes if cold else 0,
             memory,
             load,
-            _least(target, rounds, samples),
+            ceil(samples / rounds) if isinstance(device, CudaMachine) else Extras.samples,
         ),
         products=products,
         log=log,
@@ -206,46 +184,32 @@ def make_plan(
     )
 
 
-def _last_cache(target: str) -> int:
-    return resolve_device(target).last_cache_bytes
-
-
-def _least(target: str, rounds: int, samples: int) -> int:
-    """Samples of a turn at least."""
-    return ceil(samples / rounds) if is_gpu(target) else Extras.least
-
-
-def is_gpu(target: str) -> bool:
-    """Whether a target is a GPU."""
-    return isinstance(resolve_device(target), CudaMachine)
-
-
-def _peer_names(text: str, known_peers: Mapping[str, Peer]) -> tuple[str, ...]:
+def _baseline_names(text: str, known_baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
     if text == "all":
-        return tuple(known_peers)
+        return tuple(known_baselines)
     if text == "none":
         return ()
     names = [_ALIASES.get(name.strip(), name.strip()) for name in text.split(",")]
     for name in names:
-        if name not in known_peers:
-            known, hint = ", ".join(known_peers), nearest(name, known_peers)
+        if name not in known_baselines:
+            known, hint = ", ".join(known_baselines), nearest(name, known_baselines)
             raise InputError(f"unknown library {name!r}; {hint}use all, none, or some of {known}")
     return tuple(dict.fromkeys(names))
 
 
-def _pythons(items: Sequence[str], known_peers: Mapping[str, Peer]) -> dict[str, str]:
+def _pythons(items: Sequence[str], known_baselines: Mapping[str, Baseline]) -> dict[str, str]:
     pythons = {}
     for item in items:
-        peer, _, path = item.rpartition("=")
-        peer = _ALIASES.get(peer, peer)
-        if peer and peer not in known_peers:
+        baseline, _, path = item.rpartition("=")
+        baseline = _ALIASES.get(baseline, baseline)
+        if baseline and baseline not in known_baselines:
             raise InputError(
-                f"unknown library {peer!r} in --baseline-python {item!r}; use PATH for all "
-                f"libraries, or NAME=PATH with one of {', '.join(known_peers)}"
+                f"unknown library {baseline!r} in --baseline-python {item!r}; use PATH for all "
+                f"libraries, or NAME=PATH with one of {', '.join(known_baselines)}"
             )
         if not os.access(path, os.X_OK):
             raise InputError(
-                f"--baseline-python {path!r} is not an executable file; name a Python interpreter"
+                f"--baseline-python {path!r} is not an executable file. Name a Python interpreter."
             )
-        pythons[peer] = path
+        pythons[baseline] = path
     return pythons

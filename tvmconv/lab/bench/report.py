@@ -1,21 +1,20 @@
-"""Tables of a bench: every contender, and tvmconv against the best peer."""
+"""Tables of a bench: every implementation, and tvmconv compared with the best baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.lab.bench.gpu.predictions import gpu_facts, prediction_note, translation_note
 from tvmconv.lab.bench.memory_tables import memory_tables
 from tvmconv.lab.bench.result import FLOAT32, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.lab.bench.tables import further_tables, geomean
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
 _MEASURED = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *plain("case", "threads", "contender"),
     Column("min_seconds", "ms min", ".3f", 1e3),
     Column("median_seconds", "ms median", ".3f", 1e3),
     Column("p90_seconds", "ms p90", ".3f", 1e3),
@@ -35,8 +34,7 @@ _SAVED = (
     Column("speedup_over_saved", "x saved", ".3f"),
 )
 _SUMMARY = (
-    Column("case", "case"),
-    Column("threads", "threads"),
+    *plain("case", "threads"),
     Column("gflop", "GFLOP", ".3f"),
     Column("contender", "tvmconv"),
     Column("min_seconds", "ms min", ".3f", 1e3),
@@ -47,7 +45,7 @@ _SUMMARY = (
 )
 
 
-# clock ticks of 10 ms make smaller shares of a short turn meaningless
+# clock ticks of 10 ms make smaller shares of a short round meaningless
 _DISTURBED = 0.3
 
 
@@ -56,21 +54,14 @@ def bench_report(
 ) -> Report:
     """The report of a run.
 
-    Parameters
-    ----------
-    result
-        The run.
-    earlier
-        A saved run; rows that it has too get its time and the ratio earlier / now.
-    against
-        Names of rows to compare the others with, separated by commas.
-
-    Raises
-    ------
-    InputError
-        If ``against`` names no row.
+    Rows of an ``earlier`` saved run add their time and the ratio earlier / now. ``against`` names
+    rows to compare the others with, separated by commas. Raises :class:`InputError` if it names an
+    unknown row.
     """
-    saved = _index(earlier.results) if earlier else {}
+    results = earlier.results if earlier else ()
+    saved = {
+        (case.name, case.threads, entry.label): entry for case in results for entry in case.entries
+    }
     rows = [
         _row(case, entry, saved.get((case.name, case.threads, entry.label)))
         for case in result.results
@@ -118,10 +109,6 @@ def bench_report(
     )
 
 
-def _index(results: Iterable[CaseResult]) -> dict[tuple[str, int, str], Entry]:
-    return {(c.name, c.threads, e.label): e for c in results for e in c.entries}
-
-
 def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:
     own = case.ranked(own=True)
     peak = case.peak_gflops
@@ -152,7 +139,7 @@ def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:
 
 
 def _distribution(entry: Entry) -> dict[str, float | None]:
-    """The distribution of the calls, by the names that ``run`` has for it."""
+    """The distribution of the calls, by the names of ``run``."""
     timing = entry.timing
     if timing is None:
         return dict.fromkeys(("mean_seconds", "p90_seconds", "p99_seconds", "calls_per_second"))
@@ -165,7 +152,7 @@ def _distribution(entry: Entry) -> dict[str, float | None]:
 
 
 def _summary_row(case: CaseResult) -> dict[str, Any] | None:
-    own, peers = case.ranked(own=True), case.ranked(own=False)
+    own, baselines = case.ranked(own=True), case.ranked(own=False)
     if not own or not own[0].best:
         return None
     best, peak = own[0], case.peak_gflops
@@ -178,10 +165,10 @@ def _summary_row(case: CaseResult) -> dict[str, Any] | None:
         "min_seconds": best.best,
         "peak_share": best.share_of(peak),
     }
-    if peers and peers[0].best and best.best:
-        row["best_peer"] = peers[0].label
-        row["best_peer_seconds"] = peers[0].best
-        row["speedup"] = peers[0].best / best.best
+    if baselines and baselines[0].best and best.best:
+        row["best_peer"] = baselines[0].label
+        row["best_peer_seconds"] = baselines[0].best
+        row["speedup"] = baselines[0].best / best.best
     return row
 
 
@@ -204,26 +191,26 @@ def _geomeans(result: BenchResult, summary: list[dict[str, Any]]) -> list[str]:
 
 
 def _against(result: BenchResult, threads: int) -> Mapping[str, float]:
-    """Peer to the geometric mean of its time over tvmconv's, where both were measured."""
+    """Geometric mean of each baseline's time over tvmconv's, where both were measured."""
     ratios: dict[str, list[float]] = {}
     for case in result.results:
         own = case.ranked(own=True)
         if case.threads != threads or not own or not own[0].best:
             continue
-        for peer in case.ranked(own=False):
-            ratios.setdefault(peer.label, []).append((peer.best or 1.0) / own[0].best)
+        for baseline in case.ranked(own=False):
+            ratios.setdefault(baseline.label, []).append((baseline.best or 1.0) / own[0].best)
     return {label: mean for label, values in ratios.items() if (mean := geomean(values))}
 
 
 def _disturbance(result: BenchResult) -> list[str]:
-    """A warning where other programs ran beside the measurements."""
+    """A warning where other programs ran during the measurements."""
     shares = [s for case in result.results for entry in case.entries for s in entry.foreign]
     disturbed = [share for share in shares if share > _DISTURBED]
     if not disturbed:
         return []
     return [
         f"other programs used up to {max(disturbed):.1f} CPUs in {len(disturbed)} of "
-        f"{len(shares)} turns; trust the minimum, or repeat on a quiet machine"
+        f"{len(shares)} rounds; trust the minimum, or repeat on a quiet machine"
     ]
 
 

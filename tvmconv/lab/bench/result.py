@@ -22,41 +22,34 @@ PEAK = "peak"
 FLOAT32 = "float32"
 OWN = "tvmconv"
 _QUARTILES = 4
-# Peers with Winograd in float32 reach 3e-3; anything beyond 1e-2 is a wrong answer.
+# Baselines with Winograd in FP32 reach 3e-3; anything beyond 1e-2 is wrong.
 WRONG_ABOVE = 1e-2
-# 8-bit kernels of peers saturate in the middle: by up to 14 of 255 steps with full-range weights.
-# They are timed all the same, beside the share of outputs that differ.
+# INT8 kernels of baselines saturate: by up to 14 of 255 steps with full-range weights. They are
+# timed, and the share of outputs that differ is shown.
 SATURATED_BELOW = 0.25
 
 
-def wrong_above(quantised: bool, facts: Mapping[str, Any]) -> float:
-    """The error beyond which outputs are wrong.
+def wrong_above(quantized: bool, facts: Mapping[str, Any]) -> float:
+    """The error above which outputs are wrong.
 
-    Parameters
-    ----------
-    quantised
-        Whether the case is a model that quantises.
-    facts
-        What the worker told of a call; ``differing`` of outputs that are integers.
+    ``facts`` are the worker's; ``differing`` is among them for integer outputs.
     """
-    return SATURATED_BELOW if quantised or "differing" in facts else WRONG_ABOVE
+    return SATURATED_BELOW if quantized or "differing" in facts else WRONG_ABOVE
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One contender on one case.
+    """One implementation on one case.
 
     Parameters
     ----------
     label
-        Column name: ``peak``, ``tvmconv``, ``tvmconv direct``, or a peer's name.
+        Column name: ``peak``, ``tvmconv``, ``tvmconv direct``, or a baseline's name.
     status
         ``ok``; ``absent`` (not installed), ``unsupported`` (cannot express the case), ``failed``
         (crash, hang or exception) or ``wrong`` (error above :data:`WRONG_ABOVE`).
-    version
-        Of the library.
-    info
-        What it chose, where it can tell.
+    version, info
+        Version of the library, and its choices, where it reports them.
     message
         Why it is not ``ok``.
     error
@@ -68,20 +61,19 @@ class Entry:
     foreign
         CPUs that other programs used meanwhile, one number a round.
     facts
-        Of our kernels: ``multiplies`` of a call, ``workspace_bytes``, ``packed_weight_bytes``,
+        Our kernels: ``multiplies`` of a call, ``workspace_bytes``, ``packed_weight_bytes``,
         ``pack_seconds`` of packing the weights once, ``knobs``, ``data_layout``. On GPUs
-        ``precision``, of what rounds operands of products. With
-        ``--memory``, of every contender: ``call_bytes``, by which the process grew in the
-        first call (output and buffers); None where it cannot tell. With ``--load``, of every
-        contender that loads a file: ``file_bytes``, ``load_seconds`` and ``first_call_seconds``
-        in a fresh process, and ``load_bytes``, the most by which it grew.
+        ``precision``, to which operands are rounded. With ``--memory``: ``call_bytes``, the growth
+        in the first call; None where it is unknown. With ``--load``: ``file_bytes``,
+        ``load_seconds`` and ``first_call_seconds`` in a fresh process, and ``load_bytes``, its
+        growth.
     stages
-        Stage -> seconds of calls that end after it, the least of each round; the last stage ends
+        Seconds by stage of calls that end after it, the minimum of each round; the last stage ends
         with the whole call.
     cold
         Seconds of calls with everything in memory, one list a round.
     cold_weights
-        The same with inputs and outputs brought back into the caches.
+        The same with inputs and outputs in the caches.
     """
 
     label: str
@@ -115,7 +107,7 @@ class Entry:
 
     @property
     def timing(self) -> Timing | None:
-        """The same figures as of ``run``: percentiles and calls in a second."""
+        """The figures of ``run``: percentiles and calls in a second."""
         return Timing(tuple(self.samples)) if self.samples else None
 
     @property
@@ -133,17 +125,17 @@ class Entry:
 
     @property
     def precision(self) -> str:
-        """What it rounds operands of products to."""
+        """The precision to which it rounds operands."""
         return self.facts.get("precision") or FLOAT32
 
     def share_of(self, peak: float | None) -> float | None:
-        """Its rate over the probe's, which is of float32: of tensor cores that says nothing."""
+        """Its rate over the probe's FP32 rate; None on tensor cores."""
         rate = self.gflops if self.precision == FLOAT32 else None
         return rate / peak if rate and peak else None
 
     @property
     def real_gflops(self) -> float | None:
-        """Rate of the multiply-adds really executed, two operations each."""
+        """Rate of the executed MACs, two operations each."""
         multiplies = self.facts.get("multiplies")
         return 2e-9 * multiplies / self.best if self.best and multiplies else None
 
@@ -159,7 +151,7 @@ class Entry:
 
     @property
     def stage_seconds(self) -> dict[str, float]:
-        """Seconds of each stage: what a call takes longer that ends after it."""
+        """Seconds of each stage: the difference between calls that end after it and before it."""
         seconds: dict[str, float] = {}
         before = 0.0
         for name, samples in self.stages.items():
@@ -171,9 +163,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """All contenders on one case at one thread count; ``count`` is a layer's multiplicity.
+    """All implementations on one case at one thread count; ``count`` is a layer's multiplicity.
 
-    ``skipped`` says why nothing was measured. ``precision`` is what operands might be rounded to.
+    ``skipped`` says why nothing was measured. ``precision`` is the allowed rounding of operands.
     """
 
     name: str
@@ -187,7 +179,7 @@ class CaseResult:
     precision: str = FLOAT32
 
     def entry(self, label: str) -> Entry | None:
-        """The contender of this name."""
+        """The entry of this name."""
         return next((entry for entry in self.entries if entry.label == label), None)
 
     @property
@@ -197,14 +189,14 @@ class CaseResult:
         return entry.gflops if entry else None
 
     def ranked(self, own: bool) -> list[Entry]:
-        """tvmconv's entries, or those of the peers, that gave right answers; fastest first."""
+        """Correct entries of tvmconv, or of baselines; fastest first."""
         found = [
             entry
             for entry in self.entries
             if entry.status == "ok"
             and entry.best is not None
             and entry.label != PEAK
-            # what is less exact than was asked for is beside the others, not among them
+            # an entry that is less exact than allowed does not compete
             and entry.precision in (FLOAT32, self.precision)
             and entry.label.startswith(OWN) == own
         ]
@@ -240,12 +232,9 @@ class BenchResult:
 
 
 def joined(results: Sequence[BenchResult]) -> BenchResult:
-    """Several runs of one machine as one; header and settings are those of the first.
+    """Several runs of one machine as one; header and settings are the first one's.
 
-    Raises
-    ------
-    InputError
-        If they come from different processors.
+    Raises :class:`InputError` if they come from different CPUs.
     """
     first = results[0]
     if others := {str(r.machine.get("cpu")) for r in results} - {str(first.machine.get("cpu"))}:
@@ -258,12 +247,9 @@ def joined(results: Sequence[BenchResult]) -> BenchResult:
 
 
 def read_saved(path: Path) -> BenchResult:
-    """Open a file that ``bench run --report`` wrote; one that ends in ``.gz`` is compressed.
+    """Open a file that ``bench run --report`` wrote; a name in ``.gz`` is compressed.
 
-    Raises
-    ------
-    InputError
-        If it is not such a file.
+    Raises :class:`InputError` if it is not such a file.
     """
     try:
         content = read_regular(path, MAX_FILE_BYTES, InputError)

@@ -1,4 +1,4 @@
-"""Interleaved rounds: every contender is prepared and checked, then timed in turns."""
+"""Interleaved rounds: every implementation is prepared and checked, then timed."""
 
 from __future__ import annotations
 
@@ -10,65 +10,56 @@ from typing import Any
 
 from tvmconv.core.errors import TvmconvError
 from tvmconv.lab.bench.case_files import CaseInfo
-from tvmconv.lab.bench.lane import HELLO_SECONDS, Extras, Lane, reason
+from tvmconv.lab.bench.implementation_run import HELLO_SECONDS, Extras, ImplementationRun, reason
 from tvmconv.lab.bench.result import OWN, PEAK, WRONG_ABOVE, CaseResult, Entry, wrong_above
-from tvmconv.lab.bench.worker_process import Contender, WorkerError, WorkerProcess
+from tvmconv.lab.bench.worker_process import Implementation, WorkerError, WorkerProcess
 
 _PREPARE_SECONDS = 900.0
 _LOADS = 5
-# every buffer of 64 KiB or more is new memory to the system, not a part of what was freed before
+# every buffer of 64 KiB or more is new memory to the system, not memory that was freed before
 _FRESH_PAGES = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
-class Field:
-    """The workers of one thread count, kept over all cases; closes them at the end.
+class Workers:
+    """The workers of one thread count for all cases; closes them at the end.
 
-    Parameters
-    ----------
-    contenders
-        In column order.
-    threads
-        Threads of every worker.
-    cpus
-        CPUs that every worker may use.
-    extras
-        What is measured beside warm calls.
+    ``cpus`` are the CPUs that every worker may use.
     """
 
     def __init__(
         self,
-        contenders: Sequence[Contender],
+        implementations: Sequence[Implementation],
         threads: int,
         cpus: Sequence[int],
         extras: Extras | None = None,
     ) -> None:
         self.threads, self.cpus, self.extras = threads, cpus, extras or Extras()
         self._stack = ExitStack()
-        self.workers: list[Lane] = []
+        self.workers: list[ImplementationRun] = []
         groups: dict[str, WorkerProcess] = {}
-        for contender in contenders:
-            process = groups.get(contender.group) if contender.group else None
+        for implementation in implementations:
+            process = groups.get(implementation.group) if implementation.group else None
             if process is None:
-                process = WorkerProcess(contender, threads, cpus)
+                process = WorkerProcess(implementation, threads, cpus)
                 self._stack.callback(process.close)
-            if contender.group:
-                groups[contender.group] = process
-            self.workers.append(Lane(contender, process))
+            if implementation.group:
+                groups[implementation.group] = process
+            self.workers.append(ImplementationRun(implementation, process))
         self.versions: dict[str, str] = {}
         self.absent: dict[str, str] = {}
 
-    def __enter__(self) -> Field:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def hello(self) -> None:
-        """Ask every worker for its library's version; those without are absent."""
-        for lane in self.workers:
-            label = lane.contender.label
+        """Ask every worker for its library's version; libraries without a version are absent."""
+        for run in self.workers:
+            label = run.implementation.label
             try:
-                answer = lane.process.ask(HELLO_SECONDS, do="hello")
+                answer = run.process.ask(HELLO_SECONDS, do="hello")
             except WorkerError as error:
                 self.absent[label] = str(error)
                 continue
@@ -76,30 +67,29 @@ class Field:
                 self.versions[label] = str(answer["version"])
             else:
                 self.absent[label] = reason(answer)
-                lane.process.close()
+                run.process.close()
 
     def measure(
         self, folder: Path, info: CaseInfo, rounds: int, seconds: float, options: Mapping[str, Any]
     ) -> CaseResult:
-        """Prepare, check and time one case with every contender."""
+        """Prepare, check and time one case with every implementation."""
         entries: dict[str, Entry] = {}
-        live: list[Lane] = []
-        for lane in self.workers:
-            entry = self._prepare(lane, folder, info, options)
-            if entry.status == "unsupported" and not lane.named and lane.label.startswith(OWN):
-                # most layers suit one or two of our algorithms; the others are no result
+        live: list[ImplementationRun] = []
+        for run in self.workers:
+            entry = self._prepare(run, folder, info, options)
+            if entry.status == "unsupported" and not run.named and run.label.startswith(OWN):
+                # most layers suit one or two of our algorithms; the others are not a result
                 continue
-            entries[lane.label] = entry
+            entries[run.label] = entry
             if entry.status == "ok":
-                live.append(lane)
+                live.append(run)
         for number in range(rounds):
-            # the order is reversed each round, so that no contender always runs on a core that
-            # another one has just heated
-            for lane in live if number % 2 == 0 else reversed(live):
-                if entries[lane.label].status == "ok":
-                    entries[lane.label] = lane.turn(entries[lane.label], seconds, self.extras)
-        for lane in live:
-            lane.drop()
+            # reversed each round, so that none always runs on a core that another one has heated
+            for run in live if number % 2 == 0 else reversed(live):
+                if entries[run.label].status == "ok":
+                    entries[run.label] = run.time_round(entries[run.label], seconds, self.extras)
+        for run in live:
+            run.drop()
         return CaseResult(
             info.name,
             info.kind,
@@ -112,31 +102,35 @@ class Field:
         )
 
     def _prepare(
-        self, lane: Lane, folder: Path, info: CaseInfo, options: Mapping[str, Any]
+        self, run: ImplementationRun, folder: Path, info: CaseInfo, options: Mapping[str, Any]
     ) -> Entry:
-        label = lane.label
+        label = run.label
         entry = Entry(label, "ok", self.versions.get(label, ""), operations=info.flops)
         if label in self.absent:
             return replace(entry, status="absent", message=self.absent[label])
         request = {
             "do": "prepare",
             "folder": str(folder),
-            "options": {**options, "stages": self.extras.stages, **dict(lane.contender.options)},
+            "options": {
+                **options,
+                "stages": self.extras.stages,
+                **dict(run.implementation.options),
+            },
             "write": None,
             "slot": label,
         }
         try:
-            answer = lane.process.ask(_PREPARE_SECONDS, **request)
+            answer = run.process.ask(_PREPARE_SECONDS, **request)
         except WorkerError as error:
             return replace(entry, status="failed", message=str(error))
         if answer.get("broken"):
-            # what it holds is lost, and the next case shall find a process that works
-            lane.process.close()
+            # its cases are lost, and the next case needs a process that works
+            run.process.close()
         if "first_seconds" not in answer:
             status = "unsupported" if "unsupported" in answer else "failed"
             return replace(entry, status=status, message=reason(answer))
-        lane.first, lane.stages = float(answer["first_seconds"]), answer["stages"]
-        lane.warms, lane.colds = bool(answer["warms"]), bool(answer["colds"])
+        run.first, run.stages = float(answer["first_seconds"]), answer["stages"]
+        run.warms, run.colds = bool(answer["warms"]), bool(answer["colds"])
         entry = replace(
             entry,
             info=str(answer["info"]),
@@ -144,24 +138,24 @@ class Field:
             operations=answer["operations"] or info.flops,
             facts=answer["facts"],
         )
-        limit = wrong_above(info.quantised, entry.facts)
+        limit = wrong_above(info.quantized, entry.facts)
         if entry.error is not None and not entry.error <= limit:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
             return replace(entry, status="wrong", message=message)
-        # of the GPU's memory a contender tells by itself
+        # GPU implementations report their memory themselves
         if self.extras.memory and label != PEAK and "device_bytes" not in entry.facts:
-            entry = replace(entry, facts=entry.facts | self._growth(lane, request))
+            entry = replace(entry, facts=entry.facts | self._growth(run, request))
         if self.extras.load and label != PEAK and info.kind == "model":
-            entry = replace(entry, facts=entry.facts | self._loading(lane, request))
+            entry = replace(entry, facts=entry.facts | self._loading(run, request))
         return entry
 
-    def _loading(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
-        """What loading the contender's own file takes in fresh processes; the quickest of some."""
+    def _loading(self, run: ImplementationRun, request: dict[str, Any]) -> dict[str, Any]:
+        """Minimum figures of loading the implementation's own file in fresh processes."""
         what = {key: request[key] for key in ("folder", "options")}
         found: list[dict[str, Any]] = []
-        exported = self._once(lane, do="export", **what).get("exported")
+        exported = self._once(run, do="export", **what).get("exported")
         for _ in range(_LOADS if exported else 0):
-            answer = self._once(lane, do="load", exported=exported, **what)
+            answer = self._once(run, do="load", exported=exported, **what)
             if "facts" in answer and answer["error"] <= WRONG_ABOVE:
                 found.append(answer["facts"])
         # the first ones also read libraries from the disk
@@ -170,9 +164,11 @@ class Field:
             for name in (found[0] if found else ())
         }
 
-    def _once(self, lane: Lane, **request: Any) -> dict[str, Any]:
-        """The answer of a process that does nothing else; empty where it fails."""
-        worker = WorkerProcess(lane.contender, self.threads, self.cpus)
+    def _once(
+        self, run: ImplementationRun, environment: Mapping[str, str] | None = None, **request: Any
+    ) -> dict[str, Any]:
+        """The answer of a process that does nothing else; empty if it fails."""
+        worker = WorkerProcess(run.implementation, self.threads, self.cpus, environment)
         try:
             return worker.ask(_PREPARE_SECONDS, **request)
         except WorkerError:
@@ -180,32 +176,22 @@ class Field:
         finally:
             worker.close()
 
-    def _growth(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
-        """``call_bytes`` of a fresh process; nothing where it fails."""
-        worker = WorkerProcess(lane.contender, self.threads, self.cpus, _FRESH_PAGES)
+    def _growth(self, run: ImplementationRun, request: dict[str, Any]) -> dict[str, Any]:
+        """``call_bytes`` of a fresh process; empty if it fails."""
         request = {**request, "options": {**request["options"], "memory": True, "stages": False}}
-        try:
-            answer = worker.ask(_PREPARE_SECONDS, **request)
-        except WorkerError:
-            return {}
-        finally:
-            worker.close()
-        return {"call_bytes": answer.get("facts", {}).get("call_bytes")}
+        answer = self._once(run, _FRESH_PAGES, **request)
+        return {"call_bytes": answer.get("facts", {}).get("call_bytes")} if answer else {}
 
 
 def write_reference(
-    contender: Contender, folder: Path, exact: bool = False, threads: int = 1
+    implementation: Implementation, folder: Path, exact: bool = False, threads: int = 1
 ) -> None:
-    """Store a model's outputs, as one contender (onnxruntime) computes them.
+    """Store a model's outputs, as one implementation (onnxruntime) computes them.
 
-    ``exact`` asks it for no optimisation that changes results, which matters to 8-bit models.
-
-    Raises
-    ------
-    TvmconvError
-        If it cannot: a bench does not time what it cannot check.
+    ``exact`` disables optimizations that change results, which matters to INT8 models. Raises
+    :class:`TvmconvError` if it fails: a bench does not time cases that it cannot check.
     """
-    worker = WorkerProcess(contender, threads)
+    worker = WorkerProcess(implementation, threads)
     path = str(folder / "reference.npz")
     try:
         answer = worker.ask(
@@ -218,8 +204,8 @@ def write_reference(
         worker.close()
     if problem:
         raise TvmconvError(
-            f"onnxruntime, the reference of model benches, failed: {problem}; install it, or "
-            "name an environment that has it with --baseline-python"
+            f"onnxruntime, the reference of models, failed: {problem}. Install it, or name an "
+            "environment that has it by --baseline-python."
         )
 
 

@@ -1,24 +1,24 @@
-"""Further tables of a bench: our kernels, their stages, threads, and one row against another."""
+"""Further tables of a bench: our kernels, their stages, threads, and comparisons of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import exp, log
+from collections.abc import Iterable
+from statistics import geometric_mean
 from typing import Any
 
 from tvmconv.core.errors import InputError
 from tvmconv.lab.bench.gpu.predictions import prediction_table
 from tvmconv.lab.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry
+from tvmconv.measuring.columns import plain
 from tvmconv.report.table import Column, Table
 
 _MIB = 2.0**-20
-# what the sources compare with: the whole im2col buffer, or else its panels, and direct
+# baselines of the papers: the whole im2col buffer, or else its panels, and direct
 _BASELINES = (("untuned",), ("im2col:mc=0", "im2col"), ("direct", "direct:variant=blocked"))
 
+_ENTRY = plain("case", "threads", "contender")
 _KERNELS = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *_ENTRY,
     Column("schedule", "schedule"),
     Column("gflops", "effective GFLOP/s", ".1f"),
     Column("real_gflops", "real", ".1f"),
@@ -28,17 +28,13 @@ _KERNELS = (
     Column("pack_seconds", "packing ms", ".2f", 1e3),
 )
 _STAGES = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *_ENTRY,
     Column("stage", "stage"),
     Column("seconds", "ms", ".3f", 1e3),
     Column("share", "% of call", ".1f", 100),
 )
 _COLD = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *_ENTRY,
     Column("seconds", "warm ms", ".3f", 1e3),
     Column("cold_weights_seconds", "cold weights ms", ".3f", 1e3),
     Column("cold_seconds", "all cold ms", ".3f", 1e3),
@@ -46,27 +42,20 @@ _COLD = (
     Column("times_tvmconv", "x tvmconv, all cold", ".2f"),
 )
 _LOADING = (
-    Column("case", "case"),
-    Column("threads", "threads"),
-    Column("contender", "contender"),
+    *_ENTRY,
     Column("file_bytes", "file MiB", ".1f", _MIB),
     Column("load_seconds", "load ms", ".1f", 1e3),
     Column("first_call_seconds", "first call ms", ".1f", 1e3),
     Column("load_bytes", "peak MiB", ".1f", _MIB),
 )
 _SCALING = (
-    Column("case", "case"),
-    Column("contender", "contender"),
-    Column("threads", "threads"),
+    *plain("case", "contender", "threads"),
     Column("seconds", "ms min", ".3f", 1e3),
     Column("speedup", "speedup", ".2f"),
     Column("efficiency", "efficiency %", ".0f", 100),
 )
 _AGAINST = (
-    Column("baseline", "baseline"),
-    Column("contender", "contender"),
-    Column("threads", "threads"),
-    Column("cases", "cases"),
+    *plain("baseline", "contender", "threads", "cases"),
     Column("won", "faster"),
     Column("lost", "slower"),
     Column("min", "least ratio", ".3f"),
@@ -79,17 +68,8 @@ _AGAINST = (
 def further_tables(result: BenchResult, against: str = "") -> list[Table]:
     """The tables for which the run has figures.
 
-    Parameters
-    ----------
-    result
-        The run.
-    against
-        Names of the rows to compare with, separated by commas; ``tvmconv`` may be left out.
-
-    Raises
-    ------
-    InputError
-        If a name is that of no row.
+    ``against`` names the rows to compare with, separated by commas; ``tvmconv`` may be left out.
+    Raises :class:`InputError` if a name is unknown.
     """
     baselines = _baselines(result, against)
     tables = [
@@ -116,24 +96,24 @@ def further_tables(result: BenchResult, against: str = "") -> list[Table]:
 
 
 def _good(case: CaseResult) -> list[Entry]:
-    """Contenders with right answers and times; without the peak."""
+    """Entries with correct outputs and times; without the peak."""
     return [e for e in case.entries if e.status == "ok" and e.best and e.label != PEAK]
+
+
+def _head(case: CaseResult, entry: Entry) -> dict[str, Any]:
+    return {"case": case.name, "threads": case.threads, "contender": entry.label}
 
 
 def _kernels(result: BenchResult) -> list[dict[str, Any]]:
     rows = []
     for case in result.results:
         peak = case.peak_gflops
-        for entry in _good(case):
-            if "multiplies" not in entry.facts:
-                continue
+        for entry in (each for each in _good(case) if "multiplies" in each.facts):
             real, effective, share = entry.real_gflops, entry.gflops, entry.share_of(peak)
             rows.append(
                 {
-                    "case": case.name,
+                    **_head(case, entry),
                     "problem": case.problem,
-                    "threads": case.threads,
-                    "contender": entry.label,
                     "schedule": entry.info,
                     "gflops": effective,
                     "real_gflops": real,
@@ -154,9 +134,7 @@ def _stages(result: BenchResult) -> list[dict[str, Any]]:
             total = sum(seconds.values()) or 1.0
             rows += [
                 {
-                    "case": case.name,
-                    "threads": case.threads,
-                    "contender": entry.label,
+                    **_head(case, entry),
                     "stage": stage,
                     "seconds": value,
                     "share": value / total,
@@ -176,9 +154,7 @@ def _cold(result: BenchResult) -> list[dict[str, Any]]:
             cold, warm = entry.cold_best or 0.0, entry.best or 1.0
             rows.append(
                 {
-                    "case": case.name,
-                    "threads": case.threads,
-                    "contender": entry.label,
+                    **_head(case, entry),
                     "seconds": warm,
                     "cold_weights_seconds": entry.cold_weights_best,
                     "cold_seconds": cold,
@@ -192,8 +168,7 @@ def _cold(result: BenchResult) -> list[dict[str, Any]]:
 def _loading(result: BenchResult) -> list[dict[str, Any]]:
     names = ("file_bytes", "load_seconds", "first_call_seconds", "load_bytes")
     return [
-        {"case": case.name, "threads": case.threads, "contender": entry.label}
-        | {name: entry.facts[name] for name in names}
+        _head(case, entry) | {name: entry.facts[name] for name in names}
         for case in result.results
         for entry in _good(case)
         if "load_seconds" in entry.facts
@@ -244,7 +219,7 @@ def _baselines(result: BenchResult, against: str) -> list[str]:
 
 
 def _against(result: BenchResult, baseline: str, figure: str = "best") -> list[dict[str, Any]]:
-    """Every row against one by a figure of theirs, over the cases where both have it."""
+    """Every row compared with one row by a figure, over the cases where both have it."""
     ratios: dict[tuple[str, int], list[float]] = {}
     for case in result.results:
         found = {entry.label: getattr(entry, figure) for entry in _good(case)}
@@ -269,7 +244,7 @@ def _against(result: BenchResult, baseline: str, figure: str = "best") -> list[d
     ]
 
 
-def geomean(values: Iterable[float] | Sequence[float]) -> float | None:
-    """Geometric mean of positive numbers; None of none."""
-    logs = [log(value) for value in values]
-    return exp(sum(logs) / len(logs)) if logs else None
+def geomean(values: Iterable[float]) -> float | None:
+    """Geometric mean of positive numbers; None for none."""
+    found = list(values)
+    return geometric_mean(found) if found else None

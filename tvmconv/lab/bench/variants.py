@@ -1,9 +1,9 @@
-"""What ``bench --algorithms`` can name: our algorithms, their knobs, and the steps of a source."""
+"""Names in ``bench run --algorithms``: our algorithms, fixed knobs, and the steps of papers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -13,14 +13,15 @@ from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.kernels.weight_facts import WeightFacts
+from tvmconv.lab.bench.result import OWN
 from tvmconv.machines.device import Device
 from tvmconv.report.knobs import listed
+from tvmconv.tuning.untuned import untuned_choice
 
 _LAYOUTS = {"nchw": "NCHW", "nchwc": "NCHWc"}
 _WRITE = (
     "write NAME, -NAME or NAME:KNOB=VALUE/VALUE:..., e.g. direct,im2win_nchw:level=all; NAME may "
-    "be all, and NAME:steps stands for the steps of its source"
+    "be all, and NAME:steps names the steps of its paper"
 )
 
 
@@ -33,15 +34,13 @@ class Variant:
     algorithm
         Its registered name.
     knobs
-        Fixed knobs; the others come from the offer that agrees with most of these, of those that
-        they can be combined with.
+        Fixed knobs; the others come from the candidate that agrees with most of these.
     layout
         The input's layout, ``NCHW`` or ``NCHWc``; empty for the layer's own.
     adapts
-        Whether the other layout is taken where the algorithm cannot read the layer's own.
+        Whether the other layout is used where the algorithm cannot read the layer's own.
     named
-        Whether the user named this very form: where it cannot compute a layer the report says
-        so, instead of leaving it out.
+        Whether the user named this form: the report then says where it cannot compute a layer.
     """
 
     algorithm: str
@@ -57,13 +56,7 @@ class Variant:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "algorithm": self.algorithm,
-            "knobs": dict(self.knobs),
-            "layout": self.layout,
-            "adapts": self.adapts,
-            "named": self.named,
-        }
+        return {**asdict(self), "knobs": dict(self.knobs)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Variant:
@@ -73,10 +66,7 @@ class Variant:
     def workload(self, workload: Conv2dWorkload, machine: Device) -> Conv2dWorkload:
         """The layer with the input layout that this variant reads.
 
-        Raises
-        ------
-        ConfigError
-            If the algorithm cannot compute it.
+        Raises :class:`ConfigError` if the algorithm cannot compute it.
         """
         expression = registry.algorithm(self.algorithm, machine.kind)
         if self.layout:
@@ -96,11 +86,8 @@ class Variant:
     def kernel(self, workload: Conv2dWorkload, machine: Device) -> Kernel:
         """The kernel for a layer.
 
-        Raises
-        ------
-        ConfigError
-            If the algorithm cannot compute the layer, or a knob does not exist or has a value
-            that the layer or the machine does not allow; the message names legal ones.
+        Raises :class:`ConfigError` if the algorithm cannot compute the layer, or the layer or the
+        machine does not allow a knob; the error names legal values.
         """
         workload = self.workload(workload, machine)
         schedule = registry.required(self.algorithm, workload, machine)
@@ -114,7 +101,7 @@ class Variant:
             return sum(config.get(knob) != value for knob, value in knobs.items()), cycles
 
         reasons = []
-        # what other knobs allow depends on the fixed ones
+        # legal values of other knobs depend on the fixed ones
         for offer in sorted(registry.offers(self.algorithm, workload, machine), key=distance):
             try:
                 config = offer.replace(**knobs)
@@ -131,33 +118,36 @@ class Variant:
 def chosen_kernel(
     workload: Conv2dWorkload, machine: Device, log: str | None, precision: str = "float32"
 ) -> Kernel:
-    """The kernel that a build would take for a layer.
-
-    Parameters
-    ----------
-    workload, machine
-        The layer, and where it runs.
-    log, precision
-        As of ``tvmconv.build``.
-    """
+    """The choice of a build for a layer; ``log`` and ``precision`` as of ``tvmconv.build``."""
     from tvmconv.records.lookup import search_path
     from tvmconv.selection.policy import make_policy
-    from tvmconv.selection.select import select
 
     policy = make_policy(logs=search_path(log), precision=precision)
-    # INT8 cases have usual weights
-    facts = WeightFacts.usual_weights(workload)
-    chosen = select(workload, machine, policy=policy, facts=facts).chosen
-    return Kernel(workload, machine, chosen.algorithm, chosen.config)
+    return Kernel(workload, machine, *untuned_choice(workload, machine, policy))
+
+
+def layer_kernels(
+    workload: Conv2dWorkload,
+    machine: Device,
+    variants: Iterable[Variant],
+    log: str | None,
+    precision: str = "float32",
+) -> dict[str, Kernel | ConfigError]:
+    """The kernel of a build and of every variant by label; an error for a named one that fails."""
+    found: dict[str, Kernel | ConfigError] = {OWN: chosen_kernel(workload, machine, log, precision)}
+    for variant in variants:
+        try:
+            found[f"{OWN} {variant}"] = variant.kernel(workload, machine)
+        except ConfigError as error:
+            if variant.named:
+                found[f"{OWN} {variant}"] = error
+    return found
 
 
 def asked_kernel(options: Mapping[str, Any], workload: Conv2dWorkload, machine: Device) -> Kernel:
-    """The kernel that a case's options ask for: a variant's, or that which a build would take.
+    """The kernel that a case's options ask for: a variant's, or the choice of a build.
 
-    Raises
-    ------
-    ConfigError
-        If the variant does not suit the layer.
+    Raises :class:`ConfigError` if the variant does not suit the layer.
     """
     if "variant" in options:
         return Variant.from_json(options["variant"]).kernel(workload, machine)
@@ -171,22 +161,22 @@ def parse_variants(
     machine: Device,
     precision: str = "float32",
 ) -> tuple[Variant, ...]:
-    """The variants that ``--algorithms`` names, in its order; those of ``""`` are the default.
+    """The variants that ``--algorithms`` names, in its order; an empty text names the default.
 
     The default is every algorithm that computes one of the layers as it is given. ``all`` adds
-    those that read the other input layout. Algorithms that round operands take part where they do
-    to ``precision``, or are named.
-
-    Raises
-    ------
-    InputError
-        If an algorithm, a knob or a form of writing is unknown.
-    ConfigError
-        If a named form computes none of the layers.
+    algorithms that read the other input layout. Algorithms that round operands take part if they
+    round to ``precision``, or are named. Raises :class:`InputError` if an algorithm, a knob or a
+    form of writing is unknown, and :class:`ConfigError` if a named form computes none of the
+    layers.
     """
-    default = _default(machine, precision)
+    names = _all_names(machine, precision)
+    default = [_rounding(Variant(name), machine, precision) for name in names]
     if not text:
-        return _able(default, workloads, machine)
+        able = _able(default, workloads, machine)
+        if workloads and not able:
+            # raises the reasons
+            chosen_kernel(workloads[0], machine, "none", precision)
+        return able
     found: list[Variant] = []
     for word in text.split(","):
         name, *modifiers = word.strip().split(":")
@@ -196,8 +186,7 @@ def parse_variants(
             continue
         if name != "all":
             _check_name(name, machine)
-        names = _all_names(machine, precision) if name == "all" else [name]
-        for each in names:
+        for each in names if name == "all" else [name]:
             found += _expanded(each, modifiers, name != "all", workloads, machine)
     variants = tuple(dict.fromkeys(_rounding(each, machine, precision) for each in found))
     for variant in variants:
@@ -207,20 +196,15 @@ def parse_variants(
     return _able(variants, workloads, machine)
 
 
-def _default(machine: Device, precision: str) -> list[Variant]:
-    names = _all_names(machine, precision)
-    return [_rounding(Variant(name), machine, precision) for name in names]
-
-
 def _all_names(machine: Device, precision: str) -> list[str]:
-    """What is measured by default: no first steps, which are slow, and no other precision."""
+    """The default algorithms: no first steps, which are slow, and no other precision."""
     names = {*registry.names(machine.kind)} - {*registry.FIRST_STEPS.values()}
     able = {"", precision}
     return sorted(n for n in names if able & {*registry.algorithm(n, machine.kind).precisions})
 
 
 def _rounding(variant: Variant, machine: Device, precision: str) -> Variant:
-    """The variant in the bench's precision, where it has that and is asked for no other."""
+    """The variant in the bench's precision, where it has that and names no other."""
     known = registry.algorithm(variant.algorithm, machine.kind).precisions
     if precision not in known or "precision" in dict(variant.knobs):
         return variant
@@ -228,8 +212,8 @@ def _rounding(variant: Variant, machine: Device, precision: str) -> Variant:
 
 
 def _check_name(name: str, machine: Device) -> None:
-    if name not in registry.names(machine.kind):
-        names = registry.names(machine.kind)
+    names = registry.names(machine.kind)
+    if name not in names:
         raise InputError(
             f"unknown algorithm {name!r} in --algorithms; {nearest(name, names)}{_WRITE}; "
             f"algorithms are {', '.join(names)}"
@@ -243,7 +227,7 @@ def _expanded(
     workloads: Sequence[Conv2dWorkload],
     machine: Device,
 ) -> list[Variant]:
-    """One word with its alternatives written out."""
+    """The variants of one item, with its alternatives written out."""
     if list(modifiers) == ["steps"]:
         return [
             Variant(step_name, tuple(step.items()), adapts=True)
@@ -299,7 +283,7 @@ def _value(text: str) -> KnobValue:
 def _able(
     variants: Iterable[Variant], workloads: Sequence[Conv2dWorkload], machine: Device
 ) -> tuple[Variant, ...]:
-    """Those that compute one of the layers or more."""
+    """The variants that compute one of the layers or more."""
 
     def computes(variant: Variant, workload: Conv2dWorkload) -> bool:
         try:

@@ -15,20 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import tvmconv.lab.baselines
+from tvmconv.lab.baselines import OWN_ADAPTERS
+from tvmconv.measuring.processes import package_path
 
 _WORKER = Path(tvmconv.lab.baselines.__file__).with_name("worker.py")
 _THREAD_VARIABLES = tuple(f"{name}_NUM_THREADS" for name in ("OMP", "MKL", "TVM", "OPENBLAS"))
 
 
 class WorkerError(Exception):
-    """A worker died, hung, or answered with something that is no answer."""
+    """A worker died, hung, or its answer could not be read."""
 
 
 @dataclass(frozen=True)
-class Contender:
+class Implementation:
     """One column of a bench: an adapter, the interpreter that runs it, and its options.
 
-    Those of one ``group`` share a process; without a group it has one of its own.
+    Implementations of one ``group`` share a process; without a group it has one of its own.
     """
 
     label: str
@@ -39,19 +41,19 @@ class Contender:
 
 
 class WorkerProcess:
-    """One contender in its own process, stopped while it is not its turn.
+    """One implementation in its own process, stopped between its rounds.
 
-    A peer's spinning thread pool would otherwise disturb the one that is being measured.
+    Spinning threads of one library would otherwise disturb the measurement of another one.
     """
 
     def __init__(
         self,
-        contender: Contender,
+        implementation: Implementation,
         threads: int,
         cpus: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.contender = contender
+        self.implementation = implementation
         self.environment = environment or {}
         self.threads = threads
         self.cpus = cpus
@@ -61,11 +63,8 @@ class WorkerProcess:
     def ask(self, timeout: float, **request: Any) -> dict[str, Any]:
         """Send a request and wait for its answer; the worker is stopped afterwards.
 
-        Raises
-        ------
-        WorkerError
-            If there is no answer within ``timeout`` seconds, or the process ended. The next call
-            starts a new process.
+        Raises :class:`WorkerError` if no answer comes within ``timeout`` seconds, or the process
+        ended. The next call starts a new process.
         """
         process = self.process or self._start()
         assert process.stdin is not None and process.stdout is not None
@@ -82,8 +81,7 @@ class WorkerProcess:
         try:
             answer = json.loads(line)
         except ValueError:
-            self.close()
-            raise WorkerError(f"answered {line[:100]!r}") from None
+            answer = None
         if not isinstance(answer, dict):
             self.close()
             raise WorkerError(f"answered {line[:100]!r}")
@@ -92,8 +90,16 @@ class WorkerProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self.threads))}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", **self.environment}
+        if self.implementation.adapter in OWN_ADAPTERS:
+            # not for baselines: their interpreter must not see the packages of this one
+            environment["PYTHONPATH"] = package_path()
         self.process = subprocess.Popen(
-            [self.contender.python, str(_WORKER), self.contender.adapter, str(self.threads)],
+            [
+                self.implementation.python,
+                str(_WORKER),
+                self.implementation.adapter,
+                str(self.threads),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

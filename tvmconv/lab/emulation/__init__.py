@@ -1,1 +1,1 @@
-"""CUDA kernels executed on the processor, from their source: no GPU, no driver, no CUDA toolkit."""
+"""CUDA kernels executed on the CPU, from their source: no GPU, no driver, no CUDA toolkit."""

@@ -1,4 +1,4 @@
-"""A driver whose GPU is the processor: whole models for GPUs run on it, launch program included."""
+"""A driver whose GPU is the CPU: it runs whole models for GPUs, with their launch program."""
 
 from __future__ import annotations
 
@@ -13,28 +13,15 @@ _SOURCE = Path(__file__).parent / "c/driver.c"
 
 
 def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
-    """Make a ``libcuda.so.1`` that runs the kernels of some CUDA sources on the processor.
+    """Make a ``libcuda.so.1`` in a folder that runs the kernels of some CUDA sources on the CPU.
 
-    Parameters
-    ----------
-    sources
-        CUDA C++ of a model's kernels: ``sources`` of :class:`~tvmconv.compile.gpu.GpuCode`; none
-        for a driver that loads no module.
-    folder
-        Where; made if it does not exist. One driver's kernels are those of one model.
-
-    Returns
-    -------
-    dict
-        The environment in which a program finds this driver before any other.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no compiler for C or C++, or it refuses the sources.
+    ``sources`` are the CUDA C++ of one model's kernels, see :class:`~tvmconv.compile.gpu.GpuCode`;
+    empty for a driver that loads no module. Returns the environment in which a program finds this
+    driver before any other. Raises :class:`ArtifactError` if a compiler for C or C++ is missing, or
+    refuses the sources.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # each has a head of its own, which the emulator replaces
+    # the emulator replaces the head of each
     kernels = [source[max(0, source.find('extern "C"')) :] for source in sources]
     if kernels:
         compile_cuda("\n".join(kernels), folder / "kernels.so")
@@ -43,18 +30,14 @@ def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
 
 
 def compile_driver(folder: Path) -> None:
-    """Write ``libcuda.so.1`` alone.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no C compiler, or it refuses the driver.
-    """
+    """Write ``libcuda.so.1`` alone; raises :class:`ArtifactError` without a working C compiler."""
     options = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1"]
     command = ["cc", *options, "-o", str(folder / "libcuda.so.1"), str(_SOURCE), "-ldl"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise ArtifactError(f"the emulated driver needs a C compiler: {error}") from error
+        raise ArtifactError(
+            f"the emulated driver requires a C compiler: {error}. Install gcc."
+        ) from error
     if done.returncode:
         raise ArtifactError(f"the emulated driver does not compile: {done.stderr[:2000]}")

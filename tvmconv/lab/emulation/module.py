@@ -1,4 +1,4 @@
-"""Kernels of one CUDA source, compiled for the processor."""
+"""Kernels of one CUDA source, compiled for the CPU."""
 
 from __future__ import annotations
 
@@ -23,32 +23,20 @@ Array = npt.NDArray[Any]
 _COMPILERS = ("g++", "clang++", "c++")
 # nvcc contracts multiply and add, too; the fortified longjmp refuses to leave a stack
 _OPTIONS = ("-x", "c++", "-std=c++17", "-ffp-contract=fast", "-U_FORTIFY_SOURCE")
-# of kernels that are launched once or twice, more optimisation takes longer than it saves
+# for one or two launches, more optimization takes longer than it saves
 _FEW_LAUNCHES, _MANY_LAUNCHES = "-Og", "-O2"
 _SHARED = ("-shared", "-fPIC", "-w", f"-I{HEADER.parent}")
 
 
 def compile_cuda(source: str, output: Path, *, many_launches: bool = False) -> None:
-    """Make a shared object that executes the kernels of a source on the processor.
+    """Make a shared object that executes the kernels of a source of TVM's generator on the CPU.
 
-    It exports what the end of ``c/cuda.h`` declares: ``launch(name, grid, block, shared,
-    arguments)`` takes what ``cuLaunchKernel`` does and returns 0, or 1 with a sentence in
-    ``emulation_message()``; memory named by ``emulation_remember(first, bytes)`` is all that
-    kernels may then touch. It has no thread safety: one launch at a time.
-
-    Parameters
-    ----------
-    source
-        What TVM's code generator for CUDA printed.
-    output
-        The file to be written.
-    many_launches
-        Whether they will be, as in a bench: compiled longer, to run faster.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no C++ compiler, or it refuses the source.
+    It exports the functions at the end of ``c/cuda.h``. ``launch(name, grid, block, shared,
+    arguments)`` takes the arguments of ``cuLaunchKernel`` and returns 0, or 1 with a sentence in
+    ``emulation_message()``. Kernels may only touch memory named by ``emulation_remember(first,
+    bytes)``. It has no thread safety: one launch at a time. For ``many_launches`` it compiles
+    longer for faster kernels. Raises :class:`ArtifactError` if a C++ compiler is missing, or
+    refuses the source.
     """
     driver = _compiler()
     text = translate(source).text
@@ -66,28 +54,20 @@ def compile_cuda(source: str, output: Path, *, many_launches: bool = False) -> N
 
 
 def _compiler() -> list[str]:
-    """The one of the variable ``CXX``, or a usual one."""
+    """The compiler of the variable ``CXX``, or a usual one."""
     named = os.environ.get("CXX") or next((name for name in _COMPILERS if shutil.which(name)), "")
     if not named:
         raise ArtifactError(
-            "executing CUDA kernels on the processor needs a C++ compiler, none was found; "
-            "install g++ or name one in the variable CXX"
+            "CUDA kernels on the CPU require a C++ compiler, and none was found. "
+            "Install g++ or name one in the variable CXX."
         )
     return shlex.split(named)
 
 
 class EmulatedModule:
-    """The kernels of one source, ready to run on numpy arrays.
+    """The kernels of one source of TVM's code generator, ready to run on numpy arrays.
 
-    Parameters
-    ----------
-    source
-        What TVM's code generator for CUDA printed.
-
-    Raises
-    ------
-    ArtifactError
-        As :func:`compile_cuda`.
+    Fails as :func:`compile_cuda`.
     """
 
     def __init__(self, source: str) -> None:
@@ -107,26 +87,14 @@ class EmulatedModule:
         arguments: Sequence[Array | int | float],
         shared_bytes: int = 0,
     ) -> None:
-        """Run a kernel in both orders of threads and blocks; arrays then hold what it wrote.
+        """Run a kernel in both orders of threads and blocks; the arrays then hold its results.
 
-        Parameters
-        ----------
-        name
-            The kernel.
-        grid, block
-            Blocks and threads along x, y and z; what is left out is 1.
-        arguments
-            As declared: contiguous arrays of 16-byte alignment, which the kernel may write and
-            outside of which it may touch nothing; numbers are passed as 32-bit values.
-        shared_bytes
-            Of the shared memory whose size the launch decides.
-
-        Raises
-        ------
-        ArtifactError
-            If a thread does what CUDA leaves undefined (see ``c/cuda.h``), or results depend on
-            the order in which threads or blocks run: a barrier is missing, or blocks wait for each
-            other.
+        ``grid`` and ``block`` are along x, y and z, 1 by default; ``shared_bytes`` are dynamic.
+        Array arguments are contiguous with an alignment of 16 bytes; the kernel may touch nothing
+        outside of them. Numbers are passed as 32-bit values. Raises :class:`ArtifactError` if a
+        thread does something that CUDA leaves undefined (see ``c/cuda.h``). It also does if results
+        depend on the order of threads or blocks: a barrier is missing, or blocks wait for each
+        other.
         """
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         self.launch(name, grid, block, copies, shared_bytes, descending=True)
@@ -135,8 +103,8 @@ class EmulatedModule:
             if isinstance(first, np.ndarray) and first.tobytes() != np.asarray(second).tobytes():
                 count = int((first.view(np.uint8) != np.asarray(second).view(np.uint8)).sum())
                 raise ArtifactError(
-                    f"{count} bytes of {parameter} depend on the order of the threads or blocks of "
-                    f"{name}: a barrier is missing, or a block needs what another one does"
+                    f"{count} bytes of {parameter} depend on the order of threads or blocks of "
+                    f"{name}: a barrier is missing, or a block needs another block's result"
                 )
 
     def launch(
@@ -149,7 +117,7 @@ class EmulatedModule:
         *,
         descending: bool = False,
     ) -> None:
-        """Run a kernel once, threads and blocks in one of both orders; else as :meth:`run`."""
+        """Run a kernel once, in one of the two orders; else as :meth:`run`."""
         if name not in self.parameters or len(arguments) != len(self.parameters[name]):
             raise ArtifactError(
                 f"kernels are {self.parameters}; {name} was given {len(arguments)} arguments"

@@ -1,13 +1,12 @@
-"""A stand-in for nvcc whose machine code the emulated driver runs on the processor.
+"""A substitute for nvcc whose machine code the emulated driver runs on the CPU.
 
 ``python -m tvmconv.lab.emulation.nvcc ... -o FILE SOURCE`` writes a file that begins as fatbins do
-and holds the kernels as a shared object. With it in ``NVCC`` and the driver on the library path all
-that compiles and launches kernels runs without a GPU: builds, benches, the tuner.
+and holds the kernels as a shared object. With it in ``NVCC`` and the driver on the library path,
+builds, benches and the tuner run without a GPU.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -15,67 +14,44 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import tvmconv
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, ptx_version
 from tvmconv.lab.emulation.driver import compile_driver
 from tvmconv.lab.emulation.module import compile_cuda
 from tvmconv.lab.emulation.translate import translate
+from tvmconv.measuring.processes import package_path
 
-# a kind of parts that NVIDIA has not: a shared object
+# a kind of parts that NVIDIA does not have: a shared object
 _EMULATED = 0x7A00
 _CODE = re.compile(r"(sm|compute)_(\d+)")
-# what nvcc 13.0 would make: the start of an ELF file of its form, and PTX of its version
+# as of nvcc 13.0: the start of an ELF file of its form, and PTX of its version
 _ELF = b"\x7fELF\x02\x01\x01A\x08" + bytes(7)
 _RELEASE, _PTX_VERSION = "release 13.0, V13.0.0", ".version 9.0\n"
 
 
 def write_toolkit(folder: Path) -> dict[str, str]:
-    """Write the stand-in for nvcc and a ``libcuda.so.1`` that runs what it makes.
+    """Write the substitute for nvcc and a ``libcuda.so.1`` that runs its output into a folder.
 
-    Parameters
-    ----------
-    folder
-        Made if it does not exist.
-
-    Returns
-    -------
-    dict
-        The environment in which programs use both.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no C compiler.
+    Returns the environment in which programs use both. Raises :class:`ArtifactError` if a C
+    compiler is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     compile_driver(folder)
     program = folder / "nvcc"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tvmconv.lab.emulation.nvcc "$@"\n')
     program.chmod(0o755)
-    root = str(Path(tvmconv.__file__).parents[1])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "NVCC": str(program),
         "LD_LIBRARY_PATH": str(folder),
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": package_path(),
     }
 
 
 def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
-    """What stands for the machine code of a CUDA source.
+    """The machine code of a CUDA source, as nvcc reads it, for the emulated driver.
 
-    Parameters
-    ----------
-    source
-        CUDA C++ as nvcc is given it: before the kernels stand tables that they read.
-    codes
-        What nvcc is asked for: ``sm_90`` and ``compute_90``, whose parts are there but empty.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no C++ compiler, or it refuses the source.
+    The parts of requested ``codes`` (``sm_90``, ``compute_90``) exist but are empty. Raises
+    :class:`ArtifactError` if a C++ compiler is missing, or refuses the source.
     """
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.so"
@@ -93,17 +69,17 @@ def _part(code: str, source: str) -> Part:
     return new_part(MACHINE_CODE, int(number), _ELF)
 
 
-def _asked(words: Sequence[str]) -> list[str]:
+def _asked(arguments: Sequence[str]) -> list[str]:
     """The codes of all ``code=[...]`` and of ``-arch=``."""
-    named = [word.partition("code=")[2] for word in words if "code=" in word]
-    named += [word for word in words if word.startswith("-arch=")]
+    named = [word.partition("code=")[2] for word in arguments if "code=" in word]
+    named += [word for word in arguments if word.startswith("-arch=")]
     return [f"{kind}_{number}" for word in named for kind, number in _CODE.findall(word)]
 
 
 def main() -> int:
-    """Compile as nvcc would; what ptxas says of resources is zeros.
+    """Compile as nvcc would; ptxas's figures are zeros.
 
-    What stands for PTX is the source itself behind a line with PTX's version.
+    PTX is the source itself after a line with PTX's version.
     """
     if "--version" in sys.argv:
         print(f"emulated Cuda compilation tools, {_RELEASE}")

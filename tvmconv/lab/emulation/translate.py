@@ -1,4 +1,4 @@
-"""CUDA C++ as TVM prints it, rewritten to the C++ that ``c/cuda.h`` makes executable."""
+"""CUDA C++ of TVM, rewritten to the C++ that ``c/cuda.h`` makes executable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KERNEL = re.compile(
 _POINTER = re.compile(r"((?:const\s+)?\w+(?: \w+)*?)\s*\*\s*(?:__restrict__\s*)?(\w+)")
 _SHARED = re.compile(r"__shared__ (alignas\(\d+\) )?([\w ]+?) (\w+)\[(\d+)\];")
 _OF_LAUNCH = re.compile(r"extern __shared__ (?:alignas\(\d+\) )?([\w ]+?) (\w+)\[\];")
-# where a double buffer begins (tvmconv/tir/cuda/double_buffers.py), or a tap (tap_tables.py there)
+# the start of a double buffer (tvmconv/tir/cuda/double_buffers.py) or element (tap_tables.py)
 _BEGINS = re.compile(
     r"\w+\* (\w+) = \(\(\w+\*\)\(\(void\*\)(tvmconv_(?:turned|tap<[^>]+>)\(.+\))\)\);"
 )
@@ -25,14 +25,9 @@ _LOCAL = re.compile(r"^(\s+(?:alignas\(\d+\) )?(?:float|int|uint|half)\w* (\w+)\
 
 @dataclass(frozen=True)
 class Translation:
-    """C++ for the host.
+    """C++ for the host, with each kernel's names of parameters, in order.
 
-    Parameters
-    ----------
-    text
-        One source file, the header included by name.
-    kernels
-        Each kernel with the names of its parameters, in order.
+    The source is one file that includes the header by name.
     """
 
     text: str
@@ -40,17 +35,9 @@ class Translation:
 
 
 def translate(source: str) -> Translation:
-    """Rewrite all kernels of a source.
+    """Rewrite all kernels (``extern "C" __global__``) of a source of TVM's code generator.
 
-    Parameters
-    ----------
-    source
-        What TVM's code generator for CUDA printed: functions ``extern "C" __global__``.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no kernel in it.
+    Raises :class:`ArtifactError` if it has no kernel.
     """
     first = source.find('extern "C" __global__')
     if first < 0:

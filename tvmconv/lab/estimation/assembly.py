@@ -1,4 +1,4 @@
-"""Machine code as text, and what an instruction is."""
+"""Machine code as text, and properties of an instruction."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.estimation.tools import llvm_tool, output_of
 
-# of vectors; those of single values (vfmadd231ss, fmadd) are none
+# on vectors, not on single values (vfmadd231ss, fmadd)
 _MULTIPLY_ADD = {
     "aarch64": re.compile(r"(fn?ml[as]|fn?mad|fn?msb)\s+(v\d+\.[24]|z\d+\.)s"),
     "x86_64": re.compile(r"vfn?m(add|sub)\d+ps\s"),
 }
-# those without a sum, which occupy AArch64's multipliers as long
+# multiplications without an addition, which occupy AArch64's multipliers as long
 _MULTIPLY = re.compile(r"fn?mul\s+(v\d+\.[24]|z\d+\.)s")
-# what AArch64 loads into vectors, up to its address: ldr, ldp and the like by name, ld1 to ld4 in
-# braces, a lane of each or, replicated, one value
+# vector loads of AArch64, up to the address: ldr, ldp and so on by name, ld1 to ld4 in braces.
+# These load a lane of each or, replicated, one value.
 _LOAD = re.compile(r"ld(?:u?r|n?p)\s+([bhsdq]\d[^\[]*)\[|ld[1-4](r?)\s+\{([^}]*)\}(\[\d+\])?")
 _WIDE = re.compile(r"\bq\d+|\.(?:16b|8h|4s|2d)\b")
 _VECTOR = re.compile(r"\b[bhsdqv]\d+")
-# words of 64 bits to one half of a vector: from memory to the lower, from an integer register
+# 64 bits into one half of a vector: from memory into the lower one, or from an integer register
 _HALF = re.compile(r"ldu?r\s+d(\d+),|(?:mov|ins)\s+v(\d+)\.d\[[01]\], x")
 _INSERT = re.compile(r"(?:mov|ins)\s+v\d+\.[bhsd]\[\d+\], [wx]")
 _JUMP = {
@@ -45,19 +45,19 @@ class Instruction:
     size
         Bytes.
     ends
-        Whether what follows it in memory is never executed next, or only after a call.
+        Whether the next instruction in memory is never executed next, or only after a call.
     target
-        Where it may branch to, in bytes from its own address; None for what does not branch.
+        Where it may branch to, in bytes from its own address; None without a branch.
     multiply_add
-        Whether it multiplies and adds vectors of float32.
+        Whether it is an FMA on FP32 vectors.
     multiply
-        Whether it multiplies vectors of float32 of AArch64 without adding.
+        Whether it multiplies FP32 vectors of AArch64 without adding.
     wide_loads, narrow_loads
         Vector registers of AArch64 that it loads: 128 bits of each, or fewer.
     insert
         Whether it inserts an integer register of AArch64 into a vector.
     half
-        The number of the vector of which it loads or inserts one half alone.
+        The number of the vector of which it loads or inserts only one half.
     """
 
     text: str
@@ -73,21 +73,15 @@ class Instruction:
 
 
 def architecture(triple: str) -> str:
-    """Of a triple, as far as estimates know it.
-
-    Raises
-    ------
-    ArtifactError
-        If they do not.
-    """
+    """The architecture of a triple; raises :class:`ArtifactError` if estimates do not know it."""
     name = triple.partition("-")[0]
     if name not in _BRANCH:
-        raise ArtifactError(f"estimates are made for {' and '.join(_BRANCH)}, not for {name}")
+        raise ArtifactError(f"estimates: architecture {name}. Expected {' or '.join(_BRANCH)}.")
     return name
 
 
 def disassembled(codes: Iterable[str], triple: str) -> dict[str, Instruction]:
-    """Instructions by their bytes in hexadecimal; what LLVM does not know is left out."""
+    """Instructions by their bytes in hexadecimal, without those unknown to LLVM."""
     wanted = list(dict.fromkeys(codes))
     if not wanted:
         return {}
@@ -125,15 +119,15 @@ def describe(text: str, size: int, kind: str) -> Instruction:
 
 
 def lone_inserts(code: Iterable[Instruction]) -> int:
-    """Insertions into vectors of AArch64 that share a cycle with no neighbour.
+    """Insertions into vectors of AArch64 that do not share a cycle with a neighbor.
 
-    Two neighbours share one that write halves of different vectors, and are not both loads.
+    Two neighbors share a cycle if each writes half of a different vector, and not both are loads.
     """
     count, before = 0, None
     for this in code:
         pairs = before is not None and this.half is not None and before.half != this.half
         if before is not None and pairs and (before.insert or this.insert):
-            # where the other loads, its cycle is counted as that of a load
+            # a load's cycle is counted elsewhere
             count -= before.insert and not this.insert
             before = None
         else:
@@ -146,22 +140,22 @@ def _loads(text: str) -> tuple[int, int]:
     """Vector registers that an instruction of AArch64 loads, whole ones and others."""
     if not (found := _LOAD.match(text)):
         return 0, 0
-    named, replicated, listed, lane = found.groups()
+    named, replicated, listed, run = found.groups()
     registers = named or listed
     count = len(_VECTOR.findall(registers))
-    wide = 0 if replicated or lane else len(_WIDE.findall(registers))
+    wide = 0 if replicated or run else len(_WIDE.findall(registers))
     return wide, count - wide
 
 
 def _lines(codes: list[str], triple: str) -> list[str]:
-    """The text of each; empty where LLVM knows none."""
+    """The text of each; empty if LLVM does not know it."""
     kind = architecture(triple)
     command = [llvm_tool("llvm-mc"), "--disassemble", f"-triple={kind}"]
-    # x86's decoder knows all by itself
+    # x86's decoder knows all instructions by default
     command += ["-mattr=+all"] if kind == "aarch64" else []
     given = "\n".join(" ".join(f"0x{c[i : i + 2]}" for i in range(0, len(c), 2)) for c in codes)
-    said = output_of(command, given + "\n")
-    lines = [" ".join(line.split()) for line in said.splitlines()]
+    output = output_of(command, given + "\n")
+    lines = [" ".join(line.split()) for line in output.splitlines()]
     lines = [line for line in lines if line and not line.startswith(".")]
     if len(lines) == len(codes):
         return lines

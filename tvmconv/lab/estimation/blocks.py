@@ -11,19 +11,11 @@ from tvmconv.lab.estimation.counting import Section
 
 @dataclass(frozen=True)
 class Stretch:
-    """Instructions that follow each other in memory and were executed equally often.
+    """Consecutive instructions in memory that were executed equally often.
 
-    What qemu translates as one block may begin in the middle of another one, and ends at pages
-    and at branches that are never taken; a stretch does neither.
-
-    Parameters
-    ----------
-    codes
-        Their bytes in hexadecimal.
-    runs
-        How often.
-    loop
-        Whether it ends with a branch to its own start.
+    A block of qemu may begin in the middle of another one, and ends at pages and at branches that
+    are never taken. A stretch does neither. ``codes`` are bytes in hexadecimal. A ``loop`` ends
+    with a branch to its own start.
     """
 
     codes: tuple[str, ...]
@@ -32,14 +24,9 @@ class Stretch:
 
 
 def stretches(section: Section, known: Mapping[str, Instruction]) -> list[Stretch]:
-    """A section's code, cut at what is executed another number of times, and behind jumps.
+    """A section's code, cut where the number of runs changes, and after jumps.
 
-    Parameters
-    ----------
-    section
-        What was counted.
-    known
-        Its instructions, see :func:`~tvmconv.lab.estimation.assembly.disassembled`.
+    ``known`` are its instructions, see :func:`~tvmconv.lab.estimation.assembly.disassembled`.
     """
     return list(_cut(section, known))
 

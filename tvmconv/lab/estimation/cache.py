@@ -1,4 +1,4 @@
-"""What was counted and estimated before, in the user's cache folder."""
+"""Earlier counts and estimates, in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ from tvmconv.core.errors import ArtifactError
 
 
 def cache_folder() -> Path:
-    """Where programs and results are kept; made if it does not exist.
+    """The folder of programs and results, made on first use; ``TVMCONV_CACHE`` names another one.
 
-    The variable ``TVMCONV_CACHE`` names another one than the system's for this user.
-
-    Raises
-    ------
-    ArtifactError
-        If it cannot be made.
+    Raises :class:`ArtifactError` if it cannot be made.
     """
     from platformdirs import user_cache_path
 
@@ -38,12 +33,12 @@ def cache_folder() -> Path:
 
 def _not_kept(path: Path, error: OSError) -> ArtifactError:
     return ArtifactError(
-        f"cannot write {path}: {error.strerror}; the variable TVMCONV_CACHE names another place"
+        f"cannot write {path}: {error.strerror}. Name another folder in TVMCONV_CACHE."
     )
 
 
 def digest(*parts: str | bytes) -> str:
-    """A name for content: hash of texts and bytes, in order and apart from each other."""
+    """A name for content: hash of texts and bytes, in order and separated."""
     whole = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -61,25 +56,16 @@ def recall(kind: str, key: str) -> Any | None:
 
 
 def remember(kind: str, key: str, data: Any) -> None:
-    """Keep JSON under a name.
-
-    Raises
-    ------
-    ArtifactError
-        If it cannot be written.
-    """
+    """Store JSON under a name; raises :class:`ArtifactError` if it cannot be written."""
     with kept(cache_folder() / f"{kind}-{key}.json") as fresh:
         fresh.write_text(json.dumps(data))
 
 
 @contextmanager
 def kept(path: Path) -> Iterator[Path]:
-    """Where a block is to write a file of the cache; others see it complete or not at all.
+    """The path where a block writes a file of the cache; others see it complete or not at all.
 
-    Raises
-    ------
-    ArtifactError
-        If it cannot be written.
+    Raises :class:`ArtifactError` if it cannot be written.
     """
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".new-") as folder:

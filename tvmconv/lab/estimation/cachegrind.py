@@ -18,15 +18,15 @@ from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine, processor
 
-# of the second cache; cachegrind wants powers of two, records hold what a processor has
+# ways of the second cache: cachegrind needs a power of two
 _WAYS = 8
-# what valgrind 3.19 to 3.24 can execute
+# the limit of valgrind 3.19 to 3.24
 _MOST_BITS = 256
 
 
 @dataclass(frozen=True)
 class Misses:
-    """Accesses of data, and those that L1 and the second cache do not hold."""
+    """Accesses of data, and misses of L1 and of the second cache."""
 
     references: int = 0
     first: int = 0
@@ -44,37 +44,25 @@ class Misses:
 
 
 def check_cachegrind(machine: Machine) -> None:
-    """Refuse what cannot be simulated before work is spent on it.
-
-    Raises
-    ------
-    ArtifactError
-        If valgrind is missing, or does not know the machine's instructions.
-    """
+    """Raise :class:`ArtifactError` for machines and hosts that valgrind cannot simulate."""
     if shutil.which("valgrind") is None:
         raise ArtifactError(
-            "cache misses are counted by valgrind, which is not installed "
-            "(Debian: apt install valgrind)"
+            "cache misses: valgrind is not installed. Install it (Debian: apt install valgrind)."
         )
     if machine.vector.bits > _MOST_BITS or multiply_of_bytes(machine).steps == 1:
         raise ArtifactError(
-            f"valgrind executes no AVX-512 and no VNNI, which code for {machine.name} may have; "
-            "name --target x86-64-v3"
+            f"cache misses: target {machine.name}. Expected one without AVX-512 and VNNI, which "
+            "valgrind cannot execute. Use --target x86-64-v3."
         )
     ensure_machine(machine, "a kernel under valgrind")
 
 
 def stage_misses(kernel: Kernel) -> dict[str, Misses]:
-    """Misses of one call by the kernel's stages, in caches that hold nothing of it before.
+    """Misses of one call by the kernel's stages, in caches without its data.
 
-    Those of a stage are what a program whose kernel ends after it has more than one whose kernel
-    ends before it: parts of a kernel that threads share have no names of their own. Operands are
-    zeros. A kernel without stages is one, ``call``.
-
-    Raises
-    ------
-    ArtifactError
-        As :func:`check_cachegrind`, or if a program fails.
+    The misses of a stage are a difference of two programs, whose kernels end after it and before
+    it. Parts of a kernel that threads share have no names. Operands are zeros. A kernel without
+    stages has one, ``call``. Fails as :func:`check_cachegrind`, or if a program fails.
     """
     check_cachegrind(processor(kernel.machine))
     stages = kernel.expression.stages or (("call", kernel.expression.blocks),)
@@ -87,7 +75,7 @@ def stage_misses(kernel: Kernel) -> dict[str, Misses]:
 
 
 def _program_misses(kernel: Kernel, omit: Sequence[str]) -> Misses:
-    """Those of a program that calls a kernel without some blocks, its own among them."""
+    """Misses of a whole program that calls a kernel without some blocks."""
     machine, layers = processor(kernel.machine), Layers()
     layers.add(kernel, omit=omit)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
@@ -114,8 +102,8 @@ def _program_misses(kernel: Kernel, omit: Sequence[str]) -> Misses:
 
 
 def read_counts(lines: Iterable[str]) -> Misses:
-    """What a file of cachegrind says of the whole program."""
-    said = dict(line.split(":", 1) for line in lines if line.startswith(("events:", "summary:")))
-    counts = dict(zip(said["events"].split(), map(int, said["summary"].split()), strict=True))
+    """The counts of the whole program in a file of cachegrind."""
+    output = dict(line.split(":", 1) for line in lines if line.startswith(("events:", "summary:")))
+    counts = dict(zip(output["events"].split(), map(int, output["summary"].split()), strict=True))
     names = ("D{}", "D1m{}", "DLm{}")
     return Misses(*(sum(counts[name.format(way)] for way in ("r", "w")) for name in names))

@@ -1,9 +1,8 @@
-"""Which of llvm-mca's processor models stands for which processor, and what is amiss with it."""
+"""llvm-mca's model of each CPU, and its known errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import TargetError
@@ -18,34 +17,34 @@ from tvmconv.machines.record import Machine
 
 @dataclass(frozen=True)
 class Core:
-    """A processor as estimates see it.
+    """A CPU as estimates see it.
 
     Parameters
     ----------
     name
-        The processor's.
+        The CPU's.
     model
-        llvm-mca's name of the nearest one that it has a model of.
+        llvm-mca's name of the nearest CPU that it has a model of.
     multiply_adds
-        Vector multiply-adds that the processor starts in a cycle: some models allow more.
+        Vector FMAs that the CPU starts in a cycle: some models allow more.
     lanes
-        float32 values of one vector of fixed length.
+        FP32 values of one vector of fixed length.
     scalable
-        Multiply-adds of such vectors that scalable ones do in a cycle, as long as costs are
-        counted for; 0 without them.
+        FMAs of such vectors that scalable ones do in a cycle, at the estimated length; 0 without
+        them.
     wide_load, narrow_load
-        Cycles for which no multiply-add starts while a vector register is loaded, 128 bits of it or
-        fewer: of cores that execute in order, and whose way to L1 has 64 bits.
+        Cycles without an FMA while a vector register is loaded, 128 bits of it or fewer: in-order
+        cores with 64 bits to L1.
     lone_insert
-        The same while an integer register is inserted into a vector, and not beside the load, or
-        another such insertion, of half a vector.
+        The same for an integer register that is inserted into a vector without a load, or another
+        insertion, of half a vector.
     note
-        In what the model is known to differ.
+        Known errors of the model.
     of_bytes, of_shorts
-        Products of 8-bit data by weights of 8 and of 16 bits, for each lane, that the processor
-        adds in a cycle; 0 without 8-bit kernels.
+        Products of 8-bit data by weights of 8 and of 16 bits, for each lane, that the CPU adds in a
+        cycle; 0 without INT8 kernels.
     hertz, product
-        A clock, in cycles a second, and whose it is: estimates are cycles.
+        A clock in cycles a second, and the product that has it.
     """
 
     name: str
@@ -64,11 +63,11 @@ class Core:
 
     @property
     def peak(self) -> float:
-        """Vector multiply-adds in a cycle at best, by whichever vectors: shares are of it."""
+        """Vector FMAs in a cycle at best, with either kind of vectors: shares refer to it."""
         return max(self.multiply_adds, self.scalable)
 
     def peak_of(self, types: DataTypes) -> float:
-        """Multiply-adds for each lane in a cycle at best, of a layer's types."""
+        """MACs for each lane in a cycle at best, for a layer's types."""
         if not types.is_integer:
             return self.peak
         return (self.of_bytes if types.weight == "int8" else self.of_shorts) or self.peak
@@ -79,18 +78,18 @@ class Core:
 
     @property
     def clock_text(self) -> str:
-        """The clock and whose it is: ``1.50 GHz (Raspberry Pi 4)``."""
+        """The clock and its product: ``1.50 GHz (Raspberry Pi 4)``."""
         return f"{self.hertz / 1e9:.2f} GHz ({self.product})"
 
 
-# by name of machine records or LLVM's name; for others LLVM's own choice
+# by our name or LLVM's name of a CPU; for others LLVM's own choice
 _MODELS = {
     "generic": ("cortex-a57", "any ARMv8-A, taken for Cortex-A72"),
     # Cortex-A57's model has no scalable vectors
     "aarch64+sve": ("neoverse-v1", "any processor with SVE, taken for Neoverse V1"),
     "ftengine": ("neoverse-v1", "LLVM has no model of it; Neoverse V1 has vectors as long"),
-    # LLVM's own model delays whatever follows a multiply-add by its latency, which the processor
-    # was measured not to do (github.com/llvm/llvm-project/pull/213238)
+    # LLVM's own model delays instructions after an FMA by its latency, which the CPU does not
+    # (github.com/llvm/llvm-project/pull/213238)
     "cortex-a53": (
         "cortex-a55",
         "Cortex-A55's, held to one multiply-add a cycle and none while vectors are loaded",
@@ -100,7 +99,7 @@ _MODELS = {
         "the model has two 128-bit multiply-adds a cycle, held to one and none while 128 bits load",
     ),
     "cortex-a72": ("cortex-a57", "LLVM has Cortex-A57's model for it"),
-    # LLVM gives Cortex-A57's, which has half its multiply-adds
+    # LLVM's choice is Cortex-A57, which has half its FMAs
     "cortex-a76": ("neoverse-n1", "LLVM has no model of it; Neoverse N1 is its relative"),
     "neoverse-n1": ("neoverse-n1", "the model dispatches 3 instructions a cycle, the core 4"),
     "ft2000plus": ("cortex-a57", "LLVM has no model of it; Cortex-A57's"),
@@ -109,14 +108,14 @@ _MODELS = {
     "x86-64-v4": ("skylake-avx512", ""),
 }
 
-# vectors, among which spreading a word costs nothing
+# vectors that share one broadcast, whose cost then disappears
 _MANY = 1 << 20
 
-# cycles of loading 128 bits, and fewer, and of lone insertions, as ncnn's guide says
-# (arm-a53-a55-dual-issue.md), and of Cortex-A53 the benchmarks of github.com/daniestevez/qsdr
+# cycles of loading 128 bits, and fewer, and of lone insertions, by ncnn's guide
+# (arm-a53-a55-dual-issue.md) and, for Cortex-A53, benchmarks of github.com/daniestevez/qsdr
 _LOADS = {"cortex-a53": (2.0, 1.0, 1.0), "cortex-a55": (2.0, 0.0, 0.0)}
 
-# of one product each, as its maker states it, in cycles a second
+# clocks of one product each, as its vendor states them, in cycles a second
 _CLOCKS = {
     "cortex-a53": (1.4e9, "Raspberry Pi 3 B+"),
     "cortex-a72": (1.5e9, "Raspberry Pi 4"),
@@ -130,42 +129,35 @@ _CLOCKS = {
 }
 
 
-def core_of(machine: Machine, model: str = "") -> Core:
+def core_of(machine: Machine) -> Core:
     """The core that estimates for a machine are made with.
 
-    Parameters
-    ----------
-    machine
-        The target.
-    model
-        One of llvm-mca's processor names, in place of the usual one.
-
-    Raises
-    ------
-    TargetError
-        If the machine names no processor of LLVM.
+    Raises :class:`TargetError` if the machine names no CPU of LLVM.
     """
     known = _MODELS.get(machine.name) or _MODELS.get(machine.mcpu)
     usual, note = known or (machine.mcpu, "")
     loads = _LOADS.get(machine.name) or _LOADS.get(machine.mcpu) or (0.0, 0.0, 0.0)
-    if model and model != usual:
-        usual, note, loads = model, "", (0.0, 0.0, 0.0)
     if not usual:
         raise TargetError(f"{machine.name} is not a CPU with a scheduling model in LLVM")
-    rate = machine.rates.multiply_adds
-    core = Core(machine.name, usual, rate, machine.lanes, note)
-    products = (_products(dot, machine) for dot in (matrix_multiply_of_bytes, multiply_of_shorts))
-    core = replace(core, of_bytes=next(products), of_shorts=next(products))
-    core = replace(core, wide_load=loads[0], narrow_load=loads[1], lone_insert=loads[2])
-    if machine.vector.scalable:
-        core = replace(core, scalable=rate * machine.vector.rate * machine.segments)
-    if machine.name not in _CLOCKS:
-        return core
-    hertz, product = _CLOCKS[machine.name]
-    return replace(core, hertz=hertz, product=product)
+    rate, vector = machine.rates.multiply_adds, machine.vector
+    hertz, product = _CLOCKS.get(machine.name, (Core.hertz, Core.product))
+    return Core(
+        machine.name,
+        usual,
+        rate,
+        machine.lanes,
+        note,
+        hertz=hertz,
+        product=product,
+        scalable=rate * vector.rate * machine.segments if vector.scalable else 0.0,
+        of_bytes=_products(matrix_multiply_of_bytes(machine), machine),
+        of_shorts=_products(multiply_of_shorts(machine), machine),
+        wide_load=loads[0],
+        narrow_load=loads[1],
+        lone_insert=loads[2],
+    )
 
 
-def _products(dot: Callable[[Machine], Multiply], machine: Machine) -> float:
-    """Of a machine's instruction, where what is spread serves any number of vectors."""
-    found = dot(machine)
+def _products(found: Multiply, machine: Machine) -> float:
+    """Products of a machine's instruction in a cycle, if broadcasts are free."""
     return found.width * steps_a_cycle(found, machine, _MANY)

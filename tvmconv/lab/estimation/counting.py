@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,32 +13,29 @@ from typing import Any
 
 from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.estimation.cache import digest, recall, remember
-from tvmconv.lab.estimation.tools import SOURCES, counting_emulator, plugin
+from tvmconv.lab.estimation.tools import SOURCES, counting_emulator, plugin, run
 
-# what a program closes to begin a section, see count.c
+# a program closes this descriptor to begin a section, see count.c
 MARK = 0x74760000
 Code = tuple[int, str]
 
 
 @dataclass
 class Section:
-    """What a program executed between two marks.
+    """The executed code between two marks.
 
-    Parameters
-    ----------
-    runs
-        How often each instruction was executed, by address and bytes in hexadecimal.
+    ``runs`` counts each instruction, by address and bytes in hexadecimal.
     """
 
     runs: Counter[Code] = field(default_factory=Counter)
 
     def __sub__(self, other: Section) -> Section:
-        """What this executed more than another: of two runs, the calls that one has more."""
+        """The code that this section executed more often than another."""
         return Section(self.runs - other.runs)
 
     @property
     def instructions(self) -> int:
-        """Executed in all."""
+        """The number of executed instructions."""
         return sum(self.runs.values())
 
     def to_json(self) -> list[list[Any]]:
@@ -64,7 +60,7 @@ class Section:
 
 
 def mark(section: int) -> None:
-    """Begin a section of the program that this is part of, under qemu; 0 begins none.
+    """Begin a section of the running program, under qemu; 0 begins none.
 
     Programs that cannot import tvmconv call ``os.close(0x74760000 + section)`` themselves and
     ignore the error.
@@ -84,59 +80,23 @@ def count(
     whole: bool = False,
     seconds: float | None = None,
 ) -> dict[int, Section]:
-    """Run a program of another architecture and count what it executes.
+    """Run a program of another architecture and count the executed code.
 
-    Parameters
-    ----------
-    command
-        The program and its arguments.
-    triple
-        Of the system that it is for.
-    options
-        Of qemu, such as ``-cpu``, ``max``.
-    environment
-        Variables beside those of this process.
-    whole
-        Whether section 1 begins with the program; by default it marks sections itself, see
-        :func:`mark`.
-    seconds
-        Most that it may take; by default there is no limit.
-
-    Returns
-    -------
-    dict
-        Sections by number; those of one number are added.
-
-    Raises
-    ------
-    ArtifactError
-        If tools are missing, the program fails or takes too long, or it counted nothing.
+    ``command`` is the program with its arguments, ``options`` are qemu's, such as ``-cpu``,
+    ``max``. If ``whole``, section 1 begins with the program; by default it marks sections itself,
+    see :func:`mark`. Sections of one number are added. Raises :class:`ArtifactError` if tools are
+    missing, or if the program fails, takes more than ``seconds``, or counted nothing.
     """
     qemu = counting_emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         output = Path(folder) / "counts"
         switches = f"{plugin(qemu[0])},out={output}" + ",all=on" * whole
-        words = [*qemu, *options, "-plugin", switches, *command]
-        name = Path(command[0]).name
-        try:
-            done = subprocess.run(
-                [str(word) for word in words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                env={**os.environ, **(environment or {})},
-                timeout=seconds,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ArtifactError(f"{name} under {qemu[0]} took over {seconds} seconds") from error
-        if done.returncode:
-            said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
-            raise ArtifactError(f"{name} under {qemu[0]}: {said}")
+        name = f"{Path(command[0]).name} under {qemu[0]}"
+        arguments = [*qemu, *options, "-plugin", switches, *command]
+        done = run(arguments, "", name, environment, seconds)
         if not output.exists():
             raise ArtifactError(
-                f"{name} under {qemu[0]} counted nothing: it marked no section "
+                f"{name} counted nothing: it marked no section "
                 f"{done.stderr.strip()[-500:]}".rstrip()
             )
         with output.open() as file:
@@ -150,15 +110,10 @@ def counted(
     *,
     options: Sequence[str] = (),
 ) -> dict[int, Section]:
-    """As :func:`count`, once for each content: what is remembered is not run again.
+    """As :func:`count`, once for each content.
 
-    Parameters
-    ----------
-    content
-        A name for all that decides what is executed beside the options: a hash of the program,
-        its libraries and its arguments.
-    command, triple, options
-        As of :func:`count`.
+    ``content`` is a name for everything that decides the executed code, such as a hash of the
+    program, its libraries and its arguments.
     """
     key = digest(content, triple, *options, (SOURCES / "count.c").read_bytes())
     known = recall("counts", key)
@@ -175,14 +130,14 @@ def parse(lines: Iterable[str]) -> dict[int, Section]:
     blocks: dict[str, list[Code]] = {}
     current: Counter[Code] = Counter()
     for line in lines:
-        kind, *words = line.split()
+        kind, *fields = line.split()
         if kind == "section":
-            current = sections.setdefault(int(words[0]), Section()).runs
+            current = sections.setdefault(int(fields[0]), Section()).runs
         elif kind == "block":
-            blocks[words[0]] = _instructions(int(words[1], 16), words[2])
+            blocks[fields[0]] = _instructions(int(fields[1], 16), fields[2])
         elif kind == "runs":
-            runs = int(words[1])
-            for code in blocks[words[0]]:
+            runs = int(fields[1])
+            for code in blocks[fields[0]]:
                 current[code] += runs
     return sections
 

@@ -1,4 +1,4 @@
-"""How long a processor takes for a stretch of code, as llvm-mca simulates it."""
+"""The cycles of a stretch of code on a CPU, as llvm-mca simulates it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.estimation.assembly import Instruction, architecture
 from tvmconv.lab.estimation.tools import llvm_tool, output_of
 
-# instructions that are simulated of a stretch, in whole repetitions, before it counts as steady
+# simulated instructions of a stretch, in whole repetitions, until it counts as steady
 _SIMULATED, _LEAST, _MOST = 1024, 4, 128
 
 
@@ -21,12 +21,8 @@ _SIMULATED, _LEAST, _MOST = 1024, 4, 128
 class Steady:
     """A stretch that is repeated without end.
 
-    Parameters
-    ----------
-    cycles
-        Of one repetition.
-    unknown
-        Instructions that the processor's model lacks, and that cost nothing here.
+    ``cycles`` are for one repetition. ``unknown`` counts instructions that the CPU's model lacks,
+    and that cost nothing here.
     """
 
     cycles: float
@@ -36,27 +32,13 @@ class Steady:
 def steady_cycles(
     wanted: Iterable[tuple[str, ...]], known: Mapping[str, Instruction], model: str, triple: str
 ) -> dict[tuple[str, ...], Steady]:
-    """Cycles of stretches in the steady state.
+    """Cycles of stretches in the steady state, by llvm-mca's ``model`` of a CPU.
 
-    A stretch is simulated for n and for 2 n repetitions, and the difference counts: how long the
-    pipeline takes to fill is left out. What is executed once between loops overlaps with them on
-    a processor that reorders instructions, and its repetition comes near to that.
-
-    Parameters
-    ----------
-    wanted
-        Bytes of the instructions of each.
-    known
-        The instructions.
-    model
-        llvm-mca's name of the processor.
-    triple
-        Of the code.
-
-    Raises
-    ------
-    ArtifactError
-        If llvm-mca is missing, or does not know the processor.
+    A stretch is simulated for n and for 2 n repetitions, and the difference counts: the time to
+    fill the pipeline is left out. Code that runs once between loops overlaps with them on an
+    out-of-order CPU, which its repetition approximates. ``wanted`` are the bytes of the
+    instructions of each, which ``known`` explains. Raises :class:`ArtifactError` if llvm-mca is
+    missing, or does not know the CPU.
     """
     groups: dict[int, list[tuple[str, ...]]] = defaultdict(list)
     found: dict[tuple[str, ...], Steady] = {}
@@ -79,7 +61,7 @@ def steady_cycles(
 
 
 def _simulable(instruction: Instruction) -> str:
-    """Its text; of a jump, what takes the same room: llvm-mca gives calls a hundred cycles."""
+    """Its text; ``nop`` for a jump, because llvm-mca gives calls a hundred cycles."""
     return "nop" if instruction.ends else instruction.text
 
 
@@ -92,7 +74,7 @@ def _repetitions(length: int) -> int:
 def simulated(
     texts: Sequence[Sequence[str]], model: str, triple: str, repetitions: int
 ) -> list[tuple[int, int]]:
-    """Cycles of so many repetitions of each stretch, and the instructions it simulated of one."""
+    """Cycles of so many repetitions of each stretch, and the simulated instructions of one."""
     lines = []
     for index, text in enumerate(texts):
         lines += [f"# LLVM-MCA-BEGIN {index}", *text, f"# LLVM-MCA-END {index}"]
@@ -104,9 +86,9 @@ def simulated(
         f"-iterations={repetitions}",
         "-skip-unsupported-instructions=any",
     ]
-    said = output_of(command, "\n".join(lines) + "\n", f"llvm-mca for {model}")
+    output = output_of(command, "\n".join(lines) + "\n", f"llvm-mca for {model}")
     try:
-        regions: list[Any] = json.loads(said[said.index("{") :])["CodeRegions"]
+        regions: list[Any] = json.loads(output[output.index("{") :])["CodeRegions"]
     except (ValueError, KeyError) as error:
         raise ArtifactError(f"cannot read what llvm-mca wrote for {model}: {error}") from error
     found = {int(region["Name"]): region["SummaryView"] for region in regions}

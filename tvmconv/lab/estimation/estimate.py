@@ -1,4 +1,4 @@
-"""What a call costs on a processor: cycles, instructions and multiply-adds, by layer."""
+"""The cost of a call on a CPU: cycles, instructions and FMAs, by layer."""
 
 from __future__ import annotations
 
@@ -20,26 +20,19 @@ from tvmconv.lab.estimation.cycles import Steady, steady_cycles
 from tvmconv.lab.estimation.tools import SOURCES, described, layers_program, llvm_tool
 from tvmconv.machines.record import Machine, processor
 
-# of what follows from counts; grows when the same counts would give other figures
+# version of the method; grows when the same counts would give other figures
 _METHOD = 1
-# the share of executed instructions that is simulated; the others take the mean of those
+# the share of executed instructions that is simulated; the others have their mean cost
 _SIMULATED = 0.9995
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What was executed, and how long that is estimated to take on one core.
+    """Executed code, and its estimated time on one core.
 
-    Parameters
-    ----------
-    cycles
-        Estimated, with every access a hit in L1 and every branch predicted.
-    instructions
-        Executed, counted.
-    multiply_adds
-        Executed vector multiply-adds of float32, counted.
-    unknown
-        Executed instructions that the processor's model lacks; they cost no cycles.
+    ``cycles`` are estimated, with every access a hit in L1 and every branch predicted.
+    ``instructions``, and ``multiply_adds`` (FMAs on FP32 vectors), are counted. ``unknown``
+    instructions, which the CPU's model lacks, cost no cycles.
     """
 
     cycles: float
@@ -48,7 +41,7 @@ class Cost:
     unknown: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        """Of both."""
+        """The sum of both."""
         return Cost(
             self.cycles + other.cycles,
             self.instructions + other.instructions,
@@ -70,32 +63,19 @@ class LayerEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimate of one call.
-
-    Parameters
-    ----------
-    core
-        The processor, and llvm-mca's model that stands for it.
-    layers
-        In the order of execution.
-    """
+    """The estimate of one call, by layers in the order of execution."""
 
     core: Core
     layers: tuple[LayerEstimate, ...]
 
     @property
     def total(self) -> Cost:
-        """Of all layers."""
+        """The cost of all layers."""
         return reduce(add, (layer.cost for layer in self.layers), NOTHING)
-
-    @property
-    def method(self) -> str:
-        """How it was made, in a sentence."""
-        return described_method(self.core)
 
 
 def described_method(core: Core) -> str:
-    """How estimates for a core are made, in a sentence; stands wherever their figures do."""
+    """How estimates for a core are made, in a sentence that is shown with their figures."""
     note = f" ({core.note})" if core.note else ""
     return (
         f"estimate, not a measurement: blocks counted under qemu times cycles by "
@@ -104,28 +84,16 @@ def described_method(core: Core) -> str:
     )
 
 
-def estimate_model(path: Path, machine: Machine | None = None, model: str = "") -> Estimate:
-    """Estimate a saved model.
+def estimate_model(path: Path, machine: Machine | None = None) -> Estimate:
+    """Estimate a saved model for a CPU, by default the one it was compiled for.
 
-    Parameters
-    ----------
-    path
-        The shared object.
-    machine
-        The processor to estimate for; by default the one it was compiled for.
-    model
-        llvm-mca's name of a processor, in place of the one that stands for the machine.
-
-    Raises
-    ------
-    ArtifactError
-        If the files are damaged, tools are missing (named with their Debian packages), or the
-        model cannot be run under qemu.
+    Raises :class:`ArtifactError` if the files are damaged, tools are missing, or the model cannot
+    be run under qemu.
     """
     manifest, _ = open_artifact(path, here=False)
     calls, built = manifest.calls, processor(manifest.machine)
     sections = layer_sections(path, built, len(calls), manifest.library_sha256)
-    return estimate_sections(sections, calls, core_of(machine or built, model), built.triple)
+    return estimate_sections(sections, calls, core_of(machine or built), built.triple)
 
 
 def estimate_sections(
@@ -138,19 +106,7 @@ def estimate_sections(
 
 
 def layer_sections(path: Path, machine: Machine, layers: int, key: str) -> list[Section]:
-    """What each layer of a saved model executes; counted once for each content.
-
-    Parameters
-    ----------
-    path
-        The shared object.
-    machine
-        That it was compiled for.
-    layers
-        How many there are.
-    key
-        A name for the content.
-    """
+    """The executed code of each layer of a saved model; counted once for each ``key``."""
     content = digest(key, (SOURCES / "layers.c").read_bytes())
     command = [layers_program(machine.triple), path.resolve()]
     found = counted(content, command, machine.triple, options=qemu_options(machine))
@@ -158,24 +114,14 @@ def layer_sections(path: Path, machine: Machine, layers: int, key: str) -> list[
 
 
 def qemu_options(machine: Machine) -> list[str]:
-    """The processor that qemu shows to code for a machine: with all features it can emulate."""
+    """qemu's CPU for the code of a machine: with all features that it can emulate."""
     if machine.triple.startswith("aarch64") and machine.vector.scalable:
         return ["-cpu", f"max,sve-default-vector-length={machine.vector.bits // 8}"]
     return ["-cpu", "max"]
 
 
 def section_costs(sections: Sequence[Section], core: Core, triple: str) -> list[Cost]:
-    """The cost of each section, with code that several have simulated once.
-
-    Parameters
-    ----------
-    sections
-        What was counted, own or of any other program.
-    core
-        The processor.
-    triple
-        Of the code.
-    """
+    """The cost of each section; shared code is simulated once."""
     known = disassembled((code for section in sections for _, code in section.runs), triple)
     parts = [stretches(section, known) for section in sections]
     wanted = {part.codes for section in parts for part in most(section)}
@@ -184,7 +130,7 @@ def section_costs(sections: Sequence[Section], core: Core, triple: str) -> list[
 
 
 def most(parts: Iterable[Stretch]) -> list[Stretch]:
-    """The stretches that nearly all executed instructions belong to, the heaviest first."""
+    """The stretches of nearly all executed instructions, the heaviest first."""
     ordered = sorted(parts, key=lambda part: -part.runs * len(part.codes))
     left = _SIMULATED * sum(part.runs * len(part.codes) for part in ordered)
     taken = []
@@ -199,7 +145,7 @@ def most(parts: Iterable[Stretch]) -> list[Stretch]:
 def _steady(
     wanted: set[tuple[str, ...]], known: Mapping[str, Instruction], core: Core, triple: str
 ) -> dict[tuple[str, ...], Steady]:
-    """Of each stretch, simulated if it never was before."""
+    """Simulated cycles of each stretch, from the cache if possible."""
     ordered = sorted(wanted)
     tool = described(llvm_tool("llvm-mca"))
     key = digest(str(_METHOD), tool, core.model, triple, *(" ".join(c) for c in ordered))
@@ -228,7 +174,7 @@ def _cost(
             continue
         simulated += part.runs * length
         unknown += part.runs * found.unknown
-        # some models start more multiply-adds, or products, in a cycle than the processor does
+        # some models start more FMAs, or multiplications, in a cycle than the CPU does
         multiplied = products + sum(code.multiply for code in found_codes)
         started = multiplied / core.multiply_adds
         started += core.wide_load * sum(code.wide_loads for code in found_codes)

@@ -40,25 +40,12 @@ Array = npt.NDArray[Any]
 
 
 def estimate_kernels(
-    kernels: Sequence[Kernel | GemmKernel], machine: Machine | None = None, model: str = ""
+    kernels: Sequence[Kernel | GemmKernel], machine: Machine | None = None
 ) -> Estimate:
-    """Estimate kernels of one machine, each of them a layer.
+    """Estimate kernels of one machine, each of them a layer; their operands are zeros.
 
-    Their operands are zeros: no kernel takes longer for other numbers.
-
-    Parameters
-    ----------
-    kernels
-        Of one machine: convolutions, or matrix products.
-    machine
-        The processor to estimate for; by default that of the kernels.
-    model
-        llvm-mca's name of a processor, in place of the one that stands for the machine.
-
-    Raises
-    ------
-    ArtifactError
-        If tools are missing; names them with their Debian packages.
+    ``machine`` is as of :func:`~tvmconv.lab.estimation.estimate.estimate_model`.
+    Raises :class:`ArtifactError` if tools are missing; names them with their Debian packages.
     """
     own, layout = processor(kernels[0].machine), Layers()
     for kernel in kernels:
@@ -69,38 +56,19 @@ def estimate_kernels(
         path = written(code, Path(folder))
         sections = layer_sections(path, own, len(kernels), key)
     records = [call.record for call in layout.calls]
-    return estimate_sections(sections, records, core_of(machine or own, model), own.triple)
+    return estimate_sections(sections, records, core_of(machine or own), own.triple)
 
 
 def run_kernels(
     kernels: Sequence[Kernel],
     operands: Sequence[Sequence[Array]],
-    model: str = "",
     seconds: float | None = None,
 ) -> tuple[Estimate, list[Array]]:
-    """Estimate kernels while they compute something.
+    """Estimate kernels of one machine, as :func:`estimate_kernels`, while they compute results.
 
-    Parameters
-    ----------
-    kernels
-        Of one machine.
-    operands
-        Of each: what it reads, and an array of the shape of its result. What several have is kept
-        once.
-    model
-        As of :func:`estimate_kernels`.
-    seconds
-        Most that the emulation may take.
-
-    Returns
-    -------
-    tuple
-        The estimate, each kernel a layer, and the results.
-
-    Raises
-    ------
-    ArtifactError
-        As :func:`estimate_kernels`, and if the code crashes or takes longer.
+    ``operands`` of each are its inputs and an array of the shape of its result; shared arrays are
+    stored once. Returns the estimate, and the results. Raises :class:`ArtifactError` also if the
+    code crashes, or the emulation takes more than ``seconds``.
     """
     own, layout = processor(kernels[0].machine), Layers()
     for kernel, arrays in zip(kernels, operands, strict=True):
@@ -115,18 +83,18 @@ def run_kernels(
             for info in layout.outputs:
                 flat = np.fromfile(file, info.dtype, int(np.prod(info.shape, dtype=np.int64)))
                 results.append(flat.reshape(info.shape))
-    # a kernel and the copy of its result take turns
+    # a kernel and the copy of its result alternate
     sections = [found.get(1 + 2 * index, Section()) for index in range(len(kernels))]
     records = [call.record for call in layout.calls[::2]]
-    return estimate_sections(sections, records, core_of(own, model), own.triple), results
+    return estimate_sections(sections, records, core_of(own), own.triple), results
 
 
 @dataclass
 class Layers:
-    """A program of kernels as it grows; without operands, all lie in the arena.
+    """A growing program of kernels; without operands, all tensors are in the arena.
 
-    With operands, what kernels read are constants, as the weights of networks are, and each result
-    is copied from the arena to an output: kernels treat a caller's memory otherwise.
+    With operands, inputs of kernels are constants, like the weights of networks. Each result is
+    copied from the arena to an output, because kernels treat a caller's memory differently.
     """
 
     functions: dict[str, PrimFunc] = field(default_factory=dict)
@@ -158,7 +126,7 @@ class Layers:
             return
         *read, result = arrays
         places = [self._constant(np.ascontiguousarray(array)) for array in read]
-        # of its own: what a kernel leaves unwritten must not be another one's result
+        # not shared: values that a kernel leaves unwritten must not be another one's result
         made = Operand(Place.ARENA, self.arena_bytes, result.nbytes)
         self.arena_bytes += _aligned(result.nbytes)
         self.calls.append(Call(record, (*places, made), algorithm))

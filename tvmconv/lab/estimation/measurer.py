@@ -15,35 +15,31 @@ from tvmconv.lab.estimation.kernels import run_kernels
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine, processor
 from tvmconv.tuning.anchor import Anchor
-from tvmconv.tuning.candidate import Operands
+from tvmconv.tuning.candidate import SeededOperands
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import Final, Measured
+from tvmconv.tuning.measure import Final
 from tvmconv.tuning.pool import Choice, Failure
+from tvmconv.tuning.results import MeasuredChoice
 
-# candidates that are linked and run together, and their packed weights; what a kill takes back
+# candidates that are linked and run together, and the limit of their packed weights
 _TOGETHER = 8
 _MOST_BYTES = 128 << 20
-# of the emulation of one candidate
+# limit of the emulation of one candidate
 _SECONDS = 120.0
-# what TVM and its passes raise where a schedule does not fit
+# errors of TVM and its passes where a schedule does not fit
 _FAULTS = (TvmconvError, RuntimeError, ValueError, TypeError, KeyError)
 
-Result = Measured | Failure
+Result = MeasuredChoice | Failure
 
 
 class EstimatingMeasurer:
-    """Estimated seconds in place of measured ones, see :mod:`tvmconv.lab.estimation`.
+    """Estimated seconds instead of measured ones, see :mod:`tvmconv.lab.estimation`.
 
-    Candidates are compiled in this process, linked together, and run once: that shows what they
-    compute and what they execute. Estimates have no noise: one sample is all.
-
-    Parameters
-    ----------
-    machine
-        The processor.
+    Candidates are compiled in this process, linked together, and run once, which checks their
+    results and counts their code. Estimates have no noise: one sample is enough.
     """
 
-    # as far as the estimate knows, everything is there
+    # the estimate assumes hits in L1
     weights = "in L1"
 
     def __init__(self, machine: Machine) -> None:
@@ -51,7 +47,7 @@ class EstimatingMeasurer:
         self._known: dict[tuple[str, Choice], Result] = {}
 
     def identity(self) -> dict[str, str]:
-        """What was done in place of measuring."""
+        """The method, in place of a device."""
         return {"cpu": f"estimate for {self.core.model}", "estimate": self.times}
 
     @property
@@ -67,13 +63,7 @@ class EstimatingMeasurer:
         best: float = math.inf,
         anchor: Anchor | None = None,
     ) -> Iterator[Trial]:
-        """See :class:`~tvmconv.tuning.measure.Measurer`; ``best`` and ``anchor`` are not used.
-
-        Raises
-        ------
-        ArtifactError
-            If tools are missing.
-        """
+        """See :class:`~tvmconv.tuning.measure.Measurer`; ``best`` and ``anchor`` are not used."""
         for (algorithm, config), result in zip(
             choices, self._results(workload, processor(machine), choices), strict=True
         ):
@@ -88,14 +78,14 @@ class EstimatingMeasurer:
         machine: Device,
         choices: Sequence[Choice],
         final: Final,
-    ) -> list[Measured | Failure]:
+    ) -> list[MeasuredChoice | Failure]:
         """See :class:`~tvmconv.tuning.measure.Measurer`; one sample of each."""
         return list(self._results(workload, processor(machine), choices))
 
     def _results(
         self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]
     ) -> Iterator[Result]:
-        """Of every choice, in order; those that were asked for before are remembered."""
+        """Results of all choices, in order; known ones are not run again."""
         for start in range(0, len(choices), _TOGETHER):
             part = choices[start : start + _TOGETHER]
             self._run_fresh(workload, machine, part)
@@ -124,7 +114,7 @@ class EstimatingMeasurer:
                 waiting, size = [], 0
         self._run(operands, waiting)
 
-    def _run(self, operands: Operands, waiting: Sequence[tuple[Choice, Kernel]]) -> None:
+    def _run(self, operands: SeededOperands, waiting: Sequence[tuple[Choice, Kernel]]) -> None:
         """Run kernels together, or one by one where one of them crashes."""
         if not waiting:
             return
@@ -145,12 +135,12 @@ class EstimatingMeasurer:
             checked = operands.judged(kernel, output)
             seconds = estimate.core.seconds(layer.cost.cycles)
             self._known[str(operands.workload), choice] = (
-                Measured(*choice, (seconds,), checked["error"], checked["limit"])
+                MeasuredChoice(*choice, (seconds,), checked["error"], checked["limit"])
                 if checked["status"] == "correct"
                 else Failure("wrong", f"error {checked['error']:.3g}")
             )
 
 
 @lru_cache(maxsize=1)
-def _operands(workload: str, lanes: int) -> Operands:
-    return Operands(workload, lanes)
+def _operands(workload: str, lanes: int) -> SeededOperands:
+    return SeededOperands(workload, lanes)

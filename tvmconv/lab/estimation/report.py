@@ -1,4 +1,4 @@
-"""Estimated cost of every layer, as a table, with the method beside it."""
+"""Estimated cost of every layer, as a table, with the method."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Decision
 from tvmconv.lab.estimation.cores import Core
-from tvmconv.lab.estimation.estimate import Cost, Estimate
+from tvmconv.lab.estimation.estimate import Cost, Estimate, described_method
 from tvmconv.report.table import Column, Table
 
 COLUMNS = (
@@ -25,15 +25,7 @@ COLUMNS = (
 
 
 def estimates_table(estimate: Estimate, decisions: Mapping[tuple[str, str], Decision]) -> Table:
-    """A row for each kernel call.
-
-    Parameters
-    ----------
-    estimate
-        Of the model.
-    decisions
-        By layer and kernel.
-    """
+    """A row for each kernel call; ``decisions`` are by layer and kernel."""
     total = estimate.total.cycles or 1.0
     rows = []
     for layer in estimate.layers:
@@ -57,19 +49,7 @@ def estimates_table(estimate: Estimate, decisions: Mapping[tuple[str, str], Deci
 
 
 def cost_row(core: Core, cost: Cost, flops: int, types: DataTypes = FLOAT32) -> dict[str, Any]:
-    """A cost as cells.
-
-    Parameters
-    ----------
-    core
-        The processor.
-    cost
-        The cost.
-    flops
-        Of the convolution; 0 for what is none.
-    types
-        Its types: 8-bit layers have the peak of their products.
-    """
+    """A cost as cells; ``flops`` is 0 for calls other than convolutions."""
     needed = flops / 2 / core.lanes
     seconds = core.seconds(cost.cycles)
     row = {
@@ -94,6 +74,6 @@ def estimate_facts(estimate: Estimate) -> dict[str, Any]:
         "estimated_cycles": round(total.cycles),
         "estimated_seconds": estimate.core.seconds(total.cycles),
         "estimated_at": estimate.core.clock_text,
-        "estimate_method": estimate.method,
+        "estimate_method": described_method(estimate.core),
         "estimated_unknown_instructions": total.unknown,
     }

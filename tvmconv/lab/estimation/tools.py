@@ -1,4 +1,4 @@
-"""The programs that estimates need: found or compiled when they are first asked for."""
+"""The programs that estimates need, found or compiled on first use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,46 +17,53 @@ from tvmconv.lab.estimation.cache import cache_folder, digest, kept
 from tvmconv.runtime.library import C_SOURCES
 
 SOURCES = Path(__file__).parent / "c"
-# from here on llvm-mca says which instructions it does not know
+# since this version llvm-mca reports instructions that it does not know
 OLDEST_LLVM, _NEWEST_LLVM = 19, 40
 PACKAGES = "qemu-user llvm-19 gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 
 
 def output_of(command: Sequence[str | Path], text: str = "", what: str = "") -> str:
-    """What a program writes, given an input.
+    """The output of a program, given an input; fails as :func:`run`."""
+    return run(command, text, what, {"LC_ALL": "C"}).stdout
 
-    Raises
-    ------
-    ArtifactError
-        If it cannot be started or fails.
+
+def run(
+    command: Sequence[str | Path],
+    text: str = "",
+    what: str = "",
+    environment: Mapping[str, str] | None = None,
+    seconds: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with an input, further variables and a time limit.
+
+    Raises :class:`ArtifactError`, with the name ``what``, if it cannot be started, fails or takes
+    too long.
     """
-    words = [str(word) for word in command]
+    arguments = [str(argument) for argument in command]
+    what = what or arguments[0]
     try:
         done = subprocess.run(
-            words,
+            arguments,
             input=text,
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, **(environment or {})},
+            timeout=seconds,
         )
     except OSError as error:
-        raise ArtifactError(f"cannot start {words[0]}: {error.strerror}") from error
+        raise ArtifactError(f"cannot start {arguments[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise ArtifactError(f"{what} took over {seconds} seconds") from error
     if done.returncode:
-        said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
-        raise ArtifactError(f"{what or words[0]}: {said}")
-    return done.stdout
+        output = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
+        raise ArtifactError(f"{what}: {output}")
+    return done
 
 
 def check_tools(triple: str) -> None:
-    """Refuse to estimate before work is spent on it.
-
-    Raises
-    ------
-    ArtifactError
-        If a program is missing; names it and the Debian packages.
-    """
+    """Raise :class:`ArtifactError` if a program is missing, with its Debian package."""
     qemu = counting_emulator(triple)
     for name in ("llvm-mca", "llvm-mc"):
         llvm_tool(name)
@@ -68,10 +75,7 @@ def check_tools(triple: str) -> None:
 def llvm_tool(name: str) -> str:
     """A program of LLVM 19 or newer: ``llvm-mca``, ``llvm-mc``.
 
-    Raises
-    ------
-    ArtifactError
-        If there is none.
+    Raises :class:`ArtifactError` if it is missing.
     """
     names = [f"{name}-{version}" for version in range(_NEWEST_LLVM, OLDEST_LLVM - 1, -1)]
     if found := next(filter(shutil.which, names), None):
@@ -79,8 +83,8 @@ def llvm_tool(name: str) -> str:
     if shutil.which(name) and _version(name) >= OLDEST_LLVM:
         return name
     raise ArtifactError(
-        f"estimates need {name} of LLVM {OLDEST_LLVM} or newer, which is not installed "
-        f"(Debian: apt install {PACKAGES})"
+        f"estimates: {name} of LLVM {OLDEST_LLVM} or newer is not installed. Install it "
+        f"(Debian: apt install {PACKAGES})."
     )
 
 
@@ -100,10 +104,8 @@ def _version(tool: str) -> int:
 def counting_emulator(triple: str) -> list[str]:
     """qemu for an architecture and the options with which it loads libraries.
 
-    Raises
-    ------
-    ArtifactError
-        If it is missing, or was built without plugins, as static ones are.
+    Raises :class:`ArtifactError` if it is missing, or was built without plugins, as static ones
+    are.
     """
     command = emulator(triple)
     if not _takes_plugins(command[0]):
@@ -123,7 +125,7 @@ def _takes_plugins(qemu: str) -> bool:
 def plugin(qemu: str) -> Path:
     """``count.c`` as a shared object for a program of qemu."""
     source = SOURCES / "count.c"
-    # version 2 of the interface came with qemu 9, which takes no older one
+    # qemu 9 has version 2 of the interface, and accepts no older one
     interface = 2 if _version(qemu) >= 9 else 1
     driver = Toolchain.find().driver
     path = cache_folder() / f"count-{interface}-{digest(source.read_bytes(), *driver)}.so"

@@ -1,7 +1,7 @@
 """A convolution's kernels as machine code with their launches: compiled here, or read from files.
 
-A machine with a GPU needs neither nvcc nor TVM for kernels that another one compiled: a folder of
-them travels. What of a kernel is computed without TVM, as packing weights, is computed there.
+A machine with a GPU needs neither nvcc nor TVM for kernels that another machine compiled into a
+folder. It packs the weights without TVM.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tvmconv.machines.cuda import CudaMachine
 
 _MOST_BYTES = 1 << 28
 _PACKAGE = Path(__file__).parents[2]
-# of the package, what the code of a kernel or a model comes from
+# parts of the package that make the code of kernels and models
 _MAKERS = (
     *("algorithms", "compile", "core", "frontend", "graph", "kernels", "operators"),
     *("program", "runtime", "schedules", "selection", "tir", "tvm_api"),
@@ -33,17 +33,10 @@ _MAKERS = (
 
 @dataclass(frozen=True)
 class Compiled:
-    """Machine code of one function.
+    """Machine code of one function, ``fatbin``, and the ``launches`` of a call in order.
 
-    Parameters
-    ----------
-    fatbin
-        The kernels.
-    launches
-        What one call launches, in order; their ``arguments`` number ``shapes``.
-    shapes
-        Of the function's parameters: input, packed weight, bias and residual where the workload has
-        them, output, workspaces.
+    Their ``arguments`` number the parameters, which have ``shapes``: input, packed weight, bias and
+    residual where the workload has them, output, workspaces.
     """
 
     fatbin: bytes
@@ -80,12 +73,8 @@ def spill_bytes(launches: Iterable[Launch]) -> int:
 def compile_kernel(kernel: Kernel) -> Compiled:
     """Schedule a kernel and let nvcc compile it; needs TVM.
 
-    Raises
-    ------
-    ArtifactError
-        If there is no nvcc, or it refuses the source.
-    ModelError, ConfigError
-        If the schedule does not fit the layer.
+    Raises :class:`ArtifactError` if nvcc is missing, or refuses the source, and :class:`ModelError`
+    or :class:`ConfigError` if the schedule does not fit the layer.
     """
     from tvmconv.compile.cuda_compiler import compile_fatbin
     from tvmconv.tir.cuda.lowering import cuda_code
@@ -104,12 +93,9 @@ def compile_kernel(kernel: Kernel) -> Compiled:
 def source_code(
     source: str, machine: CudaMachine, folder: str | Path | None = None
 ) -> tuple[bytes, Path | None]:
-    """Machine code of a CUDA source, and its file where there is a folder of compiled ones.
+    """Machine code of a CUDA source, and its file in a folder of compiled ones.
 
-    Raises
-    ------
-    ArtifactError
-        If it is not there, and nvcc neither.
+    Raises :class:`ArtifactError` if neither the file nor nvcc exists.
     """
     from tvmconv.compile.cuda_compiler import compile_fatbin
 
@@ -126,30 +112,21 @@ def source_code(
 
 @cache
 def code_digest() -> str:
-    """Tells versions of the code that makes kernels and models apart.
-
-    What another version compiled is not measured as this one's.
-    """
+    """A hash of the code that makes kernels and models, so that versions are not mixed."""
     found = hashlib.sha256(__version__.encode())
-    # of each folder by itself, as one of them may be a link
+    # each folder by itself, because one of them may be a link
     for folder in _MAKERS:
         place = (_PACKAGE / folder).resolve()
         for path in sorted(place.rglob("*")):
             name = path.relative_to(place)
-            # what packaging leaves in a tree is in no copy of it
+            # packaging leaves files in a source tree only
             if path.suffix in (".py", ".c", ".h") and "build" not in name.parts:
                 found.update(f"{folder}/{name}\n".encode() + path.read_bytes())
     return found.hexdigest()
 
 
-class Folder:
-    """Compiled kernels in files, by what they compute and the version of the code.
-
-    Parameters
-    ----------
-    path
-        Made when the first kernel is written.
-    """
+class KernelFolder:
+    """Compiled kernels in files, by their content and the version of the code."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -157,10 +134,8 @@ class Folder:
     def get(self, kernel: Kernel) -> Compiled:
         """A kernel of the folder, compiled and written where it is missing.
 
-        Raises
-        ------
-        ArtifactError
-            If it is missing and nothing here compiles it, or its file is damaged.
+        Raises :class:`ArtifactError` if it is missing and nothing here compiles it, or its file is
+        damaged.
         """
         described = _described(kernel)
         digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
@@ -172,7 +147,7 @@ class Folder:
         except ImportError as error:
             raise ArtifactError(
                 f"{self.path} holds no {kernel.algorithm} of this version for {kernel.workload}; "
-                f"prepare it by bench --compile-only where TVM and nvcc are ({error}): "
+                f"prepare it by bench run --compile-only where TVM and nvcc are ({error}): "
                 f"{kernel.config}"
             ) from None
         self.path.mkdir(parents=True, exist_ok=True)
@@ -187,11 +162,11 @@ class Folder:
 
 def kernel_code(kernel: Kernel, folder: str | Path | None = None) -> Compiled:
     """A kernel from a folder of compiled ones, if there is one, or compiled."""
-    return Folder(Path(folder)).get(kernel) if folder else compile_kernel(kernel)
+    return KernelFolder(Path(folder)).get(kernel) if folder else compile_kernel(kernel)
 
 
 def _write(path: Path, content: bytes) -> None:
-    """At once, as others may write the same."""
+    """Write a file at once, because other processes may write the same."""
     written = path.with_suffix(f".{os.getpid()}.new")
     written.write_bytes(content)
     written.rename(path)

@@ -1,7 +1,7 @@
 """NVIDIA's driver through ctypes: memory, launches, events and graphs of one of its GPUs.
 
-Models do not come here: their own C runtime calls the driver. This is for kernels that are measured
-by themselves, in a process of their own.
+Models do not use it: their own C runtime calls the driver. It is for kernels that are measured by
+themselves, in a process of their own.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class DeviceArray:
         self._free = weakref.finalize(self, gpu.free, self.pointer, self.nbytes)
 
     def numpy(self) -> Array:
-        """A copy here, when all that was asked of the GPU before is done."""
+        """A copy in this process's memory, after all earlier work of the stream."""
         result: Array = np.empty(self.shape, self.dtype)
         self._gpu.copy(result.ctypes.data, self.pointer, self.nbytes)
         self._gpu.wait()
@@ -58,8 +59,8 @@ class DeviceArray:
         self._gpu.fill(self.pointer, _POISON, self.nbytes)
 
 
-class Graph:
-    """Launches that were captured, to be made again at once."""
+class CapturedGraph:
+    """Captured launches, to be repeated by one call."""
 
     def __init__(self, gpu: Gpu, executable: Handle) -> None:
         self._gpu, self._executable = gpu, executable
@@ -71,25 +72,22 @@ class Graph:
 
 
 class Gpu:
-    """One of the GPUs that the driver shows, by default the first, with one stream; for one thread.
+    """One of the driver's GPUs, by default the first, with one stream; for one thread.
 
-    Raises
-    ------
-    ArtifactError
-        If there is no driver, no GPU, or it cannot be used.
+    Raises :class:`ArtifactError` if the driver or the GPU is missing, or cannot be used.
     """
 
     def __init__(self, index: int = 0) -> None:
         self._driver = Driver(index)
         self.call = self._driver.call
         self.used_bytes = self.most_bytes = 0
-        # the CUDA that the driver knows, where it translated kernels whose machine code it did not
+        # the driver's CUDA version, where it translated PTX instead of machine code
         self.translated = ""
         self.stream = Handle()
         self._open = False
 
     def open(self) -> Gpu:
-        """Make the context and the stream; what follows needs them. Returns itself."""
+        """Make the context and the stream, which all further calls need. Returns itself."""
         if self._open:
             return self
         context = Handle()
@@ -100,7 +98,7 @@ class Gpu:
         return self
 
     def facts(self) -> dict[str, Any]:
-        """Name, place, capability, clocks in kHz, sizes and version, as the driver tells them."""
+        """Name, bus, capability, clocks in kHz, sizes and version, as the driver reports them."""
         version = ctypes.c_int()
         self.call("cuDriverGetVersion", ctypes.byref(version))
         return {
@@ -125,7 +123,7 @@ class Gpu:
         self.call("cuMemFree_v2", ctypes.c_uint64(pointer))
 
     def copy(self, target: int, source: int, size: int) -> None:
-        """Copy between the GPU's memory and this process's; the stream has to be waited for."""
+        """Copy between the memories of the GPU and of this process, in the stream."""
         target_, source_ = ctypes.c_uint64(target), ctypes.c_uint64(source)
         self.call("cuMemcpyAsync", target_, source_, ctypes.c_size_t(size), self.stream)
 
@@ -145,26 +143,22 @@ class Gpu:
         return found
 
     def load(self, fatbin: bytes) -> Handle:
-        """The module of some machine code, or of its PTX where the driver does not know that.
+        """The module of some machine code, or of its PTX where the driver does not know the code.
 
-        Raises
-        ------
-        ArtifactError
-            If it is for another GPU, or of a CUDA that the driver does not know.
+        Raises :class:`ArtifactError` if it is for another GPU, or for a CUDA that the driver does
+        not know.
         """
         module = Handle()
         try:
             self.call("cuModuleLoadData", ctypes.byref(module), fatbin)
         except ArtifactError as error:
             known = self.facts()["driver_cuda"]
-            ptx = translatable(fatbin)
-            if ptx is None:
-                raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
-            try:
-                self.call("cuModuleLoadData", ctypes.byref(module), ptx)
-            except ArtifactError:
-                raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
-            self.translated = known
+            if (ptx := translatable(fatbin)) is not None:
+                with suppress(ArtifactError):
+                    self.call("cuModuleLoadData", ctypes.byref(module), ptx)
+                    self.translated = known
+                    return module
+            raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
         return module
 
     def function(self, module: Handle, name: str, dynamic_shared_bytes: int = 0) -> Handle:
@@ -190,11 +184,11 @@ class Gpu:
         )
 
     def wait(self) -> None:
-        """Until all is done; also where errors of kernels are told."""
+        """Until all work is done; errors of kernels appear here."""
         self.call("cuStreamSynchronize", self.stream)
 
-    def capture(self, enqueue: Callable[[], object]) -> Graph:
-        """A graph of what a function asks of the stream."""
+    def capture(self, enqueue: Callable[[], object]) -> CapturedGraph:
+        """A graph of the work that a function enqueues."""
         graph, executable = Handle(), Handle()
         self.call("cuStreamBeginCapture_v2", self.stream, _THREAD_LOCAL_CAPTURE)
         try:
@@ -204,19 +198,14 @@ class Gpu:
         flags = ctypes.c_ulonglong(0)
         self.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, flags)
         self.call("cuGraphDestroy", graph)
-        return Graph(self, executable)
+        return CapturedGraph(self, executable)
 
     def elapsed(
         self, enqueue: Callable[[], object], before: Callable[[], object] | None = None
     ) -> float:
-        """Seconds between two events around what a function asks of the stream.
+        """Seconds between two events around the work that ``enqueue`` adds to the stream.
 
-        Parameters
-        ----------
-        enqueue
-            What is timed.
-        before
-            Asked of the stream before the first event.
+        The work of ``before`` comes before the first event.
         """
         events = [Handle(), Handle()]
         for event in events:

@@ -17,20 +17,13 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.measuring.gpu.compiled import Compiled
 from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
+from tvmconv.measuring.operands import kernel_facts
 
 Array = npt.NDArray[Any]
 
 
 class GpuCall:
-    """Launches of a compiled function on arrays of the GPU.
-
-    Parameters
-    ----------
-    gpu
-        Where.
-    compiled
-        The function.
-    """
+    """Launches of a compiled function on arrays of the GPU."""
 
     def __init__(self, gpu: Gpu, compiled: Compiled) -> None:
         self._gpu, self.launches = gpu, compiled.launches
@@ -41,7 +34,7 @@ class GpuCall:
         ]
 
     def bind(self, arrays: Sequence[DeviceArray], count: int | None = None) -> Callable[[], None]:
-        """A function that asks for the launches, or the first ``count`` of them, on some arrays."""
+        """A function that enqueues the launches, or the first ``count`` of them, on some arrays."""
         steps = [
             (function, launch, _pointers([arrays[place] for place in launch.arguments]))
             for function, launch in zip(self._functions, self.launches, strict=True)
@@ -57,7 +50,7 @@ class GpuCall:
 
 
 def _pointers(arrays: Sequence[DeviceArray]) -> tuple[Any, list[Any]]:
-    """The array that ``cuLaunchKernel`` takes, and what must live as long."""
+    """The array that ``cuLaunchKernel`` takes, and the values that must live as long."""
     values = [ctypes.c_uint64(array.pointer) for array in arrays]
     table = (ctypes.c_void_p * len(values))(
         *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values)
@@ -68,15 +61,8 @@ def _pointers(arrays: Sequence[DeviceArray]) -> tuple[Any, list[Any]]:
 class GpuKernelRun:
     """A kernel with a layer's operands on the GPU.
 
-    Parameters
-    ----------
-    gpu, kernel, compiled
-        What runs where.
-    inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one;
-        on the GPU, and only read.
-    constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32.
+    ``inputs`` are ``data`` (N, C, H, W) and ``residual``, on the GPU and only read. ``constants``
+    are ``weight`` (K, C/groups, R, S) and ``bias`` (K,), FP32.
     """
 
     def __init__(
@@ -101,22 +87,22 @@ class GpuKernelRun:
         self.device_bytes = sum(array.nbytes for array in self._arrays)
         self._call = GpuCall(gpu, compiled)
         self._enqueue = self._call.bind(self._arrays)
-        # what was there before must not pass for a result
+        # old contents must not count as a result
         results = self._arrays[given:]
         self.call_bytes = sum(array.nbytes for array in results)
         for array in results:
             array.poison()
 
     def __call__(self) -> None:
-        """Ask the stream for one call."""
+        """Enqueue one call."""
         self._enqueue()
 
     def output(self) -> Array:
-        """The result, (N, K, OH, OW), when it is there."""
+        """The result, (N, K, OH, OW), after the calls so far."""
         return self._output.numpy().reshape(self.kernel.workload.result_shape)
 
     def stages(self) -> dict[str, Callable[[], None]]:
-        """The kernels of a call in order, each with what asks for those up to it."""
+        """The kernels of a call in order, each with a function that enqueues launches up to it."""
         names = stage_names(self.kernel, self._compiled.launches)
         calls = {
             name: self._call.bind(self._arrays, count) for count, name in enumerate(names[:-1], 1)
@@ -124,20 +110,16 @@ class GpuKernelRun:
         return {**calls, names[-1]: partial(self.__call__)}
 
     def facts(self) -> dict[str, Any]:
-        """As of :meth:`tvmconv.lab.bench.kernel_run.KernelRun.facts`, with launches and memory."""
-        kernel = self.kernel
-        w, machine, config = kernel.workload, kernel.machine, kernel.config
+        """As :meth:`tvmconv.lab.bench.kernel_run.KernelRun.facts`, with launches and memory."""
+        kernel, machine = self.kernel, self.kernel.machine
         assert isinstance(machine, CudaMachine)
         return {
-            "multiplies": kernel.expression.multiplies(w, machine, config),
-            "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
-            "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
+            **kernel_facts(kernel),
             "pack_seconds": self._pack_seconds,
-            "workload": str(w),
+            "workload": str(kernel.workload),
             "algorithm": kernel.algorithm,
-            "knobs": config.to_json(),
             "data_layout": "NCHW",
-            "precision": kernel.expression.precision(config),
+            "precision": kernel.expression.precision(kernel.config),
             "device_bytes": self.device_bytes,
             "call_bytes": self.call_bytes,
             "predicted_seconds": kernel.predicted_cycles / machine.clock_hertz,
@@ -147,11 +129,11 @@ class GpuKernelRun:
 
 
 def stage_names(kernel: Kernel, launches: Sequence[Launch]) -> list[str]:
-    """What each launch of a call does, in order; by its number and kernel where nothing tells."""
+    """The stage of each launch of a call; its number and kernel where no name is known."""
     knobs = kernel.config
     named = [name for name, _ in kernel.expression.stages] or ["product"] * ("split" in knobs)
     if knobs.get("windows") == FUSED:
-        # there is no tensor of windows to make
+        # the tensor of windows is not made
         named = named[1:]
     if knobs.get("split", 1) != 1 and len(launches) == len(named) + 1:
         named.append("sum of the parts")

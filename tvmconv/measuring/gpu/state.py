@@ -1,4 +1,4 @@
-"""Which GPU measures, in which state: for the header of what is saved."""
+"""Which GPU measures, in which state: for the header of saved measurements."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ _SECONDS = 30.0
 def gpu_state(target: str | CudaMachine) -> dict[str, Any]:
     """Name, clocks, versions and sizes of the GPU here, by its driver and by ``nvidia-smi``.
 
-    Clocks are those of the moment, which is before anything runs, and the largest; nothing is set.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no driver or no GPU, or the GPU is of an older architecture than the target.
+    Clocks are the current ones, before anything runs, and the largest; nothing is set. Raises
+    :class:`ArtifactError` if driver or GPU is missing, or the GPU is of an older architecture than
+    the target.
     """
     machine = resolve_device(target)
     assert isinstance(machine, CudaMachine)
@@ -42,9 +39,9 @@ def gpu_state(target: str | CudaMachine) -> dict[str, Any]:
 
 
 def nvidia_smi(bus: str) -> dict[str, str]:
-    """What ``nvidia-smi`` says of the GPU there; empty where there is none of it.
+    """The report of ``nvidia-smi`` on the GPU of a bus address; empty without the program.
 
-    By number it would be another: it counts all GPUs, in the order of the bus.
+    Its numbers differ from the driver's: it counts all GPUs, in the order of the bus.
     """
     program = shutil.which("nvidia-smi")
     if program is None:

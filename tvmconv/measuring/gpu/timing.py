@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from tvmconv.measuring.gpu.driver import DeviceArray, Gpu, Graph
+from tvmconv.measuring.gpu.driver import CapturedGraph, DeviceArray, Gpu
 
-# one sample of shorter calls is the mean of several, so that what a graph's launch takes is little
+# a sample of shorter calls is the mean of several, to hide the launch of the graph
 SAMPLE_SECONDS = 200e-6
 MOST_TOGETHER = 50
 # L2 is displaced by writing this many times its size
@@ -16,30 +16,18 @@ _LEAST_FLUSH = 32 << 20
 
 
 class Timer:
-    """Samples of calls that ask a stream for the same launches every time.
-
-    Parameters
-    ----------
-    gpu
-        Where they run.
-    """
+    """Samples of calls that enqueue the same launches every time."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
-        self._graphs: dict[Callable[[], object], tuple[Graph, int]] = {}
+        self._graphs: dict[Callable[[], object], tuple[CapturedGraph, int]] = {}
         self._flush: DeviceArray | None = None
 
     def samples(self, run: Callable[[], object], count: int, cache_bytes: int = 0) -> list[float]:
         """Seconds of one call, ``count`` times.
 
-        Parameters
-        ----------
-        run
-            Asks the stream for one call.
-        count
-            How many samples.
-        cache_bytes
-            Size of the caches that are displaced before each call; 0 for warm calls.
+        ``run`` enqueues one call. Caches of ``cache_bytes`` are displaced before each call; 0 keeps
+        them warm.
         """
         if cache_bytes:
             return [
@@ -48,11 +36,11 @@ class Timer:
         graph, together = self._graph(run)
         return [self._gpu.elapsed(graph) / together for _ in range(count)]
 
-    def _graph(self, run: Callable[[], object]) -> tuple[Graph, int]:
-        """A graph of as many calls as a sample has; the first replays are no samples."""
+    def _graph(self, run: Callable[[], object]) -> tuple[CapturedGraph, int]:
+        """A graph of the calls of one sample; the first replays are not samples."""
         found = self._graphs.get(run)
         if found is None:
-            # the first launch of a kernel may load it, which a capture does not allow
+            # the first launch may load the kernel, which a capture does not allow
             run()
             self._gpu.wait()
             once = self._gpu.capture(run)

@@ -1,7 +1,7 @@
 """Layer suites as plain data: one problem string a line, read by benches, tests and the CLI.
 
-The files follow benchdnn's batch files: ``PROBLEM n"NAME"``, or ``n"NAME*COUNT"`` for a shape
-that the network holds ``COUNT`` times. ``#`` begins a comment.
+The files follow benchdnn's batch files: ``PROBLEM n"NAME"``, or ``n"NAME*COUNT"`` for a shape that
+the network holds ``COUNT`` times. ``#`` begins a comment.
 """
 
 from __future__ import annotations
@@ -47,13 +47,7 @@ def names() -> tuple[str, ...]:
 
 
 def with_batch(layer: Layer, batch: int) -> Layer:
-    """The layer at another batch size, which its name then tells.
-
-    Raises
-    ------
-    WorkloadError
-        If the batch is no positive number.
-    """
+    """The layer at another batch size, which its name then contains."""
     workload = replace(layer.workload, batch=batch)
     name = str(workload) if layer.name == str(layer.workload) else f"{layer.name} mb{batch}"
     return Layer(name, workload, layer.count)
@@ -75,16 +69,10 @@ def parse_layer(line: str) -> Layer:
 
 
 def parse_problem(line: str) -> Layer | Product:
-    """Read one line; a bare problem string is its own name.
-
-    Raises
-    ------
-    WorkloadError
-        If the line is not ``PROBLEM`` or ``PROBLEM n"NAME*COUNT"``.
-    """
+    """Read one line; a bare problem string is its own name."""
     match = _LINE.fullmatch(line.strip())
     if not match:
-        raise WorkloadError(f'cannot read the layer {line!r}; write PROBLEM n"NAME*COUNT"')
+        raise WorkloadError(f'cannot read the layer {line!r}. Expected PROBLEM n"NAME*COUNT".')
     name, problem, count = match["name"], match["problem"], int(match["count"] or 1)
     if problem.startswith(PREFIX):
         product = GemmWorkload.parse(problem)
@@ -96,8 +84,8 @@ def parse_problem(line: str) -> Layer | Product:
 def _convolution(problem: Layer | Product) -> Layer:
     if isinstance(problem, Product):
         raise WorkloadError(
-            f"{problem.workload} is a matrix product, which only 'tvmconv bench' measures; "
-            "name convolutions here"
+            f"{problem.workload} is a matrix product. Expected a convolution. "
+            "Use 'tvmconv bench run' for matrix products."
         )
     return problem
 
@@ -108,17 +96,9 @@ def load(suite: str) -> tuple[Layer, ...]:
 
 
 def load_problems(suite: str) -> tuple[Layer | Product, ...]:
-    """The layers of a suite that ships with the package, or of a text file.
+    """The layers of a suite that ships with the package, or of a text file in the same form.
 
-    Parameters
-    ----------
-    suite
-        A name from :func:`names`, or the path of a file in the same form.
-
-    Raises
-    ------
-    WorkloadError
-        If there is no such suite, or a line of it cannot be read.
+    Raises :class:`WorkloadError` if the suite is unknown, or a line of it cannot be read.
     """
     shipped = Path(__file__).parent / f"{suite}.txt"
     path = shipped if suite in names() else Path(suite)
@@ -140,5 +120,5 @@ def load_problems(suite: str) -> tuple[Layer | Product, ...]:
         except WorkloadError as error:
             raise WorkloadError(f"{path.name} line {number}: {error}") from None
     if not layers:
-        raise WorkloadError(f"{path} holds no layer; write one problem string a line")
+        raise WorkloadError(f"{path} holds no layer. Expected one problem string a line.")
     return tuple(layers)

@@ -2,8 +2,8 @@
  *
  *     call model.so inputs outputs
  *
- * `inputs` holds the bytes of all inputs, one behind the other, in the order and layout of the
- * description; `outputs` is written likewise. It exits with 0, or with 1 and a sentence. */
+ * `inputs` holds the bytes of all inputs, one after the other, in the order and layout of the
+ * description; `outputs` is written likewise. The exit status is 0, or 1 with a message. */
 #include "tvmconv.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-/* cpu.c: where kernels of the processor run: in the caller's memory. Part of runtime.c. */
+/* cpu.c: kernels that run on the CPU, in the caller's memory. Part of runtime.c. */
 
-/* Activation memory of a state that lies in the processor's memory. */
+/* Activation memory of a state in the CPU's memory. */
 static uint64_t host_arena_bytes(const tvmconv_description *model) { return model->arena_bytes; }
 
 static int32_t open_device(tvmconv_state *state, const tvmconv_options *options, char *message,
@@ -15,7 +15,7 @@ static void close_device(tvmconv_state *state) { (void)state; }
 static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
     (void)frame;
     snprintf(state->message, sizeof state->message,
-             "this model runs on the processor, which has no streams: call run");
+             "this model runs on the CPU, which has no streams. Call run.");
     return TVMCONV_UNSUPPORTED;
 }
 
@@ -24,7 +24,7 @@ static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *
     return tvmconv_this_program.run(frame);
 }
 
-/* What a status of run_program means, where the device knows more than its number. */
+/* The meaning of a status of run_program, if the device knows more than its number. */
 static const char *device_fault(int32_t status) {
     (void)status;
     return NULL;

@@ -1,19 +1,19 @@
 /* cuda.c: a model's kernels on an NVIDIA GPU. Part of runtime.c where TVMCONV_CUDA is defined.
  *
  * The first state of a model on a GPU loads its kernels there and copies its constants; all states
- * on that GPU share both. A state has a stream, and one piece of the GPU's memory for its arena and for
- * inputs and outputs that the caller has in the processor's memory. How kernels are loaded is in
- * modules.c, what a run does in cuda_run.c. */
+ * on that GPU share both. A state has a stream and one block of the GPU's memory: its arena, and
+ * copies of inputs and outputs in the CPU's memory. modules.c loads kernels, and cuda_run.c runs
+ * them. */
 
 #include "driver.c"
 
-/* what kernels assume of each buffer; the driver's own allocations have it */
+/* kernels assume it of each buffer; the driver's own allocations have it */
 #define GPU_ALIGNMENT 256
 
 /* sets of operands that a state has graphs of */
 #define KNOWN_OPERANDS 4
 
-/* What the states of this model on one GPU share; it goes with the last of them. */
+/* The states of this model on one GPU share it; the last state frees it. */
 struct gpu_part {
     struct gpu_part *next;
     int index, device; /* the driver's number of it, and its handle */
@@ -28,25 +28,25 @@ static struct {
     struct gpu_part *parts;
 } gpus = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Tables of pointers hold those of inputs, then those of outputs. */
+/* Tables of pointers hold the inputs, then the outputs. */
 struct tvmconv_gpu_state {
     struct gpu_part *gpu;
     cu_handle stream;
     cu_pointer memory, arena;
-    void **own;        /* where operands lie that the caller has elsewhere */
-    void **used;       /* those of the call that is made */
+    void **own;        /* memory for operands that the caller has elsewhere */
+    void **used;       /* operands of the current call */
     cu_handle *events; /* made by the first profile: the start, then one a layer */
-    /* what a caller's stream was given, which may still go on */
+    /* work in a caller's stream that may still run */
     cu_handle queued; /* an event */
     int32_t going_on;
-    cu_handle target; /* the stream of the call that is made */
-    /* the caller's capture that this call becomes part of, by the driver's number of it, and the
-     * last one, where a call ends with an event */
+    cu_handle target; /* the stream of the current call */
+    /* the caller's capture to which this call belongs, by the driver's number, and the last
+     * capture, in which a call ends with an event */
     int32_t captured;
     uint64_t capture, last_capture;
     cu_handle in_graph;
-    /* launches as graphs, of the operands that calls had lately: two buffers that take turns have
-     * one each */
+    /* launches as graphs, one for each of the recent sets of operands, such as two alternating
+     * buffers */
     int32_t replay; /* 0: launches are made one by one */
     struct {
         void **operands;
@@ -68,7 +68,7 @@ static int32_t refuse_status(char *message, size_t size, const char *what, uint6
         snprintf(message, size, "the GPU has no memory for %llu bytes of %s",
                  (unsigned long long)bytes, what);
     else
-        snprintf(message, size, "the GPU cannot be given its %s: %s", what, driver_text(status));
+        snprintf(message, size, "cannot copy the %s to the GPU: %s", what, driver_text(status));
     return status == CU_NO_MEMORY ? TVMCONV_MEMORY : TVMCONV_UNSUPPORTED;
 }
 
@@ -90,20 +90,20 @@ static int32_t find_gpu(struct gpu_part *part, char *message, size_t size) {
     if (!status) status = driver.device_attribute(&minor, CU_MINOR, part->device);
     if (!status) status = driver.device_name(name, sizeof name, part->device);
     if (status) {
-        snprintf(message, size, "no GPU is to be had: %s", driver_text(status));
+        snprintf(message, size, "cannot open a GPU: %s", driver_text(status));
         return TVMCONV_UNSUPPORTED;
     }
     /* a later one takes the machine code of the same generation, or translates the PTX */
     if (10 * major + minor >= tvmconv_this_gpu.architecture) return TVMCONV_OK;
     snprintf(message, size,
-             "this model was built for %s, and the GPU here (%s) is of sm_%d%d: build it for that",
+             "this model was built for %s, and the GPU here (%s) has sm_%d%d. Build it for this GPU.",
              tvmconv_this_description.target, name, major, minor);
     return TVMCONV_UNSUPPORTED;
 }
 
 #include "modules.c"
 
-/* Takes what states share off the GPU; in the context. */
+/* Frees the shared part on the GPU; in the context. */
 static void unload(struct gpu_part *part) {
     if (part->constants) driver.release(part->constants);
     for (int32_t i = 0; part->modules && i < tvmconv_this_gpu.module_count; ++i)
@@ -131,10 +131,10 @@ static int32_t load(struct gpu_part *part, const char *constants, char *message,
             snprintf(advice, sizeof advice, "; build the model for this GPU");
         else if ((status == CU_BAD_IMAGE || status == CU_LATER_PTX) && !driver.version(&version))
             snprintf(advice, sizeof advice,
-                     "; it knows CUDA up to %d.%d: if the compiler was of a later one, update the "
-                     "driver, or build the model with an older nvcc or NVRTC",
+                     "; it supports CUDA up to %d.%d. Update the driver, or build the model with an "
+                     "older nvcc or NVRTC",
                      version / 1000, version % 1000 / 10);
-        snprintf(message, size, "the GPU's driver does not take kernels for %s: %s%s",
+        snprintf(message, size, "the GPU's driver rejects kernels for %s: %s%s",
                  tvmconv_this_description.target, driver_text(status), advice);
         return TVMCONV_UNSUPPORTED;
     }
@@ -171,7 +171,7 @@ static int32_t allocate_state(struct tvmconv_gpu_state *own, char *message, size
     return TVMCONV_OK;
 }
 
-/* Frees what a state has of the GPU, when that is done with it; in the context. */
+/* Frees a state on the GPU, after the GPU has finished; in the context. */
 static void free_state(struct tvmconv_gpu_state *own) {
     if (own->going_on) driver.event_wait(own->queued);
     for (int32_t i = 0; i < KNOWN_OPERANDS; ++i)
@@ -184,7 +184,7 @@ static void free_state(struct tvmconv_gpu_state *own) {
     if (own->memory) driver.release(own->memory);
 }
 
-/* Whether a state replays its launches: as the options say, the environment, or the model. */
+/* Whether a state replays its launches, by the options, the environment, or the model. */
 static int32_t wants_replay(const tvmconv_options *options) {
     const char *variable = getenv("TVMCONV_CUDA_GRAPH");
     if (options->cuda_graph) return options->cuda_graph > 0;
@@ -192,7 +192,7 @@ static int32_t wants_replay(const tvmconv_options *options) {
     return tvmconv_this_gpu.replay;
 }
 
-/* A state's part for the GPU, with its tables, none of whose content is of the GPU yet. */
+/* A state's part for the GPU with empty tables. */
 static struct tvmconv_gpu_state *new_state(const tvmconv_options *options) {
     const tvmconv_description *model = &tvmconv_this_description;
     size_t count = (size_t)model->input_count + (size_t)model->output_count;
@@ -207,14 +207,14 @@ static struct tvmconv_gpu_state *new_state(const tvmconv_options *options) {
     return own;
 }
 
-/* Takes a part out of those that there are. */
+/* Removes a part from the list. */
 static void forget_part(const struct gpu_part *part) {
     struct gpu_part **link = &gpus.parts;
     while (*link && *link != part) link = &(*link)->next;
     if (*link) *link = part->next;
 }
 
-/* Makes a context current, or says why it cannot be. */
+/* Makes a context current, or reports why it cannot. */
 static int32_t enter(cu_handle context, char *message, size_t size) {
     cu_result status = driver.context_push(context);
     if (!status) return TVMCONV_OK;
@@ -222,7 +222,7 @@ static int32_t enter(cu_handle context, char *message, size_t size) {
     return TVMCONV_UNSUPPORTED;
 }
 
-/* Makes the part of a GPU that has none, with kernels and constants; its context is left current. */
+/* Makes the part of a GPU, with kernels and constants; its context stays current. */
 static int32_t make_part(struct gpu_part **result, int index, const char *constants, char *message,
                          size_t size) {
     struct gpu_part *part = calloc(1, sizeof *part);
@@ -253,7 +253,7 @@ static int32_t make_part(struct gpu_part **result, int index, const char *consta
     return TVMCONV_OK;
 }
 
-/* Leaves a part's context, if it was entered, and frees the part where no state is left. */
+/* Leaves a part's context, if it was entered, and frees a part without states. */
 static void leave_part(struct gpu_part *part, int entered) {
     int last = part->states == 0;
     if (last && entered) unload(part);
@@ -272,8 +272,8 @@ static int32_t open_device(tvmconv_state *state, const tvmconv_options *options,
     int32_t status = TVMCONV_OK;
     if (gpus.parts && gpus.process != getpid())
         status = refuse(message, size, TVMCONV_UNSUPPORTED,
-                        "a forked child cannot use the GPU of its parent: load models in the child "
-                        "alone, or start it by another way than fork");
+                        "a forked child cannot use the GPU of its parent. Load models in the child "
+                        "only, or start it without fork.");
     if (!status) status = open_driver(message, size);
     struct gpu_part *part = gpus.parts;
     while (part && part->index != options->gpu) part = part->next;
@@ -300,10 +300,10 @@ static int32_t open_device(tvmconv_state *state, const tvmconv_options *options,
 static void close_device(tvmconv_state *state) {
     if (state->gpu == NULL) return;
     struct gpu_part *part = state->gpu->gpu;
-    /* of a forked child the GPU knows nothing */
+    /* a forked child owns nothing on the GPU */
     if (gpus.process == getpid()) {
         pthread_mutex_lock(&gpus.mutex);
-        /* what cannot be entered may be gone, and the handles with it */
+        /* a context that cannot be entered may be gone with its handles */
         int entered = !driver.context_push(part->context);
         if (entered) free_state(state->gpu);
         --part->states;

@@ -1,11 +1,11 @@
-/* cuda_run.c: what a call of a model on a GPU does. Part of cuda.c.
+/* cuda_run.c: calls of a model on a GPU. Part of cuda.c.
  *
- * Operands of the caller's in the GPU's memory are used where they are, others are copied. The
- * launches go to a stream one by one; from the second call with the same operands on, where the
- * state replays, as a graph that was captured from them. A caller's stream that is being captured
- * gets them one by one, and nothing else. */
+ * Operands of the caller in the GPU's memory are used in place, others are copied. Launches go to a
+ * stream one by one. A state that replays captures them at the second call with the same operands,
+ * and then launches the graph. A caller's stream that is being captured always gets them one by
+ * one. */
 
-/* what vector loads of kernels ask of the start of an operand */
+/* vector loads of kernels require it of an operand's address */
 #define OPERAND_ALIGNMENT 16
 
 /* ---- What model.c calls ---- */
@@ -28,7 +28,7 @@ void tvmconv_stamp(const tvmconv_frame *frame, int32_t layer) {
 
 /* ---- Operands ---- */
 
-/* Whether memory is that of some GPU, and of a state's in particular. */
+/* Whether memory belongs to any GPU, and whether to the GPU of a state. */
 static int on_a_gpu(const struct tvmconv_gpu_state *own, const void *pointer, int *on_this) {
     unsigned kind = 0;
     int device = -1;
@@ -70,11 +70,11 @@ static int32_t check_captured(tvmconv_state *state, cu_handle stream) {
     }
     if (phase == CU_CAPTURE_FAILED)
         return refuse(state->message, sizeof state->message, TVMCONV_INVALID,
-                      "the capture of the stream has failed before this call: end it");
+                      "the capture of the stream has failed before this call. End it.");
     if (phase && !__atomic_load_n(&own->gpu->has_run, __ATOMIC_RELAXED))
         return refuse(state->message, sizeof state->message, TVMCONV_INVALID,
-                      "the stream is being captured, and the model has not run on this GPU yet: "
-                      "call it once before, which loads its kernels");
+                      "the stream is being captured, and the model has not run on this GPU yet. "
+                      "Call it once before the capture, which loads its kernels.");
     return TVMCONV_OK;
 }
 
@@ -87,7 +87,7 @@ static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
     for (int32_t i = 0; i < operand_count() && !result; ++i) {
         if (on_a_gpu(state->gpu, operand(frame, i), &on_this)) continue;
         snprintf(state->message, sizeof state->message,
-                 "%s is not in the GPU's memory, which enqueue takes; run takes both",
+                 "%s is not in the GPU's memory, which enqueue requires. Copy it there, or call run.",
                  operand_tensor(i)->name);
         result = TVMCONV_INVALID;
     }
@@ -242,7 +242,7 @@ static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *
     }
     if (!status && frame->times) status = read_events(own, frame->times, start);
     driver.context_pop(NULL);
-    if (is_lost(status)) frame->failed = -1; /* noticed by some call, whoever's fault it is */
+    if (is_lost(status)) frame->failed = -1; /* another call may have caused it */
     return status;
 }
 

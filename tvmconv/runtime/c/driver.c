@@ -1,11 +1,11 @@
 /* driver.c: NVIDIA's driver, opened when a GPU is first asked for. Part of cuda.c.
  *
- * Nothing of CUDA is linked, and none of its headers is needed: these are the types and functions
- * of the driver's interface (cuda.h) that models use, under the names that libcuda.so.1 exports. */
+ * Models need neither CUDA's libraries nor its headers. These are the types and functions of the
+ * driver's interface (cuda.h) that models use, under the names that libcuda.so.1 exports. */
 
 typedef int32_t cu_result;
-typedef uintptr_t cu_pointer; /* of device memory: with unified addressing also a void * */
-typedef void *cu_handle;      /* of a context, module, function, stream, event or graph */
+typedef uintptr_t cu_pointer; /* device memory; with unified addressing also a void * */
+typedef void *cu_handle;      /* a context, module, function, stream, event or graph */
 
 enum {
     CU_NO_MEMORY = 2,
@@ -100,8 +100,7 @@ static int32_t open_driver(char *message, size_t size) {
     if (found == NULL) {
         snprintf(message, size,
                  "this model runs on an NVIDIA GPU (%s), and this system has no driver for one: "
-                 "libcuda.so.1 is not found; install NVIDIA's driver, or build the model for the "
-                 "processor",
+                 "libcuda.so.1 is not found. Install NVIDIA's driver, or build the model for a CPU",
                  tvmconv_this_description.target);
         return TVMCONV_UNSUPPORTED;
     }

@@ -5,9 +5,9 @@
  *     main(input, ..., output, ...)                 computes into the given outputs
  *     profile(input, ..., output, ..., nanoseconds) the same; int64, one for each layer
  *
- * Tensors are DLTensor * or TVM's tensor objects, on the CPU; those of main may all be on the GPU of
- * a model for one, and the call is then queued to the stream that TVM's environment names. Nothing of
- * TVM is linked: the types are those of tvm/ffi/c_api.h and dlpack.h, and its functions are looked
+ * Tensors are DLTensor * or TVM's tensor objects, on the CPU. For a model on a GPU, all tensors of main
+ * may be there. The call is then queued to the stream that TVM's environment names. TVM is not
+ * linked: the types are copied from tvm/ffi/c_api.h and dlpack.h, and its functions are looked
  * up. */
 
 typedef struct {
@@ -62,7 +62,7 @@ static void *ffi_function(const char *name) {
         void *library = dlopen("libtvm_ffi.so", RTLD_LAZY | RTLD_NOLOAD);
         if (library) {
             symbol = dlsym(library, name);
-            dlclose(library); /* whoever called us holds it */
+            dlclose(library); /* the caller holds it */
         }
     }
     return symbol;
@@ -180,8 +180,8 @@ static void print_shape(char *text, size_t size, const int64_t *shape, int32_t r
     if (used < size) snprintf(text + used, size - used, ")");
 }
 
-/* Where the data of a tensor argument lies; NULL, and an error raised, if it does not fit. Counts
- * those on a GPU, which are allowed where there is a count. */
+/* The data of a tensor argument; NULL, and an error raised, if it does not fit. Counts tensors on a
+ * GPU, which are allowed if there is a count. */
 static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tensor *wanted,
                       int32_t *gpu_tensors) {
     char text[512], given_shape[128], wanted_shape[128];

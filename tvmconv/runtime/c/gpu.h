@@ -1,9 +1,9 @@
-/* gpu.h: what the generated model.c of a model for GPUs and cuda.c know of each other. Not
- * installed; program.h includes it where TVMCONV_CUDA is defined. */
+/* gpu.h: the interface between cuda.c and the generated model.c of a model for GPUs. Not
+ * installed; program.h includes it if TVMCONV_CUDA is defined. */
 #ifndef TVMCONV_GPU_H
 #define TVMCONV_GPU_H
 
-/* A launch: the kernel's name in its module, and what cuLaunchKernel is given beside arguments. */
+/* A launch: the kernel's name in its module, and the parameters of cuLaunchKernel. */
 typedef struct tvmconv_kernel {
     const char *name;
     int32_t module;
@@ -11,9 +11,9 @@ typedef struct tvmconv_kernel {
 } tvmconv_kernel;
 
 typedef struct tvmconv_gpu_code {
-    int32_t architecture; /* the least compute capability, 90 for 9.0 */
+    int32_t architecture; /* the minimum compute capability, 90 for 9.0 */
     int32_t module_count, kernel_count;
-    int32_t replay; /* 1: states replay their launches as a graph, unless told otherwise */
+    int32_t replay; /* 1: states replay their launches as a graph by default */
     const char *const *modules; /* fatbins */
     const tvmconv_kernel *kernels;
 } tvmconv_gpu_code;

@@ -1,8 +1,8 @@
 /* modules.c: kernels, from a fatbin to the GPU. Part of cuda.c.
  *
- * A fatbin is a head (magic, version, bytes of the head, bytes of the rest) and parts, each with a
- * head of its own that begins with its kind, and bytes of the head and the rest. A driver that is
- * older than the compiler may not know the form of its machine code; PTX it translates. */
+ * A fatbin is a head (magic, version, bytes of the head, bytes of the rest) and parts. Each part has
+ * a head with its kind, bytes of the head and bytes of the rest. A driver that is older than the
+ * compiler may not know the form of its machine code, but translates PTX. */
 
 enum { CODE_PTX = 1, CODE_MACHINE = 2 };
 

@@ -1,7 +1,7 @@
 /* pool.c: threads that run the parts of one kernel side by side. Part of runtime.c.
  *
- * Worker w of n takes the parts w, w + n, ... of a job; the caller is worker 0. Each worker has one
- * word of state, which is all that caller and worker share besides the job itself:
+ * In a job, worker w of n runs the parts w, w + n and so on; the caller is worker 0. Caller and
+ * worker share the job and the worker's state:
  *
  *     IDLE -> POSTED    caller: here is a job
  *     POSTED -> RUNNING worker: I have begun
@@ -11,13 +11,13 @@
  *     RUNNING -> AWAITED caller: you take long, I sleep; AWAITED -> IDLE wakes it
  *     any -> STOPPED    caller: the pool ends
  *
- * So a caller waits only for workers that run, never for one that the system has not scheduled,
- * and the same parts give the same bits whoever runs them. */
+ * So a caller waits only for running workers, never for one that the system has not scheduled. The
+ * same parts give the same bits on any thread. */
 
 enum { IDLE, POSTED, RUNNING, ASLEEP, AWAITED, STOPPED };
 
-/* Parallel layers of a network lie microseconds apart; a worker that polls that long is there for
- * the next one, and one that sleeps costs its caller a system call of some microseconds.
+/* Parallel layers of a network follow each other within microseconds. A worker that polls is ready
+ * for the next layer, and a worker that sleeps costs its caller a system call of microseconds.
  * tests/runtime/c/launch_latency.c measures it. */
 #ifndef TVMCONV_SPIN_NANOSECONDS
 #define TVMCONV_SPIN_NANOSECONDS 200000
@@ -26,7 +26,7 @@ enum { IDLE, POSTED, RUNNING, ASLEEP, AWAITED, STOPPED };
 #define CACHE_LINE 64
 
 typedef struct {
-    uint32_t word;
+    uint32_t state;
     int32_t status;
     int32_t index;
     tvmconv_pool *pool;
@@ -49,7 +49,7 @@ struct tvmconv_pool {
     worker workers[]; /* the first stands for the caller */
 };
 
-/* How many forks lie between the first process and this one. A forked child has the memory of its
+/* The number of forks from the first process to this one. A forked child has the memory of its
  * parent and none of its threads. */
 static uint32_t forks;
 
@@ -77,8 +77,8 @@ static int take(uint32_t *busy) {
 
 static void give_back(uint32_t *busy) { __atomic_store_n(busy, forks * 2, __ATOMIC_RELEASE); }
 
-static int change(uint32_t *word, uint32_t from, uint32_t to) {
-    return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+static int change(uint32_t *state, uint32_t from, uint32_t to) {
+    return __atomic_compare_exchange_n(state, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 #ifdef TVMCONV_FUTEX
@@ -86,15 +86,15 @@ static int change(uint32_t *word, uint32_t from, uint32_t to) {
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
 static void sleep_while(worker *one, uint32_t value) {
-    while (__atomic_load_n(&one->word, __ATOMIC_ACQUIRE) == value)
-        syscall(SYS_futex, &one->word, WAIT_PRIVATE, value, NULL, NULL, 0);
+    while (__atomic_load_n(&one->state, __ATOMIC_ACQUIRE) == value)
+        syscall(SYS_futex, &one->state, WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static void wake(worker *one) { syscall(SYS_futex, &one->word, WAKE_PRIVATE, 1, NULL, NULL, 0); }
+static void wake(worker *one) { syscall(SYS_futex, &one->state, WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
-/* Wakes a worker for a job on another CPU than this one, which the caller keeps busy. The system
- * means to do so, but in a virtual machine it takes an idle CPU for one that is not there, and the
- * worker waits here until its caller has done all parts. Where anything fails it is woken as ever. */
+/* Wakes a worker for a job on another CPU than this one, which the caller keeps busy. In a virtual
+ * machine the system may take an idle CPU for an absent one. The worker would then wait here until
+ * its caller has done all parts. If anything fails, this wakes the worker without a choice of CPU. */
 static void wake_for_job(worker *one) {
     enum { BITS = 8 * sizeof(unsigned long), LONGS = 16 };
     unsigned long allowed[LONGS], elsewhere[LONGS] = {0}, any = 0;
@@ -113,7 +113,7 @@ static void wake_for_job(worker *one) {
 #else
 static void sleep_while(worker *one, uint32_t value) {
     pthread_mutex_lock(&one->mutex);
-    while (__atomic_load_n(&one->word, __ATOMIC_ACQUIRE) == value)
+    while (__atomic_load_n(&one->state, __ATOMIC_ACQUIRE) == value)
         pthread_cond_wait(&one->changed, &one->mutex);
     pthread_mutex_unlock(&one->mutex);
 }
@@ -127,11 +127,11 @@ static void wake(worker *one) {
 static void wake_for_job(worker *one) { wake(one); }
 #endif
 
-/* Polls while the word has the value, for as long as layers usually take. */
+/* Polls while the state has the value, for as long as layers usually take. */
 static uint32_t poll_while(worker *one, uint32_t value) {
     uint32_t now = value;
     int64_t end = 0;
-    for (int turn = 0; (now = __atomic_load_n(&one->word, __ATOMIC_ACQUIRE)) == value; ++turn) {
+    for (int turn = 0; (now = __atomic_load_n(&one->state, __ATOMIC_ACQUIRE)) == value; ++turn) {
         relax();
         if (turn % 64 != 63) continue;
         int64_t time = tvmconv_now();
@@ -159,20 +159,20 @@ static void *work(void *argument) {
 #endif
     touch_thread_locals();
     for (;;) {
-        uint32_t word = poll_while(self, IDLE);
-        if (word == IDLE && change(&self->word, IDLE, ASLEEP)) sleep_while(self, ASLEEP);
-        word = __atomic_load_n(&self->word, __ATOMIC_ACQUIRE);
-        if (word == STOPPED) return NULL;
-        if (word != POSTED || !change(&self->word, POSTED, RUNNING)) continue;
+        uint32_t state = poll_while(self, IDLE);
+        if (state == IDLE && change(&self->state, IDLE, ASLEEP)) sleep_while(self, ASLEEP);
+        state = __atomic_load_n(&self->state, __ATOMIC_ACQUIRE);
+        if (state == STOPPED) return NULL;
+        if (state != POSTED || !change(&self->state, POSTED, RUNNING)) continue;
         self->status = run_parts(self->pool, self->index);
-        if (__atomic_exchange_n(&self->word, IDLE, __ATOMIC_ACQ_REL) == AWAITED) wake(self);
+        if (__atomic_exchange_n(&self->state, IDLE, __ATOMIC_ACQ_REL) == AWAITED) wake(self);
     }
 }
 
 static void stop_workers(tvmconv_pool *pool, int32_t started) {
     for (int32_t i = 1; i < started; ++i) {
         worker *one = &pool->workers[i];
-        if (__atomic_exchange_n(&one->word, STOPPED, __ATOMIC_ACQ_REL) == ASLEEP) wake(one);
+        if (__atomic_exchange_n(&one->state, STOPPED, __ATOMIC_ACQ_REL) == ASLEEP) wake(one);
         pthread_join(one->thread, NULL);
     }
 }
@@ -189,7 +189,7 @@ static int start_workers(tvmconv_pool *pool) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; started < pool->threads; ++started) {
         worker *one = &pool->workers[started];
-        one->word = IDLE;
+        one->state = IDLE;
         one->index = started;
         one->pool = pool;
 #ifndef TVMCONV_FUTEX
@@ -232,17 +232,17 @@ int32_t tvmconv_pool_parallel_for(void *context, int32_t count, tvmconv_task tas
     pool->argument = argument;
     for (int32_t i = 1; i < used; ++i) {
         worker *one = &pool->workers[i];
-        if (__atomic_exchange_n(&one->word, POSTED, __ATOMIC_ACQ_REL) == ASLEEP)
+        if (__atomic_exchange_n(&one->state, POSTED, __ATOMIC_ACQ_REL) == ASLEEP)
             wake_for_job(one);
     }
     int32_t status = run_parts(pool, 0);
     for (int32_t i = 1; i < used; ++i) {
         worker *one = &pool->workers[i];
         int32_t result;
-        if (change(&one->word, POSTED, IDLE)) {
+        if (change(&one->state, POSTED, IDLE)) {
             result = run_parts(pool, i);
         } else {
-            if (poll_while(one, RUNNING) == RUNNING && change(&one->word, RUNNING, AWAITED))
+            if (poll_while(one, RUNNING) == RUNNING && change(&one->state, RUNNING, AWAITED))
                 sleep_while(one, AWAITED);
             result = one->status;
         }

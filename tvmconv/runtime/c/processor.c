@@ -1,7 +1,7 @@
-/* processor.c: what depends on the processor's architecture. Part of runtime.c.
+/* processor.c: the parts of the runtime that depend on the CPU's architecture. Part of runtime.c.
  *
- * Each architecture says which CPU features the processor has, by the names of
- * tvmconv/machines/architectures.py, how long its scalable vectors are, and how it waits. */
+ * For each architecture: the check of CPU features, by the names in
+ * tvmconv/machines/architectures.py, the length of scalable vectors, and the waiting instruction. */
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -57,8 +57,8 @@ static const cpuid_bit known_features[] = {
     {"avx_ifma", 7, 1, EAX, 23, YMM_REGISTERS},
 };
 
-/* Whether the operating system lets the process use tiles: Linux wants to be asked before. What it
- * grants, once or again, holds for all threads. */
+/* Whether the operating system lets the process use tiles. Linux requires a request, and its grant
+ * holds for all threads. */
 static int tiles_permitted(void) {
 #ifdef __linux__
     const long request_permission = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM */

@@ -1,4 +1,4 @@
-/* program.h: what the generated model.c gives to the runtime (runtime.c). Not installed: both are
+/* program.h: the interface between the generated model.c and runtime.c. Not installed, as both are
  * compiled together. */
 #ifndef TVMCONV_PROGRAM_H
 #define TVMCONV_PROGRAM_H
@@ -48,7 +48,7 @@ int64_t tvmconv_now(void);
 
 typedef struct tvmconv_program {
     int32_t (*run)(tvmconv_frame *frame);
-    const char *const *features; /* NULL-terminated names, as tvmconv/machines/features.py */
+    const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
     const char *constants;       /* NULL where weights are separate */
     const char *weights_sha256;  /* hex, of the separate file; "" otherwise */
@@ -58,7 +58,7 @@ typedef struct tvmconv_program {
 extern const tvmconv_program tvmconv_this_program;
 extern const tvmconv_description tvmconv_this_description;
 
-/* Defined by runtime.c: what a tvmconv_model lists. */
+/* Defined by runtime.c, and listed in a tvmconv_model. */
 int32_t tvmconv_create(const tvmconv_options *options, tvmconv_state **state, char *message,
                        size_t message_size);
 int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs);
@@ -92,12 +92,12 @@ int32_t tvmconv_threads(const tvmconv_state *state);
     }
 #define TVMCONV_EXPORTED __attribute__((visibility("default")))
 
-/* Separate weights: this header, then the constants. The hash is that of the constants; it says
- * whose they are and is not computed when a model is loaded. */
+/* Separate weights: this header, then the constants. The hash of the constants identifies their
+ * model; loading does not compute it. */
 #define TVMCONV_WEIGHTS_MAGIC "tvmconv\1"
 typedef struct tvmconv_weights_header {
     char magic[8];
-    uint64_t bytes; /* of the constants */
+    uint64_t bytes; /* size of the constants */
     uint8_t sha256[32];
     uint8_t reserved[16]; /* zero; the constants that follow are 64-byte aligned */
 } tvmconv_weights_header;

@@ -1,4 +1,4 @@
-/* runtime.c: what every compiled model carries besides its kernels: states, runs, threads.
+/* runtime.c: states, runs and threads, a part of every compiled model.
  *
  * Compiled together with the generated model.c (see program.h). C99 and POSIX, gcc or clang; the
  * other files of this folder are parts of this one, so that nothing but the API is visible. */
@@ -27,12 +27,12 @@
 
 #include "program.h"
 
-#define ALIGNMENT 64 /* what kernels assume of activations, constants and scratch memory */
+#define ALIGNMENT 64 /* kernels assume it of activations, constants and scratch memory */
 #define HUGE_PAGE (2u << 20)
 #define MOST_THREADS 1024
 
-/* What the calling thread may use. Kernels call parallel_launch and the workspace functions without
- * saying on whose behalf. */
+/* The resources of the calling thread. Kernels call parallel_launch and the workspace functions
+ * without a parameter for them. */
 static __thread struct {
     tvmconv_state *state;
     char *workspace, *workspace_end; /* the part of this thread's slice that is free */
@@ -89,7 +89,7 @@ typedef struct {
     kernel_part part;
     void *closure;
     int32_t parts, tasks;
-    char *workspace, *workspace_end; /* of the thread that launched, which part 0 goes on using */
+    char *workspace, *workspace_end; /* the launching thread's, for part 0 */
 } launch;
 
 static int32_t run_serial_tasks(kernel_part part, void *closure, int32_t tasks) {
@@ -175,12 +175,12 @@ static int32_t read_options(const tvmconv_options *given, tvmconv_options *optio
     /* no version will have a kilobyte of options: such a size was never set */
     if (given->size < sizeof given->size + sizeof given->threads || given->size > 1024)
         return refuse(message, size, TVMCONV_INVALID,
-                      "options.size is wrong: set it to sizeof(tvmconv_options)");
+                      "options.size is wrong. Set it to sizeof(tvmconv_options).");
     for (uint32_t i = sizeof *options; i < given->size; ++i)
         if (((const char *)given)[i])
             return refuse(message, size, TVMCONV_INVALID,
                           "options has a field that this model, built by an older version, does "
-                          "not know: leave it zero, or build the model again");
+                          "not know. Leave it zero, or build the model again.");
     memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
     if (options->threads < 0 || options->threads > MOST_THREADS)
         return refuse(message, size, TVMCONV_INVALID, "options.threads is not from 0 to 1024");
@@ -190,7 +190,7 @@ static int32_t read_options(const tvmconv_options *given, tvmconv_options *optio
         return refuse(message, size, TVMCONV_INVALID, "options.gpu is not the number of a GPU, from 0");
     if (options->gpu && tvmconv_this_description.device == 0)
         return refuse(message, size, TVMCONV_INVALID,
-                      "options.gpu names a GPU, and this model runs on the processor");
+                      "options.gpu names a GPU, and this model runs on the CPU");
     return TVMCONV_OK;
 }
 
@@ -254,7 +254,7 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
     if (message == NULL || size == 0) message = unread, size = sizeof unread;
     message[0] = '\0';
     if (result == NULL)
-        return refuse(message, size, TVMCONV_INVALID, "there is no place for the state: it is NULL");
+        return refuse(message, size, TVMCONV_INVALID, "the pointer to the state is NULL");
     *result = NULL;
     if (!processor_fits(program, message, size)) return TVMCONV_UNSUPPORTED;
     int32_t status = read_options(given, &options, message, size);
@@ -316,7 +316,7 @@ static int32_t check_pointers(tvmconv_state *state, const char *kind, const void
 static int32_t report_failure(tvmconv_state *state, int32_t failed, int32_t status) {
     const tvmconv_description *model = &tvmconv_this_description;
     const char *fault = device_fault(status);
-    if (fault && failed < 0) { /* before the first layer or behind the last */
+    if (fault && failed < 0) { /* before the first layer or after the last */
         snprintf(state->message, sizeof state->message, "the run failed: %s", fault);
         return TVMCONV_FAILED;
     }
@@ -413,7 +413,7 @@ const char *tvmconv_message(const tvmconv_state *state) { return state ? state->
 
 int32_t tvmconv_threads(const tvmconv_state *state) { return state ? state->threads : 0; }
 
-/* A variable of this name cannot be written in C beside the type of this name, hence the label. */
+/* C does not allow a variable and a type of the same name, hence the label. */
 #define STRING_OF(text) #text
 #define STRING(text) STRING_OF(text)
 extern const tvmconv_model this_model __asm__(STRING(__USER_LABEL_PREFIX__) "tvmconv_model")

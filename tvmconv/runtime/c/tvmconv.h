@@ -1,9 +1,9 @@
 /* tvmconv.h: the C interface of every model that tvmconv compiles.
  *
- * A model is one shared object that needs libc, libm and threads only; one for an NVIDIA GPU opens
- * the driver when its first state is made. It exports one object of type tvmconv_model, under the
- * name `tvmconv_model` and a second name of its own (see the header that `tvmconv compile --header`
- * writes), so that one program can use many models, opened with dlopen or linked.
+ * A model is one shared object that needs libc, libm and threads only. A model for an NVIDIA GPU
+ * opens the driver when its first state is made. A model exports one object of type tvmconv_model
+ * under the name `tvmconv_model`, for dlopen. A second, unique name (see the header that `tvmconv
+ * compile --header` writes) lets one program link many models.
  *
  *     const tvmconv_model *model = dlsym(dlopen("resnet18.so", RTLD_NOW), "tvmconv_model");
  *     if (model == NULL || model->abi != TVMCONV_ABI) ...
@@ -18,7 +18,7 @@
  * Nothing is global: a state holds the activation memory and the threads of one call at a time.
  * States of one model share its weights. Different threads use different states; a state is used
  * by one thread at a time, any thread. A forked child may use the states of its parent, except
- * those of a GPU. Destroy states and pools before dlclose: their threads run the model's code.
+ * on a GPU. Destroy states and pools before dlclose: their threads run the model's code.
  */
 #ifndef TVMCONV_H
 #define TVMCONV_H
@@ -30,8 +30,8 @@
 extern "C" {
 #endif
 
-/* Raised when a field's place or meaning changes. New fields are added at the end of a struct that
- * has a `size`, which tells which are there; the other structs stay as they are. */
+/* Increases when a field's place or meaning changes. New fields are added only at the end of a
+ * struct with a `size`, which says how many fields it has. */
 #define TVMCONV_ABI 1
 
 typedef enum tvmconv_status {
@@ -41,7 +41,7 @@ typedef enum tvmconv_status {
     TVMCONV_MEMORY = 3,      /* the system gave no memory or no threads */
     TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
     TVMCONV_FAILED = 5,      /* a kernel failed */
-    TVMCONV_BUSY = 6         /* another thread is using the state; there is no message */
+    TVMCONV_BUSY = 6         /* another thread is using the state; without a message */
 } tvmconv_status;
 
 typedef enum tvmconv_dtype {
@@ -62,13 +62,13 @@ typedef struct tvmconv_tensor {
 
 /* One kernel call, in the order of execution. */
 typedef struct tvmconv_layer {
-    const char *name;      /* of the ONNX node or nodes; "" where there is none */
+    const char *name;      /* ONNX node or nodes; "" without any */
     const char *operation; /* "conv2d", "max_pool2d", "reorder", ... */
-    const char *algorithm; /* "direct", "winograd", ...; "" where there is no choice */
+    const char *algorithm; /* "direct", "winograd", ...; "" without a choice */
     const char *workload;  /* the problem in tvmconv's one-line form; "" where it has none */
     const char *kernel;    /* symbol of the function */
     uint64_t flops;        /* nominal floating-point operations; 0 where none are counted */
-    uint64_t bytes;        /* of all operands */
+    uint64_t bytes;        /* size of all operands */
 } tvmconv_layer;
 
 typedef struct tvmconv_description {
@@ -76,22 +76,22 @@ typedef struct tvmconv_description {
     int32_t input_count, output_count, layer_count;
     const tvmconv_tensor *inputs, *outputs;
     const tvmconv_layer *layers;
-    const char *name;            /* of the ONNX model */
-    const char *version;         /* of tvmconv */
+    const char *name;            /* the ONNX model's name */
+    const char *version;         /* version of tvmconv */
     const char *target;          /* the machine's name, "x86-64-v3" */
-    const char *features;        /* what the processor must have, "avx2 fma" */
+    const char *features;        /* required CPU features, "avx2 fma" */
     uint64_t arena_bytes;        /* activation memory of a state */
-    uint64_t workspace_bytes;    /* scratch memory of a state for each thread: the most that is
-                                  * taken at a time, each piece rounded up to 64 bytes */
+    uint64_t workspace_bytes;    /* scratch memory of a state for each thread: the maximum at a
+                                  * time, each piece rounded up to 64 bytes */
     uint64_t weight_bytes;       /* constants, shared by all states */
     int32_t threads;             /* the number the kernels were chosen for */
-    int32_t separate_weights;    /* 1: the weights are a file beside the model */
+    int32_t separate_weights;    /* 1: the weights are a separate file */
     int32_t device;              /* where kernels run: 0 the processor, 1 an NVIDIA GPU */
 } tvmconv_description;
 
-/* What runs a kernel's parts side by side: call task(argument, i) for every i in [0, count), on
- * any threads, and return when all have returned. No two calls that run at a time may have the
- * same i. Returns 0, or what a task returned that was not 0. */
+/* Runs a kernel's parts in parallel: calls task(argument, i) for every i in [0, count), on any
+ * threads, and returns when all have returned. No two calls that run at a time may have the same i.
+ * Returns 0, or the result of a task that was not 0. */
 typedef int32_t (*tvmconv_task)(void *argument, int32_t index);
 typedef int32_t (*tvmconv_parallel_for)(void *context, int32_t count, tvmconv_task task,
                                         void *argument);
@@ -105,14 +105,14 @@ typedef struct tvmconv_options {
     void *parallel_context;            /* passed to parallel_for */
     const void *weights;      /* for separate weights: the file's content, 64-byte aligned ... */
     uint64_t weight_bytes;    /* ... its size ... */
-    const char *weights_path; /* ... or its path, to be mapped. Both NULL: model.weights beside
-                               * model.so */
-    /* Of a model for a GPU, whether the launches of a call are captured into a CUDA graph, which
-     * further calls replay: 1 yes, -1 no, 0 as the environment's TVMCONV_CUDA_GRAPH says (1 or 0),
-     * or else where the model takes one image at a time. */
+    const char *weights_path; /* ... or its path, to be mapped. Both NULL: model.weights in
+                               * the folder of model.so */
+    /* GPU only: whether the launches of a call are captured into a CUDA graph, which later calls
+     * replay. 1: yes. -1: no. 0: as the variable TVMCONV_CUDA_GRAPH says (1 or 0), or else at batch
+     * size 1. */
     int32_t cuda_graph;
-    /* Of a model for a GPU, which one of those that the driver shows, from 0. (Of 64 bits, so that
-     * it lies behind the padding that the field before it had.) */
+    /* GPU only: the number of the GPU, from 0. (64 bits, so that the field begins after the padding
+     * of the field before.) */
     int64_t gpu;
 } tvmconv_options;
 
@@ -129,14 +129,14 @@ typedef struct tvmconv_model {
     int32_t (*create)(const tvmconv_options *options, tvmconv_state **state, char *message,
                       size_t message_size);
     /* One inference. Pointers in the order of the description, aligned to their elements at
-     * least; inputs and outputs do not overlap. Of a model for a GPU they may be of its memory,
-     * too, where inputs must be complete. Allocates nothing (the C library may, for a few
-     * bytes of a thread's variables, when a thread that did not create the state first runs it). */
+     * least; inputs and outputs do not overlap. GPU only: they may point to the GPU's memory, too,
+     * where inputs must be complete. Allocates nothing. (The C library may allocate a few bytes
+     * for a thread's variables when a thread that did not create the state first runs it.) */
     int32_t (*run)(tvmconv_state *state, const void *const *inputs, void *const *outputs);
     /* As run, with the nanoseconds that each layer took. */
     int32_t (*profile)(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                        int64_t *nanoseconds);
-    /* What the last failed call of this state says; "" if none failed. */
+    /* The message of the last failed call of this state; "" if none failed. */
     const char *(*message)(const tvmconv_state *state);
     void (*destroy)(tvmconv_state *state); /* NULL is allowed */
 
@@ -150,15 +150,15 @@ typedef struct tvmconv_model {
     /* How many threads a state uses. */
     int32_t (*threads)(const tvmconv_state *state);
 
-    /* Of a model for a GPU: as run, but queued to the caller's stream and not waited for. Pointers
-     * are of the GPU's memory, and read and written in place where they are aligned to 16 bytes, as
-     * all that the driver or a framework allocates is; the stream is a CUstream or cudaStream_t of
-     * the device's primary context, NULL the default one. Calls of one state follow each other,
-     * whatever their streams. The caller keeps the tensors until the stream is done with them. Ask
-     * TVMCONV_HAS(model, enqueue) first: older models have none.
+    /* GPU only: as run, but queued to the caller's stream without waiting. Pointers are to the
+     * GPU's memory. Operands that are aligned to 16 bytes, as by the driver and by frameworks, are
+     * used in place. The stream is a CUstream or cudaStream_t of the device's
+     * primary context, NULL the default one. Calls of one state follow each other, also in different
+     * streams. The caller keeps the tensors until the stream is done with them. Check
+     * TVMCONV_HAS(model, enqueue) first: older models lack it.
      * A stream that the caller captures gets the call's launches, once the model has run on that
-     * GPU. The graph then uses the memory of the state: earlier calls are complete before it is
-     * replayed, no call of the state runs beside a replay, and the state outlives the graph. */
+     * GPU. The graph then uses the memory of the state. Earlier calls must be complete before a
+     * replay, no call of the state may run during a replay, and the state must outlive the graph. */
     int32_t (*enqueue)(tvmconv_state *state, void *stream, const void *const *inputs,
                        void *const *outputs);
 } tvmconv_model;

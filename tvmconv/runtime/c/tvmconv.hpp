@@ -44,10 +44,10 @@ public:
             throw Error(TVMCONV_INVALID, reason ? reason : "cannot open " + path);
         }
         model_ = static_cast<const tvmconv_model *>(dlsym(library_.get(), "tvmconv_model"));
-        if (!model_) throw Error(TVMCONV_INVALID, path + " is no model that tvmconv compiled");
+        if (!model_) throw Error(TVMCONV_INVALID, path + " is not a model that tvmconv compiled");
         check(path);
     }
-    // Of a model that is linked: tvmconv::Model model(tvmconv_model_resnet18);
+    // For a linked model: tvmconv::Model model(tvmconv_model_resnet18);
     explicit Model(const tvmconv_model &linked) : model_(&linked) { check("this model"); }
 
     const tvmconv_description &description() const { return *model_->description; }
@@ -61,8 +61,8 @@ private:
         if (model_->abi != TVMCONV_ABI)
             throw Error(TVMCONV_INVALID,
                         name + " has version " + std::to_string(model_->abi) +
-                            " of the C interface and this program version " +
-                            std::to_string(TVMCONV_ABI) + ": build the older one again");
+                            " of the C interface, and this program has version " +
+                            std::to_string(TVMCONV_ABI) + ". Build the older one again.");
     }
 
     std::shared_ptr<void> library_;
@@ -133,7 +133,7 @@ private:
     tvmconv_pool *pool_ = nullptr;
 };
 
-// What one call at a time needs. May be moved, not copied.
+// The resources of one call at a time. May be moved, not copied.
 class State {
 public:
     explicit State(const Model &model) : State(model, nullptr) {}
@@ -156,7 +156,7 @@ public:
         place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
         run(inputs_.data(), outputs_.data());
     }
-    // Of a model for a GPU: queued to a stream, with memory of the GPU, and not waited for.
+    // GPU only: queued to a stream without waiting, with pointers to the GPU's memory.
     void enqueue(void *stream, const std::vector<Input> &inputs,
                  const std::vector<Output> &outputs) {
         place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
@@ -176,7 +176,7 @@ public:
     }
     void enqueue(void *stream, const void *const *inputs, void *const *outputs) {
         if (!TVMCONV_HAS(model_.operator->(), enqueue))
-            throw Error(TVMCONV_UNSUPPORTED, "the model is older than enqueue: build it again");
+            throw Error(TVMCONV_UNSUPPORTED, "the model is older than enqueue. Build it again.");
         raise(model_->enqueue(state_, stream, inputs, outputs));
     }
     int32_t threads() const { return model_->threads(state_); }

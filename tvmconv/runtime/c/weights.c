@@ -9,8 +9,7 @@ static int is_hash(const uint8_t *bytes, const char *hex) {
     return 1;
 }
 
-/* What is wrong with a file of weights, or NULL. Its constants are not read: that would take as
- * long as reading all of it. */
+/* The fault of a file of weights, or NULL. Does not read its constants, which would take long. */
 static const char *weights_fault(const tvmconv_program *program, const void *content,
                                  uint64_t bytes) {
     tvmconv_weights_header header;
@@ -25,8 +24,8 @@ static const char *weights_fault(const tvmconv_program *program, const void *con
     return NULL;
 }
 
-/* model.weights beside model.so. */
-static int path_beside(char *path, size_t size) {
+/* The path of model.weights in the folder of model.so. */
+static int weights_path(char *path, size_t size) {
     Dl_info here;
     if (!dladdr((const void *)&tvmconv_this_program, &here) || here.dli_fname == NULL) return 0;
     size_t length = strlen(here.dli_fname);
@@ -71,7 +70,7 @@ static int32_t map_weights(const tvmconv_program *program, const char *path, voi
 static int32_t find_constants(const tvmconv_program *program, const tvmconv_options *options,
                               const char **constants, void **mapping, uint64_t *mapped,
                               char *message, size_t size) {
-    char beside[4096];
+    char found[4096];
     const char *path = options->weights_path, *fault;
     *mapping = NULL;
     *constants = program->constants;
@@ -89,13 +88,13 @@ static int32_t find_constants(const tvmconv_program *program, const tvmconv_opti
         return TVMCONV_OK;
     }
     if (path == NULL) {
-        if (!path_beside(beside, sizeof beside)) {
+        if (!weights_path(found, sizeof found)) {
             snprintf(message, size,
                      "the weights of this model are a separate file: name it in "
                      "options.weights_path");
             return TVMCONV_WEIGHTS;
         }
-        path = beside;
+        path = found;
     }
     int32_t status = map_weights(program, path, mapping, mapped, message, size);
     if (status == TVMCONV_OK) *constants = (char *)*mapping + sizeof(tvmconv_weights_header);

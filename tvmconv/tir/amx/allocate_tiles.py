@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
 from tvm_ffi import structural_hash
 
 from tvmconv.tir.amx.tile_calls import BEGIN, PRODUCT, STORE
-from tvmconv.tir.general.rewrite import function_pass, local_buffer, rebuilt
+from tvmconv.tir.general.rewrite import function_pass, local_buffer, nodes_of, rebuilt
 from tvmconv.tir.general.stack_buffers import on_stack
 
 _REGISTERS, _ROWS, _ROW_BYTES, _DWORD = 8, 16, 64, 4
@@ -44,9 +46,6 @@ def AllocateTiles() -> Any:
 
 
 def _tile_registers(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     calls: list[Any] = []
     runs: list[list[Any]] = []
     walk = tvm_ffi.structural_walk
@@ -70,8 +69,6 @@ def _tile_registers(func: Any) -> Any:
 
 def _tile_calls(statements: Iterable[Any]) -> list[Any]:
     """The tile calls among statements."""
-    from tvm import tirx
-
     values = (part.value for part in statements if isinstance(part, tirx.Evaluate))
     return [call for call in values if _name(call) in (BEGIN, PRODUCT, STORE)]
 
@@ -148,8 +145,6 @@ class _Registers:
 
     def allocates(self, statement: Any) -> bool:
         """Whether a statement allocates accumulators that are now in registers."""
-        from tvm import tirx
-
         buffers = [buffer for buffer, _ in self.sums]
         return isinstance(statement, tirx.AllocBuffer) and any(
             statement.buffer.same_as(buffer) for buffer in buffers
@@ -202,15 +197,11 @@ class _Loaded:
 
 def _instruction(name: str, *operands: Any) -> Any:
     """A call of an LLVM intrinsic; integers are register numbers."""
-    from tvm import tirx
-
     args = [tirx.IntImm("uint8", o) if isinstance(o, int) else o for o in operands]
     return tirx.Evaluate(tirx.call_llvm_intrin("void", f"llvm.x86.{name}", *args))
 
 
 def _moved(name: str, register: int, operand: Sequence[Any]) -> Any:
-    from tvm import tirx
-
     address, distance = operand
     return _instruction(name, register, address, tirx.IntImm("int64", int(distance)))
 
@@ -222,8 +213,6 @@ def _is_instruction(statement: Any) -> bool:
 
 def _intrinsic(statement: Any) -> int | None:
     """The number of the LLVM intrinsic that a statement calls; None for any other statement."""
-    from tvm import tirx
-
     if not isinstance(statement, tirx.Evaluate):
         return None
     return int(statement.value.args[0]) if _name(statement.value) == _CALL else None
@@ -232,8 +221,6 @@ def _intrinsic(statement: Any) -> int | None:
 @cache
 def _numbers(*names: str) -> frozenset[int]:
     """LLVM's numbers of intrinsics, by which TVM's calls refer to them."""
-    from tvm import tirx
-
     calls = (tirx.call_llvm_intrin("void", f"llvm.x86.{name}") for name in names)
     return frozenset(int(call.args[0]) for call in calls)
 
@@ -253,8 +240,6 @@ def stores_tile(statement: Any) -> bool:
 
 def _configured(body: Any, registers: _Registers) -> Any:
     """A function's body that configures tile registers around their use, in each task."""
-    from tvm import tirx
-
     parts = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
     done: list[Any] = []
     run: list[Any] = []
@@ -271,8 +256,6 @@ def _configured(body: Any, registers: _Registers) -> Any:
 
 
 def _is_parallel(statement: Any) -> bool:
-    from tvm import tirx
-
     return isinstance(statement, tirx.For) and statement.kind == tirx.ForKind.PARALLEL
 
 
@@ -300,8 +283,6 @@ def TilePermission() -> Any:
 
 
 def _with_permission(func: Any) -> Any:
-    from tvm import tirx
-
     if not _has_tiles(func.body):
         return func
     numbers = [tirx.IntImm("int64", number) for number in _PERMISSION]
@@ -310,17 +291,11 @@ def _with_permission(func: Any) -> Any:
 
 
 def _has_tiles(body: Any) -> bool:
-    import tvm_ffi
-    from tvm import tirx
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(body, (tirx.Evaluate, found.append))
+    found = nodes_of(body, tirx.Evaluate)
     return any(_is_instruction(statement) for statement in found)
 
 
 def _around(body: list[Any], registers: _Registers) -> list[Any]:
-    from tvm import tirx
-
     bytes_ = bytearray(_CONFIG_BYTES)
     bytes_[0] = _PALETTE
     for register in range(registers.first_pixel + registers.pixel_count):

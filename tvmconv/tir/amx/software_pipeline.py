@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
 from tvm_ffi import structural_hash
 
 from tvmconv.tir.amx.allocate_tiles import loaded_weights, stores_tile
@@ -41,15 +43,10 @@ def SoftwarePipeline() -> Any:
 
 
 def _tile_pipeline(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, _pipelined)))
 
 
 def _pipelined(loop: Any) -> Any:
-    from tvm import tirx
-
     if loop.kind != tirx.ForKind.SERIAL or not isinstance(loop.body, tirx.SeqStmt):
         return loop
     allocations = [part for part in loop.body.seq if isinstance(part, tirx.AllocBuffer)]
@@ -85,9 +82,6 @@ def _pipelined(loop: Any) -> Any:
 
 def _prefetching(products: list[Any], group: Any, groups: int) -> list[Any]:
     """Products that also prefetch a share of the next panel of weights."""
-    import tvm_ffi
-    from tvm import tirx
-
     panel = sum(_weight_tiles(part) for part in products) * _TILE_BYTES
     lines = max(1, _TILE_BYTES // _LINE // groups)
 
@@ -107,8 +101,6 @@ def _prefetching(products: list[Any], group: Any, groups: int) -> list[Any]:
 
 def _weight_tiles(statement: Any) -> int:
     """The number of tiles of weights that a statement loads."""
-    from tvm import tirx
-
     if isinstance(statement, tirx.SeqStmt):
         return sum(_weight_tiles(part) for part in statement.seq)
     if isinstance(statement, tirx.For):
@@ -122,9 +114,6 @@ def _kept(epilogue: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     LLVM would load them again after each tile instruction, which might have changed memory. Returns
     the allocations, the statements that load, and the epilogue.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     loads: dict[int, list[Any]] = {}
     walk = tvm_ffi.structural_walk
     for part in epilogue:
@@ -159,8 +148,6 @@ def _written(products: list[Any]) -> list[Any]:
 
 
 def _iterations(statement: Any) -> list[Any]:
-    from tvm import tirx
-
     if isinstance(statement, tirx.SeqStmt):
         return [each for part in statement.seq for each in _iterations(part)]
     if not isinstance(statement, tirx.For):
@@ -184,8 +171,6 @@ def _spread(products: list[Any], epilogue: list[Any]) -> list[Any]:
 
 def _copied(statement: Any) -> Any:
     """A statement whose loops have their own variables."""
-    import tvm_ffi
-    from tvm import tirx
 
     def look(loop: Any) -> Any:
         var = fresh(loop.loop_var)

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm import ir, sym, tirx
+
+from tvmconv.operators.products import registered
 from tvmconv.tir.annotations import TILE
-from tvmconv.tir.general.rewrite import function_pass, nest_of, replace_marked, substitute
+from tvmconv.tir.general.rewrite import function_pass, nest_of, nodes_of, replace_marked, substitute
 
 BEGIN, PRODUCT, STORE = "tvmconv.tile_begin", "tvmconv.tile_product", "tvmconv.tile_store"
 # bytes of a dword, and of the dwords of 16 outputs
@@ -37,14 +40,8 @@ def TileCalls() -> Any:
 
 
 def _call(loop: Any, _value: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import registered
-
     loops, store = nest_of(loop)
-    loads: list[Any] = []
-    tvm_ffi.structural_walk(store.value, (ir.TensorLoad, loads.append))
+    loads = nodes_of(store.value, ir.TensorLoad)
     own = tirx.BufferLoad(store.buffer, store.indices)
     loads = [load for load in loads if not load.source.same_as(store.buffer)]
     patterns: tuple[tuple[int | None, ...], ...]
@@ -64,8 +61,6 @@ def _call(loop: Any, _value: Any) -> Any:
 
 def _rows(load: Any, loops: Sequence[Any], pattern: Sequence[int | None]) -> tuple[Any, int]:
     """The address of a tile's first value, and its row stride in bytes."""
-    from tvm import sym, tirx
-
     analyzer, (index,) = sym.Analyzer(), load.indices
     variables = [loop.loop_var for loop in loops]
     first = analyzer.simplify(substitute(index, dict.fromkeys(variables, 0)))

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tvm import ir, tirx
 
-from tvmconv.tir.general.rewrite import function_pass, rebuilt
+from tvmconv.tir.general.rewrite import function_pass, nodes_of, rebuilt, variables
 
 _BARRIER = "tirx.tvm_storage_sync"
 _SHARED = "shared"
@@ -27,7 +28,7 @@ _Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _Access:
+class _SharedAccess:
     """One load or store of shared memory.
 
     Parameters
@@ -84,8 +85,6 @@ def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> An
     later
         Statements that the kernel executes afterwards.
     """
-    from tvm import tirx
-
     if isinstance(statement, tirx.AttrStmt):
         inner = dict(ranges)
         if statement.attr_key == "thread_extent":
@@ -110,8 +109,6 @@ def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> An
 
 def _loop(loop: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
     """A serial loop without its redundant barriers; None if unchanged."""
-    from tvm import tirx
-
     parts = list(loop.body.seq)
     barriers = [place for place, part in enumerate(parts) if _is_barrier(part)]
     end = next((place for place, part in enumerate(later) if _is_barrier(part)), len(later))
@@ -140,7 +137,7 @@ def _is_barrier(statement: Any) -> bool:
     return getattr(getattr(value, "op", None), "name", "") == _BARRIER
 
 
-def _all(statements: Sequence[Any], ahead: int) -> list[_Access]:
+def _all(statements: Sequence[Any], ahead: int) -> list[_SharedAccess]:
     return [a for part in statements if part is not None for a in _accesses(part, ahead)]
 
 
@@ -149,11 +146,8 @@ def _accesses(
     ahead: int,
     ranges: Mapping[Any, tuple[int, int]] | None = None,
     tests: tuple[Any, ...] = (),
-) -> Iterator[_Access]:
+) -> Iterator[_SharedAccess]:
     """Every load and store of shared memory in a statement."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     ranges = ranges or {}
     if isinstance(statement, tirx.SeqStmt):
         for part in statement.seq:
@@ -171,19 +165,16 @@ def _accesses(
         inside = (*tests, statement.condition)
         yield from _accesses(statement.then_case, ahead, ranges, inside)
         return
-    loads: list[Any] = []
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(statement, (ir.TensorLoad, loads.append))
-    tvm_ffi.structural_walk(statement, (tirx.BufferStore, stores.append))
+    loads, stores = nodes_of(statement, ir.TensorLoad), nodes_of(statement, tirx.BufferStore)
     touched = [(load.source, load.indices[0], False) for load in loads]
     touched += [(store.buffer, store.indices[0], True) for store in stores]
     for buffer, index, writes in touched:
         if str(buffer.scope()).startswith(_SHARED):
-            yield _Access(buffer, index, writes, ahead, ranges, tests)
+            yield _SharedAccess(buffer, index, writes, ahead, ranges, tests)
 
 
 def _meet(
-    left: Sequence[_Access], right: Sequence[_Access], loop: Any, ranges: dict[Any, Any]
+    left: Sequence[_SharedAccess], right: Sequence[_SharedAccess], loop: Any, ranges: dict[Any, Any]
 ) -> bool:
     """Whether both sides may touch the same memory and one of them writes it."""
     for turn in range(_TURNS):
@@ -199,16 +190,16 @@ def _meet(
     return False
 
 
-def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tuple[int, int] | None:
+def _reach(
+    access: _SharedAccess, turn: int, loop: Any, ranges: dict[Any, Any]
+) -> tuple[int, int] | None:
     """First and last index in every second iteration; None if unknown."""
-    from tvm import tirx
-
     index, lanes = access.index, 1
     if isinstance(index, tirx.Ramp):
         index, lanes = index.base, int(index.lanes)
         if int(access.index.stride) != 1:
             return None
-    used = _variables(index, *access.tests)
+    used = [var for part in (index, *access.tests) for var in variables(part)]
     known = {**ranges, **access.ranges}
     met = {var: known[var] for var in known if any(var.same_as(other) for other in used)}
     # with two iterations TVM simplifies `v % 2` to `v`
@@ -230,17 +221,6 @@ def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tup
     if not taken.any():
         return 0, -1
     return int(found[taken].min()), int(found[taken].max()) + lanes - 1
-
-
-def _variables(*expressions: Any) -> list[Any]:
-    """All variables of some expressions."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-    for expression in expressions:
-        tvm_ffi.structural_walk(expression, (ir.Var, found.append))
-    return found
 
 
 @dataclass(frozen=True)
@@ -269,8 +249,6 @@ class _Places:
 
     def of(self, e: Any) -> _Values | None:
         """Every value of an expression of integer arithmetic and comparisons."""
-        from tvm import ir, tirx
-
         if isinstance(e, tirx.IntImm):
             return np.array(int(e))
         if isinstance(e, ir.Var):
@@ -311,8 +289,6 @@ class _Places:
 
     def _parity(self, expression: Any) -> int | None:
         """``var + c`` modulo 2; None for another expression."""
-        from tvm import tirx
-
         if expression.same_as(self.var):
             return self.turn % _TURNS
         if isinstance(expression, tirx.Add) and isinstance(expression.b, tirx.IntImm):

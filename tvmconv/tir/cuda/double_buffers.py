@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.tir.cuda.loop_terms import loop_terms, total_of
 from tvmconv.tir.cuda.mma import has_products
@@ -18,6 +21,8 @@ from tvmconv.tir.general.rewrite import (
     function_pass,
     item_bytes,
     local_buffer,
+    map_nodes,
+    nodes_of,
     rebuilt,
     substitute,
 )
@@ -57,26 +62,19 @@ def calls_turned(source: str) -> bool:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     if has_products(func) or block_threads(func.body) >= LARGE_BLOCK:
         return func
     values, analyzer = bound_values(func.body), kernel_analyzer(func.body)
-    found = False
 
     def look(loop: Any) -> Any:
-        nonlocal found
-        new = _Loop(loop, values, analyzer).rewritten()
-        found = found or new is not None
+        new = _BufferedLoop(loop, values, analyzer).rewritten()
         return loop if new is None else new
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (tirx.For, look))
 
 
 @dataclass(frozen=True)
-class _Place:
+class _BufferBase:
     """The base address of some accesses of an iteration.
 
     Parameters
@@ -101,23 +99,17 @@ class _Place:
         return item_bytes(str(self.buffer.dtype))
 
 
-class _Loop:
+class _BufferedLoop:
     """A loop and its double-buffered accesses."""
 
     def __init__(self, loop: Any, values: Mapping[Any, Any], analyzer: Any) -> None:
-        import tvm_ffi
-        from tvm import tirx
-
         self.loop, self.values, self.analyzer = loop, values, analyzer
-        inner: list[Any] = []
-        tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
+        inner = nodes_of(loop.body, tirx.For)
         self.inner = [each.loop_var for each in inner]
-        self.places: list[_Place] = []
+        self.places: list[_BufferBase] = []
 
     def rewritten(self) -> Any:
         """The loop after its initial offsets; None if it has no double buffers."""
-        import tvm_ffi
-        from tvm import ir, tirx
 
         def load(access: Any) -> Any:
             found = self._place(access.source, access.indices)
@@ -148,8 +140,6 @@ class _Loop:
 
     def _place(self, buffer: Any, indices: Any) -> tuple[Any, list[Any]] | None:
         """The view and index that replace an access; None if the access is not double-buffered."""
-        from tvm import tirx
-
         if str(buffer.scope()) != _SHARED or len(indices) != 1:
             return None
         (index,) = indices
@@ -172,22 +162,18 @@ class _Loop:
         return view, [tirx.Ramp(left, index.stride, index.lanes) if vector else left]
 
     def _view(self, buffer: Any, fixed: Any, own: int, half: int) -> Any:
-        import tvm_ffi
-
         for place in self.places:
             same = place.buffer.same_as(buffer) and (place.own, place.half) == (own, half)
             if same and tvm_ffi.structural_equal(place.fixed, fixed):
                 return place.view
         name = f"{buffer.name}_turn"
         view = local_buffer(buffer.shape, str(buffer.dtype), name, _SHARED)
-        self.places.append(_Place(buffer, view, fixed, own, half))
+        self.places.append(_BufferBase(buffer, view, fixed, own, half))
         return view
 
 
 def _turn(term: Any, var: Any) -> tuple[int, int] | None:
     """Buffer size ``n`` and parity ``c`` of ``(var + c) % 2 * n``; None for other terms."""
-    from tvm import tirx
-
     half = 1
     if isinstance(term, tirx.Mul) and isinstance(term.b, tirx.IntImm):
         half, term = int(term.b), term.a

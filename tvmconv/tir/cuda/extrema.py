@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass, is_constant
+from tvm import tirx
+
+from tvmconv.tir.general.rewrite import function_pass, is_constant, map_nodes
 
 _ELEMENT = "float32"
 # CUDA C++ of the functions that the pass calls; tvmconv/lab/emulation/c/cuda.h has them, too
@@ -32,19 +34,11 @@ def Extrema() -> Any:
 
 
 def _extrema(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
-    found = False
-
     def replace(node: Any) -> Any:
-        nonlocal found
         dtype = str(node.ty.dtype)
         if dtype.partition("x")[0] != _ELEMENT or is_constant(node.b):
             return node
-        found = True
         side = "max" if isinstance(node, tirx.Max) else "min"
         return tirx.call_pure_extern(dtype, f"tvmconv_{side}imum", node.a, node.b)
 
-    body = tvm_ffi.structural_map(func.body, ((tirx.Max, tirx.Min), replace))
-    return func.with_body(body) if found else func
+    return map_nodes(func, ((tirx.Max, tirx.Min), replace))

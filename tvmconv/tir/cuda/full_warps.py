@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import ir, tirx
+
 from tvmconv.tir.cuda.threads import block_threads
-from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
 _ACTIVE = "tirx.tvm_warp_activemask"
 _WARP, _ALL_LANES = 32, 0xFFFFFFFF
@@ -27,19 +29,12 @@ def FullWarps() -> Any:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     if block_threads(func.body) % _WARP:
         return func
-    found = False
 
     def replace(call: Any) -> Any:
-        nonlocal found
         if getattr(call.op, "name", "") != _ACTIVE:
             return call
-        found = True
         return tirx.IntImm("uint32", _ALL_LANES)
 
-    body = tvm_ffi.structural_map(func.body, (ir.Call, replace))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (ir.Call, replace))

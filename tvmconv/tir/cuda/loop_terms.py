@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.tir.general.rewrite import factors_of, substitute, uses, variables
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.tir.general.rewrite import factors_of, nodes_of, substitute, uses, variables
 
 _BARRIER = "tirx.tvm_storage_sync"
 
@@ -54,9 +57,6 @@ def slice_products(loop: Any) -> int:
 
     A loop over slices has a constant extent and a barrier, because threads share the slices.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     calls: list[Any] = []
     stores: list[Any] = []
     tvm_ffi.structural_walk(loop.body, [(ir.Call, calls.append), (tirx.BufferStore, stores.append)])
@@ -68,8 +68,6 @@ def slice_products(loop: Any) -> int:
 
 def total_of(terms: Sequence[Any]) -> Any:
     """The sum of terms; zero without terms."""
-    from tvm import tirx
-
     total: Any = tirx.IntImm("int32", 0)
     for term in terms:
         total = total + term
@@ -77,7 +75,7 @@ def total_of(terms: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReductionParts:
     """Groups of neighboring blocks that compute the same part of a reduction.
 
     Parameters
@@ -97,7 +95,7 @@ class Parts:
         return {} if self.block is None else {self.block: number * self.size + within}
 
 
-def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | None:
+def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> ReductionParts | None:
     """Group blocks by the part of a reduction that they compute.
 
     Parameters
@@ -111,18 +109,14 @@ def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | N
 
     Returns
     -------
-    Parts
+    ReductionParts
         The largest groups whose blocks have the same sum; None if several block indices occur.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     used = [var for var in blocks if uses(moving, var)]
     if len(used) != 1:
-        return None if used else Parts()
+        return None if used else ReductionParts()
     (block,) = used
-    divisors: list[Any] = []
-    tvm_ffi.structural_walk(moving, (tirx.FloorDiv, divisors.append))
+    divisors = nodes_of(moving, tirx.FloorDiv)
     sizes = {int(each.b) for each in divisors if isinstance(each.b, tirx.IntImm)}
     for size in sorted(sizes, reverse=True):
         count = -(-blocks[block] // size)
@@ -130,13 +124,11 @@ def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | N
         analyzer.bind(group, ir.Range(0, count))
         analyzer.bind(within, ir.Range(0, size))
         if not uses(analyzer.simplify(substitute(moving, {block: group * size + within})), within):
-            return Parts(block, size, count)
-    return Parts(block, 1, blocks[block])
+            return ReductionParts(block, size, count)
+    return ReductionParts(block, 1, blocks[block])
 
 
 def _terms(total: Any) -> list[Any]:
-    from tvm import tirx
-
     if isinstance(total, tirx.Add):
         return [*_terms(total.a), *_terms(total.b)]
     if isinstance(total, tirx.Sub) and isinstance(total.b, tirx.IntImm):

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import tvm
+from tvm import ir, s_tir, tirx
+from tvm.s_tir.pipeline import finalize_device_passes
+
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
@@ -78,8 +82,6 @@ class CudaCode:
 
 def passes() -> list[Any]:
     """The passes from scheduled functions to kernels and host functions that launch them."""
-    from tvm import s_tir, tirx
-
     low, tir = s_tir.transform, tirx.transform
     return [
         low.CanonicalizeLoop(),
@@ -142,7 +144,6 @@ def CommonExpressions() -> Any:
     Why here: after the removal of barriers, which needs whole indices. Functions with fragments are
     left out, because LowerWarpMemory has to see the lane in every index of a fragment.
     """
-    from tvm import tirx
 
     def rewrite(func: Any) -> Any:
         if has_fragments(func):
@@ -167,10 +168,6 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     ModelError
         If a function computes outside of kernels, or its launches depend on its arguments.
     """
-    import tvm
-    from tvm import ir, tirx
-    from tvm.s_tir.pipeline import finalize_device_passes
-
     if isinstance(functions, tirx.PrimFunc):
         functions = ir.IRModule({str(functions.attrs["global_symbol"]): functions})
     symbols = {str(f.attrs["global_symbol"]): var for var, f in functions.functions_items()}
@@ -239,8 +236,6 @@ def _bounds(match: re.Match[str], resident: Mapping[str, int]) -> str:
 
 def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
     """The launches of a host function."""
-    from tvm import ir, tirx
-
     places: dict[Any, int | None] = {buffer: place for place, buffer in enumerate(host.params)}
     found: list[Launch] = []
 
@@ -274,8 +269,6 @@ def _place(pointer: Any, places: Mapping[Any, int | None]) -> int | None:
 
 def _launch(symbol: str, call: Any, places: Mapping[Any, int | None], kernels: set[str]) -> Launch:
     """One launch in TVM's form: the kernel, its arguments, then the launch parameters."""
-    from tvm import tirx
-
     name = str(getattr(call.args[0], "value", ""))
     tags = [str(tag) for tag in call.attrs["launch_params"]]
     if getattr(call.op, "name", "") != _LAUNCH or name not in kernels:

@@ -10,10 +10,15 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.s_tir import TensorIntrin
+
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.fragments import of_columns, of_sums, of_weights
 from tvmconv.algorithms.cuda.precision import Precision
-from tvmconv.tir.general.rewrite import function_pass, transformed
+from tvmconv.tir.general.rewrite import function_pass, nodes_of, transformed
+from tvmconv.tvm_api.script import T
 
 # names of the instruction's operand type in PTX, with its shape
 _SHAPES = {"tf32": ("m16n8k8", "tf32"), "fp16": ("m16n8k16", "fp16")}
@@ -56,8 +61,6 @@ DEFINITIONS = (
 @cache
 def mma_intrinsic(precision: Precision) -> str:
     """The name of a precision's tensor intrinsic, which is registered on first use."""
-    from tvm.s_tir import TensorIntrin
-
     name = f"tvmconv.mma.{precision.name}"
     TensorIntrin.register(name, *_functions(precision), override=True)
     return name
@@ -65,13 +68,11 @@ def mma_intrinsic(precision: Precision) -> str:
 
 def _functions(precision: Precision) -> tuple[Any, Any]:
     """The computation of the instruction in TIR, and the call that replaces it."""
-    from tvmconv.tvm_api.script import T
-
-    word, product = precision.word, precision.product
+    word, product = precision.dword, precision.product
     shape, kind = _SHAPES[precision.name]
-    rows, columns, words = fragments.ROWS, fragments.COLUMNS, fragments.WORDS
+    rows, columns, words = fragments.ROWS, fragments.COLUMNS, fragments.DWORDS
     lanes, own = fragments.LANES, fragments.WEIGHTS
-    column_words, sums = fragments.COLUMN_WORDS, fragments.SUMS
+    column_words, sums = fragments.COLUMN_DWORDS, fragments.SUMS
 
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def description(a: T.handle, b: T.handle, c: T.handle) -> None:
@@ -123,11 +124,7 @@ def _functions(precision: Precision) -> tuple[Any, Any]:
 
 def has_fragments(func: Any) -> bool:
     """Whether a lowered function holds fragments of a warp."""
-    import tvm_ffi
-    from tvm import tirx
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, found.append))
+    found = nodes_of(func.body, tirx.AllocBuffer)
     return any(str(allocated.buffer.scope()) == "warp" for allocated in found)
 
 
@@ -140,7 +137,6 @@ def Fragments() -> Any:
 
     Why here: in kernels, whose threads are known, and before code generation.
     """
-    from tvm import tirx
 
     def rewrite(func: Any) -> Any:
         while has_fragments(func):
@@ -160,8 +156,6 @@ def MmaCalls() -> Any:
     Why here: after all passes that know the intrinsic. TVM's code generator prints the assembly
     into each kernel. The emulator replaces functions by name.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
 
     def call_of(call: Any) -> Any:
         if getattr(call.op, "name", "") != _CALL:
@@ -181,11 +175,7 @@ def MmaCalls() -> Any:
 
 def has_products(func: Any) -> bool:
     """Whether a function uses tensor cores; valid before :func:`MmaCalls`."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (ir.Call, found.append))
+    found = nodes_of(func.body, ir.Call)
     return any(getattr(call.op, "name", "") == _CALL for call in found)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.cuda.mma import has_products
 from tvmconv.tir.general.conditions import is_select, is_zero
-from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.general.rewrite import function_pass, nodes_of
 
 _CALLED = "tvmconv_guarded"
 # CUDA C++ of what the pass calls; tvmconv/lab/emulation/c/mma.h has it, too
@@ -44,13 +47,9 @@ def calls_guarded(source: str) -> bool:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     if not has_products(func):
         return func
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    stores = nodes_of(func.body, tirx.BufferStore)
 
     def guarded(call: Any) -> Any:
         if not is_select(call):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.cuda.mma import has_products
-from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.general.rewrite import function_pass, nodes_of
 
 _CALLED = "tvmconv_store"
 # minimum number of accumulators of a thread in a GEMM tile
@@ -50,13 +53,9 @@ def calls_stores(source: str) -> bool:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     if has_products(func):
         return func
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    stores = nodes_of(func.body, tirx.BufferStore)
 
     def guarded(branch: Any) -> Any:
         then = branch.then_case
@@ -72,18 +71,11 @@ def _rewrite(func: Any) -> Any:
 
 
 def _loads(value: Any) -> list[Any]:
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, (ir.TensorLoad, found.append))
-    return found
+    return nodes_of(value, ir.TensorLoad)
 
 
 def _leaves(part: Any, stores: list[Any]) -> bool:
     """Whether a statement stores accumulators to a parameter, with read-only operands."""
-    from tvm import tirx
-
     if not isinstance(part, tirx.BufferStore):
         return False
     loads = _loads(part.value)
@@ -100,8 +92,6 @@ def _leaves(part: Any, stores: list[Any]) -> bool:
 
 def _stored(store: Any, test: Any) -> Any:
     """The predicated store; its loads read the first element where the condition fails."""
-    import tvm_ffi
-    from tvm import ir, tirx
 
     def inside(load: Any) -> Any:
         if str(load.source.scope()) != "global":

@@ -5,6 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.tir.cuda.threads import block_threads
 from tvmconv.tir.general.rewrite import function_pass, local_buffer
@@ -31,9 +34,6 @@ def ScalarRegisters() -> Any:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     if block_threads(func.body) >= LARGE_BLOCK:
         return func
     pieces = {
@@ -84,9 +84,6 @@ def _rewrite(func: Any) -> Any:
 
 def _fixed(body: Any) -> set[Any]:
     """Local arrays that are only loaded and stored at constant indices."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     found: set[Any] = set()
     others: set[Any] = set()
 
@@ -116,8 +113,6 @@ def _fixed(body: Any) -> set[Any]:
 
 def _places(indices: Any) -> list[int]:
     """The elements of an access; empty if they are not constant."""
-    from tvm import tirx
-
     (index,) = indices
     first, lanes = (index.base, index.lanes) if isinstance(index, tirx.Ramp) else (index, 1)
     stride = index.stride if isinstance(index, tirx.Ramp) else tirx.IntImm("int32", 1)

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.algorithms.cuda.slices import MOST_FORMS, MOST_ZEROS
 from tvmconv.tir.cuda.loop_terms import loop_terms, parts_of, slice_products, total_of
 from tvmconv.tir.cuda.mma import has_products
@@ -19,6 +22,7 @@ from tvmconv.tir.general.conditions import conjuncts, is_select, is_zero
 from tvmconv.tir.general.rewrite import (
     function_pass,
     local_buffer,
+    nodes_of,
     rebuilt,
     repeated,
     substitute,
@@ -90,19 +94,17 @@ def definitions(functions: Sequence[Any]) -> str:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     if has_products(func):
         return func
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    stores = nodes_of(func.body, tirx.BufferStore)
     extents = thread_extents(func.body)
     blocks = {var: count for var, tag, count in extents if tag.startswith("blockIdx")}
     analyzer, values = kernel_analyzer(func.body), bound_values(func.body)
     written = [store.buffer for store in stores]
     kernel = _Kernel(str(func.attrs["global_symbol"]), analyzer, values, blocks, written)
-    body = tvm_ffi.structural_map(func.body, (tirx.For, lambda loop: _Loop(kernel, loop).made()))
+    body = tvm_ffi.structural_map(
+        func.body, (tirx.For, lambda loop: _TableLoop(kernel, loop).made())
+    )
     if not kernel.tables:
         return func
     made = func.with_body(body).with_attr(TABLES, kernel.tables)
@@ -139,7 +141,7 @@ class _Kernel:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _TableAddress:
     """The address of an access in a slice, in elements.
 
     Parameters
@@ -158,13 +160,10 @@ class _Place:
     span: int
 
 
-class _Loop:
+class _TableLoop:
     """A loop, and its accesses through a table."""
 
     def __init__(self, kernel: _Kernel, loop: Any) -> None:
-        import tvm_ffi
-        from tvm import ir, tirx
-
         self.kernel, self.loop = kernel, loop
         inner: list[Any] = []
         bound: list[Any] = []
@@ -187,9 +186,6 @@ class _Loop:
 
     def made(self) -> Any:
         """The loop after its bit masks; the same loop if no access uses a table."""
-        import tvm_ffi
-        from tvm import ir, tirx
-
         if not self.products:
             return self.loop
         body = tvm_ffi.structural_map(self.loop.body, (ir.Call, self._selected))
@@ -200,8 +196,6 @@ class _Loop:
 
     def _selected(self, call: Any) -> Any:
         """The load that replaces a selection; the same call if no table can be used."""
-        from tvm import ir, tirx
-
         if not is_select(call) or not isinstance(call.args[1], ir.TensorLoad):
             return call
         test, load, zero = call.args
@@ -213,8 +207,8 @@ class _Loop:
         (index,) = load.indices
         place = self._place(index)
         differ = any(uses(part, var) for part in parts for var in self.inner)
-        neighbours = isinstance(index, tirx.Ramp) and int(index.stride) == 1
-        if place is None or differ or neighbours:
+        neighbors = isinstance(index, tirx.Ramp) and int(index.stride) == 1
+        if place is None or differ or neighbors:
             return call
         view = self._view(source, place, parts)
         if view is None:
@@ -224,11 +218,9 @@ class _Loop:
             at = tirx.Ramp(at, index.stride, index.lanes)
         return tirx.BufferLoad(view, [at])
 
-    def _place(self, index: Any) -> _Place | None:
+    def _place(self, index: Any) -> _TableAddress | None:
         """The address of an access; None unless it is a sum of a slice's, a thread's and a
         position's term."""
-        from tvm import tirx
-
         analyzer = self.kernel.analyzer
         vector = isinstance(index, tirx.Ramp)
         start = analyzer.simplify(substitute(index.base if vector else index, self.values))
@@ -243,13 +235,10 @@ class _Loop:
         if not narrow or known.min_value < 0 or last < 0 or span > MOST_ZEROS:
             return None
         moving = total_of(found.moving + found.constant)
-        return _Place(total_of(found.fixed), moving, left, span)
+        return _TableAddress(total_of(found.fixed), moving, left, span)
 
-    def _view(self, source: Any, place: _Place, tests: Sequence[Any]) -> Any:
+    def _view(self, source: Any, place: _TableAddress, tests: Sequence[Any]) -> Any:
         """The buffer by which an iteration reads its values; None if no table can be made."""
-        import tvm_ffi
-        from tvm import ir, tirx
-
         kernel, loop = self.kernel, self.loop
         parts = parts_of(place.moving, kernel.blocks, kernel.analyzer)
         if parts is None or parts.count * int(loop.extent) > _MOST_ROWS:

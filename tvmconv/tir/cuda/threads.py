@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tvmconv.tir.general.rewrite import substitute
+import tvm_ffi
+from tvm import ir, sym, tirx
+
+from tvmconv.tir.general.rewrite import nodes_of, substitute
 
 
 def thread_extents(body: Any) -> list[tuple[Any, str, int]]:
     """Variables of thread and block indices, with their tags and extents."""
-    import tvm_ffi
-    from tvm import tirx
-
     found: list[tuple[Any, str, int]] = []
 
     def look(node: Any) -> None:
@@ -30,8 +30,6 @@ def block_threads(body: Any) -> int:
 
 def kernel_analyzer(body: Any) -> Any:
     """An analyzer that knows how many threads and blocks a kernel has."""
-    from tvm import ir, sym
-
     analyzer = sym.Analyzer()
     for var, _, count in thread_extents(body):
         analyzer.bind(var, ir.Range(0, count))
@@ -40,11 +38,7 @@ def kernel_analyzer(body: Any) -> Any:
 
 def bound_values(body: Any) -> dict[Any, Any]:
     """Values of the variables that a body binds, without references to earlier variables."""
-    import tvm_ffi
-    from tvm import tirx
-
-    bound: list[Any] = []
-    tvm_ffi.structural_walk(body, (tirx.Bind, bound.append))
+    bound = nodes_of(body, tirx.Bind)
     values: dict[Any, Any] = {}
     for bind in bound:
         values[bind.var] = substitute(bind.value, values)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import ir, s_tir, tirx
+
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK, PAIRED_ITERATIONS, PAIRED_PRODUCTS
 from tvmconv.tir.cuda.loop_terms import slice_products
 from tvmconv.tir.cuda.mma import has_products
 from tvmconv.tir.cuda.threads import block_threads
-from tvmconv.tir.general.rewrite import function_pass, substitute, transformed
+from tvmconv.tir.general.rewrite import function_pass, map_nodes, substitute, transformed
 
 _PAIR = 2
 
@@ -29,33 +31,22 @@ def UnrollSlicePairs() -> Any:
 
 
 def _rewrite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     if has_products(func) or block_threads(func.body) >= LARGE_BLOCK:
         return func
-    found = False
 
     def look(loop: Any) -> Any:
-        nonlocal found
         if not 0 < slice_products(loop) <= PAIRED_PRODUCTS or int(loop.extent) < PAIRED_ITERATIONS:
             return loop
-        found = True
         return _paired(loop)
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
-    if not found:
+    paired = map_nodes(func, (tirx.For, look))
+    if paired is func:
         return func
-    from tvm import s_tir
-
-    passes = tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify()
-    return transformed(func.with_body(body), *passes)
+    return transformed(paired, tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify())
 
 
 def _paired(loop: Any) -> Any:
     """The loop over pairs of slices, and the odd slice if there is one."""
-    from tvm import ir, tirx
-
     var, first, count = loop.loop_var, loop.min, int(loop.extent)
     pair = ir.Var(f"{var.name}_pair", var.ty)
 

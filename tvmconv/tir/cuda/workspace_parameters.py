@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import s_tir
+
 from tvmconv.tir.general.rewrite import rebuilt_block
 
 
@@ -19,8 +21,6 @@ def with_workspace(func: Any) -> Any:
     func
         Scheduled ``tirx.PrimFunc``.
     """
-    from tvm import s_tir
-
     if not isinstance(func.body, s_tir.SBlockRealize):
         return func
     root = func.body.block

@@ -4,43 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import variables
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.tir.general.rewrite import nodes_of, variables
 
 
 def loads(statement: Any) -> list[Any]:
     """Every load below a statement."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-
-    def keep(load: Any) -> None:
-        found.append(load)
-
-    tvm_ffi.structural_walk(statement, (ir.TensorLoad, keep))
-    return found
+    return nodes_of(statement, ir.TensorLoad)
 
 
 def collapsible_axes(block: Any) -> int:
-    """First axis from which all inner axes can be fused into one without index arithmetic.
+    """Index of the first axis from which inner axes can be fused without index arithmetic.
 
-    The store and every load must index their last dimensions by exactly these axes in order, or
-    not use them. All axes but the outermost must cover their whole dimension. The axes must occur
-    in indices only.
-
-    Parameters
-    ----------
-    block
-        ``tirx.SBlock`` with spatial axes whose body is one ``BufferStore``.
-
-    Returns
-    -------
-    int
-        Index of the axis. If only the innermost axis qualifies, the number of axes minus one.
+    ``block`` is a ``tirx.SBlock`` with spatial axes whose body is one ``BufferStore``. The store
+    and every load must index their last dimensions by exactly these axes in order, or not use them.
+    All axes but the outermost must cover their whole dimension. The axes occur in indices only.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     axes = [axis.var for axis in block.iter_vars]
     extents = [int(axis.dom.extent) for axis in block.iter_vars]
     innermost = max(len(axes) - 1, 0)
@@ -85,10 +66,8 @@ def contiguous_axis(block: Any) -> Any:
     """The axis variable along which most loads of a reduction step by one element, or None."""
     votes: dict[Any, int] = {}
     written = {axis.var for axis in block.iter_vars}
-    for load in loads(block.body):
-        if load.source.same_as(block.writes[0].source):
-            continue
-        if not load.indices:
+    for load in nodes_of(block.body, ir.TensorLoad):
+        if load.source.same_as(block.writes[0].source) or not load.indices:
             continue
         last = load.indices[len(load.indices) - 1]
         for var in written.intersection(variables(last)):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.annotations import BOUND
 from tvmconv.tir.general.conditions import conjuncts, is_select
 from tvmconv.tir.general.rewrite import function_pass, rebuilt, replace_marked, uses
@@ -29,9 +32,6 @@ def _bound_loops(func: Any) -> Any:
 
 
 def _bounded(loop: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     bounds: list[Any] = []
 
     def unguarded(call: Any) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass, repeated
+from tvm import ir, tirx
+
+from tvmconv.operators.lookup import FOUND
+from tvmconv.tir.general.rewrite import function_pass, map_nodes, repeated
 
 # bytes of a register lane, within which instructions permute
 LANE = 16
@@ -28,44 +31,22 @@ def ByteTables() -> Any:
 def byte_table_pass(name: str, values: int = 0, form: Form | None = None) -> Any:
     """A pass that lowers :mod:`tvmconv.operators.lookup` with the instructions of a family.
 
-    Parameters
-    ----------
-    name
-        The name of the pass.
-    values
-        How many entries ``form`` reads at a time.
-    form
-        Reads entries. Scalars, short vectors and families without ``form`` use plain loads.
+    ``form`` reads ``values`` entries at a time. Scalars, short vectors and families without
+    ``form`` use plain loads.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _rewritten(func, values, form)
-
-    return function_pass(name, rewrite)
+    return function_pass(name, lambda func: _rewritten(func, values, form))
 
 
 def _rewritten(func: Any, values: int, form: Form | None) -> Any:
-    import tvm_ffi
-    from tvm import ir
-
-    from tvmconv.operators.lookup import FOUND
-
-    found = False
-
     def look(call: Any) -> Any:
-        nonlocal found
         if not str(getattr(call.op, "name", "")).startswith(FOUND):
             return call
-        found = True
         return _found(call, values, form)
 
-    body = tvm_ffi.structural_map(func.body, (ir.Call, look))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (ir.Call, look))
 
 
 def _found(call: Any, values: int, form: Form | None) -> Any:
-    from tvm import tirx
-
     begin, bits = call.args
     table, lanes = repeated(begin).source, int(bits.ty.dtype.lanes)
     if form is None or lanes < LANE or lanes % LANE:
@@ -85,21 +66,15 @@ def _found(call: Any, values: int, form: Form | None) -> Any:
 
 def first(vectors: Sequence[Any], count: int) -> Any:
     """The first elements of concatenated vectors."""
-    from tvm import tirx
-
     return tirx.Shuffle(list(vectors), [tirx.IntImm("int32", i) for i in range(count)])
 
 
 def entries(table: Any, start: int, count: int) -> Any:
     """Entries of the table, as a vector of int8."""
-    from tvm import tirx
-
     ramp = tirx.Ramp(tirx.IntImm("int32", start), tirx.IntImm("int32", 1), count)
     return tirx.reinterpret(f"int8x{count}", tirx.BufferLoad(table, [ramp]))
 
 
 def spread(value: int, lanes: int) -> Any:
     """A vector of int8 that repeats a number."""
-    from tvm import tirx
-
     return tirx.Broadcast(tirx.const(value, "int8"), lanes)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import ir, tirx
+
 # alignment in bytes that a C function assumes for its arguments; `NATURAL` lists exceptions
 ALIGNMENT = 64
 
@@ -33,7 +35,6 @@ def CFunctions() -> Any:
     Why here: it replaces TVM's passes from ``AnnotateEntryFunc`` on. Those make functions that
     take tensors as structs, and check every field in each call.
     """
-    from tvm import tirx
 
     def apply(func: Any, _mod: Any, _context: Any) -> Any:
         return _bare(func) if func.attrs and "global_symbol" in func.attrs else func
@@ -42,8 +43,6 @@ def CFunctions() -> Any:
 
 
 def _bare(func: Any) -> Any:
-    from tvm import ir, tirx
-
     natural = {int(index) for index in func.attrs.get(NATURAL, ())}
     # the device of the scratch memory, which is freed at the end of these scopes
     body = func.body

@@ -8,12 +8,15 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
 from tvmconv.tir.general.conditions import is_zero
 from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
 
 
 @dataclass(frozen=True)
-class _Access:
+class _BlockAccess:
     """A load or store: its dimensions of more than one element, and the index into each."""
 
     buffer: Any
@@ -31,37 +34,26 @@ class _Nest:
 
     block: Any
     axes: tuple[Any, ...]
-    accesses: tuple[_Access, ...]
+    accesses: tuple[_BlockAccess, ...]
     outside: frozenset[Any]
 
     def pairs(self) -> list[tuple[Any, Any]]:
-        """Neighbouring axes."""
+        """Neighboring axes."""
         return list(pairwise(self.axes))
 
 
 def collapse_axes(func: Any) -> Any:
-    """Fuse neighbouring axes of a function's blocks wherever all accesses allow it.
+    """Fuse neighboring axes of a function's blocks wherever all accesses allow it.
 
-    Two axes become one where every access of the block is contiguous across them, or uses
-    neither. Axes of one iteration are dropped. Parameters are accessed through views of fewer
-    dimensions, buffers in between have fewer dimensions.
+    Two axes become one if every access of the block is contiguous across them, or uses neither.
+    Axes of one iteration are dropped. Parameters are accessed through views of fewer dimensions,
+    and intermediate buffers have fewer dimensions. A function is unchanged if it is not a sequence
+    of perfect nests over buffers without strides.
 
-    ``Schedule.fuse`` is not enough: it leaves the old indices as quotients and remainders of the
-    fused loop. Where a row is no multiple of a vector, TVM does not see that they are contiguous,
-    and the code is scalar.
-
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` in block form.
-
-    Returns
-    -------
-    tirx.PrimFunc
-        ``func`` itself where it is not a sequence of perfect nests over buffers without strides.
+    ``Schedule.fuse`` would leave the old indices as quotients and remainders of the fused loop. If
+    a row is not a multiple of a vector, TVM does not see that they are contiguous, and the code is
+    scalar.
     """
-    from tvm import tirx
-
     root = func.body.block
     parts = tirx.stmt_list(root.body)
     nests = [nest for nest in map(_nest, parts) if nest is not None]
@@ -75,15 +67,13 @@ def collapse_axes(func: Any) -> Any:
 
 
 def _nest(statement: Any) -> _Nest | None:
-    from tvm import s_tir, tirx
-
     loops, statement = nest_of(statement)
     if not isinstance(statement, s_tir.SBlockRealize):
         return None
     block = statement.block
     fixed = all(isinstance(axis.dom.extent, tirx.IntImm) for axis in block.iter_vars)
     plain = fixed and all(
-        # of a single iteration the value is a loop or zero
+        # with a single iteration, the value is a loop or zero
         int(axis.dom.extent) == 1 or any(_same(value, loop.loop_var) for loop in loops)
         for axis, value in zip(block.iter_vars, statement.iter_values, strict=True)
     )
@@ -103,20 +93,17 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a.same_as(b))
 
 
-def _access(buffer: Any, indices: Any) -> _Access:
+def _access(buffer: Any, indices: Any) -> _BlockAccess:
     sizes = [int(size) for size in buffer.shape]
     places = [place for place, size in enumerate(sizes) if size > 1]
-    return _Access(
+    return _BlockAccess(
         buffer, tuple(indices[place] for place in places), tuple(sizes[place] for place in places)
     )
 
 
-def _accesses(block: Any) -> tuple[list[_Access], set[Any]]:
+def _accesses(block: Any) -> tuple[list[_BlockAccess], set[Any]]:
     """Every load and store of a block, and the variables that are used outside of indices."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    found: list[_Access] = []
+    found: list[_BlockAccess] = []
     outside: set[Any] = set()
 
     def enter(node: Any) -> Any:
@@ -143,7 +130,7 @@ def _accesses(block: Any) -> tuple[list[_Access], set[Any]]:
 
 
 def _merges(nests: Sequence[_Nest], own: set[Any]) -> list[list[bool]]:
-    """For each nest and each pair of neighbouring axes, whether they become one.
+    """For each nest and each pair of neighboring axes, whether they become one.
 
     A buffer in between has one shape: two dimensions are joined in all accesses or in none.
     """
@@ -158,14 +145,14 @@ def _merges(nests: Sequence[_Nest], own: set[Any]) -> list[list[bool]]:
         for nest, merged, access in known:
             for number, (axis, _) in enumerate(nest.pairs()):
                 if merged[number] and access.buffer in own:
-                    apart = set(access.places(axis.var)) - agreed[access.buffer]
-                    merged[number] = not apart
-                    changed = changed or bool(apart)
+                    separate = set(access.places(axis.var)) - agreed[access.buffer]
+                    merged[number] = not separate
+                    changed = changed or bool(separate)
         if not changed:
             return merges
 
 
-def _joined(nest: _Nest, merged: Sequence[bool], access: _Access) -> set[int]:
+def _joined(nest: _Nest, merged: Sequence[bool], access: _BlockAccess) -> set[int]:
     """Dimensions of an access that are joined with the next one."""
     axes = [axis for (axis, _), one in zip(nest.pairs(), merged, strict=True) if one]
     return {place for axis in axes for place in access.places(axis.var)}
@@ -179,7 +166,7 @@ def _mergeable(nest: _Nest, first: Any, second: Any) -> bool:
     return all(_contiguous(access, first, second) for access in nest.accesses)
 
 
-def _contiguous(access: _Access, first: Any, second: Any) -> bool:
+def _contiguous(access: _BlockAccess, first: Any, second: Any) -> bool:
     """Whether an access uses neither axis, or steps over both as over one."""
     outer, inner = access.places(first.var), access.places(second.var)
     if not outer and not inner:
@@ -194,13 +181,11 @@ def _contiguous(access: _Access, first: Any, second: Any) -> bool:
 
 def _without(index: Any, var: Any) -> Any:
     """An index less a variable of it."""
-    from tvm import sym
-
     return sym.Analyzer().simplify(index - var)
 
 
 class _Views:
-    """Buffers of fewer dimensions, one for each way to join those of a buffer."""
+    """Buffers of fewer dimensions, one for each way to join the dimensions of a buffer."""
 
     def __init__(self, own: list[Any]) -> None:
         self._own = own
@@ -210,8 +195,6 @@ class _Views:
 
     def of(self, buffer: Any, shape: tuple[int, ...]) -> Any:
         """The view of a parameter, or what an own buffer becomes."""
-        from tvm import tirx
-
         if (buffer, shape) in self._known:
             return self._known[buffer, shape]
         view = buffer
@@ -230,9 +213,6 @@ class _Views:
 
 def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
     """The loops of a nest over its joined axes."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     groups = [[nest.axes[0]]] if nest.axes else []
     for (_, axis), one in zip(nest.pairs(), merged, strict=True):
         if one:
@@ -286,8 +266,6 @@ def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
 
 
 def _joined_axis(group: Sequence[Any]) -> Any:
-    from tvm import ir, tirx
-
     var, kind = group[0].var, int(group[0].iter_type)
     extent = prod(int(axis.dom.extent) for axis in group)
     zero, end = (tirx.IntImm(str(var.ty.dtype), value) for value in (0, extent))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from tvmconv.tir.general.rewrite import variables
+from tvm import ir, tirx
+
+from tvmconv.operators.products import SIDE_BY_SIDE
+from tvmconv.tir.general.rewrite import nodes_of, variables
 
 T = TypeVar("T")
 
@@ -53,15 +56,11 @@ class Memo:
 
 def is_select(call: Any) -> bool:
     """Whether a call is ``if_then_else``."""
-    from tvm import ir
-
     return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
 
 
 def is_zero(expression: Any) -> bool:
     """Whether an expression is a literal zero."""
-    from tvm import tirx
-
     return isinstance(expression, tirx.FloatImm | tirx.IntImm) and float(expression.value) == 0.0
 
 
@@ -70,41 +69,27 @@ def select_zero(stmt: Any) -> bool:
 
     A value that shares a dword with other values is not a whole factor.
     """
-    import tvm_ffi
-    from tvm import ir
-
-    from tvmconv.operators.products import SIDE_BY_SIDE
-
-    others: list[Any] = []
-    shares_dword = False
-
-    def look(node: Any) -> None:
-        nonlocal shares_dword
-        if is_select(node):
-            others.append(node.args[2])
-        elif getattr(node.op, "name", "").startswith(SIDE_BY_SIDE):
-            shares_dword = shares_dword or len(node.args) > 1
-
-    tvm_ffi.structural_walk(stmt, (ir.Call, look))
-    return not shares_dword and all(map(is_zero, others))
+    for call in nodes_of(stmt, ir.Call):
+        if is_select(call):
+            if not is_zero(call.args[2]):
+                return False
+        elif getattr(call.op, "name", "").startswith(SIDE_BY_SIDE) and len(call.args) > 1:
+            return False
+    return True
 
 
 def _conditions(stmt: Any) -> list[Any]:
-    from tvm import ir, tirx
-
-    return _walk(stmt, (tirx.IfThenElse, ir.Call))
+    nodes = nodes_of(stmt, (tirx.IfThenElse, ir.Call))
+    branches = (node for node in nodes if isinstance(node, tirx.IfThenElse) or is_select(node))
+    return [n.condition if isinstance(n, tirx.IfThenElse) else n.args[0] for n in branches]
 
 
 def _selects(stmt: Any) -> list[Any]:
-    from tvm import ir
-
-    return _walk(stmt, (ir.Call,))
+    return [call.args[0] for call in nodes_of(stmt, ir.Call) if is_select(call)]
 
 
 def conjuncts(condition: Any) -> list[Any]:
     """The parts of a conjunction, or the condition itself."""
-    from tvm import tirx
-
     if isinstance(condition, tirx.And):
         return [*conjuncts(condition.a), *conjuncts(condition.b)]
     return [condition]
@@ -112,19 +97,3 @@ def conjuncts(condition: Any) -> list[Any]:
 
 def _by_handle(expression: Any) -> dict[int, Any]:
     return {hash(var): var for var in variables(expression)}
-
-
-def _walk(stmt: Any, kinds: tuple[Any, ...]) -> list[Any]:
-    import tvm_ffi
-    from tvm import tirx
-
-    found: list[Any] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, tirx.IfThenElse):
-            found.append(node.condition)
-        elif is_select(node):
-            found.append(node.args[0])
-
-    tvm_ffi.structural_walk(stmt, (kinds, look))
-    return found

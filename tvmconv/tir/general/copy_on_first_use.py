@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.annotations import FIRST_USE
-from tvmconv.tir.general.rewrite import function_pass, nest_of, rebuilt, substitute, uses
+from tvmconv.tir.general.rewrite import function_pass, nest_of, nodes_of, rebuilt, substitute, uses
 
 
 def CopyOnFirstUse() -> Any:
@@ -26,17 +29,7 @@ def CopyOnFirstUse() -> Any:
 
 
 def _first_use(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
-    found = False
-
-    def look(loop: Any) -> None:
-        nonlocal found
-        found = found or FIRST_USE in loop.annotations
-
-    tvm_ffi.structural_walk(func.body, (tirx.For, look))
-    if not found:
+    if not any(FIRST_USE in loop.annotations for loop in nodes_of(func.body, tirx.For)):
         return func
     body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _sequence))
 
@@ -50,8 +43,6 @@ def _first_use(func: Any) -> Any:
 
 
 def _sequence(stmt: Any) -> Any:
-    from tvm import tirx
-
     parts = list(stmt.seq)
     for place, part in enumerate(parts):
         loops, store = _nest(part)
@@ -65,8 +56,6 @@ def _sequence(stmt: Any) -> Any:
 
 def _nest(stmt: Any) -> tuple[list[Any], Any]:
     """The loops of a perfect nest around one store, and the store; None for other statements."""
-    from tvm import tirx
-
     loops, inner = nest_of(stmt)
     return loops, inner if isinstance(inner, tirx.BufferStore) else None
 
@@ -84,23 +73,12 @@ def _filled(parts: list[Any], loops: list[Any], store: Any) -> list[Any] | None:
 
 def _load(stmt: Any, buffer: Any) -> Any:
     """The first load from a buffer; None without one."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-
-    def look(load: Any) -> None:
-        if load.source.same_as(buffer):
-            found.append(load)
-
-    tvm_ffi.structural_walk(stmt, (ir.TensorLoad, look))
-    return found[0] if found else None
+    loads = nodes_of(stmt, ir.TensorLoad)
+    return next((load for load in loads if load.source.same_as(buffer)), None)
 
 
 def _first_tile(stmt: Any, load: Any, loops: list[Any], store: Any) -> list[Any] | None:
     """The statement with its first tile peeled; that tile fills the buffer."""
-    from tvm import tirx
-
     if isinstance(stmt, tirx.SeqStmt):
         return _filled(list(stmt.seq), loops, store)
     if not isinstance(stmt, tirx.For) or int(stmt.kind) != tirx.ForKind.SERIAL:
@@ -118,8 +96,6 @@ def _first_tile(stmt: Any, load: Any, loops: list[Any], store: Any) -> list[Any]
 
 def _reduction(stmt: Any, load: Any, loops: list[Any], store: Any) -> Any:
     """The loops of a reduction, whose iterations first store the values that they read."""
-    from tvm import tirx
-
     nest = []
     while isinstance(stmt, tirx.For) and int(stmt.kind) == tirx.ForKind.SERIAL:
         nest.append(stmt)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.axes import loads
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
 from tvmconv.tir.general.conditions import is_select
-from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
+from tvmconv.tir.general.rewrite import (
+    block_nest,
+    nest_of,
+    nodes_of,
+    rebuilt_block,
+    substitute,
+    uses,
+)
 
 # blocks beyond which code size costs more than conditions
 _MOST_PIECES = 32
@@ -15,23 +24,11 @@ _MOST_PIECES = 32
 def cut_axes(func: Any) -> Any:
     """Cut the axes of spatial blocks where a condition on one axis changes its outcome.
 
-    Concatenations choose an operand, and padding chooses its value, by an axis. As blocks of
-    their own the pieces are plain copies of contiguous runs; with the condition inside, vectors
-    of several outcomes are scalar code.
-
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` in block form.
-
-    Returns
-    -------
-    tirx.PrimFunc
-        ``func`` itself where there is no such condition, where the pieces are too many, or where
-        extents are known only at run time.
+    Concatenations select an operand, and padding selects its value, by an axis. As separate blocks,
+    the pieces are plain copies of contiguous runs. With the condition inside, vectors of several
+    outcomes are scalar code. A function is unchanged if it has no such condition, too many pieces,
+    or extents that are known only at run time.
     """
-    from tvm import tirx
-
     parts = tirx.stmt_list(func.body.block.body)
     pieces = [piece for part in parts for piece in _pieces(part)]
     if not len(parts) < len(pieces) <= _MOST_PIECES:
@@ -45,14 +42,11 @@ def _pieces(statement: Any) -> list[Any]:
     if found is None:
         return [statement]
     number, cut = found
-    return [piece for half in _halves(statement, number, cut) for piece in _pieces(half)]
+    return [piece for nest in _cut_nests(statement, number, cut) for piece in _pieces(nest)]
 
 
 def _first_cut(statement: Any) -> tuple[int, int] | None:
     """The outermost axis on which a condition depends, and where its outcome changes."""
-    import tvm_ffi
-    from tvm import ir, s_tir, tirx
-
     loops, realize = nest_of(statement)
     if not isinstance(realize, s_tir.SBlockRealize):
         return None
@@ -65,7 +59,7 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
     )
     if not plain or not isinstance(realize.block.body, tirx.BufferStore):
         return None
-    if _reads_neighbours(realize.block.body.value):
+    if _reads_neighbors(realize.block.body.value):
         return None
     comparisons: list[Any] = []
 
@@ -86,12 +80,10 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
     return min(cuts, default=None)
 
 
-def _reads_neighbours(value: Any) -> bool:
+def _reads_neighbors(value: Any) -> bool:
     """Whether a buffer is read in several places: windows would be pieces of much code."""
-    import tvm_ffi
-
     seen: dict[Any, Any] = {}
-    for load in loads(value):
+    for load in nodes_of(value, ir.TensorLoad):
         if not tvm_ffi.structural_equal(seen.setdefault(load.source, load), load):
             return True
     return False
@@ -99,8 +91,6 @@ def _reads_neighbours(value: Any) -> bool:
 
 def _cut(comparison: Any, axis: Any) -> int | None:
     """The first value of an axis with another outcome than zero has; None for others."""
-    from tvm import sym, tirx
-
     var, extent = axis.var, int(axis.dom.extent)
     if not uses(comparison, var):
         return None
@@ -126,14 +116,12 @@ def _cut(comparison: Any, axis: Any) -> int | None:
     return high
 
 
-def _halves(statement: Any, number: int, cut: int) -> list[Any]:
-    """A nest over the values of an axis before a cut, and over those from it on."""
+def _cut_nests(statement: Any, number: int, cut: int) -> list[Any]:
+    """A nest over the values of an axis before a cut, and over the values from the cut on."""
     return [_part(statement, number, first, last) for first, last in ((0, cut), (cut, None))]
 
 
 def _part(statement: Any, number: int, first: int, last: int | None) -> Any:
-    from tvm import ir, sym, tirx
-
     loops, realize = nest_of(statement)
     block = realize.block
     old = block.iter_vars[number]

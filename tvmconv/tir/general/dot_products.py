@@ -1,4 +1,4 @@
-"""Dot products of narrow integers: the part that all instruction families share.
+"""Dot products of narrow numbers: the part that all instruction families share.
 
 :mod:`tvmconv.operators.products` defines the operators. A family gives :func:`dot_product_pass` a
 function that writes one accumulation with its instructions.
@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass, repeated
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.operators.products import PAIR, SIDE_BY_SIDE, WORD, instruction_of
+from tvmconv.tir.general.rewrite import function_pass, item_bytes, repeated
 
 # (accumulator, operands, instruction with suffixes) -> the sum; None for another family's
 Emit = Callable[[Any, Sequence[Any], str], Any]
+_DWORD_BYTES = 4
 
 
 # the instruction of CPUs without dot products
@@ -44,16 +49,8 @@ def dot_product_pass(
 ) -> Any:
     """A pass that lowers ``accumulator + dot(data, weight)`` to instructions.
 
-    Parameters
-    ----------
-    name
-        The name of the pass.
-    emit
-        Writes one accumulation.
-    before
-        Rewrites calls of operators before their operands become loads of whole dwords.
-    after
-        Completes a function that the pass has changed.
+    ``emit`` writes one accumulation. ``before`` rewrites calls of operators before their operands
+    become loads of whole dwords. ``after`` completes a function that the pass has changed.
     """
 
     def rewrite(func: Any) -> Any:
@@ -64,11 +61,6 @@ def dot_product_pass(
 
 
 def _rewritten(func: Any, emit: Emit, before: Callable[[Any], Any] | None) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import PAIR, SIDE_BY_SIDE, WORD, instruction_of
-
     found = False
 
     def load(call: Any) -> Any:
@@ -103,17 +95,8 @@ def _rewritten(func: Any, emit: Emit, before: Callable[[Any], Any] | None) -> An
 def arithmetic(data: Any, weight: Any, bits: int, unsigned: bool = False) -> Any:
     """The dot product of dwords in plain arithmetic, for scalars and unusual vector lengths.
 
-    Parameters
-    ----------
-    data, weight
-        int32 or vectors of them. Each packs elements of ``bits`` bits.
-    bits
-        Bits of an element.
-    unsigned
-        Whether the elements of the data are unsigned.
+    Each int32 packs elements of ``bits`` bits. ``unsigned`` concerns the elements of the data.
     """
-    from tvm import tirx
-
     lanes = int(data.ty.dtype.lanes)
 
     def number(value: int) -> Any:
@@ -131,19 +114,14 @@ def arithmetic(data: Any, weight: Any, bits: int, unsigned: bool = False) -> Any
 
 def is_zero(value: Any) -> bool:
     """Whether an integer, or every lane of a vector, is the constant 0."""
-    from tvm import tirx
-
     scalar = repeated(value)
     return isinstance(scalar, tirx.IntImm) and int(scalar) == 0
 
 
 def _dword(load: Any, widened: bool) -> Any:
     """The dwords that begin at the loaded elements."""
-    from tvm import tirx
-
     (index,) = load.indices
-    element = str(load.source.dtype)
-    size = 2 if widened else 32 // int(element.lstrip("uint"))
+    size = 2 if widened else _DWORD_BYTES // item_bytes(str(load.source.dtype))
     lanes, first = 1, index
     if isinstance(index, tirx.Ramp):
         if int(index.stride) != size:
@@ -158,8 +136,6 @@ def _dword(load: Any, widened: bool) -> Any:
 
 def _side_by_side(call: Any, width: int) -> Any:
     """Dwords that interleave the elements of several vectors."""
-    from tvm import tirx
-
     lanes, kind = int(call.ty.dtype.lanes), str(call.ty.dtype)
     values = [_unsigned(value) for value in call.args]
     if all(is_zero(value) for value in values[1:]):
@@ -179,8 +155,6 @@ def _side_by_side(call: Any, width: int) -> Any:
 
 def _unsigned(byte: Any) -> Any:
     """The same bits as unsigned bytes, which zero-extend to a dword."""
-    from tvm import tirx
-
     kind = str(byte.ty.dtype)
     if kind.startswith("u"):
         return byte

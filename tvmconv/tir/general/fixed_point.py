@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 
 def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
     """Fixed-point product by 64-bit products of the even lanes and of the odd lanes.
@@ -16,8 +18,6 @@ def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
     The dwords are multiplied in place. LLVM would widen both vectors for a plain product, and
     would have to join the results again.
     """
-    from tvm import tirx
-
     lanes, kind = int(whole.ty.dtype.lanes), str(whole.ty.dtype)
     if lanes % 2:
         wide = kind.replace("int32", "int64")
@@ -37,8 +37,6 @@ def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
 
 def _even(vector: Any) -> Any:
     """The even lanes as 64-bit integers."""
-    from tvm import tirx
-
     lanes = int(vector.ty.dtype.lanes) // 2
     half = spread(32, "int64", lanes)
     return (tirx.reinterpret(f"int64x{lanes}", vector) << half) >> half
@@ -46,7 +44,5 @@ def _even(vector: Any) -> Any:
 
 def spread(value: int, dtype: str, lanes: int) -> Any:
     """A number, or a vector that repeats it."""
-    from tvm import tirx
-
     number = tirx.const(value, dtype)
     return number if lanes == 1 else tirx.Broadcast(number, lanes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tvm_ffi
+from tvm import ir, s_tir, tirx
 
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import function_pass
@@ -29,9 +31,6 @@ def InfiniteExtrema() -> Any:
 
 
 def _infinite(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, s_tir, tirx
-
     reduced: set[Any] = set()
 
     def collect(block: Any) -> None:
@@ -51,8 +50,6 @@ def _infinite(func: Any) -> Any:
 
 def _padded(call: Any) -> Any:
     """Data or padding by an infinity; other calls are unchanged."""
-    from tvm import tirx
-
     if not is_select(call):
         return call
     inside, data, other = call.args
@@ -62,8 +59,6 @@ def _padded(call: Any) -> Any:
 
 def _infinity(value: Any) -> Any:
     """The infinity that replaces a type's lowest or highest number; None for other values."""
-    from tvm import tirx
-
     dtype = str(value.ty.dtype)
     if not isinstance(value, tirx.FloatImm) or dtype not in _FLOATS:
         return None

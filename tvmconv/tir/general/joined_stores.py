@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import sym, tirx
+
 from tvmconv.tir.general.rewrite import function_pass
 
 
@@ -22,9 +25,6 @@ def JoinedStores() -> Any:
 
 
 def _joined_stores(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     def look(sequence: Any) -> Any:
         parts: list[Any] = []
         for statement in sequence.seq:
@@ -41,8 +41,6 @@ def _joined_stores(func: Any) -> Any:
 
 def _joined(first: Any, second: Any) -> Any:
     """Two stores as one; None if they do not interleave."""
-    from tvm import sym, tirx
-
     ramps = [_alternate(statement) for statement in (first, second)]
     if None in ramps or not first.buffer.same_as(second.buffer):
         return None
@@ -57,8 +55,6 @@ def _joined(first: Any, second: Any) -> Any:
 
 def _alternate(statement: Any) -> Any:
     """The index of a store with stride 2; None for other statements."""
-    from tvm import tirx
-
     if not isinstance(statement, tirx.BufferStore) or len(statement.indices) != 1:
         return None
     (index,) = statement.indices

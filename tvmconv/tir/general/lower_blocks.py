@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm.s_tir import transform
+
 
 def block_passes() -> list[Any]:
     """TVM's own passes in TVM's order, without its GPU passes."""
-    from tvm.s_tir import transform
-
     return [
         transform.CanonicalizeLoop(),
         transform.LowerInitBlock(),

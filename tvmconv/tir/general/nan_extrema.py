@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+
 from tvmconv.tir.general.rewrite import function_pass
 
 
@@ -21,9 +24,6 @@ def ConstantsFirst() -> Any:
 
 
 def _constants_first(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     def swap(node: Any) -> Any:
         if isinstance(node.b, tirx.FloatImm) and not isinstance(node.a, tirx.FloatImm):
             return type(node)(node.b, node.a)

@@ -10,6 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, sym, tirx
+
+from tvmconv.operators.narrow import NARROWED, NEAREST, SCALED, WHOLE
 from tvmconv.tir.general.fixed_point import scaled
 from tvmconv.tir.general.rewrite import function_pass, repeated
 
@@ -60,19 +64,10 @@ def Narrowing() -> Any:
 
 def narrowing_pass(name: str, forms: Forms) -> Any:
     """A pass that lowers the operators of :mod:`tvmconv.operators.narrow` for a family."""
-
-    def rewrite(func: Any) -> Any:
-        return _narrowing(func, forms)
-
-    return function_pass(name, rewrite)
+    return function_pass(name, lambda func: _narrowing(func, forms))
 
 
 def _narrowing(func: Any, forms: Forms) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.narrow import NARROWED, NEAREST, SCALED, WHOLE
-
     found = False
     late: dict[str, Any] = {}
     made: dict[str, Any] = {NEAREST: forms.nearest, SCALED: forms.scaled, WHOLE: forms.whole}
@@ -124,10 +119,6 @@ def _grouped(statements: Sequence[Any], forms: Forms) -> Iterator[Any]:
 
 
 def _is_narrowed(statement: Any, forms: Forms) -> bool:
-    from tvm import ir, tirx
-
-    from tvmconv.operators.narrow import NARROWED
-
     if not isinstance(statement, tirx.BufferStore) or not isinstance(statement.value, ir.Call):
         return False
     lanes = int(statement.value.ty.dtype.lanes)
@@ -138,9 +129,6 @@ def _is_narrowed(statement: Any, forms: Forms) -> bool:
 
 
 def _follows(statement: Any, group: Sequence[Any], forms: Forms) -> bool:
-    import tvm_ffi
-    from tvm import sym
-
     if not _is_narrowed(statement, forms) or not statement.buffer.same_as(group[0].buffer):
         return False
     first, (ramp,) = group[0], statement.indices
@@ -155,8 +143,6 @@ def _follows(statement: Any, group: Sequence[Any], forms: Forms) -> bool:
 
 def _stored(group: Sequence[Any], forms: Forms) -> Iterator[Any]:
     """One packed vector of a group, stored in pieces whose lengths are powers of two."""
-    from tvm import tirx
-
     first = group[0]
     (ramp,) = first.indices
     lanes, base = int(ramp.lanes), ramp.base
@@ -176,8 +162,6 @@ def _stored(group: Sequence[Any], forms: Forms) -> Iterator[Any]:
 
 def _packed(values: Sequence[Any], call: Any, lanes: int, forms: Forms) -> Any:
     """One vector of a group's values within the bounds; the last value replaces missing ones."""
-    from tvm import tirx
-
     low, high, zero_point = (repeated(number) for number in call.args[1:])
     dtype = str(call.ty.dtype).partition("x")[0]
     values = [*values, *[values[-1]] * (MOST - len(values))]
@@ -190,8 +174,6 @@ def _packed(values: Sequence[Any], call: Any, lanes: int, forms: Forms) -> Any:
 
 def nearest(value: Any) -> Any:
     """FP32 to int32, ties to even; values below the int32 range become the smallest int32."""
-    from tvm import tirx
-
     lanes = int(value.ty.dtype.lanes)
     low = tirx.const(-(2.0**31), "float32")
     bounded = tirx.max(value, low if lanes == 1 else tirx.Broadcast(low, lanes))
@@ -200,8 +182,6 @@ def nearest(value: Any) -> Any:
 
 def whole(value: Any) -> Any:
     """FP32 rounded to an integer, ties to even."""
-    from tvm import tirx
-
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.roundeven", value)
 
 
@@ -211,8 +191,6 @@ def _unpacked(*_: Any) -> Any:
 
 def _alone(call: Any) -> Any:
     """Narrowing by arithmetic, for scalars and for other vector lengths."""
-    from tvm import tirx
-
     whole, *numbers = call.args
     kind = str(whole.ty.dtype)
     low, high, zero_point = (tirx.Cast(kind, number) for number in numbers)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import tvm_ffi
+from tvm import s_tir, tirx
+
 from tvmconv.tir.general.rewrite import function_pass, substitute
 
 
@@ -25,17 +28,10 @@ def LeaveOutBlocks(names: Collection[str]) -> Any:
         Names of the expression's blocks. Blocks that a schedule derived from them
         (``conv2d_update``) are removed as well.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _without_blocks(func, names)
-
-    return function_pass("LeaveOutBlocks", rewrite)
+    return function_pass("LeaveOutBlocks", lambda func: _without_blocks(func, names))
 
 
 def _without_blocks(func: Any, names: Collection[str]) -> Any:
-    import tvm_ffi
-    from tvm import s_tir, tirx
-
     output = func.params[-1]
     written: list[Any] = []
 
@@ -91,6 +87,4 @@ def _without_blocks(func: Any, names: Collection[str]) -> Any:
 
 
 def _is_empty(stmt: Any) -> bool:
-    from tvm import tirx
-
     return isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.core.datatypes import itemsize
 from tvmconv.tir.annotations import RESULT
 from tvmconv.tir.general.rewrite import (
     TO_L1,
     function_pass,
+    nodes_of,
     prefetch,
     rebuilt,
     replace_marked,
@@ -41,8 +45,6 @@ def PrefetchResults() -> Any:
 
 
 def _prefetch_results(func: Any) -> Any:
-    from tvm import tirx
-
     def ask(loop: Any, _value: Any) -> Any:
         parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
         serial = [i for i, part in enumerate(parts) if _is_serial(part)]
@@ -55,8 +57,6 @@ def _prefetch_results(func: Any) -> Any:
 
 
 def _is_serial(stmt: Any) -> bool:
-    from tvm import tirx
-
     if not isinstance(stmt, tirx.For):
         return False
     return int(stmt.kind) == tirx.ForKind.SERIAL or _is_serial(stmt.body)
@@ -64,8 +64,6 @@ def _is_serial(stmt: Any) -> bool:
 
 def _hints(stmt: Any) -> Any:
     """The loops of some stores around prefetches of their first elements; None without stores."""
-    from tvm import ir, tirx
-
     if isinstance(stmt, tirx.For):
         body = _hints(stmt.body)
         if body is None:
@@ -95,8 +93,6 @@ def _hints(stmt: Any) -> Any:
 
 def _vector_bytes(stmt: Any) -> int:
     """Bytes of the vectors that a vectorized loop stores; a line's for other statements."""
-    from tvm import tirx
-
     if not isinstance(stmt, tirx.For) or int(stmt.kind) != tirx.ForKind.VECTORIZED:
         return _LINE
     if not isinstance(stmt.body, tirx.BufferStore):
@@ -106,16 +102,10 @@ def _vector_bytes(stmt: Any) -> int:
 
 def _addends(store: Any) -> Iterator[Any]:
     """Loads from other buffers in memory at the index of a store."""
-    import tvm_ffi
-    from tvm import ir
-
     found: list[Any] = []
-
-    def look(load: Any) -> None:
+    for load in nodes_of(store.value, ir.TensorLoad):
         known = any(load.source.same_as(other.source) for other in found)
         if not known and tvm_ffi.structural_equal(load.indices, store.indices):
             found.append(load)
-
-    tvm_ffi.structural_walk(store.value, (ir.TensorLoad, look))
     others = (load for load in found if not load.source.same_as(store.buffer))
     return (load for load in others if load.source.scope() != "local")

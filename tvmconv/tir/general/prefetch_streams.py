@@ -5,12 +5,16 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.annotations import PANEL, STREAM
 from tvmconv.tir.general.rewrite import (
     TO_L1,
     TO_L2,
     function_pass,
     item_bytes,
+    nodes_of,
     prefetch,
     rebuilt,
     replace_marked,
@@ -47,19 +51,12 @@ def _prefetch_streams(func: Any) -> Any:
 
 def _with_hints(loop: Any, hints: list[Any]) -> Any:
     """The loop with statements before its body."""
-    from tvm import tirx
-
     return rebuilt(loop, body=tirx.SeqStmt([*hints, loop.body]))
 
 
 def _inner(loop: Any) -> list[Any]:
     """The loops inside a loop, inner loops first."""
-    import tvm_ffi
-    from tvm import tirx
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(loop.body, (tirx.For, found.append))
-    return found
+    return nodes_of(loop.body, tirx.For)
 
 
 def _operand(loop: Any) -> Any:
@@ -67,21 +64,9 @@ def _operand(loop: Any) -> Any:
 
     It is a vector load from a read-only buffer, and the loop variable is one of its indices.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    stored: list[Any] = []
-    loads: list[Any] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, tirx.BufferStore):
-            stored.append(node.buffer)
-        else:
-            loads.append(node)
-
-    tvm_ffi.structural_walk(loop.body, ((tirx.BufferStore, ir.expr.TensorLoad), look))
+    stored = [store.buffer for store in nodes_of(loop.body, tirx.BufferStore)]
     vectors = [n.loop_var for n in _inner(loop) if int(n.kind) == tirx.ForKind.VECTORIZED]
-    for load in loads:
+    for load in nodes_of(loop.body, ir.expr.TensorLoad):
         written = any(load.source.same_as(buffer) for buffer in stored)
         # the elements of a dword are the last dimension, after the lanes
         lanes = load.indices[-1:] if _varies(load.indices[-1]) else load.indices[-2:-1]
@@ -93,8 +78,6 @@ def _operand(loop: Any) -> Any:
 
 
 def _varies(index: Any) -> bool:
-    from tvm import tirx
-
     return not isinstance(index, tirx.IntImm)
 
 
@@ -111,8 +94,6 @@ def _start(load: Any, loops: list[Any]) -> Any:
 
 def _ahead(start: Any, offset: Any, locality: int) -> Any:
     """The prefetch of the address ``offset`` elements after the address of a load."""
-    from tvm import tirx
-
     indices = [*start.indices[:-1], start.indices[-1] + offset]
     return prefetch(tirx.BufferLoad(start.source, indices), locality)
 
@@ -132,18 +113,14 @@ def _lines(loop: Any, distance: Any) -> Any:
 
 def _next_piece(loop: Any, size: int) -> list[Any]:
     """Prefetches of the bytes after the vector of ``size`` bytes that an iteration loads."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    inner, found = _inner(loop), []
+    inner = _inner(loop)
     vectors = [n.loop_var for n in inner if int(n.kind) == tirx.ForKind.VECTORIZED]
-
-    def look(load: Any) -> None:
-        last = load.indices[-1]
-        if uses(last, loop.loop_var) and any(uses(last, var) for var in vectors):
-            found.append(load)
-
-    tvm_ffi.structural_walk(loop.body, (ir.TensorLoad, look))
+    found = [
+        load
+        for load in nodes_of(loop.body, ir.TensorLoad)
+        if uses(load.indices[-1], loop.loop_var)
+        and any(uses(load.indices[-1], var) for var in vectors)
+    ]
     if not found:
         return []
     item = item_bytes(str(found[0].source.dtype))
@@ -163,9 +140,6 @@ def _place(shape: list[int], indices: Any, first: int) -> tuple[int, Any]:
 
 def _share(loop: Any, _value: Any) -> Any:
     """A loop over tiles, each prefetching its share of the next panel."""
-    import tvm_ffi
-    from tvm import tirx
-
     reduction = [n for n in reversed(_inner(loop)) if int(n.kind) == tirx.ForKind.SERIAL]
     load = _operand(reduction[-1]) if reduction else None
     if load is None:

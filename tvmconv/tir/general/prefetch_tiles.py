@@ -12,6 +12,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import (
     TO_L1,
     TO_L2,
@@ -27,21 +30,11 @@ _LINE = 64
 
 
 def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[Any]:
-    """Prefetches, over the old variables, for each iteration of a loop.
+    """Prefetches of inputs or weights, over the old variables, for each iteration of a loop.
 
-    Parameters
-    ----------
-    loop
-        The innermost reduction loop, over the channels of one block; its body accumulates
-        ``input * weight``.
-    scope
-        The scope around it.
-    inputs, weights
-        Which streams to prefetch.
+    It is the innermost reduction loop, over the channels of one block. Its body accumulates
+    ``input * weight``. ``scope`` is the scope around it.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     tile: list[Any] = []
     loads: list[Any] = []
 
@@ -64,8 +57,6 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
 
 def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
     """The tile's lines of the next channel block; after the last block, the next tile's lines."""
-    from tvm import tirx
-
     names = variables(load.indices[1])
     block = next(((v, e) for v, e in scope.loops if any(v.same_as(n) for n in names)), None)
     if block is None or not scope.is_loop(block[0]):
@@ -80,9 +71,7 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
             values[outer] = tirx.Select(more, outer, outer + 1)
             break
     used = [n for n in tile if is_unrolled(n) and _uses(load, n.loop_var)]
-    total = 1
-    for nest in used:
-        total *= int(nest.extent)
+    total = prod(int(nest.extent) for nest in used)
     # neighboring positions of narrow types share a line. In FP32 two positions share a line if
     # vectors are short, and a prefetch of each was faster
     pixel = byte_size(load.source) // prod(map(int, load.source.shape[:-1]))
@@ -103,8 +92,6 @@ def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
     The buffer's dimensions are groups, the reduction's dimensions, vectors of a step, and lanes. If
     a lane is a dword of several elements, the elements are the last dimension.
     """
-    from tvm import tirx
-
     names = variables(load.indices[0])
     order = [v for v, _ in scope.loops]
     group = next((v for v in order if any(v.same_as(n) for n in names)), None)

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass
+from tvm import tirx
+
+from tvmconv.tir.general.rewrite import function_pass, nodes_of
 
 # attribute of functions: why a loop marked for scalable vectors does not use them
 NO_SCALABLE_FORM = "tvmconv.no_scalable_form"
@@ -48,22 +50,10 @@ def _record(func: Any) -> Any:
 
 def vector_code(func: Any) -> str:
     """The vector code of a lowered function; see :func:`recorded_code`."""
-    import tvm_ffi
-    from tvm import tirx
-
-    scalable = fixed = False
-
-    def look(node: Any) -> None:
-        nonlocal scalable, fixed
-        if isinstance(node, tirx.For):
-            constant = isinstance(node.extent, tirx.IntImm)
-            scalable = scalable or (not constant and "vscale" in str(node.extent))
-        else:
-            dtype = node.value.ty.dtype
-            fixed = fixed or ("vscale" not in str(dtype) and int(dtype.lanes) > 1)
-
-    tvm_ffi.structural_walk(func.body, ((tirx.For, tirx.BufferStore), look))
-    if scalable:
+    extents = [loop.extent for loop in nodes_of(func.body, tirx.For)]
+    types = [store.value.ty.dtype for store in nodes_of(func.body, tirx.BufferStore)]
+    fixed = any("vscale" not in str(dtype) and int(dtype.lanes) > 1 for dtype in types)
+    if any(not isinstance(e, tirx.IntImm) and "vscale" in str(e) for e in extents):
         return "SVE and NEON" if fixed else "SVE"
     if not fixed:
         return "no vectors"

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tvmconv.tir.general.rewrite import byte_size, function_pass
+from tvm import tirx
+
+from tvmconv.tir.general.rewrite import byte_size, function_pass, nodes_of
 from tvmconv.tir.general.stack_buffers import ON_STACK, POOLED_BYTES
 
 # alignment of allocations in the pool
@@ -28,27 +30,14 @@ def recorded() -> Iterator[dict[str, int]]:
 
 
 def workspace_bytes(func: Any) -> int:
-    """Bytes that one call of a lowered function allocates from the workspace pool.
+    """Bytes that one call of a function allocates from the workspace pool, after storage planning.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` after storage planning. The result counts one thread. A buffer inside a
-        parallel loop exists once for each core that runs an iteration.
+    The result counts one thread. A buffer inside a parallel loop exists once for each core that
+    runs an iteration.
     """
-    import tvm_ffi
-    from tvm import tirx
-
-    total = 0
-
-    def look(node: Any) -> None:
-        nonlocal total
-        size = byte_size(node.buffer)
-        if size >= POOLED_BYTES and ON_STACK not in node.annotations:
-            total += -(-size // _UNIT) * _UNIT
-
-    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, look))
-    return total
+    nodes = nodes_of(func.body, tirx.AllocBuffer)
+    sizes = [byte_size(node.buffer) for node in nodes if ON_STACK not in node.annotations]
+    return sum(-(-size // _UNIT) * _UNIT for size in sizes if size >= POOLED_BYTES)
 
 
 def RecordWorkspace() -> Any:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir.expr import TensorLoad
+
 from tvmconv.tir.general.conditions import is_zero
-from tvmconv.tir.general.rewrite import byte_size, factors_of, local_buffer
+from tvmconv.tir.general.rewrite import byte_size, factors_of, local_buffer, nodes_of
 from tvmconv.tir.general.scope import Scope, fresh, is_select, is_unrolled, variables
 from tvmconv.tir.general.stack_buffers import POOLED_BYTES
 
@@ -18,9 +22,6 @@ def drop_decided(stmt: Any, scope: Scope) -> Any:
 
     None if the store adds a product with a factor outside the image.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
-
     skipped = False
 
     def select(call: Any) -> Any:
@@ -51,12 +52,8 @@ def drop_decided(stmt: Any, scope: Scope) -> Any:
 def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
     """Buffers that replace an allocation, split along one dimension to stay below the stack limit.
 
-    Returns
-    -------
-    pieces, dimension, loops
-        The new buffers, the dimension that selects among them, and the variables of the unrolled
-        loops that index it. One buffer and no loops if the allocation is small enough, or if other
-        than unrolled loops index it.
+    Also the dimension that selects among them, and the variables of the unrolled loops that index
+    it. One buffer and no loops if the allocation is small enough, or if other loops index it.
     """
 
     shape = [int(extent) for extent in buffer.shape]
@@ -78,22 +75,12 @@ def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
 
 def _unrolled_index(buffer: Any, dimension: int, region: Any) -> list[Any] | None:
     """The unrolled loops that index a dimension of a buffer; None if other variables do."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    unrolled: list[Any] = []
+    unrolled = [loop.loop_var for loop in nodes_of(region, tirx.For) if is_unrolled(loop)]
     used: list[Any] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, tirx.For):
-            if is_unrolled(node):
-                unrolled.append(node.loop_var)
-            return
+    for node in nodes_of(region, (tirx.BufferStore, ir.expr.TensorLoad)):
         target = node.buffer if isinstance(node, tirx.BufferStore) else node.source
         if target.same_as(buffer):
-            used.extend(variables(node.indices[dimension]))
-
-    tvm_ffi.structural_walk(region, ((tirx.For, tirx.BufferStore, ir.expr.TensorLoad), look))
+            used += variables(node.indices[dimension])
     known = all(any(v.same_as(u) for u in unrolled) for v in used)
     return used if known else None
 
@@ -112,9 +99,6 @@ def _locate(buffer: Any, indices: Any, scope: Scope) -> tuple[Any, list[Any]]:
 
 def _is_accumulation(stmt: Any) -> bool:
     """``x = x + 0 * y``, or the same with a dot product."""
-    from tvm import tirx
-    from tvm.ir.expr import TensorLoad
-
     if not isinstance(stmt, tirx.BufferStore) or not isinstance(stmt.value, tirx.Add):
         return False
     total, product = stmt.value.a, stmt.value.b

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass
+from tvm import ir
+
+from tvmconv.operators import math
+from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
 
 def VectorizableMath() -> Any:
@@ -22,11 +25,6 @@ def VectorizableMath() -> Any:
 
 
 def _vectorizable_math(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir
-
-    from tvmconv.operators import math
-
     table = {
         "tirx.exp": math.exp,
         "tirx.log": math.log,
@@ -36,15 +34,11 @@ def _vectorizable_math(func: Any) -> Any:
         "tirx.cosh": math.cosh,
         "tirx.sinh": math.sinh,
     }
-    found = False
 
     def replace(call: Any) -> Any:
-        nonlocal found
         expression = table.get(getattr(call.op, "name", ""))
         if expression is None or str(call.ty.dtype) != "float32":
             return call
-        found = True
         return expression(call.args[0])
 
-    body = tvm_ffi.structural_map(func.body, (ir.Call, replace))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (ir.Call, replace))

@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+from tvm_ffi import dtype as parse
+
+from tvmconv.operators.products import instruction_of
+
 # locality arguments of LLVM's prefetch
 TO_L1, TO_L2 = 3, 2
 
 
 def function_pass(name: str, rewrite: Callable[[Any], Any]) -> Any:
     """A TVM pass ``tvmconv.<name>`` that rewrites each ``tirx.PrimFunc`` of a module by itself."""
-    from tvm import tirx
 
     def apply(func: Any, _mod: Any, _context: Any) -> Any:
         return rewrite(func)
@@ -22,50 +27,45 @@ def function_pass(name: str, rewrite: Callable[[Any], Any]) -> Any:
 
 def transformed(func: Any, *passes: Any) -> Any:
     """A ``tirx.PrimFunc`` after some passes."""
-    from tvm import ir
-
     return ir.transform.Sequential(passes)(ir.IRModule({"main": func}))["main"]
+
+
+def map_nodes(func: Any, rules: Any) -> Any:
+    """A function with some nodes replaced, inner nodes first; ``func`` itself if none changes.
+
+    ``rules`` are a pair of node classes and a function, or a list of such pairs.
+    """
+    body = tvm_ffi.structural_map(func.body, rules)
+    return func if body.same_as(func.body) else func.with_body(body)
+
+
+def nodes_of(root: Any, kinds: Any) -> list[Any]:
+    """All nodes of one class, or of several, below a node, inner nodes first."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(root, (kinds, found.append))
+    return found
 
 
 def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) -> Any:
     """Rewrite the loops that carry given annotations, and remove these annotations.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc``.
-    rules
-        Annotation -> function of a loop and of the annotation's value. The loop already lacks
-        these annotations. The function returns the statement that replaces the loop. Inner loops
-        are rewritten first. Only the first rule applies to a loop with several annotations.
-
-    Returns
-    -------
-    tirx.PrimFunc
-        ``func`` itself if no loop carries any of these annotations.
+    A rule is a function of a loop, which already lacks the annotations, and of the annotation's
+    value. It returns the statement that replaces the loop. Inner loops are rewritten first. Only
+    the first rule applies to a loop with several annotations.
     """
-    import tvm_ffi
-    from tvm import tirx
-
-    found = False
 
     def look(loop: Any) -> Any:
-        nonlocal found
         marks = [mark for mark in rules if mark in loop.annotations]
         if not marks:
             return loop
-        found = True
         kept = {key: value for key, value in loop.annotations.items() if key not in marks}
         return rules[marks[0]](rebuilt(loop, annotations=kept), loop.annotations[marks[0]])
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (tirx.For, look))
 
 
 def rebuilt(loop: Any, **parts: Any) -> Any:
     """A loop with some of its parts (``extent``, ``kind``, ``body``, ``annotations``) replaced."""
-    from tvm import tirx
-
     names = ("extent", "kind", "body", "annotations")
     given = {name: parts.get(name, getattr(loop, name)) for name in names}
     return tirx.For(loop.loop_var, loop.min, **given)
@@ -73,8 +73,6 @@ def rebuilt(loop: Any, **parts: Any) -> Any:
 
 def nest_of(statement: Any) -> tuple[list[Any], Any]:
     """The loops of a perfect nest, outermost first, and the statement inside of them."""
-    from tvm import tirx
-
     loops = []
     while isinstance(statement, tirx.For):
         loops.append(statement)
@@ -84,40 +82,26 @@ def nest_of(statement: Any) -> tuple[list[Any], Any]:
 
 def rebuilt_block(realize: Any, **parts: Any) -> Any:
     """A block in its place, with some of its parts (``body``, ``alloc_buffers``) replaced."""
-    from tvm import s_tir
+    block = block_with(realize.block, **parts)
+    return s_tir.SBlockRealize(realize.iter_values, realize.predicate, block)
 
+
+def block_with(block: Any, **parts: Any) -> Any:
+    """A block with some of its parts replaced."""
     names = (
-        "iter_vars",
-        "reads",
-        "writes",
-        "name_hint",
-        "body",
-        "init",
-        "alloc_buffers",
-        "match_buffers",
-        "annotations",
+        *("iter_vars", "reads", "writes", "name_hint", "body", "init"),
+        *("alloc_buffers", "match_buffers", "annotations"),
     )
-    given = {name: parts.get(name, getattr(realize.block, name)) for name in names}
-    return s_tir.SBlockRealize(realize.iter_values, realize.predicate, s_tir.SBlock(**given))
+    return s_tir.SBlock(**{name: parts.get(name, getattr(block, name)) for name in names})
 
 
 def block_nest(
     old: Any, axes: Sequence[Any], names: Sequence[str], body: Any, init: Any = None
 ) -> Any:
-    """A nest of one loop for each axis, around a block that replaces another one.
+    """A nest of one loop for each axis, around a block with the old one's name and annotations.
 
-    Parameters
-    ----------
-    old
-        The block whose name and annotations are kept.
-    axes, names
-        The axes, and the names of their loops.
-    body, init
-        The statements of the new block.
+    ``names`` are the names of the loops, ``body`` and ``init`` the statements of the new block.
     """
-    import tvm_ffi
-    from tvm import ir, s_tir, tirx
-
     buffers: dict[Any, Any] = {}
 
     def keep(access: Any) -> None:
@@ -141,9 +125,6 @@ def block_nest(
 
 def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
     """A statement or expression with variables replaced, by expressions or by constants."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     table = {
         var: tirx.IntImm(str(var.ty.dtype), value) if isinstance(value, int) else value
         for var, value in values.items()
@@ -153,12 +134,7 @@ def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
 
 def variables(expression: Any) -> list[Any]:
     """The variables of an expression, with repetitions."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (ir.Var, found.append))
-    return found
+    return nodes_of(expression, ir.Var)
 
 
 def uses(expression: Any, var: Any) -> bool:
@@ -168,15 +144,11 @@ def uses(expression: Any, var: Any) -> bool:
 
 def local_buffer(shape: Sequence[int], dtype: str, name: str, scope: str = "local") -> Any:
     """A new buffer in row-major order, as schedules make them; the caller allocates it."""
-    from tvm import tirx
-
     return tirx.decl_buffer(shape, dtype, name, scope=scope, layout=None)
 
 
 def repeated(value: Any) -> Any:
     """The scalar that a vector repeats; other values are unchanged."""
-    from tvm import tirx
-
     return value.value if isinstance(value, tirx.Broadcast) else value
 
 
@@ -187,26 +159,18 @@ def byte_size(buffer: Any) -> int:
 
 def item_bytes(dtype: str) -> int:
     """Bytes of one element, rounded up."""
-    from tvm_ffi import dtype as parse
-
     described = parse(dtype)
     return int(described.bits * described.lanes + 7) // 8
 
 
 def prefetch(load: Any, locality: int, *, write: bool = False) -> Any:
     """The statement that prefetches the cache line of a ``BufferLoad``."""
-    from tvm import tirx
-
     call = tirx.call_intrin("void", "tirx.prefetch", tirx.address_of(load), int(write), locality, 1)
     return tirx.Evaluate(call)
 
 
 def factors_of(product: Any) -> tuple[Any, ...]:
     """The factors of a multiplication or of a dot product; empty for other expressions."""
-    from tvm import tirx
-
-    from tvmconv.operators.products import instruction_of
-
     if isinstance(product, tirx.Mul):
         return product.a, product.b
     is_dot = instruction_of(getattr(getattr(product, "op", None), "name", ""))
@@ -215,7 +179,5 @@ def factors_of(product: Any) -> tuple[Any, ...]:
 
 def is_constant(value: Any) -> bool:
     """Whether a value, or every lane of a vector, is one floating-point constant."""
-    from tvm import tirx
-
     inner = repeated(value)
     return isinstance(inner, tirx.FloatImm)

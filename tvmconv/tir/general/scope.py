@@ -7,6 +7,9 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, sym, tirx
+
 from tvmconv.tir.annotations import TAPS
 from tvmconv.tir.general.conditions import Memo, is_select
 from tvmconv.tir.general.rewrite import variables
@@ -75,8 +78,6 @@ class Scope:
 
     def fixing(self, var: Any, value: int) -> Scope:
         """The scope with a variable replaced by a constant; the ranges are the same."""
-        from tvm import tirx
-
         return self._with(var, tirx.IntImm(var.ty.dtype, value), value)
 
     def _with(self, var: Any, value: Any, known: int | tuple[int, int]) -> Scope:
@@ -92,8 +93,6 @@ class Scope:
 
     def is_loop(self, var: Any) -> bool:
         """Whether an old variable is not a constant."""
-        from tvm import ir
-
         return isinstance(self.values.get(hash(var)), ir.Var)
 
     def holding(self, buffer: Any, pieces: list[Any], dimension: int, loops: list[Any]) -> Scope:
@@ -108,8 +107,6 @@ class Scope:
     @property
     def analyzer(self) -> Any:
         """TVM's arithmetic analyzer with the ranges bound."""
-        from tvm import ir, sym
-
         if self._analyzer is None:
             self._analyzer = sym.Analyzer()
             for var, begin, end in self.ranges:
@@ -122,9 +119,6 @@ class Scope:
 
     def rewrite(self, expression: Any) -> Any:
         """An expression over the new variables."""
-        import tvm_ffi
-        from tvm import ir
-
         return tvm_ffi.structural_map(expression, (ir.Var, self._value), order="post")
 
     def undecided(self, condition: Any) -> list[Any] | None:
@@ -164,8 +158,6 @@ class Scope:
 
     def _decide(self, part: Any) -> int:
         """:meth:`outcome` of one conjunct over new variables."""
-        from tvm import tirx
-
         if any(_same(part, known) for known in self.assumed):
             return 1
         simple = self.analyzer.simplify(part)
@@ -183,8 +175,6 @@ def open_conditions(
     Each comes with the variables of unrolled loops and loops over taps around the predicate. In a
     copy of the statement these variables may become constants.
     """
-    from tvm import tirx
-
     if isinstance(stmt, tirx.SeqStmt):
         for part in stmt.seq:
             yield from open_conditions(part, scope, constants)
@@ -213,19 +203,13 @@ def outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
 
 def is_unrolled(loop: Any) -> bool:
     """Whether a loop is to be unrolled."""
-    from tvm import tirx
-
     return int(loop.kind) == int(tirx.ForKind.UNROLLED)
 
 
 def fresh(var: Any) -> Any:
     """A new variable (or buffer) of the same name and type."""
-    from tvm import ir
-
     return ir.Var(var.name, var.ty)
 
 
 def _same(left: Any, right: Any) -> bool:
-    import tvm_ffi
-
     return bool(tvm_ffi.structural_equal(left, right))

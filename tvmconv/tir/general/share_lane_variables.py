@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import function_pass, substitute
 
 
@@ -23,9 +26,6 @@ def ShareLaneVariables() -> Any:
 
 
 def _share_lanes(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     shared: dict[tuple[int, str], Any] = {}
     names: dict[Any, Any] = {}
 

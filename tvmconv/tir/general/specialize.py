@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
+
+from tvm import ir, s_tir, tirx
 
 from tvmconv.tir.annotations import INTERIOR, PARALLEL, PREFETCH, TAPS, consumed_by
 from tvmconv.tir.general.conditions import select_zero
 from tvmconv.tir.general.loop_cuts import cuts, interior, uniform_cuts
 from tvmconv.tir.general.prefetch_tiles import prefetches
 from tvmconv.tir.general.register_buffers import cut_buffer, drop_decided
-from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
+from tvmconv.tir.general.rewrite import function_pass, nodes_of, rebuilt, substitute, transformed
 from tvmconv.tir.general.scope import Scope, fresh, is_unrolled, open_conditions, variables
 from tvmconv.tir.general.taps import bounds_of, distinct, same_taps
 
@@ -50,16 +53,8 @@ def Specialize() -> Any:
 
 
 def _specialize(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import s_tir, tirx
-
-    marks: list[str] = []
-
-    def look(loop: Any) -> None:
-        marks.extend(key for key in loop.annotations if key in _ANNOTATIONS)
-
-    tvm_ffi.structural_walk(func.body, (tirx.For, look))
-    if not marks:
+    loops = nodes_of(func.body, tirx.For)
+    if not any(key in _ANNOTATIONS for loop in loops for key in loop.annotations):
         return func
     low = s_tir.transform
     return transformed(
@@ -73,8 +68,6 @@ def _specialize(func: Any) -> Any:
 
 def _visit(stmt: Any, scope: Scope) -> Any:
     """The specialized statement; None if nothing is left of it."""
-    from tvm import tirx
-
     if isinstance(stmt, tirx.SeqStmt):
         return _sequence(stmt, scope)
     if isinstance(stmt, tirx.For):
@@ -88,8 +81,6 @@ def _visit(stmt: Any, scope: Scope) -> Any:
 
 
 def _branch(stmt: Any, scope: Scope) -> Any:
-    from tvm import tirx
-
     undecided = scope.undecided(stmt.condition)
     other = _visit(stmt.else_case, scope) if stmt.else_case is not None else None
     if undecided is None:
@@ -101,8 +92,6 @@ def _branch(stmt: Any, scope: Scope) -> Any:
 
 
 def _sequence(stmt: Any, scope: Scope) -> Any:
-    from tvm import tirx
-
     parts = []
     for part in stmt.seq:
         if isinstance(part, tirx.AllocBuffer):
@@ -141,8 +130,6 @@ def _loop(loop: Any, scope: Scope) -> Any:
 
 def _interior(loop: Any, scope: Scope) -> Any:
     """A marked loop guarded by a test of an outer loop; None if no outer loop decides anything."""
-    from tvm import tirx
-
     if (found := interior(loop, scope)) is None:
         return None
     var, begin, end = found
@@ -176,8 +163,6 @@ def _tap_range(
     loop: Any, scope: Scope, begin: int, end: int, guards: Any = (), inner: Any = None
 ) -> Any:
     """Some iterations of a loop over taps; the guards are over ``inner``."""
-    from tvm import tirx
-
     columns = str(loop.annotations[TAPS]) == "columns"
     if columns and begin == 0 and end > 1 and not guards and _fetches_input(loop):
         # neighboring columns read the same lines: the first one prefetches for all
@@ -201,21 +186,12 @@ def _tap_range(
 
 def _fetches_input(loop: Any) -> bool:
     """Whether an inner loop prefetches the input."""
-    import tvm_ffi
-    from tvm import tirx
-
-    flags: list[Any] = []
-    tvm_ffi.structural_walk(
-        loop.body,
-        (tirx.For, lambda nest: flags.extend(list(nest.annotations.get(PREFETCH, ()))[:1])),
-    )
-    return any(int(flag) for flag in flags)
+    marks = [nest.annotations.get(PREFETCH, ()) for nest in nodes_of(loop.body, tirx.For)]
+    return any(int(flag) for mark in marks for flag in list(mark)[:1])
 
 
 def _parallel(loop: Any, scope: Scope) -> Any:
     """Fuse a nest of marked loops; inside, branch to the copy for the iteration."""
-    from tvm import ir, tirx
-
     chain = [loop]
     while isinstance(chain[-1].body, tirx.For) and PARALLEL in chain[-1].body.annotations:
         chain.append(chain[-1].body)
@@ -238,9 +214,7 @@ def _parallel(loop: Any, scope: Scope) -> Any:
         return result
 
     body = choose(0, scope)
-    total = 1
-    for nest in chain:
-        total *= int(nest.extent)
+    total = prod(int(nest.extent) for nest in chain)
     fused = ir.Var("tile", loop.loop_var.ty)
     place, rest = {}, fused
     for nest, inner in zip(reversed(chain), reversed(names), strict=True):
@@ -253,16 +227,12 @@ def _parallel(loop: Any, scope: Scope) -> Any:
 
 
 def _for(var: Any, begin: int, end: int, kind: Any, body: Any, annotations: Any) -> Any:
-    from tvm import tirx
-
     if body is None:
         return None
     return tirx.For(var, begin, end - begin, kind, body, annotations=annotations)
 
 
 def _join(parts: list[Any]) -> Any:
-    from tvm import tirx
-
     parts = [part for part in parts if part is not None]
     if len(parts) < 2:
         return parts[0] if parts else None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.conditions import is_select
-from tvmconv.tir.general.rewrite import function_pass, local_buffer
+from tvmconv.tir.general.rewrite import function_pass, local_buffer, map_nodes, nodes_of
 
 
 def SpillLets() -> Any:
@@ -26,37 +29,22 @@ def SpillLets() -> Any:
 
 
 def _spill_lets(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
-    changed = False
-
     def rewrite(store: Any) -> Any:
-        nonlocal changed
         if not _has_let(store.value):
             return store
-        changed = True
         before: list[Any] = []
         value = _spilled(store.value, before)
         return tirx.SeqStmt([*before, tirx.BufferStore(store.buffer, value, store.indices)])
 
-    body = tvm_ffi.structural_map(func.body, (tirx.BufferStore, rewrite))
-    return func.with_body(body) if changed else func
+    return map_nodes(func, (tirx.BufferStore, rewrite))
 
 
 def _has_let(expression: Any) -> bool:
-    import tvm_ffi
-    from tvm import tirx
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (tirx.Let, found.append))
-    return bool(found)
+    return bool(nodes_of(expression, tirx.Let))
 
 
 def _spilled(expression: Any, before: list[Any]) -> Any:
     """The expression without ``Let``; the stores that it needs are appended to ``before``."""
-    import tvm_ffi
-    from tvm import ir, tirx
 
     def lower(node: Any) -> Any:
         if isinstance(node, ir.Call):
@@ -77,8 +65,6 @@ def _spilled(expression: Any, before: list[Any]) -> Any:
 
 def _stored(let: Any, before: list[Any]) -> Any:
     """The load of a bound value, whose store is appended to ``before``."""
-    from tvm import tirx
-
     value = _spilled(let.value, before)
     dtype = let.var.ty.dtype
     lanes = int(dtype.lanes)
@@ -91,8 +77,6 @@ def _stored(let: Any, before: list[Any]) -> Any:
 
 def _guarded(select: Any, before: list[Any]) -> Any:
     """``if_then_else`` whose branches are spilled under its condition."""
-    from tvm import tirx
-
     condition = _spilled(select.args[0], before)
     values = []
     for test, branch in zip((condition, tirx.Not(condition)), select.args[1:], strict=True):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import byte_size, function_pass
+from tvm import tirx
+
+from tvmconv.tir.general.rewrite import byte_size, function_pass, map_nodes
 
 # TVM's kMaxStackAlloca: buffers of this size or more come from the workspace pool
 POOLED_BYTES = 1024
@@ -16,8 +18,6 @@ _MOST_BYTES = 16 * 1024
 
 def on_stack(buffer: Any) -> Any:
     """The allocation of a buffer that stays on the stack."""
-    from tvm import tirx
-
     return tirx.AllocBuffer(buffer, {ON_STACK: tirx.IntImm("bool", 1)})
 
 
@@ -37,20 +37,12 @@ def StackBuffers() -> Any:
 
 
 def _keep_on_stack(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
-    found = False
-
     def mark(node: Any) -> Any:
-        nonlocal found
         buffer = node.buffer
         if buffer.scope() != "local" or ON_STACK in node.annotations:
             return node
         if byte_size(buffer) > _MOST_BYTES:
             return node
-        found = True
         return tirx.AllocBuffer(buffer, {**node.annotations, ON_STACK: tirx.IntImm("bool", 1)})
 
-    body = tvm_ffi.structural_map(func.body, (tirx.AllocBuffer, mark))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (tirx.AllocBuffer, mark))

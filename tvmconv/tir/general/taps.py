@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tvm_ffi
+from tvm import sym, tirx
+
 from tvmconv.tir.general.scope import Scope, is_unrolled, outcomes
 
 
@@ -25,8 +28,6 @@ def same_taps(loop: Any, scope: Scope) -> list[tuple[int, int]]:
 
 def _pixel_outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
     """:func:`outcomes` for every iteration of the unrolled loops that conditions depend on."""
-    from tvm import tirx
-
     if isinstance(stmt, tirx.SeqStmt):
         return tuple(known for part in stmt.seq for known in _pixel_outcomes(part, scope))
     if not isinstance(stmt, tirx.For):
@@ -43,8 +44,6 @@ def _pixel_outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
 
 def distinct(conditions: Sequence[Any]) -> list[Any]:
     """Some conditions without duplicates."""
-    import tvm_ffi
-
     kept: list[Any] = []
     for condition in conditions:
         if not any(tvm_ffi.structural_equal(condition, other) for other in kept):
@@ -55,25 +54,11 @@ def distinct(conditions: Sequence[Any]) -> list[Any]:
 def bounds_of(
     guards: Sequence[Any], var: Any, begin: int, end: int
 ) -> tuple[tuple[Any, Any], list[Any]]:
-    """The range of a loop in which the guards hold, and the guards that give no bound.
+    """Begin and end of the range in which the guards of a loop hold, and guards without a bound.
 
-    Parameters
-    ----------
-    guards
-        Comparisons.
-    var
-        The loop's variable. A comparison gives a bound if it is linear in the variable.
-    begin, end
-        The range of all iterations.
-
-    Returns
-    -------
-    tuple
-        The range's begin and end, and the other guards. In an empty range the end does not exceed
-        the begin.
+    ``begin`` and ``end`` are the range of all iterations. A comparison gives a bound if it is
+    linear in the variable. In an empty range the end does not exceed the begin.
     """
-    from tvm import sym, tirx
-
     first, last = _constant(var, begin), _constant(var, end)
     left = []
     for guard in guards:
@@ -91,8 +76,6 @@ def bounds_of(
 
 def _slack(guard: Any) -> Any:
     """An expression that is not negative where a comparison of integers holds; None for others."""
-    from tvm import tirx
-
     if isinstance(guard, tirx.LE | tirx.GE):
         low, high = (guard.a, guard.b) if isinstance(guard, tirx.LE) else (guard.b, guard.a)
         return high - low
@@ -103,6 +86,4 @@ def _slack(guard: Any) -> Any:
 
 
 def _constant(var: Any, value: int) -> Any:
-    from tvm import tirx
-
     return tirx.IntImm(var.ty.dtype, value)

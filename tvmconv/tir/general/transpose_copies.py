@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import ir, sym, tirx
+
 from tvmconv.tir.annotations import TRANSPOSE
 from tvmconv.tir.general.rewrite import function_pass, local_buffer, replace_marked, substitute
 
@@ -33,8 +35,6 @@ def _transpose_copies(func: Any) -> Any:
 
 def _moved(outer: Any) -> Any:
     """The loops as transposed squares; None if they do not fit the pattern."""
-    from tvm import ir, tirx
-
     inner = outer.body
     if not isinstance(inner, tirx.For) or not isinstance(inner.body, tirx.BufferStore):
         return None
@@ -61,8 +61,6 @@ def _moved(outer: Any) -> Any:
 
 def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
     """The loop that advances the last index by one element, and no other index."""
-    from tvm import ir, sym
-
     analyzer = sym.Analyzer()
     found = None
     for number, loop in enumerate(loops):
@@ -79,8 +77,6 @@ def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
 
 def _advances(analyzer: Any, index: Any, var: Any, steps: int, distance: int) -> bool:
     """Whether ``steps`` steps of a loop from its start move an index by ``distance``."""
-    from tvm import tirx
-
     moved = analyzer.simplify(substitute(index, {var: steps}) - substitute(index, {var: 0}))
     return isinstance(moved, tirx.IntImm) and int(moved) == distance
 
@@ -89,8 +85,6 @@ def _square(
     store: Any, loops: tuple[Any, Any], first: tuple[int, int], along: int, side: int, lines: int
 ) -> list[Any]:
     """Statements that copy one square; ``along`` is the loop over ``lines`` source vectors."""
-    from tvm import tirx
-
     load, statements = store.value, []
     names = [loop.loop_var for loop in loops]
     dtype = str(load.source.dtype)
@@ -163,6 +157,4 @@ def _lanes(side: int, source: Any) -> list[int]:
 
 
 def _shuffle(a: Any, b: Any, indices: list[int]) -> Any:
-    from tvm import tirx
-
     return tirx.Shuffle([a, b], indices)

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tvm import ir, tirx
+
 from tvmconv.tir.annotations import TRANSPOSE
 from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
 
 # the shortest square is a part of a register; the longest one fits into the registers
 _PART, _MOST = 4, 16
-# times that the result's lines are longer than the source's before these are followed instead
+# ratio of the result's line length to the operand's from which squares follow the operand's lines
 _LONGER = 4
 
 
 @dataclass(frozen=True, eq=False)
-class _Axis:
+class _CopyAxis:
     """An axis of the copy."""
 
     var: Any
@@ -30,9 +32,9 @@ class _Copy:
     declared: list[Any]
     store: Any
     load: Any
-    others: list[_Axis]
-    read: _Axis
-    written: _Axis
+    others: list[_CopyAxis]
+    read: _CopyAxis
+    written: _CopyAxis
 
 
 def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
@@ -43,7 +45,7 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     func
         ``tirx.PrimFunc`` in block form, of as few axes as it can have.
     vector_bytes
-        Of a vector register.
+        Bytes of a vector register.
     parallel
         Whether threads share the outermost loop.
 
@@ -52,8 +54,6 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     tirx.PrimFunc
         None where the block is not a copy whose source and result are contiguous along two axes.
     """
-    from tvm import tirx
-
     copy = _copy(func)
     if copy is None or str(copy.load.source.dtype) == "bool":
         # LLVM's vectors of truth values are not those in memory
@@ -64,15 +64,13 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
 
 
 def _copy(func: Any) -> _Copy | None:
-    from tvm import ir, tirx
-
     *declared, last = tirx.stmt_list(func.body.block.body)
     block = nest_of(last)[1].block
     store = block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
         return None
     load = store.value
-    axes = [_Axis(axis.var, int(axis.dom.extent)) for axis in block.iter_vars]
+    axes = [_CopyAxis(axis.var, int(axis.dom.extent)) for axis in block.iter_vars]
     read, written = (_last(indices, axes) for indices in (load.indices, store.indices))
     if read is None or written is None or read is written:
         return None
@@ -80,21 +78,19 @@ def _copy(func: Any) -> _Copy | None:
     return _Copy(declared, store, load, others, read, written)
 
 
-def _last(indices: Any, axes: list[_Axis]) -> _Axis | None:
-    """The axis that is the last index and in no other one; None of a scalar, which has none."""
+def _last(indices: Any, axes: list[_CopyAxis]) -> _CopyAxis | None:
+    """The axis that is the last index and in no other index; None for other accesses."""
     if not indices:
         return None
     *outer, last = indices
     found = [axis for axis in axes if last.same_as(axis.var)]
     if not found or any(uses(index, found[0].var) for index in outer):
-        # of the other buffer's last axis, which may be in any place
+        # it may be the other buffer's last axis, in any place
         return None
     return found[0]
 
 
 def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
-    from tvm import ir, tirx
-
     side = min(lanes, _MOST)
     while side > min(copy.read.extent, copy.written.extent):
         side //= 2
@@ -104,7 +100,7 @@ def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
     names = ("row", "tile", "line", "lane")
     row, tile, line, lane = (ir.Var(name, copy.read.var.ty) for name in names)
 
-    def place(axis: _Axis, number: Any, inside: Any) -> Any:
+    def place(axis: _CopyAxis, number: Any, inside: Any) -> Any:
         first = number * side
         if axis.extent % side:
             first = tirx.min(first, tirx.IntImm(kind, axis.extent - side))
@@ -128,7 +124,7 @@ def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
     return _outermost(row, prod(axis.extent for axis in copy.others) * rows, body, parallel)
 
 
-def _outer(others: list[_Axis], row: Any, inner: int) -> tuple[dict[Any, Any], Any]:
+def _outer(others: list[_CopyAxis], row: Any, inner: int) -> tuple[dict[Any, Any], Any]:
     """Indices of the outer axes and of the inner loop, from the number of an iteration."""
     number = row % inner
     rest = row // inner
@@ -140,15 +136,11 @@ def _outer(others: list[_Axis], row: Any, inner: int) -> tuple[dict[Any, Any], A
 
 
 def _loop(var: Any, extent: int, body: Any, kind: Any = None, annotations: Any = None) -> Any:
-    from tvm import tirx
-
     kind = tirx.ForKind.SERIAL if kind is None else kind
     first, end = (tirx.IntImm(str(var.ty.dtype), value) for value in (0, extent))
     return tirx.For(var, first, end, kind, body, annotations=annotations)
 
 
 def _outermost(row: Any, extent: int, body: Any, parallel: bool) -> Any:
-    from tvm import tirx
-
     kind = tirx.ForKind.PARALLEL if parallel and extent > 1 else tirx.ForKind.SERIAL
     return _loop(row, extent, body, kind)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass
+from tvm import tirx
+
+from tvmconv.tir.general.rewrite import function_pass, map_nodes, nodes_of
 
 
 def UnifyIndexWidths() -> Any:
@@ -21,17 +23,7 @@ def UnifyIndexWidths() -> Any:
 
 
 def _unify_widths(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
-    wide = False
-
-    def look(loop: Any) -> None:
-        nonlocal wide
-        wide = wide or str(loop.loop_var.ty.dtype) == "int64"
-
-    tvm_ffi.structural_walk(func.body, (tirx.For, look))
-    if not wide:
+    if all(str(loop.loop_var.ty.dtype) != "int64" for loop in nodes_of(func.body, tirx.For)):
         return func
 
     def repair(node: Any) -> Any:
@@ -40,4 +32,4 @@ def _unify_widths(func: Any) -> Any:
             return node
         return tirx.Cast("int64", node.a) + tirx.Cast("int64", node.b)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Add, repair)))
+    return map_nodes(func, (tirx.Add, repair))

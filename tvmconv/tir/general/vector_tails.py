@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import s_tir, tirx
+
 from tvmconv.tir.annotations import TAIL
 from tvmconv.tir.general.rewrite import (
     function_pass,
@@ -32,8 +35,6 @@ def VectorTails() -> Any:
 
 
 def _split_tails(func: Any) -> Any:
-    from tvm import s_tir, tirx
-
     def split(loop: Any, sizes: Any) -> Any:
         width, rest = (int(size) for size in sizes)
         last = int(loop.extent) - 1
@@ -49,8 +50,6 @@ def _split_tails(func: Any) -> Any:
 
 def _narrowed(body: Any, width: int, rest: int) -> Any:
     """The body with its vectorized loops cut to the remaining elements."""
-    import tvm_ffi
-    from tvm import tirx
 
     def cut(loop: Any) -> Any:
         if int(loop.kind) != tirx.ForKind.VECTORIZED or int(loop.extent) != width:

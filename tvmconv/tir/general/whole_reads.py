@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import ir, tirx
+
+from tvmconv.tir.general.rewrite import block_with
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
 
@@ -12,8 +15,6 @@ def read_whole(schedule: Schedule, reader: BlockRV, writer: BlockRV) -> None:
 
     The other block then writes whole segments, wherever its loops are placed.
     """
-    from tvm import ir, s_tir, tirx
-
     block: Any = schedule.get(reader)
     buffer = schedule.get(writer).writes[0].source
 
@@ -23,15 +24,5 @@ def read_whole(schedule: Schedule, reader: BlockRV, writer: BlockRV) -> None:
         lanes = ir.Range.from_min_extent(0, buffer.shape[-1])
         return tirx.BufferRegion(buffer, [*region.region[:-1], lanes])
 
-    changed = s_tir.SBlock(
-        block.iter_vars,
-        [whole(region) for region in block.reads],
-        block.writes,
-        block.name_hint,
-        block.body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    changed = block_with(block, reads=[whole(region) for region in block.reads])
     schedule.state.replace(schedule.get_sref(reader), changed, {block: changed})

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.tir.general.rewrite import function_pass, map_nodes, nodes_of
 
 _NARROW, _WIDE = ("int32", "uint32"), ("int64", "uint64")
 
@@ -31,18 +34,11 @@ def WrappingSums() -> Any:
 
 
 def _wrapping(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    found = False
-
     def wrap(node: Any) -> Any:
-        nonlocal found
         dtype = str(node.ty.dtype)
         kind, *lanes = dtype.split("x", 1)
         if kind not in _NARROW or not (_is_data(node.a) or _is_data(node.b)):
             return node
-        found = True
         # a difference of unsigned numbers may be negative; their product may exceed 2**63
         signed = kind == _NARROW[0] or not isinstance(node, tirx.Mul)
         wide = "x".join([_WIDE[0] if signed else _WIDE[1], *lanes])
@@ -61,14 +57,11 @@ def _wrapping(func: Any) -> Any:
         (ir.TensorLoad, load),
         (tirx.BufferStore, store),
     ]
-    body = tvm_ffi.structural_map(func.body, rules)
-    return func.with_body(body) if found else func
+    return map_nodes(func, rules)
 
 
 def _is_data(node: Any) -> bool:
     """Whether an expression, with rewritten sums, depends on numbers from memory."""
-    from tvm import ir, tirx
-
     if isinstance(node, ir.TensorLoad) or _is_rewritten(node):
         return True
     if isinstance(node, tirx.Cast | tirx.Broadcast):
@@ -83,8 +76,6 @@ def _is_data(node: Any) -> bool:
 
 
 def _is_rewritten(node: Any) -> bool:
-    from tvm import tirx
-
     if not isinstance(node, tirx.Cast) or _kind(node) not in _NARROW:
         return False
     return isinstance(node.value, tirx.Add | tirx.Sub | tirx.Mul) and _kind(node.value) in _WIDE
@@ -97,19 +88,12 @@ def _kind(node: Any) -> str:
 
 def _changed(node: Any) -> bool:
     """Whether the index of a load or a store had a sum that was rewritten."""
-    import tvm_ffi
-    from tvm import tirx
-
-    found: list[Any] = []
-    for index in node.indices:
-        tvm_ffi.structural_walk(index, (tirx.Cast, found.append))
-    return any(_is_rewritten(cast) for cast in found)
+    casts = [cast for index in node.indices for cast in nodes_of(index, tirx.Cast)]
+    return any(map(_is_rewritten, casts))
 
 
 def _indices(node: Any) -> list[Any]:
     """Indices with their original sums, which must not overflow."""
-    import tvm_ffi
-    from tvm import tirx
 
     def unwrap(cast: Any) -> Any:
         if not _is_rewritten(cast):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.tir.general.byte_tables import LANE, byte_table_pass, entries, spread
 
 
@@ -21,8 +23,6 @@ def ByteTables() -> Any:
 
 def _by_quarters(table: Any, bits: Any) -> Any:
     """One ``tbl`` for each quarter of the table; it returns 0 beyond its 64 entries."""
-    from tvm import tirx
-
     result: Any = None
     for part in range(4):
         registers = [entries(table, 64 * part + LANE * i, LANE) for i in range(4)]

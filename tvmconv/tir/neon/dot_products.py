@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass
 from tvmconv.tir.neon.lane_products import BY_LANES, accumulated_by_lanes, lane_operands
 
@@ -28,8 +30,6 @@ def DotProducts() -> Any:
 
 
 def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
-    from tvm import tirx
-
     data, weight = operands
     if name in BY_LANES:
         return accumulated_by_lanes(total, data, weight, name)

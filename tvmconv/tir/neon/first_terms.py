@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.conditions import is_zero
-from tvmconv.tir.general.rewrite import function_pass, repeated
+from tvmconv.tir.general.rewrite import function_pass, nodes_of, repeated
 
 # a local buffer and one of its elements; None if the index is not a constant
 Place = tuple[int, int | None]
@@ -28,15 +31,10 @@ def FirstTerms() -> Any:
 
 
 def _first_terms(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _begun)))
 
 
 def _begun(sequence: Any) -> Any:
-    from tvm import tirx
-
     parts = list(sequence.seq)
     # elements that are zero -> the statement that set them
     zeros: dict[Place, int] = {}
@@ -65,8 +63,6 @@ def _begun(sequence: Any) -> Any:
 
 def _place(buffer: Any, indices: Any) -> Place | None:
     """The element of a local buffer, which is one vector; None for other buffers."""
-    from tvm import tirx
-
     if str(buffer.scope()) != "local":
         return None
     constant = len(indices) == 1 and isinstance(indices[0], tirx.IntImm)
@@ -89,8 +85,6 @@ def _is_zero(value: Any) -> bool:
 
 def _term(store: Any, place: Place | None) -> Any:
     """The value that a store adds to its element; None for other stores."""
-    from tvm import ir, tirx
-
     total = store.value
     if (
         not place
@@ -104,9 +98,5 @@ def _term(store: Any, place: Place | None) -> Any:
 
 def _reads(value: Any) -> list[Place | None]:
     """The elements of local buffers that an expression reads."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, (ir.TensorLoad, found.append))
+    found = nodes_of(value, ir.TensorLoad)
     return [_place(load.source, load.indices) for load in found]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.tir.general.fixed_point import scaled as scaled_generally
 from tvmconv.tir.general.fixed_point import spread
 
@@ -18,8 +20,6 @@ def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
     ``sqdmulh`` returns the high half of the doubled product, so the shift is larger by one bit.
     ``srshl`` shifts with rounding.
     """
-    from tvm import tirx
-
     if int(whole.ty.dtype.lanes) != _LANES:
         return scaled_generally(whole, multiplier, shift)
     high = tirx.call_llvm_pure_intrin("int32x4", _DOUBLED_HIGH, whole, multiplier)

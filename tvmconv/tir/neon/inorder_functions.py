@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 IMPORTED = """
 define <4 x float> @tvmconv.loaded(ptr %from, i32 %bytes) {
   %base = call ptr asm "", "=r,0"(ptr %from) nounwind willreturn memory(none)
@@ -31,6 +33,4 @@ define <4 x float> @tvmconv.loaded(ptr %from, i32 %bytes) {
 
 def loaded(pointer: Any, distance: Any) -> Any:
     """The vector of four FP32 values at a pointer plus a byte offset."""
-    from tvm import tirx
-
     return tirx.call_pure_extern("float32x4", "tvmconv.loaded", pointer, distance)

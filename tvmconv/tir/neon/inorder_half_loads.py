@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, sym, tirx
+
+from tvmconv.tir.general.llvm_functions import importing
 from tvmconv.tir.general.rewrite import function_pass, local_buffer
 from tvmconv.tir.general.stack_buffers import on_stack
 from tvmconv.tir.neon.inorder_assembly import Sum, assembly
@@ -42,17 +46,10 @@ def InorderHalfLoads(ordered: bool) -> Any:
     dual-issue with FMAs, and LLVM's order is best. LLVM would merge both loads (see
     :mod:`tvmconv.tir.neon.inorder_functions`), and does not schedule these pairs together.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _halved(func, ordered)
-
-    return function_pass("neon.InorderHalfLoads", rewrite)
+    return function_pass("neon.InorderHalfLoads", lambda func: _halved(func, ordered))
 
 
 def _halved(func: Any, ordered: bool) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     found = False
     texts: dict[str, str] = {}
 
@@ -70,13 +67,12 @@ def _halved(func: Any, ordered: bool) -> Any:
     body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look))
     if not found:
         return func
-    text = ir.StringImm("\n".join([IMPORTED, *texts.values()]))
-    return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, body))
+    return importing(func.with_body(body), "\n".join([IMPORTED, *texts.values()]))
 
 
-def chain_of(sums: Sequence[Any], ordered: bool) -> _Chain | None:
+def chain_of(sums: Sequence[Any], ordered: bool) -> _VectorRun | None:
     """The loads of neighboring FMAs, or None if whole loads are better."""
-    chain, served = _Chain.of(sums), _ORDERED_SERVED if ordered else _SERVED
+    chain, served = _VectorRun.of(sums), _ORDERED_SERVED if ordered else _SERVED
     return chain if chain is not None and len(sums) >= served * len(chain.uses) else None
 
 
@@ -89,7 +85,7 @@ class _Reach:
 
 
 @dataclass
-class _Chain:
+class _VectorRun:
     """The vectors of a run of FMAs, in the order of their first use.
 
     ``uses`` has for each vector the index of its first FMA. ``keys`` has its address: the index of
@@ -101,7 +97,7 @@ class _Chain:
     uses: list[int]
 
     @classmethod
-    def of(cls, sums: Sequence[Any]) -> _Chain | None:
+    def of(cls, sums: Sequence[Any]) -> _VectorRun | None:
         """The chain of a run; None if an FMA is stored to a buffer that others load."""
         chain = cls([], {}, [])
         stored = [store.buffer for store in sums]
@@ -117,8 +113,6 @@ class _Chain:
 
     def key(self, load: Any) -> tuple[int, int]:
         """The address of a vector as an index of ``reaches`` and a distance."""
-        from tvm import sym, tirx
-
         place, analyzer = load.indices[0].base, sym.Analyzer()
         for number, reach in enumerate(self.reaches):
             if not reach.first.source.same_as(load.source):
@@ -135,8 +129,6 @@ class _Chain:
 
     def statements(self, sums: Sequence[Any]) -> list[Any]:
         """The FMAs, each after the loads that it needs."""
-        from tvm import tirx
-
         vectors = local_buffer((len(self.uses),), _VECTOR, "halves")
         number = [tirx.IntImm("int32", value) for value in range(len(self.uses))]
         due: dict[int, list[Any]] = {}
@@ -150,8 +142,6 @@ class _Chain:
 
     def ordered(self, sums: Sequence[Any], texts: dict[str, str]) -> list[Any] | None:
         """The FMAs as one call of a function that is added to ``texts``, or None."""
-        from tvm import tirx
-
         buffer, found = sums[0].buffer, []
         for store in sums:
             (index,) = store.indices
@@ -177,8 +167,6 @@ class _Chain:
 
     def _address(self, reach: int, distance: int) -> tuple[Any, Any]:
         """The pointer that loads of a reach share, and the byte offset from it."""
-        from tvm import tirx
-
         places = self.reaches[reach].places
         load = places[min(places)]
         first = tirx.BufferLoad(load.source, [load.indices[0].base])
@@ -186,7 +174,6 @@ class _Chain:
 
     def _sum(self, store: Any, vectors: Any, number: Sequence[Any]) -> Any:
         """An FMA of vectors that were loaded before."""
-        from tvm import tirx
 
         def taken(factor: Any) -> Any:
             spread = isinstance(factor, tirx.Shuffle)
@@ -201,8 +188,6 @@ class _Chain:
 
 def _product(store: Any) -> Any:
     """The product of a vector and a lane that a statement adds to a local sum, or None."""
-    from tvm import ir, tirx
-
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
         return None
     total, product = store.value.a, store.value.b
@@ -221,8 +206,6 @@ def loads_of(store: Any) -> list[Any]:
 
 
 def _whole(product: Any) -> Iterator[Any]:
-    from tvm import ir, tirx
-
     for factor in (product.a, product.b):
         if isinstance(factor, tirx.Shuffle) and len(factor.vectors) == 1:
             factor = factor.vectors[0]

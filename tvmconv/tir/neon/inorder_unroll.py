@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
+from tvm import ir, tirx
+
+from tvmconv.tir.general.rewrite import function_pass, map_nodes, rebuilt, substitute, transformed
 from tvmconv.tir.neon.inorder_half_loads import chain_of, loads_of
 
 # most taps of a row; LLVM also unrolls other loops of this length
@@ -24,42 +26,30 @@ def InorderUnroll(ordered: bool) -> Any:
     Why here: LLVM unrolls by itself, keeps data from one tap to the next and loads ahead for the
     next step. It does not do so with split loads, because it treats their assembly as calls.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _unrolled(func, ordered)
-
-    return function_pass("neon.InorderUnroll", rewrite)
+    return function_pass("neon.InorderUnroll", lambda func: _unrolled(func, ordered))
 
 
 def _unrolled(func: Any, ordered: bool) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
-    found = False
     most, counts = (_MOST_ORDERED, (8, 4, 3, 2)) if ordered else (_MOST_SUMS, (4, 3, 2))
 
     def look(loop: Any) -> Any:
-        nonlocal found
         if int(loop.kind) != tirx.ForKind.SERIAL or not isinstance(loop.extent, tirx.IntImm):
             return loop
         extent, sums = int(loop.extent), _sums(loop.body, ordered)
         steps = max((n for n in counts if extent % n == 0 and n * sums <= most), default=1)
         if not sums or (extent > _MOST_TAPS and steps == 1):
             return loop
-        found = True
         if extent <= _MOST_TAPS:
             return rebuilt(loop, kind=tirx.ForKind.UNROLLED)
         return _stepped(loop, steps)
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
+    unrolled = map_nodes(func, (tirx.For, look))
     passes = tirx.transform.UnrollLoop(), tirx.transform.StmtSimplify()
-    return transformed(func.with_body(body), *passes) if found else func
+    return func if unrolled is func else transformed(unrolled, *passes)
 
 
 def _sums(body: Any, ordered: bool) -> int:
     """The number of accumulations of a body that contains nothing else; otherwise 0."""
-    from tvm import tirx
-
     if not isinstance(body, tirx.SeqStmt) or not all(loads_of(stmt) for stmt in body.seq):
         return 0
     return len(body.seq) if chain_of(list(body.seq), ordered) is not None else 0
@@ -67,8 +57,6 @@ def _sums(body: Any, ordered: bool) -> int:
 
 def _stepped(loop: Any, steps: int) -> Any:
     """A loop unrolled by so many steps."""
-    from tvm import ir, tirx
-
     step = ir.Var("step", loop.loop_var.ty)
     number = tirx.IntImm(str(loop.loop_var.ty.dtype), steps)
     body = substitute(loop.body, {loop.loop_var: loop.loop_var * number + step})

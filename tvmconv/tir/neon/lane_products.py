@@ -20,17 +20,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.operators.products import WORD, instruction_of
+
 BY_LANES = ("smull", "smlal")
 _LANES = 4
 
 
 def lane_operands(call: Any) -> Any:
     """Dot products of one 16-bit integer, with that integer as their operand."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import WORD, instruction_of
-
     name = instruction_of(getattr(call.op, "name", ""))
     if name != "smlal":
         return call
@@ -57,8 +57,6 @@ def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
     ValueError
         If ``smull`` is used for other vectors than four dwords, for which weights are packed.
     """
-    from tvm import tirx
-
     lanes = int(total.ty.dtype.lanes)
     if name == "smlal":
         if lanes != _LANES:
@@ -73,7 +71,7 @@ def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
             "Use blocks of 4 channels in the schedule."
         )
     weights = tirx.reinterpret("int8x16", weight)
-    first, second = _spread_halves(data)
+    first, second = _spread_pairs(data)
     products = [
         tirx.call_llvm_pure_intrin(
             "int16x8", "llvm.aarch64.neon.smull.v8i16", half(weights, i), half(factor, i)
@@ -88,17 +86,13 @@ def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
 
 def added(total: Any, product: Any) -> Any:
     """The sum of two vectors, which LLVM does not reassociate."""
-    from tvm import tirx
-
     everywhere = tirx.Broadcast(tirx.const(True, "bool"), _LANES)
     count = tirx.const(_LANES, "uint32")
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.vp.add", total, product, everywhere, count)
 
 
-def _spread_halves(data: Any) -> tuple[Any, Any]:
+def _spread_pairs(data: Any) -> tuple[Any, Any]:
     """The lower and the upper 16 bits of a dword, each broadcast to a vector of bytes."""
-    from tvm import tirx
-
     source, lane = data, 0
     if isinstance(data, tirx.Shuffle) and len(data.vectors) == 1:
         source, lane = data.vectors[0], int(data.indices[0])
@@ -110,12 +104,8 @@ def _spread_halves(data: Any) -> tuple[Any, Any]:
 
 def half(vector: Any, index: int) -> Any:
     """The lower or the upper eight bytes."""
-    from tvm import tirx
-
     return tirx.Shuffle([vector], [8 * index + i for i in range(8)])
 
 
 def _widened(value: Any, lanes: int) -> Any:
-    from tvm import tirx
-
     return tirx.Cast("int32" if lanes == 1 else f"int32x{lanes}", value)

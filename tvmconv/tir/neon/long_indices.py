@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import function_pass
 
 _LONG = "int64"
@@ -27,9 +30,6 @@ def LongIndices() -> Any:
 
 
 def _long_indices(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     def load(node: Any) -> Any:
         indices = _indices(node)
         return node if indices is None else tirx.BufferLoad(node.source, indices)
@@ -44,8 +44,6 @@ def _long_indices(func: Any) -> Any:
 
 def _indices(node: Any) -> list[Any] | None:
     """The indices to widen in a load or a store; None if they are constants."""
-    from tvm import tirx
-
     starts = [index.base if isinstance(index, tirx.Ramp) else index for index in node.indices]
     if all(isinstance(start, tirx.IntImm) for start in starts):
         return None
@@ -53,8 +51,6 @@ def _indices(node: Any) -> list[Any] | None:
 
 
 def _long(index: Any) -> Any:
-    from tvm import tirx
-
     if isinstance(index, tirx.Ramp):
         return tirx.Ramp(_long(index.base), _long(index.stride), index.lanes)
     if str(index.ty.dtype) != "int32":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 # accumulators of a vector; positions and outputs of a product
 LANES = 4
 # bytes of a 64-bit row, and of an item: half a row of data, as int32
@@ -14,24 +16,18 @@ _INTRINSIC = "llvm.aarch64.neon.smmla.v4i32.v16i8"
 
 def product(total: Any, pixels: Any, outputs: Any) -> Any:
     """Four accumulators plus a 2x2 square of products, positions by outputs."""
-    from tvm import tirx
-
     bytes_ = (tirx.reinterpret("int8x16", operand) for operand in (pixels, outputs))
     return tirx.call_llvm_pure_intrin("int32x4", _INTRINSIC, total, *bytes_)
 
 
 def items(load: Any, count: int) -> Any:
     """Consecutive items of data, from a loaded one on."""
-    from tvm import tirx
-
     (index,) = load.indices
     return tirx.BufferLoad(load.source, [tirx.Ramp(index, _one(index), count)])
 
 
 def outputs(load: Any, half: int) -> Any:
     """The rows of the first two or the last two outputs of a block."""
-    from tvm import tirx
-
     base, size = load.indices[0].base, 2 * _ROW
     begin = base + tirx.IntImm(str(base.ty.dtype), size * half)
     return tirx.BufferLoad(load.source, [tirx.Ramp(begin, _one(base), size)])
@@ -39,7 +35,6 @@ def outputs(load: Any, half: int) -> Any:
 
 def arithmetic(data: Any, weight: Any) -> Any:
     """The dot product of scalars in plain arithmetic."""
-    from tvm import tirx
 
     def item(load: Any, distance: int) -> Any:
         (index,) = load.indices
@@ -54,6 +49,4 @@ def arithmetic(data: Any, weight: Any) -> Any:
 
 
 def _one(index: Any) -> Any:
-    from tvm import tirx
-
     return tirx.IntImm(str(index.ty.dtype), 1)

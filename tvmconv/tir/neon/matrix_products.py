@@ -18,8 +18,11 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.conditions import is_zero
-from tvmconv.tir.general.rewrite import function_pass, local_buffer
+from tvmconv.tir.general.rewrite import function_pass, local_buffer, nodes_of
 from tvmconv.tir.neon.matrix_operands import ITEMS, LANES, arithmetic, items, outputs, product
 from tvmconv.tir.neon.matrix_updates import (
     Key,
@@ -53,9 +56,6 @@ def MatrixProducts() -> Any:
 
 
 def _matrix_products(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
     found: list[Any] = []
     tvm_ffi.structural_walk(func.body, (ir.Call, lambda call: found.extend(products_of(call))))
     if not found:
@@ -66,9 +66,6 @@ def _matrix_products(func: Any) -> Any:
 
 def _scope(sequence: Any) -> Any:
     """A sequence that initializes, updates and reads accumulators; unchanged otherwise."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     parts = list(sequence.seq)
     adding = [index for index, part in enumerate(parts) if _only_adds(part)]
     if not adding:
@@ -101,8 +98,6 @@ def _scope(sequence: Any) -> Any:
 
 def _with_spares(agreed: dict[Key, Pair]) -> tuple[list[Any], dict[Key, Pair]]:
     """Spare vectors with their initialization, and the pairs with a spare for each unpaired one."""
-    from tvm import tirx
-
     left = [key for key, pair in agreed.items() if pair == (key, key)]
     if not left:
         return [], agreed
@@ -117,21 +112,14 @@ def _with_spares(agreed: dict[Key, Pair]) -> tuple[list[Any], dict[Key, Pair]]:
 
 def _only_adds(statement: Any) -> bool:
     """Whether a statement only adds products to accumulators, and does not read them otherwise."""
-    import tvm_ffi
-    from tvm import ir
-
     updates = [update for run in runs_of(statement) for update in run]
     buffers = {update.store.buffer for update in updates}
-    loads: list[Any] = []
-    tvm_ffi.structural_walk(statement, (ir.TensorLoad, loads.append))
+    loads = nodes_of(statement, ir.TensorLoad)
     return bool(updates) and sum(load.source in buffers for load in loads) == len(updates)
 
 
 def _begun(statements: Iterable[Any], pairs: dict[Key, Pair]) -> bool:
     """Whether statements set all accumulators of the pairs to zero, and store nothing else."""
-    import tvm_ffi
-    from tvm import tirx
-
     stores: list[Any] = []
     for statement in statements:
         tvm_ffi.structural_walk(statement, (tirx.BufferStore, stores.append))
@@ -143,8 +131,6 @@ def _begun(statements: Iterable[Any], pairs: dict[Key, Pair]) -> bool:
 
 def _agreed(runs: Iterable[list[Update]]) -> dict[Key, Pair]:
     """The pairs of accumulators that suit all runs of updates; empty if runs differ."""
-    import tvm_ffi
-
     pairs: dict[Key, Pair] = {}
     for run in runs:
         steps: dict[int, list[Update]] = {}
@@ -180,9 +166,6 @@ def _paired(step: list[Update]) -> Iterator[Pair]:
 
 def _multiplied(sequence: Any, pairs: dict[Key, Pair]) -> Any:
     """A sequence of updates, with the updates of pairs as matrix products."""
-    import tvm_ffi
-    from tvm import tirx
-
     updates = [update_of(part) for part in sequence.seq]
     keys = {update.key for update in updates if update is not None}
     waiting: dict[tuple[Key, int], Update] = {}
@@ -210,8 +193,6 @@ def _multiplied(sequence: Any, pairs: dict[Key, Pair]) -> Any:
 
 def _together(first: Update, second: Update) -> Any:
     """The rows of two positions in one vector: one load for neighbors; one row twice if alone."""
-    from tvm import tirx
-
     (common, place), (other, next_place) = first.place, second.place
     if common == other and next_place == place + ITEMS:
         return items(first.data, 2 * ITEMS)
@@ -221,8 +202,6 @@ def _together(first: Update, second: Update) -> Any:
 
 def _alone(node: Any) -> Any:
     """An accumulation outside of pairs, for one position or for scalars."""
-    from tvm import tirx
-
     for data, weight in products_of(node.b):
         if int(node.ty.dtype.lanes) == 1:
             return node.a + arithmetic(data, weight)

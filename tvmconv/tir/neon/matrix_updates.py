@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.operators.products import instruction_of
 from tvmconv.tir.general.rewrite import repeated
 from tvmconv.tir.neon.matrix_operands import LANES
 
@@ -39,9 +43,6 @@ class Update:
     @property
     def place(self) -> tuple[int, int]:
         """The data's index as a variable part, by its hash, and a constant part."""
-        import tvm_ffi
-        from tvm import tirx
-
         index = self.data.indices[0]
         if isinstance(index, tirx.IntImm):
             return 0, int(index)
@@ -52,9 +53,6 @@ class Update:
 
 def runs_of(statement: Any) -> list[list[Update]]:
     """The updates in a statement, one list for each sequence of statements."""
-    import tvm_ffi
-    from tvm import tirx
-
     found: list[list[Update]] = []
 
     def look(sequence: Any) -> None:
@@ -68,8 +66,6 @@ def runs_of(statement: Any) -> list[list[Update]]:
 
 def update_of(statement: Any) -> Update | None:
     """The update that a store performs; None for any other statement."""
-    from tvm import ir, tirx
-
     if not isinstance(statement, tirx.BufferStore) or not isinstance(statement.value, tirx.Add):
         return None
     total, product = statement.value.a, statement.value.b
@@ -82,8 +78,6 @@ def update_of(statement: Any) -> Update | None:
 
 def products_of(call: Any) -> Iterator[tuple[Any, Any]]:
     """The loads of the operands of an ``smmla`` operator; none for other calls."""
-    from tvmconv.operators.products import instruction_of
-
     if instruction_of(getattr(getattr(call, "op", None), "name", "")) != _SMMLA:
         return
     data, weight = call.args
@@ -98,8 +92,6 @@ def key_of(load: Any) -> Key | None:
 
 def place_of(buffer: Any, indices: Any) -> Key | None:
     """The vector of accumulators at an index; None for other buffers."""
-    from tvm import tirx
-
     (index,) = indices if len(indices) == 1 else (None,)
     vector = str(buffer.dtype) == f"int32x{LANES}"
     return (buffer, int(index)) if vector and isinstance(index, tirx.IntImm) else None

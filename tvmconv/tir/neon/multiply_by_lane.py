@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass
+from tvm import ir, sym, tirx
+
+from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
 _ELEMENT = "float32"
 
@@ -23,21 +25,13 @@ def MultiplyByLane(lanes: int) -> Any:
     does not merge separate scalar loads. The remainder ``r`` is constant once the loop over
     channels is unrolled and indices are simplified.
     """
-
-    def rewrite(func: Any) -> Any:
-        return _by_lane(func, lanes)
-
-    return function_pass("neon.MultiplyByLane", rewrite)
+    return function_pass("neon.MultiplyByLane", lambda func: _by_lane(func, lanes))
 
 
 def _by_lane(func: Any, count: int) -> Any:
-    import tvm_ffi
-    from tvm import ir, sym, tirx
-
-    found, analyzer = False, sym.Analyzer()
+    analyzer = sym.Analyzer()
 
     def look(broadcast: Any) -> Any:
-        nonlocal found
         load = broadcast.value
         if not isinstance(load, ir.expr.TensorLoad) or not _fits(broadcast, load.source, count):
             return broadcast
@@ -45,20 +39,16 @@ def _by_lane(func: Any, count: int) -> Any:
         known = analyzer.modular_set(index)
         if int(known.coeff) % count:
             return broadcast
-        found = True
         lane, dtype = int(known.base) % count, str(index.ty.dtype)
         first = analyzer.simplify(index - tirx.IntImm(dtype, lane))
         place = tirx.Ramp(first, tirx.IntImm(dtype, 1), count)
         return tirx.Shuffle([tirx.BufferLoad(load.source, [place])], [lane] * count)
 
-    body = tvm_ffi.structural_map(func.body, (tirx.Broadcast, look))
-    return func.with_body(body) if found else func
+    return map_nodes(func, (tirx.Broadcast, look))
 
 
 def _fits(broadcast: Any, buffer: Any, lanes: int) -> bool:
     """Whether a flat buffer consists of whole vectors, so that each can be loaded."""
-    from tvm import tirx
-
     if str(buffer.dtype) != _ELEMENT or len(buffer.shape) != 1:
         return False
     if not all(isinstance(extent, tirx.IntImm) for extent in (*buffer.shape, broadcast.lanes)):

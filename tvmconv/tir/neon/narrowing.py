@@ -18,7 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.operators.math import COUNTS_IN_ONES
+from tvmconv.operators.narrow import NEAREST
 from tvmconv.tir.general.narrowing import MOST, Forms, narrowing_pass, whole
 from tvmconv.tir.neon.fixed_point import scaled
 
@@ -53,8 +56,6 @@ def Narrowing(rounds_by_adding: bool) -> Any:
 
 def _packed(values: Sequence[Any], zero_point: Any, dtype: str, lanes: int) -> Any:
     """Four vectors of int32 as one of 16 bytes."""
-    from tvm import tirx
-
     zeros = tirx.Broadcast(zero_point.astype("int16"), 2 * lanes)
     added = all(_is_nearest(value) for value in values)
     if added:
@@ -72,15 +73,11 @@ def _packed(values: Sequence[Any], zero_point: Any, dtype: str, lanes: int) -> A
 
 def _is_nearest(value: Any) -> bool:
     """Whether a value is a call of :func:`~tvmconv.operators.narrow.nearest`."""
-    from tvmconv.operators.narrow import NEAREST
-
     return str(getattr(getattr(value, "op", None), "name", "")) == NEAREST
 
 
 def _counted(value: Any, zero_point: Any) -> Any:
     """The nearest int32 to FP32 plus the zero point, by additions."""
-    from tvm import tirx
-
     ones = tirx.Broadcast(tirx.const(COUNTS_IN_ONES, "float32"), _LANES)
     # prevents an FMA, which would round a product and this sum only once
     value = tirx.call_llvm_pure_intrin("float32x4", _FENCE, value)
@@ -93,8 +90,6 @@ def _counted(value: Any, zero_point: Any) -> Any:
 
 def _whole_by_adding(value: Any) -> Any:
     """FP32 below 2**22 in magnitude rounded to an integer, ties to even."""
-    from tvm import tirx
-
     lanes = int(value.ty.dtype.lanes)
     ones = tirx.const(COUNTS_IN_ONES, "float32")
     ones = ones if lanes == 1 else tirx.Broadcast(ones, lanes)
@@ -103,8 +98,6 @@ def _whole_by_adding(value: Any) -> Any:
 
 def _nearest(value: Any) -> Any:
     """FP32 to int32, ties to even, by a saturating instruction."""
-    from tvm import tirx
-
     lanes = int(value.ty.dtype.lanes)
     if lanes == _LANES:
         return tirx.call_llvm_pure_intrin("int32x4", f"{_ROUND}.v4i32.v4f32", value)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from tvmconv.tir.general.rewrite import function_pass
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.machines.multiply import BY_NAME
+from tvmconv.operators.products import NEGATIVE, WORD, instruction_of
+from tvmconv.tir.general.rewrite import function_pass, item_bytes
 
 _REGISTER_BITS = 128
 _T = TypeVar("_T")
@@ -36,8 +41,6 @@ def _neighbors(func: Any) -> Any:
 
 def by_runs(body: Any, rewritten: Callable[[list[Any]], list[Any]]) -> Any:
     """Rewrite runs of consecutive stores in a body."""
-    import tvm_ffi
-    from tvm import tirx
 
     def look(sequence: Any) -> Any:
         parts: list[Any] = []
@@ -50,8 +53,6 @@ def by_runs(body: Any, rewritten: Callable[[list[Any]], list[Any]]) -> Any:
 
 def _runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
     """Runs of consecutive stores, and every other statement by itself."""
-    from tvm import tirx
-
     run: list[Any] = []
     for statement in statements:
         if isinstance(statement, tirx.BufferStore):
@@ -67,9 +68,6 @@ def _runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
 
 def _rewritten(stores: list[Any]) -> list[Any]:
     """The stores, with their dwords loaded as vectors."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     written = {store.buffer for store in stores}
     read: dict[Any, set[int]] = {}
 
@@ -111,11 +109,6 @@ def _broadcast_dword(call: Any) -> tuple[Any, int, int, int, Any] | None:
     Returns the buffer, the variable and the constant part of the index, the elements of the dword,
     and the whole index.
     """
-    from tvm import tirx
-
-    from tvmconv.machines.multiply import BY_NAME
-    from tvmconv.operators.products import NEGATIVE, WORD, instruction_of
-
     name = instruction_of(getattr(call.op, "name", "")).removesuffix(NEGATIVE)
     if name not in BY_NAME or not isinstance(call.args[0], tirx.Broadcast):
         return None
@@ -129,9 +122,6 @@ def _broadcast_dword(call: Any) -> tuple[Any, int, int, int, Any] | None:
 
 def place_of(index: Any) -> tuple[int, int]:
     """An index as the sum of an expression, given by its hash, and a constant."""
-    import tvm_ffi
-    from tvm import tirx
-
     if isinstance(index, tirx.IntImm):
         return 0, int(index)
     rest, place = index, 0
@@ -142,8 +132,6 @@ def place_of(index: Any) -> tuple[int, int]:
 
 def _covered(places: set[int], key: tuple[Any, int, int]) -> dict[int, tuple[int, int]]:
     """For each dword that a vector can hold: the vector's begin, and its number of dwords."""
-    from tvmconv.tir.general.rewrite import item_bytes
-
     source, _, size = key
     dword_bits = 8 * size * item_bytes(str(source.dtype))
     found: dict[int, tuple[int, int]] = {}

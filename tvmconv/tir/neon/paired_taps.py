@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.operators.products import TAP
+from tvmconv.tir.general.rewrite import function_pass, nodes_of
 from tvmconv.tir.neon.lane_products import added, half
 from tvmconv.tir.neon.neighbor_lanes import by_runs, chains, place_of
 
@@ -36,7 +40,7 @@ def PairedTaps() -> Any:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _TapSum:
     """A store that adds one tap's product: the accumulator, and the tap's operands."""
 
     store: Any
@@ -46,19 +50,13 @@ class _Step:
 
 
 def _paired(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import TAP
-
     def single(call: Any) -> Any:
         if getattr(call.op, "name", "") != TAP:
             return call
         kind = str(call.ty.dtype)
         return tirx.Cast(kind, call.args[0]) * tirx.Cast(kind, call.args[1])
 
-    calls: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (ir.Call, calls.append))
+    calls = nodes_of(func.body, ir.Call)
     if not any(getattr(call.op, "name", "") == TAP for call in calls):
         return func
     body = by_runs(func.body, _rewritten)
@@ -68,7 +66,7 @@ def _paired(func: Any) -> Any:
 def _rewritten(stores: Sequence[Any]) -> list[Any]:
     """The stores, with consecutive steps combined."""
     parts: list[Any] = []
-    steps: list[_Step] = []
+    steps: list[_TapSum] = []
     for store in stores:
         step = _step(store)
         if step is not None:
@@ -79,12 +77,7 @@ def _rewritten(stores: Sequence[Any]) -> list[Any]:
     return [*parts, *_together(steps)]
 
 
-def _step(store: Any) -> _Step | None:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import TAP
-
+def _step(store: Any) -> _TapSum | None:
     (index,) = store.indices if len(store.indices) == 1 else (None,)
     # accumulators in registers are buffers of vectors
     if not isinstance(index, tirx.IntImm) or int(store.value.ty.dtype.lanes) != _LANES:
@@ -97,19 +90,19 @@ def _step(store: Any) -> _Step | None:
         if not isinstance(total, ir.expr.TensorLoad) or not total.source.same_as(store.buffer):
             continue
         if tvm_ffi.structural_equal(total.indices[0], index):
-            return _Step(store, (store.buffer, int(index)), *tap.args)
+            return _TapSum(store, (store.buffer, int(index)), *tap.args)
     return None
 
 
-def _together(steps: Sequence[_Step]) -> list[Any]:
+def _together(steps: Sequence[_TapSum]) -> list[Any]:
     """Statements for steps, whose order is free because integers are summed."""
-    taps: dict[tuple[Any, int], list[_Step]] = {}
+    taps: dict[tuple[Any, int], list[_TapSum]] = {}
     for step in steps:
         taps.setdefault(step.place, []).append(step)
     bounds = _bounds(steps)
     done: set[tuple[Any, int]] = set()
     parts: list[Any] = []
-    for chain in chains(taps.values(), _are_neighbours):
+    for chain in chains(taps.values(), _are_neighbors):
         for begin in range(0, len(chain), _LANES):
             four = chain[max(0, min(begin, len(chain) - _LANES)) :][:_LANES]
             made = _products_of(four, bounds, done) if len(four) == _LANES else None
@@ -119,7 +112,7 @@ def _together(steps: Sequence[_Step]) -> list[Any]:
     return [*parts, *(step.store for step in steps if step.place not in done)]
 
 
-def _bounds(steps: Sequence[_Step]) -> dict[Any, tuple[int, int]]:
+def _bounds(steps: Sequence[_TapSum]) -> dict[Any, tuple[int, int]]:
     """The first and the last byte that is read of each row."""
     found: dict[Any, tuple[int, int]] = {}
     for step in steps:
@@ -132,8 +125,6 @@ def _bounds(steps: Sequence[_Step]) -> dict[Any, tuple[int, int]]:
 
 def _place(data: Any) -> tuple[Any, int]:
     """A row of a buffer, and an offset in it; None for other values."""
-    from tvm import ir, tirx
-
     if not isinstance(data, ir.expr.TensorLoad) or len(data.indices) != 1:
         return None, 0
     (ramp,) = data.indices
@@ -143,10 +134,8 @@ def _place(data: Any) -> tuple[Any, int]:
     return (data.source, common), place
 
 
-def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
+def _are_neighbors(one: Sequence[_TapSum], other: Sequence[_TapSum]) -> bool:
     """Whether two accumulators have the same taps with consecutive data."""
-    import tvm_ffi
-
     if len(one) != len(other):
         return False
     for first, second in zip(one, other, strict=True):
@@ -160,11 +149,9 @@ def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
 
 
 def _products_of(
-    four: Sequence[Sequence[_Step]], bounds: Mapping[Any, tuple[int, int]], done: set[Any]
+    four: Sequence[Sequence[_TapSum]], bounds: Mapping[Any, tuple[int, int]], done: set[Any]
 ) -> list[Any] | None:
     """Stores that add the taps of four accumulators, two at a time, unless they are done."""
-    from tvm import tirx
-
     factors = []
     for taps in zip(*four, strict=True):
         data = _row_of([tap.data for tap in taps], bounds)
@@ -188,8 +175,6 @@ def _products_of(
 
 def _sum_of(factors: Sequence[tuple[Any, Any]], upper: int) -> Any:
     """The products of the lower or upper bytes of one or two taps, summed in 16 bits."""
-    from tvm import tirx
-
     products = [
         tirx.call_llvm_pure_intrin(
             "int16x8", "llvm.aarch64.neon.smull.v8i16", half(data, upper), half(weight, upper)
@@ -201,9 +186,6 @@ def _sum_of(factors: Sequence[tuple[Any, Any]], upper: int) -> Any:
 
 def _row_of(values: Sequence[Any], bounds: Mapping[Any, tuple[int, int]]) -> Any:
     """The bytes of four columns as one vector; None if no load contains all of them."""
-    import tvm_ffi
-    from tvm import tirx
-
     places = [_place(value) for value in values]
     loads = [(value, *place) for value, place in zip(values, places, strict=True) if place[0]]
     others = [value for value, (row, _) in zip(values, places, strict=True) if row is None]

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvmconv.operators.products import SIDE_BY_SIDE
 from tvmconv.tir.general.rewrite import function_pass
 from tvmconv.tir.neon.neighbor_lanes import by_runs, chains, place_of
 
@@ -38,9 +42,6 @@ def _zip_rows(func: Any) -> Any:
 
 def _rewritten(stores: list[Any]) -> list[Any]:
     """The stores, with dwords that are lanes of longer vectors."""
-    import tvm_ffi
-    from tvm import ir
-
     written = {store.buffer for store in stores}
     found: dict[Any, dict[int, Any]] = {}
 
@@ -67,11 +68,6 @@ def _rewritten(stores: list[Any]) -> list[Any]:
 
 def _key(call: Any, written: set[Any]) -> tuple[Any, int]:
     """The common key of dwords of neighboring columns, and the begin of a dword's first row."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    from tvmconv.operators.products import SIDE_BY_SIDE
-
     width = _BYTES // _LANES
     if getattr(call.op, "name", "") != f"{SIDE_BY_SIDE}{width}":
         return None, 0
@@ -108,7 +104,6 @@ def _covered(places: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
 
 def _dword_vectors(call: Any, offset: int) -> list[Any]:
     """Four vectors of dwords; the first begins ``offset`` elements after the call's dword."""
-    from tvm import tirx
 
     def long(value: Any) -> Any:
         if isinstance(value, tirx.Broadcast):
@@ -135,7 +130,5 @@ def _dword_vectors(call: Any, offset: int) -> list[Any]:
 
 def _zipped(one: Any, other: Any, lanes: int) -> list[Any]:
     """Two vectors interleaved (``zip1``, ``zip2``)."""
-    from tvm import tirx
-
     order = [place for i in range(lanes) for place in (i, i + lanes)]
     return [tirx.Shuffle([one, other], half) for half in (order[:lanes], order[lanes:])]

@@ -12,7 +12,10 @@ from collections.abc import Iterable, Sequence
 from string import Template
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass
+from tvmconv.tir.general.llvm_functions import called, importing
 
 # the operator's name
 SVE = "sve_sdot"
@@ -74,8 +77,6 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
 
 def _sdot(total: Any, data: Any, weight: Any) -> Any:
     """``total`` plus the products of signed bytes; the data may be one lane of a vector."""
-    from tvm import tirx
-
     dtype, lanes = str(total.ty.dtype), int(total.ty.dtype.lanes)
     name = f"{_NAME}_{lanes}"
     lane = _lane(data) if lanes == _SHORT else None
@@ -86,8 +87,6 @@ def _sdot(total: Any, data: Any, weight: Any) -> Any:
 
 def _lane(data: Any) -> int | None:
     """The lane that a shuffle broadcasts; None for other vectors."""
-    from tvm import tirx
-
     if not isinstance(data, tirx.Shuffle) or len(data.vectors) != 1:
         return None
     lane, *others = {int(index) for index in data.indices}
@@ -97,27 +96,14 @@ def _lane(data: Any) -> int | None:
 
 def _imported(func: Any) -> Any:
     """A function together with the LLVM functions that it calls."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    names: set[str] = set()
-
-    def look(call: Any) -> None:
-        name = getattr(call.args[0], "value", None) if len(call.args) else None
-        if isinstance(name, str) and name.startswith(_NAME):
-            names.add(name)
-
-    tvm_ffi.structural_walk(func.body, (ir.Call, look))
-    if not names:
-        return func
-    text = ir.StringImm(_module(names))
-    return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, func.body))
+    names = called(func, _NAME)
+    return importing(func, _module(names)) if names else func
 
 
 def _module(names: Iterable[str]) -> str:
     """The LLVM source of some functions."""
     parts = {_INTRINSICS: None}
-    for name in sorted(names):
+    for name in names:
         lanes, *lane = name.removeprefix(_NAME + "_").split("_")
         parts[_MOVES.substitute(n=lanes)] = None
         form = "lane.nxv4i32" if lane else "nxv4i32"

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvm import ir, tirx
+
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import substitute
 from tvmconv.tir.sve.gathers import gathered
@@ -74,8 +76,6 @@ class Pixels(Lanes):
         NoScalableForm
             If scalable vectors cannot compute the expression.
         """
-        from tvm import ir, tirx
-
         if isinstance(node, tirx.Add):
             return self._sum(node, tests)
         if isinstance(node, tirx.Broadcast):
@@ -97,8 +97,6 @@ class Pixels(Lanes):
 
     def _sum(self, node: Any, tests: Sequence[Any]) -> Any:
         """``a + b``, or an FMA if the product has a factor that is one lane of each segment."""
-        from tvm import tirx
-
         if isinstance(node.b, tirx.Mul):
             for factor, other in ((node.b.a, node.b.b), (node.b.b, node.b.a)):
                 found = self._lane(factor, tests)
@@ -112,8 +110,6 @@ class Pixels(Lanes):
 
     def _lane(self, node: Any, tests: Sequence[Any]) -> tuple[Any, Any] | None:
         """The vector and the lane that a scalar broadcasts in each segment; None for others."""
-        from tvm import ir, tirx
-
         if isinstance(node, tirx.Shuffle) and len(node.vectors) == 1:
             (vector,), lanes = node.vectors, {int(lane) for lane in node.indices}
             if len(lanes) == 1:
@@ -136,8 +132,6 @@ class Pixels(Lanes):
 
     def _spread(self, scalar: Any, tests: Sequence[Any]) -> Any:
         """A scalar in all lanes of its segment."""
-        from tvm import tirx
-
         found = self._lane(tirx.Broadcast(scalar, SEGMENT), tests)
         if found is not None:
             vector, lane = found
@@ -147,8 +141,6 @@ class Pixels(Lanes):
 
     def _number(self, scalar: Any) -> Any:
         """A scalar that depends on position indices only, such as the taps of a window."""
-        from tvm import tirx
-
         if not self.varies(scalar):
             return tirx.Broadcast(scalar, length())
         if isinstance(scalar, tirx.Cast) and str(scalar.value.ty.dtype) == "int32":
@@ -159,8 +151,6 @@ class Pixels(Lanes):
         raise NoScalableForm(f"a scalar of each position, {scalar}")
 
     def _load(self, load: Any, tests: Sequence[Any]) -> Any:
-        from tvm import tirx
-
         (index,) = load.indices
         if load.source in self.private:
             return tirx.BufferLoad(self.own(load.source, index), [number(0)])
@@ -176,8 +166,6 @@ class Pixels(Lanes):
 
     def _first(self, buffer: Any, index: Any) -> Any:
         """The index at which four contiguous values begin."""
-        from tvm import tirx
-
         if int(buffer.dtype.lanes) == SEGMENT:
             return index
         if isinstance(index, tirx.Ramp) and int(index.stride) == 1:
@@ -186,8 +174,6 @@ class Pixels(Lanes):
 
     def address(self, buffer: Any, index: Any) -> Any:
         """The address of the segments of neighboring positions, which are contiguous."""
-        from tvm import tirx
-
         first = self._first(buffer, index)
         if buffer in self.panels.buffers:
             step = self.analyzer.simplify(substitute(first, {self.pixel: number(0)}))
@@ -206,8 +192,6 @@ class Pixels(Lanes):
 
     def own(self, buffer: Any, index: Any) -> Any:
         """The vector that replaces a private value of each position."""
-        from tvm import tirx
-
         first = index.base if isinstance(index, tirx.Ramp) else index
         place = self.analyzer.simplify(first)
         if not isinstance(place, tirx.IntImm):
@@ -215,8 +199,6 @@ class Pixels(Lanes):
         return self.private[buffer][int(place)]
 
     def _call(self, node: Any, tests: Sequence[Any]) -> Any:
-        from tvm import ir, tirx
-
         if is_select(node):
             condition, value, other = node.args
             if not self.varies(condition):
@@ -242,8 +224,6 @@ class Pixels(Lanes):
 
         A load of the same address for all positions fills every lane, so it is not zero there.
         """
-        from tvm import ir, tirx
-
         if isinstance(node, tirx.Mul):
             return self._left_out(node.a) or self._left_out(node.b)
         if isinstance(node, ir.Call) and is_select(node):
@@ -257,8 +237,6 @@ def _parts(select: Any) -> tuple[Any, Any, Any]:
 
 
 def _is_zero(node: Any) -> bool:
-    from tvm import tirx
-
     if isinstance(node, tirx.Broadcast):
         node = node.value
     return isinstance(node, tirx.FloatImm) and float(node.value) == 0.0

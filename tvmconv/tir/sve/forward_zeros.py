@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.conditions import is_zero
 from tvmconv.tir.general.rewrite import repeated
 
@@ -18,8 +21,6 @@ def forwarded(statements: Sequence[Any]) -> list[Any]:
     Sums in memory begin with such stores. LLVM forwards stores of fixed-length vectors to loads,
     but does not forward predicated stores.
     """
-    from tvm import tirx
-
     found: list[Any] = []
     for statement in statements:
         before = found[-1] if found else None
@@ -34,8 +35,6 @@ def forwarded(statements: Sequence[Any]) -> list[Any]:
 
 def _added(before: Any, store: Any) -> Any:
     """The value that is added to the stored zeros; None for other statements."""
-    import tvm_ffi
-    from tvm import ir, tirx
 
     def same(node: Any) -> bool:
         is_store = isinstance(node, tirx.BufferStore)

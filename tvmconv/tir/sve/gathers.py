@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.tir.general.rewrite import substitute
 from tvmconv.tir.sve.predicates import Lanes
 from tvmconv.tir.sve.vectors import FLOATS, SEGMENT, NoScalableForm, intrinsic, number
@@ -37,8 +39,6 @@ def gathered(pixels: Lanes, buffer: Any, first: Any, tests: Sequence[Any]) -> An
     NoScalableForm
         If positions begin inside a segment.
     """
-    from tvm import tirx
-
     analyzer, pixel = pixels.analyzer, pixels.pixel
     each = number(SEGMENT // int(buffer.dtype.lanes))
     step = analyzer.simplify(substitute(first, {pixel: pixel + 1}) - first)
@@ -68,6 +68,4 @@ def gathered(pixels: Lanes, buffer: Any, first: Any, tests: Sequence[Any]) -> An
 
 
 def _long(value: int) -> Any:
-    from tvm import tirx
-
     return tirx.IntImm("int64", value)

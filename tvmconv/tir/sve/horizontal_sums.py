@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import local_buffer, uses
 from tvmconv.tir.general.stack_buffers import on_stack
 from tvmconv.tir.sve.expressions import Pixels
@@ -36,8 +39,6 @@ def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> 
     NoScalableForm
         If scalable vectors cannot compute the addend.
     """
-    from tvm import tirx
-
     found = _parts(loop)
     assert found is not None
     operation, added = found
@@ -81,8 +82,6 @@ def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> 
 
 def _segment_of(buffer: Any) -> tuple[Any, Any]:
     """A variable, and the segment of a buffer at that index."""
-    from tvm import ir, tirx
-
     segment = ir.Var("segment", number(0).ty)
     place = tirx.Ramp(segment * SEGMENT, number(1), SEGMENT)
     return segment, tirx.BufferLoad(buffer, [place])
@@ -90,9 +89,6 @@ def _segment_of(buffer: Any) -> tuple[Any, Any]:
 
 def _parts(loop: Any) -> tuple[Any, Any] | None:
     """The operation of a reduction, and the value that each segment contributes."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     store = loop.body
     if not isinstance(store, tirx.BufferStore) or uses(store.indices[0], loop.loop_var):
         return None

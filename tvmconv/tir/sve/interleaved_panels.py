@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+
 from tvmconv.tir.general.rewrite import rebuilt, substitute
 from tvmconv.tir.sve.vectors import SEGMENT, is_number, number
 
@@ -45,17 +48,12 @@ class Panels:
         step
             The index of this step in the very first panel.
         """
-        from tvm import tirx
-
         each = SEGMENT // int(buffer.dtype.lanes)
         wide = self.vectors * tirx.vscale()
         return (tile * (self.steps * each) + step) * wide + offset * each
 
     def by_segment(self, loop: Any, analyzer: Any) -> Any:
         """The loop without vectors, which writes interleaved panels."""
-        import tvm_ffi
-        from tvm import tirx
-
         panel, wide = loop.loop_var, self.vectors * tirx.vscale()
 
         def store(node: Any) -> Any:
@@ -77,9 +75,6 @@ class Panels:
 
 def panels_of(loop: Any, vectors: int, steps: int, analyzer: Any) -> Panels:
     """The panels that a marked loop writes."""
-    import tvm_ffi
-    from tvm import tirx
-
     found = set()
 
     def look(store: Any) -> None:

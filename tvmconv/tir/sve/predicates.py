@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, tirx
+
 from tvmconv.tir.general.rewrite import substitute, uses
 from tvmconv.tir.sve.vectors import FLAGS, SEGMENT, NoScalableForm, intrinsic, length, number
 
@@ -40,8 +43,6 @@ class Lanes:
 
     def mask(self, tests: Sequence[Any] = ()) -> Any:
         """The lanes of positions that exist and pass all tests."""
-        from tvm import tirx
-
         upper, lower, others = [number(self.count)], list[Any](), list[Any]()
         for test in _conjuncts(tests):
             if not self.varies(test):
@@ -78,8 +79,6 @@ class Lanes:
 
     def _bound(self, test: Any) -> tuple[bool, Any] | None:
         """``(True, b)`` for a test ``pixel < b``, ``(False, b)`` for ``pixel >= b``."""
-        from tvm import ir, tirx
-
         if isinstance(test, tirx.GT | tirx.GE):
             test = {tirx.GT: tirx.LT, tirx.GE: tirx.LE}[type(test)](test.b, test.a)
         if not isinstance(test, tirx.LT | tirx.LE):
@@ -107,16 +106,12 @@ class Lanes:
 
     def numbers(self) -> Any:
         """The position index of each lane."""
-        from tvm import tirx
-
         lanes = tirx.Ramp(number(0), number(1), length())
         segments = tirx.RShift(lanes, tirx.Broadcast(number(2), length()))
         return tirx.Broadcast(self.first, length()) + segments
 
     def each(self, expression: Any, numbers: Any) -> Any:
         """An integer expression or a test, evaluated for a vector of position indices."""
-        from tvm import tirx
-
         dtype = str(numbers.ty.dtype).split("x")[0]
 
         def of(node: Any) -> Any:
@@ -139,9 +134,6 @@ class Lanes:
 
 def _quotients(expression: Any, var: Any) -> list[Any]:
     """The distinct quotients in an expression that use a variable."""
-    import tvm_ffi
-    from tvm import tirx
-
     found: list[Any] = []
 
     def look(node: Any) -> None:
@@ -155,7 +147,6 @@ def _quotients(expression: Any, var: Any) -> list[Any]:
 
 def _with(expression: Any, old: Any, new: Any) -> Any:
     """An expression with one part replaced."""
-    import tvm_ffi
 
     def put(node: Any) -> Any:
         return new if tvm_ffi.structural_equal(node, old) else node
@@ -164,8 +155,6 @@ def _with(expression: Any, old: Any, new: Any) -> Any:
 
 
 def _conjuncts(tests: Sequence[Any]) -> list[Any]:
-    from tvm import tirx
-
     found: list[Any] = []
     for test in tests:
         if isinstance(test, tirx.And):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import tvm_ffi
+from tvm import ir, sym, tirx
+
 from tvmconv.tir.annotations import SEGMENTS
 from tvmconv.tir.general.record_vector_code import NO_SCALABLE_FORM
 from tvmconv.tir.general.rewrite import function_pass, local_buffer, replace_marked, uses
@@ -47,8 +50,6 @@ def _segments(func: Any) -> Any:
 
 def _rewritten(func: Any, loops: list[tuple[Any, int, int]], interleave: bool) -> tuple[Any, bool]:
     """The function, and whether all accesses to its panels use interleaved panels."""
-    from tvm import sym
-
     allocated = _accesses(func.body, allocations=True)
     analyzer = sym.Analyzer()
     refused = []
@@ -86,9 +87,6 @@ def _rewritten(func: Any, loops: list[tuple[Any, int, int]], interleave: bool) -
 
 def _marked(func: Any) -> list[tuple[Any, int, int]]:
     """The marked loops, with the values of their marks."""
-    import tvm_ffi
-    from tvm import tirx
-
     found = []
 
     def look(loop: Any) -> None:
@@ -102,9 +100,6 @@ def _marked(func: Any) -> list[tuple[Any, int, int]]:
 
 def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
     """The number of accesses to buffers; with ``allocations``, only buffers allocated there."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
     found: Counter[Any] = Counter()
     owned: set[Any] = set()
 
@@ -120,8 +115,6 @@ def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
 
 
 def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Panels) -> Any:
-    from tvm import ir, tirx
-
     count = int(loop.extent)
     tile = ir.Var("tile", loop.loop_var.ty)
     pixels = vectors * tirx.vscale()
@@ -148,9 +141,6 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Pan
 
 def _by_pixel(loop: Any) -> set[Any]:
     """Buffers that hold values of several positions."""
-    import tvm_ffi
-    from tvm import tirx
-
     found = set()
 
     def look(store: Any) -> None:
@@ -163,9 +153,6 @@ def _by_pixel(loop: Any) -> set[Any]:
 
 def _places(body: Any, private: set[Any], analyzer: Any) -> dict[Any, set[int]]:
     """The elements of private buffers that are stored to; each becomes a vector."""
-    import tvm_ffi
-    from tvm import tirx
-
     found: dict[Any, set[int]] = {}
 
     def look(store: Any) -> None:
@@ -182,7 +169,6 @@ def _places(body: Any, private: set[Any], analyzer: Any) -> dict[Any, set[int]]:
 
 def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
     """A statement for all vectors of a tile, under conditions on each position."""
-    from tvm import tirx
 
     def inside(body: Any, *more: Any) -> Any:
         return _statement(body, groups, (*tests, *more))
@@ -214,8 +200,6 @@ def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
 
 
 def _store(stmt: Any, group: Pixels, tests: tuple[Any, ...]) -> Any:
-    from tvm import tirx
-
     (index,) = stmt.indices
     value = group.value(stmt.value, tests)
     if stmt.buffer in group.private:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 # FP32 values of a segment; segments of the longest vector
 SEGMENT = 4
 MOST_SEGMENTS = 2048 // 32 // SEGMENT
@@ -16,27 +18,19 @@ class NoScalableForm(Exception):
 
 def length() -> Any:
     """FP32 values of a vector."""
-    from tvm import tirx
-
     return tirx.vscale() * SEGMENT
 
 
 def intrinsic(dtype: str, name: str, *arguments: Any) -> Any:
     """A call of an LLVM intrinsic for SVE without side effects."""
-    from tvm import tirx
-
     return tirx.call_llvm_pure_intrin(dtype, f"llvm.aarch64.sve.{name}", *arguments)
 
 
 def number(value: int) -> Any:
     """An int32 constant."""
-    from tvm import tirx
-
     return tirx.IntImm("int32", value)
 
 
 def is_number(node: Any, value: int) -> bool:
     """Whether an expression is this constant."""
-    from tvm import tirx
-
     return isinstance(node, tirx.IntImm) and int(node) == value

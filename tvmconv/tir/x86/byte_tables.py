@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.tir.general.byte_tables import LANE, byte_table_pass, entries, first, spread
 
 
@@ -23,8 +25,6 @@ def ByteTables(values: int) -> Any:
 
 def _by_vpermi2b(table: Any, bits: Any) -> Any:
     """Two ``vpermi2b``, each of half the table."""
-    from tvm import tirx
-
     name = "llvm.x86.avx512.vpermi2var.qi.512"
     quarters = [entries(table, 64 * i, 64) for i in range(4)]
     low, high = (
@@ -36,8 +36,6 @@ def _by_vpermi2b(table: Any, bits: Any) -> Any:
 
 def _by_vpshufb(table: Any, bits: Any) -> Any:
     """Sixteen ``vpshufb``; an index outside of its part gets the highest bit, which reads 0."""
-    from tvm import tirx
-
     result: Any = None
     for part in range(16):
         part_of_table = entries(table, LANE * part, LANE)

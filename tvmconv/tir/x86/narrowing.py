@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm import tirx
+
 from tvmconv.tir.general.fixed_point import scaled
 from tvmconv.tir.general.narrowing import MOST, Forms, narrowing_pass, nearest, whole
 
@@ -40,8 +42,6 @@ def Narrowing() -> Any:
 
 def _packed(values: Sequence[Any], zero_point: Any, dtype: str, lanes: int) -> Any:
     """Four vectors of int32 as one of 8 bits."""
-    from tvm import tirx
-
     to_16, to_8 = _PACK[lanes]
     to_8 = to_8.format(_SIGNS[dtype])
     packed_16 = []
@@ -62,8 +62,6 @@ def _packed(values: Sequence[Any], zero_point: Any, dtype: str, lanes: int) -> A
 
 def _nearest(value: Any) -> Any:
     """FP32 to int32 in the CPU's rounding mode, ties to even."""
-    from tvm import tirx
-
     lanes = int(value.ty.dtype.lanes)
     if lanes == 16:
         blank = tirx.Broadcast(tirx.const(0, "int32"), lanes)

@@ -40,7 +40,7 @@ class SBlock(Stmt, Protocol):
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """What the tensor expression's ``attrs`` became, and what schedules added."""
+        """Attributes of the tensor expression (``attrs``), and attributes of schedules."""
 
     @property
     def body(self) -> Any:
@@ -56,7 +56,7 @@ class SBlock(Stmt, Protocol):
 
 
 class Function(Protocol):
-    """A function of a module: of loop IR or of Relax (``tvm.ir.BaseFunc``)."""
+    """A function of a module, in loop IR or Relax (``tvm.ir.BaseFunc``)."""
 
     @property
     def params(self) -> Sequence[Any]:

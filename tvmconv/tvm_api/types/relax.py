@@ -46,7 +46,7 @@ class BindingBlock(Protocol):
 
 
 class BlockBuilder(Protocol):
-    """What writes the body of a Relax function (``tvm.relax.BlockBuilder``)."""
+    """Writes the body of a Relax function (``tvm.relax.BlockBuilder``)."""
 
     def emit(self, expr: RelaxExpr, name_hint: str = "") -> RelaxVar:
         """Bind an expression to a new variable."""

@@ -29,7 +29,7 @@ class Schedule(Protocol):
 
     @property
     def state(self) -> Any:
-        """What primitives of our own change (``tvm.s_tir.ScheduleState``)."""
+        """The state that tvmconv's own primitives change (``tvm.s_tir.ScheduleState``)."""
 
     def get_sref(self, rand_var_or_stmt: BlockRV | LoopRV) -> Any:
         """Where a block or loop is in that state."""
@@ -96,7 +96,7 @@ class Schedule(Protocol):
         """Put a consumer into its producer."""
 
     def decompose_reduction(self, block: BlockRV, loop: LoopRV) -> BlockRV:
-        """Put a reduction's initialisation before a loop; returns its block."""
+        """Put a reduction's initialization before a loop; returns its block."""
 
     def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
         """Partial results for each iteration of a loop; returns their block."""
@@ -108,7 +108,7 @@ class Schedule(Protocol):
         """Write a result by way of a buffer; returns the storing block."""
 
     def set_scope(self, block: BlockRV, buffer_index: int, storage_scope: str) -> None:
-        """Where a block's result lies."""
+        """Set the memory scope of a block's result."""
 
     def storage_align(
         self, block: BlockRV, buffer_index: int, axis: int, factor: int, offset: int

@@ -1,1 +1,1 @@
-"""Kernels on an NVIDIA GPU, one by one: compiled, launched and timed without TVM at run time."""
+"""Benchmarks on an NVIDIA GPU: kernels and models that run without TVM."""

@@ -1,8 +1,7 @@
-"""The cost model's constants for GPUs, fitted once to measured kernels.
+"""The cost model's constants for GPUs, fitted to measured kernels.
 
-Four of a record's figures are not known from documents, or only as what the chip could do at most:
-how many of its issue slots kernels fill, what of L2's and of memory's rate they reach, and what a
-launch takes. A fit multiplies each by a factor; what the model counts stays.
+Documents state at most the peak of four figures: filled issue slots, the rates of L2 and memory,
+and the time of a launch. A fit multiplies each by a factor; the counts of the model stay.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from tvmconv.lab.bench.descent import descend, huber
 from tvmconv.lab.bench.gpu.predictions import RIGHT_WITHIN, share_right
 from tvmconv.lab.bench.result import BenchResult
 from tvmconv.machines.cuda import MACHINES, CudaMachine
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
-# the record's fields; of the first the units that do multiply-adds, all of whose slots are filled
+# fields of the machine model; lanes are FMA units whose slots are all filled
 FACTORS = ("lanes", "l2_rate", "memory_rate", "launch_seconds")
 _RANGE = 8.0
-# errors beyond this count no more than in proportion: a kernel that is wrong by tens is a finding
+# errors beyond this count in proportion only, so that an outlier does not decide
 _FAR = log(1.0 + RIGHT_WITHIN)
 _FEWEST = 8
 _COLUMNS = (
-    Column("case", "case"),
-    Column("contender", "contender"),
+    *plain("case", "contender"),
     Column("measured_seconds", "ms median", ".4f", 1e3),
     Column("before", "predicted / measured", ".2f"),
     Column("after", "after the fit", ".2f"),
@@ -40,7 +39,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredKernel:
     """A kernel with the seconds that it took."""
 
     case: str
@@ -49,8 +48,8 @@ class Measured:
     seconds: float
 
 
-def measured_kernels(results: Sequence[BenchResult]) -> list[Measured]:
-    """The kernels of saved runs that can be predicted again: right, with times, known here."""
+def measured_kernels(results: Sequence[BenchResult]) -> list[MeasuredKernel]:
+    """The kernels of saved runs that can be predicted again: correct, timed, and known here."""
     found = []
     for result in results:
         machine = MACHINES.get(str((result.machine.get("gpu") or {}).get("target", "")))
@@ -62,7 +61,7 @@ def measured_kernels(results: Sequence[BenchResult]) -> list[Measured]:
                     continue
                 kernel = _kernel(entry.facts, machine)
                 if kernel is not None:
-                    found.append(Measured(case.name, entry.label, kernel, entry.median))
+                    found.append(MeasuredKernel(case.name, entry.label, kernel, entry.median))
     return found
 
 
@@ -79,21 +78,21 @@ def _kernel(facts: Mapping[str, Any], machine: CudaMachine) -> Kernel | None:
 
 
 def with_factors(machine: CudaMachine, factors: Mapping[str, float]) -> CudaMachine:
-    """A record with some figures multiplied."""
+    """A machine model with some figures multiplied."""
     changed: dict[str, Any] = {n: getattr(machine, n) * factor for n, factor in factors.items()}
     return replace(machine, **changed)
 
 
-def fit(rows: Sequence[Measured]) -> dict[str, float]:
-    """The factors with the least mean error of logarithms, by descent along one at a time.
+def fit(rows: Sequence[MeasuredKernel]) -> dict[str, float]:
+    """The factors with the smallest mean error of logarithms, by descent along one at a time.
 
-    Raises
-    ------
-    InputError
-        If there are too few kernels for so many factors.
+    Raises :class:`InputError` if there are too few kernels for so many factors.
     """
     if len(rows) < _FEWEST:
-        raise InputError(f"{len(rows)} measured kernels are too few to fit; {_FEWEST} are needed")
+        raise InputError(
+            f"fit of GPU constants: {len(rows)} measured kernels. Expected at least {_FEWEST}. "
+            "Name more reports."
+        )
     return descend(
         dict.fromkeys(FACTORS, 1.0),
         lambda factors: _loss(rows, factors),
@@ -101,7 +100,7 @@ def fit(rows: Sequence[Measured]) -> dict[str, float]:
     )
 
 
-def ratios(rows: Sequence[Measured], factors: Mapping[str, float]) -> list[float]:
+def ratios(rows: Sequence[MeasuredKernel], factors: Mapping[str, float]) -> list[float]:
     """Predicted over measured seconds of each kernel."""
     found = []
     for row in rows:
@@ -113,22 +112,18 @@ def ratios(rows: Sequence[Measured], factors: Mapping[str, float]) -> list[float
     return found
 
 
-def _loss(rows: Sequence[Measured], factors: Mapping[str, float]) -> float:
+def _loss(rows: Sequence[MeasuredKernel], factors: Mapping[str, float]) -> float:
     return fmean(huber(log(ratio), _FAR) for ratio in ratios(rows, factors))
 
 
 def fit_report(
     results: Sequence[BenchResult], tell: Callable[[str], None] = lambda _: None
 ) -> Report:
-    """Fit to saved runs, and say how many predictions are right before and after.
+    """Fit to saved runs, and count the correct predictions before and after.
 
-    What a fit explains of the kernels that it saw says little: every other kernel is left out once,
-    and the share of those is told as well.
-
-    Raises
-    ------
-    InputError
-        If the runs hold too few kernels of GPUs.
+    Predictions of kernels that the fit has seen prove little. So it is also repeated with each half
+    of the kernels, to predict the other half. Raises :class:`InputError` if the runs hold too few
+    kernels of GPUs.
     """
     rows = measured_kernels(results)
     factors = fit(rows)

@@ -38,23 +38,12 @@ def built_model(
     precision: str = "float32",
     here: bool = True,
 ) -> CompiledModel:
-    """A model from the folder; built, and kept there, where it is missing.
+    """A model from the folder; built, and stored there, where it is missing.
 
-    Kept models are without weights: these are made from the ONNX model's where they run.
-
-    Parameters
-    ----------
-    onnx, target, shapes, algorithms, log, fold_budget, precision
-        As of ``tvmconv.build``; what a model is but for its weights tells models apart.
-    folder
-        Of compiled kernels and models, if there is one.
-    here
-        Whether it is to run on a GPU of this machine.
-
-    Raises
-    ------
-    ArtifactError
-        If it is not there and nothing here builds it.
+    Stored models have no weights: a recipe makes them from the ONNX file of the run. Other
+    arguments are as of ``tvmconv.build``; these, except the values of weights, identify a model.
+    ``here`` says whether it is to run on a GPU of this machine. Raises :class:`ArtifactError` if it
+    is missing and nothing here builds it.
     """
     import tvmconv
 
@@ -88,7 +77,7 @@ def built_model(
     except ImportError as error:
         raise ArtifactError(
             f"{folder or 'the folder of --kernels'} has no model of {onnx.name} ({error}). Prepare "
-            "it by bench --compile-only on a machine with TVM and nvcc."
+            "it by bench run --compile-only on a machine with TVM and nvcc."
         ) from None
     if path is not None:
         _keep(model, path, weights)
@@ -96,13 +85,13 @@ def built_model(
 
 
 def _log_digest(log: str | None) -> str | None:
-    """What tells builds with other tuning logs apart: the named file's content."""
+    """The content of a tuning log, which identifies builds."""
     named = log and Path(log)
     return hashlib.sha256(named.read_bytes()).hexdigest() if named and named.is_file() else log
 
 
 def _keep(model: CompiledModel, path: Path, weights: Mapping[str, Array]) -> None:
-    """Save a built model with a recipe in the place of its weights, which comes last."""
+    """Save a built model with a recipe instead of its weights; the recipe is written last."""
     from tvmconv.compile.network import CompiledProgram
 
     assert isinstance(model._library, CompiledProgram)
@@ -120,7 +109,7 @@ def _keep(model: CompiledModel, path: Path, weights: Mapping[str, Array]) -> Non
 
 
 def _filled(path: Path, weights: Mapping[str, Array], here: bool) -> CompiledModel:
-    """A kept model with weights made by its recipe, in files that are gone when it is open."""
+    """A stored model with weights made by its recipe, in temporary files."""
     from tvmconv import load
     from tvmconv.artifact.saving import open_artifact
     from tvmconv.model import CompiledModel
@@ -134,7 +123,7 @@ def _filled(path: Path, weights: Mapping[str, Array], here: bool) -> CompiledMod
         recipe.file(weights, machine).tofile(weights_path(copy))
         if not here:
             return CompiledModel(*open_artifact(copy, verify=False, here=False))
-        # another machine's sums of transformed weights may end in another last bit
+        # transformed weights of another machine may differ in the last bit
         return load(copy, verify=False)
 
 

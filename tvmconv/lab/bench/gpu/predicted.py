@@ -1,7 +1,7 @@
-"""``bench --estimate`` for GPUs: what the cost model says of a plan's layers and models.
+"""``bench run --estimate`` for GPUs: predictions of the cost model for layers and models.
 
-Nothing runs, and neither a GPU nor nvcc is needed. Rates are those of the machine's record and of
-the model's constants; no row is a measurement.
+Nothing runs, and neither a GPU nor nvcc is needed. Rates come from the machine model and from the
+cost model's constants.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.costs.cuda.memory import least_cycles, peak_rate
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.lab.bench.contenders import build_algorithms
+from tvmconv.lab.bench.implementations import build_algorithms
 from tvmconv.lab.bench.memory_tables import method_rows, tables_of
 from tvmconv.lab.bench.result import OWN
-from tvmconv.lab.bench.variants import chosen_kernel, parse_variants
+from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
+from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.plan import Plan
+    from tvmconv.lab.bench.plan import BenchPlan
     from tvmconv.measuring.suites import Layer
 
 NOT_MEASURED = "not measured"
 _COLUMNS = (
-    Column("case", "case"),
-    Column("contender", "contender"),
-    Column("precision", "precision"),
+    *plain("case", "contender", "precision"),
     Column("measured", "ms"),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("gflops", "pred. GFLOP/s", ",.0f"),
@@ -43,8 +42,7 @@ _COLUMNS = (
     Column("schedule", "schedule, or why not"),
 )
 _MODELS = (
-    Column("case", "case"),
-    Column("convolutions", "convolutions"),
+    *plain("case", "convolutions"),
     Column("measured", "ms"),
     Column("predicted_seconds", "predicted ms of convolutions", ".3f", 1e3),
     Column("peak_share", "pred. % of peak", ".1f", 100),
@@ -58,25 +56,22 @@ METHOD = (
 )
 
 
-def predict_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Predict what a plan would measure.
+def predict_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Predict the measurements of a plan; ``tell`` is called with one line after every case.
 
-    Parameters
-    ----------
-    plan
-        Its layers, models, target, algorithms and log count; peers are not predicted.
-    tell
-        Called with one line after every case.
-
-    Raises
-    ------
-    InputError
-        If the target is no GPU.
+    Raises :class:`InputError` if the target is not a GPU.
     """
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
         raise InputError(f"{plan.target} is not a GPU. Name one, for example --target cuda:sm_90.")
-    kernels = _kernels(plan, machine)
+    workloads = [layer.workload for layer in plan.layers]
+    # as in a measurement: with a log and without algorithms, builds alone
+    alone = not workloads or (plan.log and not plan.algorithms)
+    variants = () if alone else parse_variants(plan.algorithms, workloads, machine, plan.precision)
+    kernels = [
+        (layer, layer_kernels(layer.workload, machine, variants, plan.log, plan.precision))
+        for layer in plan.layers
+    ]
     rows = list(_layers(kernels, tell))
     models = [
         _model(path, batch, plan, machine) for batch in plan.batches or (0,) for path in plan.models
@@ -104,46 +99,23 @@ def predict_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
 
 
 def peak_flops(machine: CudaMachine, precision: str = "") -> float:
-    """Operations a second at the record's clock, a multiply-add being two.
+    """Operations a second at the clock of the machine model, two for each FMA.
 
-    In float32, or what ``mma.sync`` does in a precision.
+    In FP32, or of ``mma.sync`` in a precision.
     """
     return 2.0 * peak_rate(machine, precision) * machine.clock_hertz
-
-
-def _kernels(
-    plan: Plan, machine: CudaMachine
-) -> list[tuple[Layer, dict[str, Kernel | ConfigError]]]:
-    """What is predicted of each layer, by its label, or why it cannot be."""
-    workloads = [layer.workload for layer in plan.layers]
-    # as where it is measured: with a log, or none, what builds take stands alone
-    alone = not workloads or (plan.log and not plan.algorithms)
-    variants = () if alone else parse_variants(plan.algorithms, workloads, machine, plan.precision)
-    every = []
-    for layer in plan.layers:
-        found: dict[str, Kernel | ConfigError] = {
-            OWN: chosen_kernel(layer.workload, machine, plan.log, plan.precision)
-        }
-        for variant in variants:
-            try:
-                found[f"{OWN} {variant}"] = variant.kernel(layer.workload, machine)
-            except ConfigError as error:
-                if variant.named:
-                    found[f"{OWN} {variant}"] = error
-        every.append((layer, found))
-    return every
 
 
 def _layers(
     kernels: Sequence[tuple[Layer, Mapping[str, Kernel | ConfigError]]],
     tell: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
-    for layer, contenders in kernels:
+    for layer, implementations in kernels:
         found = {
             label: _row(layer, label, kernel)
             if isinstance(kernel, Kernel)
             else {**_head(layer, label), "schedule": str(kernel)}
-            for label, kernel in contenders.items()
+            for label, kernel in implementations.items()
         }
         times = [row["predicted_seconds"] for row in found.values() if "predicted_seconds" in row]
         least = min(times)
@@ -155,7 +127,7 @@ def _layers(
 
 
 def _memory(layer: Layer, found: Mapping[str, Kernel | ConfigError]) -> list[dict[str, Any]]:
-    """Bytes of weights and buffers, as kernels have them."""
+    """Bytes of weights and buffers of the kernels."""
     methods = []
     for label, kernel in found.items():
         if isinstance(kernel, Kernel):
@@ -199,7 +171,7 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def _model(path: Path, batch: int, plan: Plan, machine: CudaMachine) -> dict[str, Any]:
+def _model(path: Path, batch: int, plan: BenchPlan, machine: CudaMachine) -> dict[str, Any]:
     """The convolutions of a model as a build would compute them."""
     from tvmconv.graph.prelude import plan_model
     from tvmconv.lab.bench.cases import batched_model

@@ -1,4 +1,4 @@
-"""What the cost model said of kernels on GPUs, beside what they took."""
+"""Predictions of the cost model for kernels on GPUs, compared with their times."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.lab.bench.result import BenchResult
+from tvmconv.measuring.columns import plain
 from tvmconv.report.table import Column, Table
 
-# the share of the measured time by which a prediction may be off to count as right
+# the share of the measured time by which a correct prediction may be off
 RIGHT_WITHIN = 0.25
 _COLUMNS = (
-    Column("case", "case"),
-    Column("contender", "contender"),
+    *plain("case", "contender"),
     Column("median_seconds", "ms median", ".4f", 1e3),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("ratio", "predicted / measured", ".2f"),
@@ -20,7 +20,7 @@ _COLUMNS = (
 
 
 def prediction_table(result: BenchResult) -> Table:
-    """Every measured kernel that was predicted; empty of processors."""
+    """Every measured kernel that was predicted; empty for CPUs."""
     rows = [
         {
             "case": case.name,
@@ -37,13 +37,13 @@ def prediction_table(result: BenchResult) -> Table:
 
 
 def share_right(ratios: list[float]) -> float:
-    """The share of predictions that are off by at most a quarter of what was measured."""
+    """The share of predictions that are off by at most a quarter of the measured time."""
     right = [abs(ratio - 1.0) <= RIGHT_WITHIN for ratio in ratios]
     return sum(right) / len(right) if right else 0.0
 
 
 def prediction_note(result: BenchResult) -> list[str]:
-    """How many predictions were right, as a note; none of processors."""
+    """The number of correct predictions, as a note; none for CPUs."""
     ratios = [row["ratio"] for row in prediction_table(result).rows]
     if not ratios:
         return []
@@ -54,7 +54,7 @@ def prediction_note(result: BenchResult) -> list[str]:
 
 
 def translation_note(result: BenchResult) -> list[str]:
-    """How many kernels ran as code that an older driver made of their PTX, as a note."""
+    """The number of kernels that an older driver translated from PTX, as a note."""
     entries = [entry for case in result.results for entry in case.entries]
     known = [k for entry in entries if (k := entry.facts.get("translated_by_cuda"))]
     if not known:
@@ -62,22 +62,22 @@ def translation_note(result: BenchResult) -> list[str]:
     return [
         f"the driver knows CUDA up to {known[0]}, and not the machine code; kernels that it "
         f"translated from PTX: {len(known)}, whose registers may differ from those that are shown; "
-        "update it, or compile them with a CUDA that it knows (docs/cuda.md)"
+        "update it, or compile them with a CUDA that it knows (docs/how-to/deploy-nvidia.md)"
     ]
 
 
 def gpu_facts(gpu: Mapping[str, Any] | None) -> dict[str, str]:
-    """The GPU of a saved header, in words; empty where a processor was measured."""
+    """The GPU of a saved header, as text; empty where a CPU was measured."""
     if not gpu:
         return {}
-    said = gpu.get("nvidia_smi") or {}
+    smi = gpu.get("nvidia_smi") or {}
     after = (gpu.get("nvidia_smi_after") or {}).get("clocks.sm")
     clocks = [
-        f"{said[f'clocks.{place}']} of {said[f'clocks.max.{place}']} ({name})"
+        f"{smi[f'clocks.{place}']} of {smi[f'clocks.max.{place}']} ({name})"
         for place, name in (("sm", "SM"), ("mem", "memory"))
-        if f"clocks.{place}" in said and f"clocks.max.{place}" in said
+        if f"clocks.{place}" in smi and f"clocks.max.{place}" in smi
     ]
-    driver = [f"driver {said['driver_version']}"] if "driver_version" in said else []
+    driver = [f"driver {smi['driver_version']}"] if "driver_version" in smi else []
     return {
         "gpu": ", ".join([str(gpu["name"]), *driver, f"CUDA {gpu['driver_cuda']}"]),
         **({"clocks_at_start": "; ".join(clocks)} if clocks else {}),

@@ -1,10 +1,12 @@
-"""``bench --compile-only``: the kernels of a plan into a folder, for a machine with a GPU."""
+"""``bench run --compile-only``: the kernels of a plan into a folder, for a machine with a GPU."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.core.errors import ArtifactError, ConfigError, InputError, TvmconvError
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.cases import batched_model
-from tvmconv.lab.bench.contenders import build_algorithms, builds
 from tvmconv.lab.bench.gpu.models import built_model
 from tvmconv.lab.bench.gpu.probes import SOURCE
+from tvmconv.lab.bench.implementations import build_algorithms, builds
 from tvmconv.lab.bench.variants import chosen_kernel, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.targets import resolve_device
-from tvmconv.measuring.gpu.compiled import Folder, source_code
+from tvmconv.measuring.gpu.compiled import KernelFolder, source_code
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.plan import Plan
+    from tvmconv.lab.bench.plan import BenchPlan
 
-# of kernels that failed, in the sentence that ends the command; all are in the table
+# failed kernels that the final error names; the table has all
 _NAMED = 3
 _COLUMNS = (
     Column("workload", "layer"),
@@ -38,14 +40,8 @@ _COLUMNS = (
 )
 
 
-def plan_kernels(plan: Plan) -> list[Kernel]:
-    """Every kernel that a plan's layers are measured with.
-
-    Raises
-    ------
-    InputError
-        If the target is no GPU.
-    """
+def plan_kernels(plan: BenchPlan) -> list[Kernel]:
+    """Every kernel that a plan's layers are measured with; fails as :func:`compile_plan`."""
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
         raise InputError(
@@ -53,30 +49,22 @@ def plan_kernels(plan: Plan) -> list[Kernel]:
             "cuda:sm_90."
         )
     workloads = [layer.workload for layer in plan.layers]
-    found: dict[Kernel, None] = {}
+    found = []
     if plan.log and not plan.algorithms:
-        logs = ("none", plan.log) if plan.log != "none" else ("none",)
-        for log in logs:
-            found |= dict.fromkeys(
-                chosen_kernel(each, machine, log, plan.precision) for each in workloads
-            )
-        return list(found)
+        for _, log in builds(plan):
+            found += [chosen_kernel(each, machine, log, plan.precision) for each in workloads]
+        return list(dict.fromkeys(found))
     for variant in parse_variants(plan.algorithms, workloads, machine, plan.precision):
         for workload in workloads:
-            try:
-                found[variant.kernel(workload, machine)] = None
-            except ConfigError:
-                continue
-    return list(found)
+            with suppress(ConfigError):
+                found.append(variant.kernel(workload, machine))
+    return list(dict.fromkeys(found))
 
 
-def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+def compile_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Compile all kernels of a plan's layers in parallel, and the probes of a GPU's rates.
 
-    Raises
-    ------
-    InputError
-        If the target is no GPU, or no folder is named.
+    Raises :class:`InputError` if the target is not a GPU, or the plan has no folder.
     """
     if not plan.kernels:
         raise InputError("--compile-only requires --kernels DIR")
@@ -84,25 +72,13 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     machine = resolve_device(plan.target)
     assert isinstance(machine, CudaMachine)
     source_code(SOURCE, machine, plan.kernels)
-    rows = []
-    workers = host_cores()
-    spawn = get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn) as pool:
-        pending: list[tuple[Kernel, Future[dict[str, int] | str]]] = [
-            (kernel, pool.submit(_compiled, kernel, plan.kernels)) for kernel in kernels
-        ]
-        for kernel, future in pending:
-            result = future.result()
-            known = result if isinstance(result, dict) else {"failure": result}
+    rows: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(host_cores(), get_context("spawn")) as pool:
+        results = pool.map(_compiled, kernels, repeat(plan.kernels))
+        for kernel, known in zip(kernels, results, strict=True):
             config = str(kernel.config)
-            rows.append(
-                {
-                    "workload": str(kernel.workload),
-                    "algorithm": kernel.algorithm,
-                    "config": config,
-                    **known,
-                }
-            )
+            named = {"workload": str(kernel.workload), "algorithm": kernel.algorithm}
+            rows.append({**named, "config": config, **known})
             tell(f"{kernel.workload} {kernel.algorithm} {config}: {known}")
     for path in plan.models:
         for batch in plan.batches or (0,):
@@ -132,13 +108,7 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
 
 
 def check_compiled(report: Report) -> None:
-    """Hold a report of :func:`compile_plan` to having no failures.
-
-    Raises
-    ------
-    ArtifactError
-        If a kernel did not compile; it names the first ones.
-    """
+    """Raise :class:`ArtifactError` with the first kernels of :func:`compile_plan` that failed."""
     rows = [row for table in report.tables for row in table.rows]
     failed = [row for row in rows if "failure" in row]
     if failed:
@@ -152,12 +122,12 @@ def failure_text(row: Mapping[str, Any]) -> str:
     return f"{row['workload']} {row['algorithm']} {row['config']}: {row['failure']}"
 
 
-def _compiled(kernel: Kernel, folder: str) -> dict[str, int] | str:
-    """What a kernel takes of a GPU, or why it does not compile."""
+def _compiled(kernel: Kernel, folder: str) -> dict[str, int | str]:
+    """Registers and spills of a kernel, or why it does not compile."""
     try:
-        compiled = Folder(Path(folder)).get(kernel)
+        compiled = KernelFolder(Path(folder)).get(kernel)
     except (TvmconvError, RuntimeError, ValueError) as error:
-        return " ".join(str(error).split())[:300]
+        return {"failure": " ".join(str(error).split())[:300]}
     return {
         "registers": max(each.registers for each in compiled.launches),
         "spill_bytes": compiled.spill_bytes,

@@ -1,15 +1,16 @@
-"""Rates of a GPU, measured by small kernels: multiply-adds, memory, L2, and launches.
+"""Rates of a GPU, measured by small kernels: FMA, memory, L2, and launches.
 
-They are what the cost model's figures are compared with, and the peak that a bench's shares are of.
+They check the figures of the cost model, and are the peak of a bench's shares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from statistics import median
 
 from tvmconv.core.launch import Launch
+from tvmconv.lab.bench.peak import Peak
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.measuring.gpu.compiled import Compiled, source_code
 from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
@@ -18,7 +19,7 @@ from tvmconv.measuring.gpu.timing import Timer
 
 _CHAINS, _STEPS, _THREADS = 16, 512, 256
 _BLOCKS_EACH = 4
-# of the copy, in sizes of L2; of a read that stays in it
+# bytes of the copy, and of a read that stays in L2, in sizes of L2
 _COPIED, _KEPT = 8, 0.25
 _READS = 16
 _EMPTY_LAUNCHES = 100
@@ -62,27 +63,19 @@ extern "C" __global__ void __launch_bounds__(32) empty_kernel(float* __restrict_
 
 
 class Probes:
-    """The kernels on one GPU.
-
-    Parameters
-    ----------
-    gpu, machine
-        Where they run, and what they are compiled for.
-    folder
-        Of compiled kernels, if there is one.
-    """
+    """The kernels on one GPU; ``folder`` may hold their compiled code."""
 
     def __init__(self, gpu: Gpu, machine: CudaMachine, folder: str | Path | None = None) -> None:
         self._gpu, self._timer = gpu, Timer(gpu)
         facts = gpu.facts()
-        # the emulated driver tells neither
+        # the emulated driver reports neither
         self._multiprocessors = int(facts["multiprocessors"] or 1)
         self._l2_bytes = int(facts["l2_bytes"] or 1 << 16)
         fatbin, _ = source_code(SOURCE, machine, folder)
         self._fatbin = fatbin
 
     def fma(self) -> tuple[Callable[[], object], int]:
-        """A call that multiplies and adds, and its floating-point operations."""
+        """A call of the FMA probe, and its floating-point operations."""
         blocks = self._multiprocessors * _BLOCKS_EACH
         out = DeviceArray(self._gpu, (blocks * _THREADS,), "float32")
         return self._call("fma_kernel", blocks, out), 2 * blocks * _THREADS * _CHAINS * _STEPS
@@ -90,8 +83,9 @@ class Probes:
     def rates(self) -> dict[str, float]:
         """``fma_flops``, ``memory_bytes`` and ``l2_bytes`` a second, and ``launch_seconds``.
 
-        Memory counts bytes read and written by a copy of eight times L2; L2 bytes read of a quarter
-        of it. A launch is a hundredth of a graph of empty kernels, each after the one before.
+        A copy of eight times L2 counts the bytes that it reads and writes. L2 is read in a quarter
+        of its size. A launch is a hundredth of a graph of empty kernels, each after the previous
+        one.
         """
         run, operations = self.fma()
         found = {"fma_flops": operations / self._least(run)}
@@ -121,15 +115,29 @@ class Probes:
         return min(self._timer.samples(run, REPEAT))
 
     def _call(self, name: str, blocks: int, *arrays: DeviceArray) -> Callable[[], object]:
-        launch = Launch(name, (blocks, 1, 1), (_block(name), 1, 1), tuple(range(len(arrays))))
-        call = GpuCall(self._gpu, Compiled(self._fatbin, (launch,), ()))
-        return partial(_kept, call.bind(arrays), arrays)
+        threads = 32 if name == "empty_kernel" else _THREADS
+        launch = Launch(name, (blocks, 1, 1), (threads, 1, 1), tuple(range(len(arrays))))
+        run = GpuCall(self._gpu, Compiled(self._fatbin, (launch,), ())).bind(arrays)
+
+        def call(held: object = arrays) -> None:
+            # the default value keeps the arrays alive
+            run()
+
+        return call
 
 
-def _block(name: str) -> int:
-    return 32 if name == "empty_kernel" else _THREADS
+def gpu_peak(machine: CudaMachine, device: int = 0) -> Peak:
+    """The GPU's :func:`~tvmconv.lab.bench.peak.measure_peak`: FP32 FMAs and a copy in its memory.
 
-
-def _kept(run: Callable[[], object], arrays: tuple[DeviceArray, ...]) -> None:
-    """A call that keeps its arrays alive."""
-    run()
+    ``device`` is the number of the GPU in the driver's order. Raises :class:`ArtifactError` if the
+    driver, the GPU, or nvcc is missing.
+    """
+    probes = Probes(Gpu(device).open(), machine)
+    run, operations = probes.fma()
+    seconds = probes.samples(run, REPEAT)
+    return Peak(
+        threads=1,
+        gflops=operations / min(seconds) * 1e-9,
+        median_gflops=operations / median(seconds) * 1e-9,
+        read_gbs=probes.rates()["memory_bytes"] * 1e-9,
+    )

@@ -1,7 +1,7 @@
 """Constants of a built model from the weights of its ONNX model, without TVM.
 
-A built model that travels need not take its weights along: what a build makes of them is a
-recipe, and a machine that has the ONNX model, or the seed that it is made from, follows it.
+A built model can travel without its weights: another machine with the ONNX model, or with its seed,
+follows the recipe.
 """
 
 from __future__ import annotations
@@ -38,19 +38,11 @@ _PLAIN, _TRANSPOSED, _PACKED, _KEPT = "plain", "transposed", "packed", "kept"
 
 @dataclass(frozen=True)
 class Piece:
-    """How one constant is made.
+    """How one constant, ``size`` bytes at an ``offset``, is made.
 
-    Parameters
-    ----------
-    offset, size
-        Bytes of all constants that it takes.
-    form
-        ``plain`` as the weight lies there, ``transposed``, ``packed`` by a kernel, or ``kept``:
-        its bytes are in the recipe.
-    weight
-        Name of the ONNX model's initializer; empty of what is kept.
-    workload, algorithm, config
-        The kernel that it is packed for.
+    ``form`` is ``plain``: the weight as it is; ``transposed``; ``packed`` by the kernel of
+    ``workload``, ``algorithm`` and ``config``; or ``kept``: the recipe has its bytes. ``weight``
+    names the ONNX model's initializer; empty for ``kept``.
     """
 
     offset: int
@@ -75,18 +67,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All constants of a model.
+    """All constants of a model, made by ``pieces``.
 
-    Parameters
-    ----------
-    sha256
-        Their hash where the model was built, which its code and its file of weights name.
-    size
-        Their bytes, with the zeros between them.
-    pieces
-        How each is made.
-    kept
-        Bytes of those that are not made, one after another.
+    ``sha256`` is their hash in the build, which the code and the file of weights contain. ``size``
+    are their bytes, with the zeros between them. ``kept`` are the bytes of the pieces of that form.
     """
 
     sha256: str
@@ -101,13 +85,7 @@ class Recipe:
 
     @classmethod
     def read(cls, path: Path) -> Recipe:
-        """Inverse of :meth:`write`.
-
-        Raises
-        ------
-        ArtifactError
-            If the file is damaged.
-        """
+        """Inverse of :meth:`write`; raises :class:`ArtifactError` if the file is damaged."""
         try:
             line, _, kept = read_regular(path, _MOST_BYTES, ArtifactError).partition(b"\n")
             head = json.loads(line)
@@ -121,17 +99,8 @@ class Recipe:
     def file(self, weights: Mapping[str, Array], machine: Device) -> Bytes:
         """The content of a file of weights: its header, then the constants.
 
-        Parameters
-        ----------
-        weights
-            The ONNX model's initializers.
-        machine
-            The model's target.
-
-        Raises
-        ------
-        ArtifactError
-            If a weight is missing, or of another size.
+        ``weights`` are the ONNX model's initializers. Raises :class:`ArtifactError` if a weight is
+        missing, or of another size.
         """
         header = np.frombuffer(pack_header(self.size, bytes.fromhex(self.sha256)), np.uint8)
         content = np.zeros(header.size + self.size, np.uint8)
@@ -166,66 +135,35 @@ def recipe_of(
 ) -> Recipe:
     """How the constants of a program are made from the weights of its ONNX model.
 
-    Each constant is compared with what weights become; of what none becomes the bytes are kept.
-
-    Parameters
-    ----------
-    program, decisions
-        Of the built model.
-    machine
-        Its target.
-    weights
-        The ONNX model's initializers, by name.
-    sha256
-        Hash of the constants.
+    Each constant is compared with all forms of the weights; bytes of other constants are kept.
+    ``sha256`` is the hash of the constants.
     """
-    found = {
-        _key(piece.made(array, machine)): piece
-        for name, array in weights.items()
-        for piece in _unpacked(name, array)
-    }
-    kernels = {
-        operand.offset: decision
-        for decision in decisions
-        for call in program.calls
-        if call.record.kernel == decision.kernel
-        for operand in call.operands[1:2]
-    }
+    forms = _forms(weights, decisions)
+    found = {_key(piece.made(weights[piece.weight], machine)): piece for piece in forms}
     pieces, kept = [], bytearray()
     for constant in program.constants:
         data = np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
-        piece = found.get(_key(data))
-        if piece is None and constant.offset in kernels:
-            piece = _packed(data, kernels[constant.offset], machine, weights)
-        if piece is None:
-            piece = Piece(0, 0, _KEPT)
+        piece = found.get(_key(data), Piece(0, 0, _KEPT))
+        if piece.form == _KEPT:
             kept += data.tobytes()
         pieces.append(replace(piece, offset=constant.offset, size=data.size))
     return Recipe(sha256, program.constant_bytes, tuple(pieces), bytes(kept))
 
 
-def _unpacked(name: str, array: Array) -> Iterator[Piece]:
-    yield Piece(0, 0, _PLAIN, name)
-    if array.ndim == 2:
-        yield Piece(0, 0, _TRANSPOSED, name)
-
-
-def _packed(
-    data: Bytes, decision: Decision, machine: Device, weights: Mapping[str, Array]
-) -> Piece | None:
-    """The weight that a kernel packs to these bytes; None where there is none."""
-    workload, chosen = decision.workload, decision.chosen
-    # layers are named by their nodes, and weights mostly so
-    names = sorted(weights, key=lambda name: not name.startswith(decision.layer))
-    for name in names:
-        array = weights[name]
-        if array.size != prod(workload.weight_shape) or array.dtype != np.float32:
-            continue
-        piece = Piece(0, 0, _PACKED, name, str(workload), chosen.algorithm, chosen.config.to_json())
-        made = piece.made(array, machine)
-        if made.size == data.size and bool((made == data).all()):
-            return piece
-    return None
+def _forms(weights: Mapping[str, Array], decisions: Iterable[Decision]) -> Iterator[Piece]:
+    """All forms that weights may have among the constants."""
+    kernels = dict.fromkeys(
+        (each.workload, each.chosen.algorithm, each.chosen.config) for each in decisions
+    )
+    for name, array in weights.items():
+        if array.dtype == np.float32:
+            for workload, algorithm, config in kernels:
+                if array.size == prod(workload.weight_shape):
+                    knobs = config.to_json()
+                    yield Piece(0, 0, _PACKED, name, str(workload), algorithm, knobs)
+        if array.ndim == 2:
+            yield Piece(0, 0, _TRANSPOSED, name)
+        yield Piece(0, 0, _PLAIN, name)
 
 
 def _key(data: Bytes) -> tuple[int, bytes]:

@@ -1,0 +1,1 @@
+"""Reads the text in a picture by trained networks, with tvmconv and with onnxruntime."""

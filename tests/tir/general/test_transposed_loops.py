@@ -1,0 +1,34 @@
+"""Transposing copies as loops over squares of vectors."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import te
+from tvm.script import tirx as T
+
+from tvmconv.tir.general.transposed_loops import transposed_loops
+
+_VECTOR_BYTES = 16
+
+
+def test_a_transposition_is_copied_by_squares():
+    x = te.placeholder((8, 4), name="x")
+    func = te.create_prim_func([x, te.compute((4, 8), lambda i, j: x[j, i])])
+
+    @T.prim_func(s_tir=True)
+    def expected(x: T.Buffer((8, 4), "float32"), y: T.Buffer((4, 8), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for _, tile in T.grid(1, 2):
+            for line in T.serial(4, annotations={"tvmconv.transpose": 1}):
+                for lane in T.vectorized(4):
+                    y[lane, tile * 4 + line] = x[tile * 4 + line, lane]
+
+    found = transposed_loops(func, _VECTOR_BYTES, parallel=False)
+    found, wanted = (f.without_attr("global_symbol") for f in (found, expected))
+    tvm.ir.assert_structural_equal(found, wanted)
+
+
+def test_a_plain_copy_is_left_to_others():
+    x = te.placeholder((8, 4), name="x")
+    func = te.create_prim_func([x, te.compute((8, 4), lambda i, j: x[i, j])])
+    assert transposed_loops(func, _VECTOR_BYTES, parallel=False) is None
