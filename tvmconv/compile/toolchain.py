@@ -16,12 +16,11 @@ from pathlib import Path
 
 from tvmconv.core.arguments import shown
 from tvmconv.core.errors import ArtifactError, ConfigError
+from tvmconv.machines.architectures import architecture_of
 from tvmconv.runtime.library import C_SOURCES
 
 SOURCES = C_SOURCES
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++", "clang++")
-# Debian's packages of cross compilers, by triple
-_PACKAGES = {"aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
 # a driver for C++ would compile C as C++
 _C99 = ("-x", "c", "-std=c99", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{SOURCES}")
 _GNU99 = (*_C99, "-std=gnu99")
@@ -194,7 +193,8 @@ def _cross_driver(named: str, triple: str) -> tuple[str, ...]:
             return ("clang", f"--target={triple}")
         if shutil.which("ld.lld"):
             return ("clang", f"--target={triple}", "-fuse-ld=lld")
-    usual, package = usual_driver(triple), _PACKAGES.get(triple)
+    usual, known = usual_driver(triple), architecture_of(triple)
+    package = known.packages.get(triple) if known else None
     debian = f"Install {usual} (Debian: apt install {package}). " if package else ""
     raise ArtifactError(
         f"cannot link a model for {triple}: no C compiler for it was found. {debian}Name one by "

@@ -64,11 +64,24 @@ def compile_function(
         calls, options = unchecked_calls, {**options, "opt-level": _DRAFT_LEVEL}
     target = tvm.target.Target(options)
     module = function if isinstance(function, ir.IRModule) else ir.IRModule.from_expr(function)
-    bound = tirx.transform.BindTarget(target.with_host(target))(module)
+    bound = tirx.transform.BindTarget(_target_of_passes(machine, options))(module)
     _register()
     with llvm_options(machine):
         lowered = pipeline(machine, calls or packed_calls)(bound)
         return GuardedCode(tirx.build(lowered, target=target, pipeline=_LOWERED), machine)
+
+
+def _target_of_passes(machine: Machine, options: dict[str, Any]) -> Any:
+    """The target that TVM's passes see; code is generated for the whole one.
+
+    For fixed-length vectors it has no attributes. For a RISC-V target with vectors, TVM would turn
+    the vectorized loops of schedules into loops over scalable vectors.
+    """
+    from tvm.target import Target
+
+    fixed = {key: value for key, value in options.items() if key not in ("mattr", "cl-opt")}
+    target = Target(options if machine.vector.scalable else fixed)
+    return target.with_host(target)
 
 
 class Pipeline:
