@@ -35,17 +35,16 @@ CALL = SOURCES / "call.c"
 HOSTILE = Path(__file__).parent / "compile" / "hostile.c"
 
 
-def _missing() -> list[str]:
-    """Programs that calls of code for Arm need and this machine lacks."""
-    programs = {usual_driver(ARM): [usual_driver(ARM)]}
-    programs["qemu-aarch64"] = ["qemu-aarch64", "qemu-aarch64-static"]
-    return [name for name, found in programs.items() if not any(map(shutil.which, found))]
+def needs(triple: str) -> pytest.MarkDecorator:
+    """Skips a test where programs are missing that calls of code for a system need."""
+    qemu = f"qemu-{triple.partition('-')[0]}"
+    programs = {usual_driver(triple): [usual_driver(triple)], qemu: [qemu, f"{qemu}-static"]}
+    missing = [name for name, found in programs.items() if not any(map(shutil.which, found))]
+    packages = f"Debian: gcc-{triple}, qemu-user"
+    return pytest.mark.skipif(bool(missing), reason=f"needs {' and '.join(missing)} ({packages})")
 
 
-needs_arm = pytest.mark.skipif(
-    bool(_missing()),
-    reason=f"needs {' and '.join(_missing())} (Debian: gcc-aarch64-linux-gnu, qemu-user)",
-)
+needs_arm = needs(ARM)
 
 # a command that starts an aarch64 Python with TVM
 ARM_PYTHON = os.environ.get("TVMCONV_ARM_PYTHON", "")

@@ -36,6 +36,8 @@ Status:
 - **emulated**: results verified under emulation; speed is estimated.
 
 SVE targets run with any vector length, except `a64fx`, which has 512 bits.
+`riscv64-v256` needs RISC-V vectors (RVV 1.0) of 256 bits or more.
+Its results are correct under emulation, and its rates are assumed.
 `ftengine` is the CPU of the [FTEngine paper](../benchmarks/papers.md).
 """
 _MEASURED = ("x86-64-v3", "x86-64-v4", "cuda:sm_90", "cuda:h200")

@@ -37,6 +37,17 @@ def run(nodes: list[Any], feeds: dict[str, Any], constants: dict[str, Any], **ou
     return [ours[name] for name in outputs], unoptimised(model, feeds)
 
 
+def test_infinities_of_the_signs_that_attributes_select():
+    signs = {"both": (1, 1), "up": (0, 1), "down": (1, 0), "neither": (0, 0)}
+    nodes = [
+        helper.make_node("IsInf", ["x"], [name], detect_negative=down, detect_positive=up)
+        for name, (down, up) in signs.items()
+    ]
+    ours, expected = run(nodes, {"x": VALUES}, {}, **dict.fromkeys(signs, TensorProto.BOOL))
+    np.testing.assert_array_equal(ours, expected)
+    assert [int(found.sum()) for found in ours] == [2, 1, 1, 0]
+
+
 def test_special_values_of_elementwise_operators():
     nodes = [
         helper.make_node("Cast", ["x"], ["bool"], to=TensorProto.BOOL),

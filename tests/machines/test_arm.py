@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from tvmconv.core.errors import ArtifactError, TargetError
 from tvmconv.machines import arm, host, hwcap
+from tvmconv.machines.architectures import ARCHITECTURES
 from tvmconv.machines.features import required_features
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import native_machine
@@ -20,7 +21,8 @@ from tvmconv.machines.targets import resolve_machine
 
 each_record = pytest.mark.parametrize("machine", arm.MACHINES.values(), ids=lambda m: m.name)
 # bits of AT_HWCAP that Linux has names for, which models and this package check
-C_NAMES = "tvmconv/runtime/c/features.c"
+NAMES = ARCHITECTURES["aarch64"].hwcap
+C_NAMES = "tvmconv/runtime/c/processor.c"
 A72 = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
 
 
@@ -138,12 +140,12 @@ def test_its_code_is_refused_on_another_architecture(
 def test_features_are_read_by_the_same_bits_as_in_models(pytestconfig: pytest.Config) -> None:
     arm_part = (pytestconfig.rootpath / C_NAMES).read_text().split("__aarch64__", 1)[1]
     array = arm_part[arm_part.index("{") : arm_part.index("}")]
-    assert tuple(re.findall(r'"(\w+)"', array)) == hwcap.NAMES
+    assert tuple(re.findall(r'"(\w+)"', array)) == NAMES
     # Cortex-A53 and A64FX, under Linux
-    assert {"asimd", "crc32"} <= hwcap.features_of(0x8FF, 0)
-    assert "sve" not in hwcap.features_of(0x8FF, 0)
-    assert "sve" in hwcap.features_of(0x4151FB, 0)
-    assert hwcap.features_of(0, 1 << 1) == {"sve2"}
+    assert {"asimd", "crc32"} <= hwcap.features_of(NAMES, 0x8FF, 0)
+    assert "sve" not in hwcap.features_of(NAMES, 0x8FF, 0)
+    assert "sve" in hwcap.features_of(NAMES, 0x4151FB, 0)
+    assert hwcap.features_of(NAMES, 0, 1 << 1) == {"sve2"}
 
 
 def test_an_arm_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -164,8 +166,8 @@ def test_an_arm_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "/proc/device-tree/model": tmp_path / "model",
     }
     monkeypatch.setattr(host, "Path", lambda path: elsewhere.get(str(path), Path(path)))
-    monkeypatch.setattr(host, "_is_arm", lambda: True)
-    monkeypatch.setattr(host, "arm_features", lambda: hwcap.features_of(0x8FF, 0))
+    monkeypatch.setattr(host.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(host, "auxiliary_features", lambda _: hwcap.features_of(NAMES, 0x8FF, 0))
     machine = native_machine("cortex-a72")
     assert (machine.mcpu, machine.isa, machine.triple) == (
         "cortex-a72",

@@ -60,7 +60,7 @@ def test_models_ask_for_scalable_vectors(machine: Machine, pytestconfig: pytest.
     assert Target(machine.tvm_target()).attrs["mcpu"] == machine.mcpu
     needed = required_features(machine)
     assert {"asimd", "sve"} <= set(needed)
-    text = (pytestconfig.rootpath / "tvmconv/runtime/c/features.c").read_text()
+    text = (pytestconfig.rootpath / "tvmconv/runtime/c/processor.c").read_text()
     assert set(needed) <= set(re.findall(r'"(\w+)"', text.split("__aarch64__", 1)[1]))
 
 

@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 from tvm.target import Target
 
-from tvmconv.core.errors import TargetError
+from tvmconv.core.errors import ArtifactError, TargetError
+from tvmconv.machines import targets
+from tvmconv.machines.architectures import ARCHITECTURES, Architecture
 from tvmconv.machines.features import required_features
-from tvmconv.machines.gate import lacks
+from tvmconv.machines.gate import ensure_machine, lacks
 from tvmconv.machines.host import host_cores, host_features
+from tvmconv.machines.multiply import multiply_of_bytes
+from tvmconv.machines.record import Vector
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.machines.tile_unit import TILE_FEATURES
 from tvmconv.machines.x86 import MACHINES, as_processor
@@ -76,6 +80,39 @@ def test_tvm_target_objects():
     assert resolve_machine(Target({"kind": "llvm", "mcpu": "znver3"})).isa == "avx2"
 
 
+def test_an_architecture_is_one_record(monkeypatch):
+    """Target strings take the longest vectors whose features LLVM enables."""
+    toy = Architecture(
+        name="riscv64",
+        described="a toy CPU",
+        marker="v",
+        features={"v": "v", "zvl256b": "zvl256b"},
+        switches=("v", "zvl256b"),
+        options={"mabi": "lp64d"},
+    )
+    short = replace(
+        MACHINES["x86-64-v3"],
+        name="toy128",
+        triple="riscv64-linux-gnu",
+        mcpu="generic-rv64",
+        features=("v",),
+        vector=Vector(bits=128, registers=32),
+    )
+    long = replace(short, name="toy256", features=("v", "zvl256b"), vector=Vector(256, 32))
+    monkeypatch.setattr(targets, "MACHINES", {m.name: m for m in (short, long)})
+    monkeypatch.setitem(ARCHITECTURES, "riscv64", toy)
+    string = "llvm -mtriple=riscv64-linux-gnu -mattr=+v"
+    assert resolve_machine(string, 1) == short.with_cores(1)
+    assert resolve_machine(f"{string},+zvl256b", 1) == long.with_cores(1)
+    assert short.tvm_target()["mattr"] == ["+v", "-zvl256b"]
+    assert set(long.features) <= set(required_features(long))
+    assert multiply_of_bytes(long).name == "plain_pairs"
+    with pytest.raises(TargetError, match=r"missing CPU features: v\. Add -mattr=\+v or name"):
+        resolve_machine("llvm -mtriple=riscv64-linux-gnu")
+    with pytest.raises(ArtifactError, match="needs a toy CPU; this host is"):
+        ensure_machine(long, "net.so")
+
+
 def test_a_machine_is_its_own_target():
     machine = MACHINES["x86-64-v4"]
     assert resolve_machine(machine, threads=1) == machine.with_cores(1)
@@ -102,7 +139,7 @@ def test_llvm_accepts_the_target_of_each_machine(name):
         ("llvm -mcpu=quantum9", "LLVM does not know -mcpu=quantum9"),
         ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-z1", "LLVM does not know -mcpu=cortex-z1"),
         ("llvm -mcpu=x86-64-v2", "without AVX2 and FMA is not supported"),
-        ("llvm -mtriple=riscv64-linux-gnu", "unsupported architecture riscv64-linux-gnu"),
+        ("llvm -mtriple=mips64-linux-gnu", "unsupported architecture mips64-linux-gnu"),
         (7, "unsupported type of target 7"),
     ],
     ids=str,

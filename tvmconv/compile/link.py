@@ -14,6 +14,7 @@ from tvmconv.compile.source import CONSTANTS, Facts, program_source
 from tvmconv.compile.toolchain import Toolchain
 from tvmconv.compile.weights import pieces
 from tvmconv.core.errors import ArtifactError
+from tvmconv.machines.architectures import architecture_of
 from tvmconv.program.program import Program
 from tvmconv.runtime.library import Library
 
@@ -44,7 +45,8 @@ def link_model(
         if weights_sha256 is None and program.constant_bytes:
             path = folder / "constants.bin"
             write_constants(program, path)
-            large = program.constant_bytes > _LARGE and triple.startswith("x86_64")
+            known = architecture_of(triple) if program.constant_bytes > _LARGE else None
+            large = known.large_section if known else ""
             sources["constants.s"] = constants_source(str(path), program.constant_bytes, large)
         runtime = toolchain.runtime_object(on_gpu=objects.gpu is not None)
         toolchain.link(output, sources, write_objects(objects, folder / "kernels"), runtime)
@@ -69,12 +71,12 @@ def write_constants(program: Program, path: Path) -> None:
             piece.tofile(file)
 
 
-def constants_source(path: str, size: int, large: bool = False) -> str:
+def constants_source(path: str, size: int, large: str = "") -> str:
     """Assembler that puts a file into a read-only section, which is mapped and never relocated.
 
-    ``large`` selects the section of x86-64 for data that 32-bit addresses do not reach.
+    ``large`` names a section for data that 32-bit addresses do not reach.
     """
-    section = '.lrodata,"al",%progbits' if large else '.rodata.tvmconv,"a",%progbits'
+    section = f'{large},"al",%progbits' if large else '.rodata.tvmconv,"a",%progbits'
     return "\n".join(
         [
             f"\t.section {section}",

@@ -16,12 +16,11 @@ from pathlib import Path
 
 from tvmconv.core.arguments import shown
 from tvmconv.core.errors import ArtifactError, ConfigError
+from tvmconv.machines.architectures import architecture_of
 from tvmconv.runtime.library import C_SOURCES
 
 SOURCES = C_SOURCES
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++", "clang++")
-# Debian's packages of cross compilers, by triple
-_PACKAGES = {"aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
 # a driver for C++ would compile C as C++
 _C99 = ("-x", "c", "-std=c99", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{SOURCES}")
 _GNU99 = (*_C99, "-std=gnu99")
@@ -56,21 +55,13 @@ class Toolchain:
     def find(cls, named: str = "", triple: str = "") -> Toolchain:
         """The named driver with options as in a shell; else from ``CC``, ``CXX``; else a usual one.
 
-        Parameters
-        ----------
-        named
-            The driver: ``gcc``, ``clang --target=aarch64-linux-gnu``.
-        triple
-            LLVM's name of the target system, by default this system. For another system, ``CC``
-            and ``CXX`` are used if they compile for it. The usual names are then
-            ``<triple>-gcc`` and ``clang --target=<triple>``.
+        Raises ``ArtifactError`` if no driver is installed, or the named one is for another
+        architecture. Raises ``ConfigError`` if the name is not a command.
 
-        Raises
-        ------
-        ArtifactError
-            If no driver is installed, or the named one is for another architecture.
-        ConfigError
-            If the name is not a command.
+        ``named`` is a driver such as ``clang --target=aarch64-linux-gnu``. ``triple`` is LLVM's
+        name of the target system, by default this system. For another system, ``CC`` and ``CXX``
+        are used if they compile for it. The usual names are then ``<triple>-gcc`` and
+        ``clang --target=<triple>``.
         """
         if _is_foreign(triple):
             return cls(_cross_driver(named, _short(triple)), _short(triple))
@@ -202,7 +193,8 @@ def _cross_driver(named: str, triple: str) -> tuple[str, ...]:
             return ("clang", f"--target={triple}")
         if shutil.which("ld.lld"):
             return ("clang", f"--target={triple}", "-fuse-ld=lld")
-    usual, package = usual_driver(triple), _PACKAGES.get(triple)
+    usual, known = usual_driver(triple), architecture_of(triple)
+    package = known.packages.get(triple) if known else None
     debian = f"Install {usual} (Debian: apt install {package}). " if package else ""
     raise ArtifactError(
         f"cannot link a model for {triple}: no C compiler for it was found. {debian}Name one by "

@@ -15,7 +15,7 @@ CONVERTED = frozenset({
     "DynamicQuantizeLinear", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor",
     "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
     "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity",
-    "InstanceNormalization", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less",
+    "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less",
     "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "MatMulInteger",
     "Max", "MaxPool", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pad",
     "Pow", "QuantizeLinear", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum",
@@ -29,7 +29,7 @@ CONVERTED = frozenset({
 # operators that are supported with constant operands, or removed by the reader
 FOLDED = frozenset({
     "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike", "GatherElements",
-    "GatherND", "Hardmax", "IsInf", "NonZero", "OneHot", "Range", "ReverseSequence",
+    "GatherND", "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
     "ScatterElements", "ScatterND", "Shape", "Size",
 })  # fmt: skip
 

@@ -7,11 +7,13 @@ through this module. A CPU that lacks an instruction set then gives an error, no
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tvmconv.core.errors import ArtifactError
+from tvmconv.machines.architectures import ARCHITECTURES
 from tvmconv.machines.features import required_features
 from tvmconv.machines.host import HIDE_VARIABLE, host_features, host_model, host_vector_bits
 from tvmconv.machines.llvm_options import llvm_options
@@ -34,25 +36,16 @@ def lacks(machine: Machine) -> tuple[str, ...]:
 def ensure_executable(needed: Iterable[str], subject: str, remedy: str = _REMEDY) -> None:
     """Raise an error if this CPU lacks an instruction set that the code may use.
 
-    Parameters
-    ----------
-    needed
-        CPU flags, named as in ``/proc/cpuinfo``.
-    subject
-        The beginning of the message: ``model.so was built for x86-64-v4``.
-    remedy
-        The end of the message.
-
-    Raises
-    ------
-    ArtifactError
-        If features are missing; names them and the remedy.
+    Raises ``ArtifactError`` if features are missing; names them and the remedy. ``needed`` are CPU
+    flags, named as in ``/proc/cpuinfo``. The message begins with ``subject``, such as
+    ``model.so was built for x86-64-v4``, and ends with ``remedy``.
     """
     missing = _missing(needed)
-    if "asimd" in missing:
+    others = (a for a in ARCHITECTURES.values() if a.name != platform.machine())
+    if foreign := next((a for a in others if a.marker in missing), None):
         raise ArtifactError(
-            f"{subject} and needs a 64-bit Arm CPU; this host is {host_model()}. Run it on such a "
-            "CPU, or emulate one with tvmconv run --emulate or qemu-aarch64."
+            f"{subject} and needs {foreign.described}; this host is {host_model()}. Run it on "
+            f"such a CPU, or emulate one with tvmconv run --emulate or qemu-{foreign.name}."
         )
     if missing:
         hidden = f" or {HIDE_VARIABLE} hides" if os.environ.get(HIDE_VARIABLE) else ""

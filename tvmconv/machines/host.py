@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tvmconv.core.errors import TargetError
-from tvmconv.machines.hwcap import arm_features
+from tvmconv.machines.architectures import ARCHITECTURES
+from tvmconv.machines.hwcap import auxiliary_features
 from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
 from tvmconv.machines.tile_unit import TILE_FEATURES
@@ -23,12 +24,8 @@ def host_features() -> frozenset[str]:
     """CPU flags of this host; empty if ``/proc/cpuinfo`` lists none.
 
     The environment variable ``TVMCONV_HIDE_FEATURES`` hides flags: names separated by commas, with
-    ``avx512`` for all flags that begin with it.
-
-    Raises
-    ------
-    TargetError
-        If the variable names an unknown feature.
+    ``avx512`` for all flags that begin with it. Raises ``TargetError`` if the variable names an
+    unknown feature.
     """
     flags = _cpu_flags()
     return flags - _hidden_features(flags)
@@ -49,8 +46,8 @@ def _hidden_features(flags: frozenset[str]) -> frozenset[str]:
 
 
 def _cpu_flags() -> frozenset[str]:
-    if _is_arm():
-        return arm_features()
+    if names := _auxiliary_names():
+        return auxiliary_features(names)
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -69,8 +66,13 @@ def _may_use_tiles(flags: frozenset[str]) -> bool:
     return not refused
 
 
-def _is_arm() -> bool:
-    return platform.machine() == "aarch64"
+def _auxiliary_names() -> tuple[str, ...]:
+    """Names of this host's features in the auxiliary vector; empty if Linux lists them in a file.
+
+    Such hosts are described by a device tree, not by ``/proc/cpuinfo``.
+    """
+    own = ARCHITECTURES.get(platform.machine())
+    return own.hwcap if own else ()
 
 
 def host_vector_bits() -> int:
@@ -88,9 +90,9 @@ def host_cores() -> int:
 
 
 def host_model() -> str:
-    """The CPU's name by the operating system; on Arm computers, the computer's name."""
+    """The CPU's name by the operating system. A device tree gives the computer's name instead."""
     try:
-        if _is_arm():
+        if _auxiliary_names():
             return Path("/proc/device-tree/model").read_text().strip("\0\n") or "unknown"
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -102,15 +104,8 @@ def host_model() -> str:
 def native_machine(mcpu: str | None = None) -> Machine:
     """Detect this host: instruction set, cache sizes and cores.
 
-    Parameters
-    ----------
-    mcpu
-        LLVM's name of the CPU; by default the generic name of the widest instruction set.
-
-    Raises
-    ------
-    TargetError
-        If the host has neither AVX2 nor NEON.
+    Raises ``TargetError`` if the host has neither AVX2 nor NEON. ``mcpu`` is LLVM's name of the
+    CPU, by default the generic name of the widest instruction set.
     """
     have = host_features()
     bits = host_vector_bits()
@@ -126,7 +121,7 @@ def native_machine(mcpu: str | None = None) -> Machine:
     if have >= set(TILE_FEATURES):
         record = with_tiles(record)
     l1d_bytes = caches.get(1, record.l1d_bytes)
-    # the machine models of Arm's cores know theirs
+    # the machine models of other cores know theirs
     ways = _l1d_ways() if record.architecture == "x86_64" else 0
     return replace(
         record,
@@ -156,7 +151,8 @@ def _suits(machine: Machine, bits: int, mcpu: str | None) -> bool:
 def _host_caches() -> dict[int, int]:
     """Level -> bytes of the data or unified caches of CPU 0.
 
-    A second-level cache that Arm cores share is divided among them, as in the shipped models.
+    A second-level cache that cores share is divided among them, as in the shipped models. On
+    x86-64, only threads of a core share it.
     """
     sizes: dict[int, int] = {}
     units = {"K": 1024, "M": 1024**2, "G": 1024**3}
@@ -165,7 +161,7 @@ def _host_caches() -> dict[int, int]:
             kind = (entry / "type").read_text().strip()
             level = int((entry / "level").read_text())
             size = (entry / "size").read_text().strip()
-            sharers = _count((entry / "shared_cpu_list").read_text()) if _is_arm() else 1
+            sharers = _count((entry / "shared_cpu_list").read_text()) if _auxiliary_names() else 1
         except (OSError, ValueError):
             continue
         if kind != "Instruction" and size[-1:] in units:

@@ -19,7 +19,7 @@ class TargetInfo:
     kind
         ``cpu`` or ``gpu``.
     architecture
-        ``x86_64``, ``aarch64`` or ``cuda``.
+        ``x86_64``, ``aarch64``, ``riscv64`` or ``cuda``.
     isa
         Vector instruction set, or the GPU's architecture.
     features

@@ -169,6 +169,8 @@ MULTIPLIES = (
         adds_pairs=True,
     ),
     Multiply("smlal", "int8", "int16", features=("asimd", "sve"), by_lane=True, widens=True),
+    # any other CPU: 32-bit products of elements that shifts take out of dwords
+    Multiply("plain_pairs", "uint8", "int16", width=2, steps=8, additions=6),
 )
 BY_NAME = {each.name: each for each in MULTIPLIES}
 # features of 128-bit NEON instructions, left out if SVE vectors of fixed length are longer

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from tvmconv.machines import arm, sve, x86
+from tvmconv.machines import arm, riscv, sve, x86
 from tvmconv.machines.record import Machine
 
-MACHINES: dict[str, Machine] = {**x86.MACHINES, **arm.MACHINES, **sve.MACHINES}
+MACHINES: dict[str, Machine] = {
+    **x86.MACHINES,
+    **arm.MACHINES,
+    **sve.MACHINES,
+    **riscv.MACHINES,
+}
 
 
 def similar(isa: str, mcpu: str) -> Machine | None:

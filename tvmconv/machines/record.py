@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from tvmconv.core.errors import TargetError
+from tvmconv.machines.architectures import architecture_of
 from tvmconv.machines.device import Device
 from tvmconv.machines.tile_unit import TILE_ATTRIBUTES, TileUnit
 
@@ -306,9 +307,8 @@ class Machine:
             "mtriple": self.triple,
             "num-cores": self.cores,
         }
-        if self.triple.startswith("aarch64"):
-            # on CPUs with SVE, LLVM would otherwise use it in NEON code
-            target["mattr"] = ["+sve" if "sve" in self.features else "-sve"]
+        if known := architecture_of(self.triple):
+            target |= known.target_options(self.features)
         if self.tiles:
             target["mattr"] = list(TILE_ATTRIBUTES)
         if self.exact_vector_bits:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from tvmconv.core.arguments import MOST_THREADS, nearest, whole
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import arm, cuda
+from tvmconv.machines.architectures import ARCHITECTURES, Architecture, architecture_of
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.cuda_native import native_gpu
 from tvmconv.machines.gate import lacks
@@ -36,6 +37,8 @@ def resolve_device(
 ) -> Machine | CudaMachine:
     """The machine model of a target, a CPU or a GPU.
 
+    Raises ``TargetError`` if the target is unknown, or a GPU without schedules.
+
     Parameters
     ----------
     target
@@ -43,11 +46,6 @@ def resolve_device(
         ``cuda`` for the GPU of this host. Otherwise as in :func:`resolve_machine`.
     threads
         As in :func:`resolve_machine`; GPU kernels are called by one thread.
-
-    Raises
-    ------
-    TargetError
-        If the target is unknown, or a GPU without schedules.
     """
     gpu = _gpu(target)
     return resolve_machine(target, threads) if gpu is None else gpu
@@ -74,6 +72,8 @@ def _gpu(target: TargetLike) -> CudaMachine | None:
 def resolve_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
     """The machine model of a target; for ``native`` with measurements of this host.
 
+    Raises ``TargetError`` if the target is unknown or its instruction set has no schedules.
+
     Parameters
     ----------
     target
@@ -83,11 +83,6 @@ def resolve_machine(target: TargetLike = "native", threads: int | None = None) -
         ``Target``, or a :class:`Machine`.
     threads
         Threads to partition the kernels for; by default all CPUs this process may use.
-
-    Raises
-    ------
-    TargetError
-        If the target is unknown or its instruction set has no schedules.
     """
     machine = shipped_machine(target, threads)
     return as_measured(machine) if target == "native" else machine
@@ -162,12 +157,43 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
             "options are mcpu, mattr and mtriple, and threads= says how many cores"
         )
     triple = str(options.get("mtriple", "x86_64"))
-    if triple.partition("-")[0] in ("aarch64", "arm64"):
-        return _arm(options, triple, original)
-    if not triple.startswith("x86_64"):
+    known = architecture_of(triple)
+    if known is None:
         raise TargetError(
-            f"target {original!r}: unsupported architecture {triple}; supported: x86_64 and aarch64"
+            f"target {original!r}: unsupported architecture {triple}. "
+            f"Supported: {', '.join(ARCHITECTURES)}."
         )
+    read_options = {"x86_64": _x86, "aarch64": _arm}.get(known.name)
+    if read_options is None:
+        return _by_features(options, triple, known, original)
+    return read_options(options, triple, original)
+
+
+def _by_features(
+    options: dict[str, Any], triple: str, known: Architecture, original: TargetLike
+) -> Machine:
+    """The model with the longest vectors whose CPU features LLVM enables."""
+    models = [m for m in MACHINES.values() if m.architecture == known.name]
+    mcpu = str(options.get("mcpu", models[0].mcpu))
+    asked = sorted(str(a) for a in options.get("mattr", ()))
+    triple = triple if "-" in triple else models[0].triple
+    enabled = _llvm_features(mcpu, asked, triple, repr(models[0].mcpu))
+    flags = {known.features[name] for name in enabled & known.features.keys()}
+    fitting = [m for m in models if set(m.features) <= flags]
+    if not fitting:
+        lacking = sorted(set(models[0].features) - flags)
+        names = [f"+{name}" for name, flag in known.features.items() if flag in lacking]
+        raise TargetError(
+            f"target {original!r}: missing CPU features: {', '.join(lacking)}. "
+            f"Add -mattr={','.join(names)} or name another -mcpu."
+        )
+    record = max(fitting, key=lambda machine: machine.vector.bits)
+    name = record.name if record.mcpu == mcpu else mcpu
+    return replace(record, name=name, mcpu=mcpu, triple=triple)
+
+
+def _x86(options: dict[str, Any], _: str, original: TargetLike) -> Machine:
+    """A CPU with AVX2 or AVX-512."""
     mcpu = str(options.get("mcpu", "x86-64"))
     asked = {str(a) for a in options.get("mattr", ())}
     enabled = _llvm_features(mcpu, sorted(asked), "x86_64-linux-gnu", "'x86-64-v3' or 'x86-64-v4'")

@@ -54,29 +54,34 @@ def compile_function(
 ) -> GuardedCode:
     """Compile a scheduled function (or module) by the passes that build networks.
 
-    Parameters
-    ----------
-    function
-        ``tirx.PrimFunc`` or module of them.
-    machine
-        The target.
-    draft
-        Whether LLVM optimizes less, and arguments are not checked. Schedules leave nothing for LLVM
-        to hoist or to unroll, so that drafts are as fast within 2 %. Argument checks are most of
-        the code of a small kernel.
-    calls
-        The calling convention; by default TVM's (:func:`packed_calls`).
+    In a ``draft``, LLVM optimizes less, and arguments are not checked. Schedules leave nothing for
+    LLVM to hoist or to unroll, so that drafts are as fast within 2 %. Argument checks are most of
+    the code of a small kernel. ``calls`` is the calling convention, by default TVM's
+    (:func:`packed_calls`).
     """
     options = machine.tvm_target()
     if draft:
         calls, options = unchecked_calls, {**options, "opt-level": _DRAFT_LEVEL}
     target = tvm.target.Target(options)
     module = function if isinstance(function, ir.IRModule) else ir.IRModule.from_expr(function)
-    bound = tirx.transform.BindTarget(target.with_host(target))(module)
+    bound = tirx.transform.BindTarget(_target_of_passes(machine, options))(module)
     _register()
     with llvm_options(machine):
         lowered = pipeline(machine, calls or packed_calls)(bound)
         return GuardedCode(tirx.build(lowered, target=target, pipeline=_LOWERED), machine)
+
+
+def _target_of_passes(machine: Machine, options: dict[str, Any]) -> Any:
+    """The target that TVM's passes see; code is generated for the whole one.
+
+    For fixed-length vectors it has no attributes. For a RISC-V target with vectors, TVM would turn
+    the vectorized loops of schedules into loops over scalable vectors.
+    """
+    from tvm.target import Target
+
+    fixed = {key: value for key, value in options.items() if key not in ("mattr", "cl-opt")}
+    target = Target(options if machine.vector.scalable else fixed)
+    return target.with_host(target)
 
 
 class Pipeline:
@@ -100,10 +105,7 @@ class Pipeline:
     def until(self, name: str) -> Pipeline:
         """The passes up to and including one, named with or without ``tvmconv.``.
 
-        Raises
-        ------
-        ValueError
-            If no pass has this name.
+        Raises ``ValueError`` if no pass has this name.
         """
         for number, step in enumerate(self.steps, 1):
             if f".{step.info.name}".endswith(f".{name}"):

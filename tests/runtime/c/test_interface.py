@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import toolchain
 
-from tvmconv.machines import features, host
+from tvmconv.machines import host
+from tvmconv.machines.architectures import ARCHITECTURES
 from tvmconv.tvm_runtime.threads import available_cpus
 
 BIAS = np.arange(256, dtype=np.float32) / 4
@@ -90,7 +91,8 @@ def test_features_are_those_of_the_system(folder: Path, monkeypatch: pytest.Monk
             toolchain.HERE / "kernels.c",
         ],
     )
-    asked = [*features._LLVM_TO_CPUINFO.values(), "sse", "sse2", "imaginary"]
+    asked = [flag for each in ARCHITECTURES.values() for flag in each.features.values()]
+    asked += ["sse", "sse2", "imaginary"]
     found = toolchain.run(program, *asked).stdout.split()
     assert set(found) == set(asked) & host.host_features()
 

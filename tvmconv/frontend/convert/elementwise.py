@@ -76,6 +76,19 @@ def binary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     return _BINARY[node.op](a, b)
 
 
+@converts("IsInf", attrs="detect_negative detect_positive", inputs=1)
+def is_infinite(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Whether values are infinite, of the signs that the attributes select."""
+    (name,) = node.inputs
+    value, dtype = e.value(name), e.dtype(name)
+    signs = (("detect_positive", np.inf), ("detect_negative", -np.inf))
+    wanted = [number for attribute, number in signs if node.attrs.get(attribute, 1)]
+    found = [e.emit(op.equal(value, e.scalar(number, dtype)), "infinite") for number in wanted]
+    if not found:
+        return op.broadcast_to(e.scalar(False, "bool"), e.shape(name))
+    return found[0] if len(found) == 1 else op.logical_or(*found)
+
+
 def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[RelaxExpr, RelaxExpr]:
     """Both operands; before opset 7 ``axis`` says where the second one's dimensions belong."""
     left, right = node.inputs

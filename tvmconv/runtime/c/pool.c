@@ -127,14 +127,6 @@ static void wake(worker *one) {
 static void wake_for_job(worker *one) { wake(one); }
 #endif
 
-static void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__) || defined(__arm__)
-    __asm__ volatile("yield" ::: "memory");
-#endif
-}
-
 /* Polls while the state has the value, for as long as layers usually take. */
 static uint32_t poll_while(worker *one, uint32_t value) {
     uint32_t now = value;

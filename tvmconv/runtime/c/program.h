@@ -48,7 +48,7 @@ int64_t tvmconv_now(void);
 
 typedef struct tvmconv_program {
     int32_t (*run)(tvmconv_frame *frame);
-    const char *const *features; /* NULL-terminated names, as tvmconv/machines/features.py */
+    const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
     const char *constants;       /* NULL where weights are separate */
     const char *weights_sha256;  /* hex, of the separate file; "" otherwise */

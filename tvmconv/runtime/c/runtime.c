@@ -50,7 +50,7 @@ int64_t tvmconv_now(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-#include "features.c"
+#include "processor.c"
 #include "pool.c"
 #include "weights.c"
 

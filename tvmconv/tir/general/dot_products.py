@@ -20,6 +20,27 @@ Emit = Callable[[Any, Sequence[Any], str], Any]
 _DWORD_BYTES = 4
 
 
+# the instruction of CPUs without dot products
+_PLAIN = "plain_pairs"
+
+
+def DotProducts() -> Any:
+    """A pass that lowers dot products to plain arithmetic, for families without instructions.
+
+    Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them.
+
+    Rewrite: loads become loads of whole dwords. Shifts extract the elements of a dword.
+
+    Why here: it replaces the passes that instruction families run at this stage.
+    """
+
+    def emit(total: Any, operands: Sequence[Any], name: str) -> Any:
+        data, weight = operands
+        return total + arithmetic(data, weight, 16) if name == _PLAIN else None
+
+    return dot_product_pass("DotProducts", emit)
+
+
 def dot_product_pass(
     name: str,
     emit: Emit,

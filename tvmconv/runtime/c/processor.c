@@ -1,6 +1,7 @@
-/* features.c: checks this CPU for the features that the model's code needs. Part of runtime.c.
+/* processor.c: the parts of the runtime that depend on the CPU's architecture. Part of runtime.c.
  *
- * Names are as in /proc/cpuinfo and tvmconv/machines/features.py. */
+ * For each architecture: the check of CPU features, by the names in
+ * tvmconv/machines/architectures.py, the length of scalable vectors, and the waiting instruction. */
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -96,6 +97,9 @@ static int has_feature(const char *name) {
 
 static int vector_bits(void) { return 0; }
 
+/* Called between two reads of a polled value. */
+static void relax(void) { __builtin_ia32_pause(); }
+
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #include <sys/prctl.h>
@@ -123,6 +127,26 @@ static int vector_bits(void) {
     return length < 0 ? 0 : (length & 0xffff) * 8;
 }
 
+static void relax(void) { __asm__ volatile("yield" ::: "memory"); }
+
+#elif defined(__riscv) && __riscv_xlen == 64 && defined(__linux__)
+#include <sys/auxv.h>
+
+/* Extensions of one letter, and minimum lengths of vectors: "zvl256b". */
+static int has_feature(const char *name) {
+    unsigned long letters = getauxval(AT_HWCAP), bytes;
+    int bits = 0;
+    if (name[0] >= 'a' && name[0] <= 'z' && !name[1]) return (int)(letters >> (name[0] - 'a') & 1);
+    if (sscanf(name, "zvl%db", &bits) != 1 || !(letters >> ('v' - 'a') & 1)) return 0;
+    __asm__ volatile("csrr %0, 0xc22" : "=r"(bytes)); /* vlenb */
+    return (unsigned long)bits <= 8 * bytes;
+}
+
+static int vector_bits(void) { return 0; }
+
+/* The instruction `pause`, which older assemblers lack. */
+static void relax(void) { __asm__ volatile(".word 0x0100000f" ::: "memory"); }
+
 #else
 /* The operating system's loader has checked the architecture; there is no more to ask. */
 static int has_feature(const char *name) {
@@ -131,6 +155,8 @@ static int has_feature(const char *name) {
 }
 
 static int vector_bits(void) { return 0; }
+
+static void relax(void) {}
 #endif
 
 /* Whether the code of `program` can run here; if not, `message` says why. */
