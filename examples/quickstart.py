@@ -2,8 +2,8 @@
 
 ``sh examples/quickstart.sh`` sets up an environment in .venv (TVMCONV_VENV names another place)
 and runs this file. Nothing is downloaded but the packages, about 200 MB: the network comes from
-``examples.networks``, with random weights. It takes a few minutes, and writes the model and what
-was built of it to the folder.
+``examples.networks``, with random weights. It takes a few minutes. The folder gets the model,
+the shared object and a text file with all tables.
 """
 
 from __future__ import annotations

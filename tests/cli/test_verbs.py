@@ -104,8 +104,33 @@ def test_explain_gives_reasons(library: Path):
     assert all(row["reason"] and row["knobs"] for row in report["layers"])
     assert {row["name"] for row in report["memory"]} >= {"arena_bytes", "padding_bytes"}
     text = invoke("explain", library).stdout
-    assert "Decisions" in text
-    assert "stem" in text
+    assert max(map(len, text.splitlines())) <= 120
+    assert "stem" in text and "problem" not in text
+    full = invoke("explain", library, "-v").stdout
+    assert "Decisions" in full and "requantize" in full and "requantise" not in full
+
+
+def test_explain_shows_one_layer(library: Path):
+    text = invoke("explain", library, "--layer", "stem").stdout
+    report = data_of("explain", library)
+    (row,) = [row for row in report["layers"] if row["layer"] == "stem"]
+    words = " ".join(text.split())
+    assert all(part in words for part in (row["workload"], row["reason"], row["config"]))
+    assert all(name in text for name in row["knobs"])
+    assert data_of("explain", library, "--layer", "stem")["kind"] == "layer"
+    assert "unknown layer 'stm'" in invoke("explain", library, "--layer", "stm").stderr
+
+
+def test_summaries_are_short(folder: Path, library: Path):
+    words = ("compile", folder / "small.onnx", "-o", folder / "short.so", "--threads", 1)
+    text = invoke(*words, "--shape", "input:1x3x21x20").stdout
+    assert str(folder / "short.so") in " ".join(text.split())
+    for command in (("bundle", library, "-o", folder / "bundled"), ("run", library)):
+        text = invoke(*command).stdout
+        assert 3 <= text.count("\n") <= 10, text
+    report = ("profile", library, "--repeat", 1)
+    assert max(map(len, invoke(*report).stdout.splitlines())) <= 120
+    assert "shared" not in invoke(*report).stdout
 
 
 def test_explain_says_what_not_finite_leaves_out(folder: Path):

@@ -77,7 +77,7 @@ def test_report_holds_every_candidate(model, errors):
         assert len(rows) == 1 + len(decision.rejected)
         assert rows[0]["verdict"] == "chosen"
         assert all(row["verdict"] for row in rows)
-    text = " ".join(str(report).split())
+    text = " ".join(report.full().split())
     assert "meas." in text
     assert all(row["verdict"] in text for row in data["candidates"])
     assert data["predicted_at"] == str(clock_of(model.machine)) == "2.50 GHz, assumed"
@@ -148,6 +148,7 @@ def test_page_is_complete_and_needs_no_network(model, errors):
         assert root.get("role") == "img"
         assert root.get("aria-label")
     assert "<script" not in page
+    assert "prefers-color-scheme: dark" in page and "requantise" not in page
     assert not re.search(r"(?:src|href)=|url\(|@import", page)
     assert set(re.findall(r"https?://[^\"' <]+", page)) <= {"http://www.w3.org/2000/svg"}
     for heading in ("Time per layer", "Roofline", "Speed against memory", "Error against tile"):

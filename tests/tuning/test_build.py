@@ -63,7 +63,7 @@ def test_a_build_takes_the_record_and_explains_it(model, workload, tmp_path):
     assert chosen.config == tuned_config
     assert "mine.jsonl 2026-11-21" in chosen.source
     assert chosen.cycles == pytest.approx(untuned.decisions[0].chosen.cycles * 1e-4 / 2.02e-4)
-    assert "mine.jsonl" in str(explain_report(built))
+    assert "mine.jsonl" in explain_report(built).full()
     x = np.random.default_rng(1).standard_normal((1, 32, 8, 8), dtype=np.float32)
     np.testing.assert_allclose(
         built.run({"x": x})[0], untuned.run({"x": x})[0], rtol=1e-4, atol=1e-5
@@ -79,7 +79,7 @@ def test_a_near_record_is_checked_and_marked(model, workload, tmp_path):
     built = build(model, log=log)
     assert built.decisions[0].chosen.config == config
     assert "near machine (Some Processor)" in built.decisions[0].chosen.source
-    assert "near machine" in str(explain_report(built))
+    assert "near machine" in explain_report(built).full()
     refused = tmp_path / "refused.jsonl"
     slow = default(workload, V3).replace(oc=1, ow=1)
     append(refused, [replace(record(workload, other), config=slow).to_line()])

@@ -109,7 +109,12 @@ def _switch(*names: str, help: str, set_to: Callable[[], None]) -> Any:
 
 Verbose = Annotated[
     bool,
-    _switch("-v", "--verbose", help="Print each stage with its time.", set_to=output.be_verbose),
+    _switch(
+        "-v",
+        "--verbose",
+        help="Print stages with times, and full reports.",
+        set_to=output.be_verbose,
+    ),
 ]
 Quiet = Annotated[
     bool,

@@ -39,7 +39,9 @@ def command(
     knobs: Annotated[
         bool, flag("--knobs", help="Describe the schedule parameters of the chosen schedules.")
     ] = False,
-    layer: Annotated[str, value("NAME", "--layer", help="Layer whose kernel --show prints.")] = "",
+    layer: Annotated[
+        str, value("NAME", "--layer", help="Show one layer in detail, or its kernel with --show.")
+    ] = "",
     show: Annotated[
         str,
         value(
@@ -63,19 +65,21 @@ def command(
       tvmconv explain resnet18.onnx --target x86-64-v3 --json
       tvmconv explain resnet18.onnx --error-budget 3e-5 --measure-error
       tvmconv explain resnet18.onnx --measure --html resnet18.html
-      tvmconv explain resnet18.onnx --knobs
+      tvmconv explain resnet18.onnx --layer layer1.0.conv1
       tvmconv explain resnet18.onnx --target cortex-a72 --estimate
       tvmconv explain resnet18.onnx --layer layer1.0.conv1 --show asm
       tvmconv explain resnet18.onnx --layer layer1.0.conv1 --show after:Specialize
     """
     from tvmconv.cli.gpus import built_for
     from tvmconv.cli.opening import open_model
+    from tvmconv.compile.inspection import find_layer
     from tvmconv.core.errors import InputError
     from tvmconv.report.explain import explain_report
+    from tvmconv.report.explain_layer import explain_layer
     from tvmconv.runtime.gpu_options import GpuOptions
 
-    if bool(layer) != bool(show):
-        raise InputError("--layer requires --show, and --show requires --layer")
+    if show and not layer:
+        raise InputError("--show requires --layer")
     if measure_error and model.suffix == ".so":
         raise InputError(
             f"{model} holds packed weights only, and --measure-error requires the ONNX model"
@@ -93,6 +97,7 @@ def command(
 
         typer.echo(kernel_text(layer_kernel(opened.decisions, opened.machine, layer), show))
         return
+    decision = find_layer(opened.decisions, layer) if layer else None
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
         from tvmconv.lab.bench.measured_error import measure_errors
@@ -116,6 +121,8 @@ def command(
         budget = make_policy(error_budget=choices.error_budget).error_budget
         write_text(html, explain_page(found, opened.machine, budget))
         tell(f"wrote {html}")
+    if decision is not None:
+        found = explain_layer(found, decision, opened.machine)
     emit(found, as_json, report)
 
 

@@ -38,7 +38,7 @@ def reset() -> None:
 
 
 def be_verbose() -> None:
-    """Print each stage of a build with its time."""
+    """Print each stage of a build with its time, and all of a report."""
     _shown.stages = True
 
 
@@ -75,12 +75,18 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
         return
     from rich.console import Console
 
-    from tvmconv.report.render import print_report
+    from tvmconv.report.render import PIPE_WIDTH, print_brief, print_report
 
-    # a pipe has no width; 80 columns would fold every table
-    width = None if sys.stdout.isatty() else 200
+    brief = None if _shown.stages else report.brief
+    is_narrow = brief or all(table.one_line for table in report.tables)
+    # a pipe has no width, and 80 columns would fold every table
+    piped = PIPE_WIDTH if is_narrow else 200
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else piped
     with _standard_output():
-        print_report(report, Console(width=width))
+        if brief:
+            print_brief(brief, Console(width=width))
+        else:
+            print_report(report, Console(width=width))
 
 
 @contextmanager

@@ -44,8 +44,8 @@ def kernel_text(kernel: Kernel, form: str) -> str:
     return str(module["main"].script())
 
 
-def layer_kernel(decisions: tuple[Decision, ...], machine: Device, layer: str) -> Kernel:
-    """The kernel of a layer; raises :class:`InputError` if no layer has the name."""
+def find_layer(decisions: tuple[Decision, ...], layer: str) -> Decision:
+    """The decision of a layer; raises :class:`InputError` if no layer has the name."""
     named = {d.layer: d for d in decisions}
     if layer not in named:
         near = ", ".join(get_close_matches(layer, named, 1) or list(named)[:3])
@@ -53,5 +53,11 @@ def layer_kernel(decisions: tuple[Decision, ...], machine: Device, layer: str) -
         raise InputError(
             f"unknown layer {layer!r}. {known or 'No layer of this model has a choice of kernels.'}"
         )
-    chosen = named[layer].chosen
-    return Kernel(named[layer].workload, machine, chosen.algorithm, chosen.config)
+    return named[layer]
+
+
+def layer_kernel(decisions: tuple[Decision, ...], machine: Device, layer: str) -> Kernel:
+    """The kernel of a layer; raises :class:`InputError` if no layer has the name."""
+    decision = find_layer(decisions, layer)
+    chosen = decision.chosen
+    return Kernel(decision.workload, machine, chosen.algorithm, chosen.config)

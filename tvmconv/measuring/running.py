@@ -20,11 +20,13 @@ from tvmconv.core.unexpected import summary
 from tvmconv.measuring.outputs import outputs_table
 from tvmconv.measuring.quantized import is_quantized
 from tvmconv.report.document import Report
+from tvmconv.report.run_brief import run_brief
 from tvmconv.report.summary import model_facts
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.timing import Timing
 
 if TYPE_CHECKING:
+    from tvmconv.artifact.facts import ModelFacts
     from tvmconv.core.tensor import TensorInfo
     from tvmconv.model import CompiledModel
     from tvmconv.remote import RemoteModel
@@ -108,6 +110,7 @@ def run_report(
     values = dict(zip((info.name for info in model.outputs), results, strict=True))
     facts = {**model_facts(model), **_written(values, output)}
     expected: dict[str, Array] = {}
+    theirs: list[float] = []
     if onnx is None or not isinstance(model, Executable):
         ours = list(model.time(dict(inputs), repeat=repeat).samples)
     else:
@@ -127,7 +130,8 @@ def run_report(
         "calls_per_second": timing.rate,
     }
     title = f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})"
-    return replace(_described(title, facts, values, expected), data={"samples": ours})
+    found = _described(model, title, facts, values, expected)
+    return replace(found, data={"samples": ours, "onnxruntime_samples": theirs})
 
 
 def emulated_report(
@@ -155,17 +159,22 @@ def emulated_report(
         session = _onnxruntime(onnx, model.threads, exact=is_quantized(onnx))
         expected = _computed(session, list(values), dict(inputs), onnx)
     title = f"{model.name}: emulated {model.machine.name}"
-    return _described(title, facts, values, expected)
+    return _described(model, title, facts, values, expected)
 
 
 def _described(
-    title: str, facts: dict[str, Any], values: Mapping[str, Array], expected: Mapping[str, Array]
+    model: ModelFacts,
+    title: str,
+    facts: dict[str, Any],
+    values: Mapping[str, Array],
+    expected: Mapping[str, Array],
 ) -> Report:
     """A report on outputs, and on their differences from onnxruntime's."""
     table = outputs_table(values, expected)
     if expected:
         facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
-    return Report(kind="run", title=title, facts=facts, tables=(table,))
+    brief = run_brief(model, title, facts, table)
+    return Report(kind="run", title=title, facts=facts, tables=(table,), brief=brief)
 
 
 def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]:

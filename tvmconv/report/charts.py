@@ -12,7 +12,7 @@ from tvmconv.core.printed import printable
 
 # (x, y) of one series, with a name for the tooltip
 Points = Sequence[tuple[float, float, str]]
-# distinguishable on white without color vision (Okabe and Ito)
+# distinguishable on white and black without color vision (Okabe and Ito)
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _ROW_PIXELS = 34
 
@@ -108,11 +108,14 @@ def _power(value: Any) -> str:
 def _chart(kind: str, title: str, **options: Any) -> Any:
     pygal = require_charts()
     style = pygal.style.Style(
-        background="#ffffff",
-        plot_background="#ffffff",
-        foreground="#222222",
-        foreground_strong="#000000",
-        foreground_subtle="#666666",
+        # the page sets these variables for light and dark mode
+        background="var(--paper, #fff)",
+        plot_background="var(--paper, #fff)",
+        foreground="var(--ink, #222)",
+        foreground_strong="var(--strong, #000)",
+        foreground_subtle="var(--faint, #666)",
+        guide_stroke_color="var(--faint, #666)",
+        major_guide_stroke_color="var(--faint, #666)",
         colors=_COLORS,
         font_family="sans-serif",
         title_font_size=18,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmconv.report.brief import Brief
 from tvmconv.report.table import Table
 
 SCHEMA_VERSION = 1
@@ -29,6 +30,8 @@ class Report:
         Sentences printed below the tables.
     data
         Plain data for the JSON only (all samples, machine header).
+    brief
+        Short view of the terminal. Without it, or with ``-v``, the terminal shows everything.
     """
 
     kind: str
@@ -37,9 +40,10 @@ class Report:
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    brief: Brief | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data holding everything the terminal shows, unrounded."""
+        """Plain data holding everything that the full view shows, unrounded."""
         return {
             "schema": SCHEMA_VERSION,
             "kind": self.kind,
@@ -51,7 +55,13 @@ class Report:
         }
 
     def __str__(self) -> str:
-        """The terminal view as plain text."""
+        """The short view as plain text, if the report has one; else :meth:`full`."""
+        from tvmconv.report.render import PIPE_WIDTH, brief_text
+
+        return self.full() if self.brief is None else brief_text(self.brief, PIPE_WIDTH)
+
+    def full(self) -> str:
+        """All facts and tables as plain text."""
         from tvmconv.report.render import report_text
 
         return report_text(self)

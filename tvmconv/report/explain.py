@@ -12,6 +12,7 @@ from tvmconv.machines.device import Device
 from tvmconv.report.candidates import candidate_row, candidates_table
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Report
+from tvmconv.report.explain_brief import explain_brief
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
 from tvmconv.report.summary import memory_table, model_facts
@@ -101,7 +102,7 @@ def explain_report(
     Report
         Always has the tables ``layers``, ``candidates`` and ``memory``, and where they apply
         ``estimates``, ``knobs``, ``vectors``, ``launches``, ``unscheduled``, ``positions`` and
-        ``in_float``. ``str()`` of it is the terminal view.
+        ``in_float``. ``str()`` of it is the short view.
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
@@ -119,12 +120,17 @@ def explain_report(
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
+    layers = _layers_table(model, clock, seconds, errors)
+    asked = (
+        *([estimates[0]] if estimates is not None else []),
+        *([knobs_table(decisions, model.machine)] if knobs else []),
+    )
     return Report(
         kind="explain",
         title=_title(model),
         facts=facts,
         tables=(
-            _layers_table(model, clock, seconds, errors),
+            layers,
             *([estimates[0]] if estimates is not None else []),
             candidates_table(decisions, clock),
             *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
@@ -132,7 +138,7 @@ def explain_report(
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
             *_noted_tables(model),
-            *((knobs_table(decisions, model.machine),) if knobs else ()),
+            *asked[len(asked) - knobs :],
         ),
         notes=(
             *_LEGEND,
@@ -142,6 +148,7 @@ def explain_report(
             *([_ROUNDING] if precise else []),
         ),
         data={"calls": [call.to_json() for call in model.calls]},
+        brief=explain_brief(model, _title(model), facts, layers.rows, asked),
     )
 
 

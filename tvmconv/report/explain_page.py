@@ -15,14 +15,22 @@ from tvmconv.report import charts
 from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Report
 from tvmconv.report.explain_frontier import memory_frontier
+from tvmconv.report.reasons import tiled
+from tvmconv.report.render import fact_text, fact_title
 from tvmconv.report.table import Column, Table
 
 _STYLE = """
-body { font: 16px/1.5 sans-serif; color: #222; background: #fff; max-width: 72rem;
-  margin: 0 auto; padding: 1rem; }
-figure { margin: 2rem 0; } svg { width: 100%; height: auto; }
+:root { color-scheme: light dark;
+  --ink: #222; --strong: #000; --faint: #666; --paper: #fff; --line: #bbb; }
+@media (prefers-color-scheme: dark) { :root {
+  --ink: #ddd; --strong: #fff; --faint: #999; --paper: #16181c; --line: #555; } }
+body { font: 16px/1.5 sans-serif; color: var(--ink); background: var(--paper); max-width: 72rem;
+  margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
+figure { margin: 2rem 0; overflow-x: auto; } svg { width: 100%; min-width: 40rem; height: auto; }
+figcaption { position: sticky; left: 0; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 0.5rem 0; }
-th, td { border: 1px solid #bbb; padding: 0.2rem 0.5rem; text-align: left; vertical-align: top; }
+th, td { border: 1px solid var(--line); padding: 0.2rem 0.5rem; text-align: left;
+  vertical-align: top; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
 .scroll { overflow-x: auto; } summary { cursor: pointer; } dt { font-weight: bold; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; } dd { margin: 0; }
@@ -43,8 +51,9 @@ def explain_page(report: Report, machine: Device, error_budget: float) -> str:
         _errors(candidates, layers, error_budget),
     ]
     facts = "".join(
-        f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(_fact(value))}</dd>"
+        f"<dt>{escape(fact_title(name))}</dt><dd>{escape(fact_text(name, value))}</dd>"
         for name, value in report.facts.items()
+        if value is not None
     )
     tables = "".join(_details(table) for table in report.tables)
     notes = "".join(f"<p>{escape(note)}</p>" for note in report.notes)
@@ -264,18 +273,9 @@ def _errors(candidates: Table, layers: Table, budget: float) -> str:
 
 
 def _tile(row: Mapping[str, Any]) -> str:
-    knobs = row["knobs"]
-    if "mh" in knobs and "mw" in knobs:
-        return f"{row['algorithm']} {knobs['mh']}x{knobs['mw']}"
-    return str(row["algorithm"])
+    return tiled(row["algorithm"], row["knobs"])
 
 
 def escape(text: str) -> str:
     """Text of a model in HTML, with control characters as escape sequences."""
     return html.escape(printable(text))
-
-
-def _fact(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -33,6 +33,27 @@ def knobs_table(decisions: Sequence[Decision], machine: Device) -> Table:
     return Table("knobs", "Knobs of the chosen schedules", _COLUMNS, rows)
 
 
+def knob_values(decision: Decision, machine: Device) -> Table:
+    """The schedule parameters of a layer: the value, the meaning and the values worth trying."""
+    chosen = decision.chosen
+    rows = [
+        {
+            **_row(knob),
+            "value": chosen.config.get(knob.name, knob.neutral),
+            "values": listed(_ordered(knob.values(decision.workload, machine))),
+        }
+        for knob in registry.knobs(chosen.algorithm, machine)
+    ]
+    columns = (
+        Column("knob", "knob"),
+        Column("value", "value"),
+        Column("doc", "meaning", leaves=1),
+        Column("values", "worth trying here", leaves=2),
+    )
+    title = f"Schedule parameters of {chosen.algorithm}"
+    return Table("knobs", title, columns, rows, one_line=True)
+
+
 def listed(values: Sequence[KnobValue]) -> str:
     """Values as text; a long list shows the first ones and the last."""
     shown = ", ".join(str(value) for value in values[:_SHOWN])

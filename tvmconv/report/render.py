@@ -11,11 +11,15 @@ from rich.text import Text
 
 from tvmconv.core.printed import printable
 from tvmconv.report.fitting import Fitted
+from tvmconv.report.lines import Lines, cut
 from tvmconv.report.table import bytes_text, seconds_text
 
 if TYPE_CHECKING:
-    from tvmconv.report.table import Printable
+    from tvmconv.report.brief import Brief
+    from tvmconv.report.table import Printable, Table
 
+# of short views without a terminal
+PIPE_WIDTH = 120
 # parts of the names of facts, and their titles
 _TITLES = {
     "seconds": "time",
@@ -24,6 +28,7 @@ _TITLES = {
     "gflops": "GFLOP/s",
     "gbs": "GB/s",
     "isa": "ISA",
+    "requantise": "requantize",
 }
 # facts in bytes whose names do not say so
 _BYTES = {"memory_budget"}
@@ -42,6 +47,29 @@ def report_text(report: Printable, width: int = 200) -> str:
     return captured.get()
 
 
+def print_brief(brief: Brief, console: Console) -> None:
+    """Print the short view of a report."""
+    console.print(Text(cut(printable(brief.title), console.width), style="bold"))
+    indent = max(map(len, brief.head), default=0) + 2
+    for label, text in brief.head.items():
+        shown = cut(printable(text), console.width - indent)
+        console.print(Text.assemble((f"{label:<{indent}}", "dim"), shown))
+    for table in brief.tables:
+        if table.shown:
+            console.print()
+            console.print(_view(table))
+    for note in brief.notes:
+        console.print(Text(printable(note)))
+
+
+def brief_text(brief: Brief, width: int) -> str:
+    """The short view as plain text, without colors."""
+    console = Console(width=width, file=StringIO(), no_color=True)
+    with console.capture() as captured:
+        print_brief(brief, console)
+    return captured.get()
+
+
 def renderable(report: Printable) -> Group:
     """A report as something that rich prints."""
     parts: list[Any] = [Text(printable(report.title), style="bold")]
@@ -49,18 +77,28 @@ def renderable(report: Printable) -> Group:
         grid = RichTable.grid(padding=(0, 2))
         for name, value in report.facts.items():
             if value is not None:
-                title = " ".join(_TITLES.get(part, part) for part in name.split("_"))
-                grid.add_row(Text(title, style="dim"), Text(printable(_fact(name, value))))
+                title = Text(fact_title(name), style="dim")
+                grid.add_row(title, Text(printable(fact_text(name, value))))
         parts.append(grid)
-    parts += [Fitted(table) for table in report.tables if table.shown]
+    parts += [_view(table) for table in report.tables if table.shown]
     parts += [Text(printable(note)) for note in report.notes]
     return Group(*parts)
 
 
-def _fact(name: str, value: object) -> str:
+def _view(table: Table) -> Lines | Fitted:
+    return Lines(table) if table.one_line else Fitted(table)
+
+
+def fact_title(name: str) -> str:
+    """The name of a fact as a label."""
+    return " ".join(_TITLES.get(part, part) for part in name.split("_"))
+
+
+def fact_text(name: str, value: object) -> str:
+    """The value of a fact, in the unit that its name ends in."""
     parts = name.split("_")
     if isinstance(value, list | tuple):
-        return ", ".join(_fact(name, item) for item in value)
+        return ", ".join(fact_text(name, item) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):

@@ -8,11 +8,35 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.report.brief import Brief
+from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table, bytes_text
+from tvmconv.report.table import Column, Table, bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
+    from tvmconv.artifact.manifest import MemoryReport
+
+
+def compiled_for(model: ModelFacts) -> str:
+    """``x86-64-v4 (avx512), 2 threads``."""
+    threads = f"{model.threads} thread{'s' if model.threads != 1 else ''}"
+    return f"{model.machine.name} ({model.machine.isa}), {threads}"
+
+
+def memory_text(memory: MemoryReport) -> str:
+    """The sizes that matter to a user, in one line."""
+    return (
+        f"{bytes_text(memory.constant_bytes)} weights, {bytes_text(memory.arena_bytes)} "
+        f"activations, {bytes_text(memory.workspace_bytes)} workspace"
+    )
+
+
+def macs_text(model: ModelFacts) -> str:
+    """The multiply-accumulate operations of a call: ``1.81 G MACs``."""
+    macs = sum(call.flops for call in model.calls) / 2
+    size, unit = (1e9, "G") if macs >= 1e9 else (1e6, "M")
+    return f"{macs / size:.3g} {unit} MACs"
 
 
 def model_facts(model: ModelFacts) -> dict[str, Any]:
@@ -65,7 +89,7 @@ def compile_report(
     model: ModelFacts, output: Path, seconds: float, others: Mapping[str, Path] | None = None
 ) -> Report:
     """The report of ``compile``: the model, its file, and ``others`` that were written with it."""
-    counts = algorithm_counts(model)
+    counts, others = algorithm_counts(model), others or {}
     rows = [{"algorithm": name, "layers": count} for name, count in counts.items()]
     columns = (Column("algorithm", "algorithm"), Column("layers", "convolutions"))
     return Report(
@@ -75,9 +99,32 @@ def compile_report(
             **model_facts(model),
             "output": str(output),
             "library_bytes": output.stat().st_size,
-            **{name: str(path) for name, path in (others or {}).items()},
+            **{name: str(path) for name, path in others.items()},
             "seconds": round(seconds, 3),
         },
         tables=(Table("algorithms", "Algorithms", columns, rows), memory_table(model)),
-        notes=tuple(f"WARNING: no algorithm supports {left}" for left in model.unscheduled),
+        notes=_warnings(model),
+        brief=_compiled(model, output, seconds, others),
     )
+
+
+def _warnings(model: ModelFacts) -> tuple[str, ...]:
+    return tuple(f"WARNING: no algorithm supports {left}" for left in model.unscheduled)
+
+
+def _compiled(model: ModelFacts, output: Path, seconds: float, others: Mapping[str, Path]) -> Brief:
+    """The short view of ``compile`` and ``bundle``."""
+    counts = [f"{count} {name}" for name, count in algorithm_counts(model).items()]
+    cycles = sum(decision.chosen.cycles for decision in model.decisions)
+    predicted = seconds_text(clock_of(model.machine).seconds(cycles))
+    head = {
+        "wrote": f"{output}, {bytes_text(output.stat().st_size)}",
+        **{name: str(path) for name, path in others.items()},
+        "layers": f"{len(model.decisions)} convolutions: {', '.join(counts) or 'none'}",
+        "speed": f"{predicted} predicted for the convolutions; tvmconv profile measures it",
+        "memory": memory_text(model.memory),
+    }
+    title = f"{model.name} built in {seconds:.1f} s for {compiled_for(model)}"
+    warnings = _warnings(model)
+    more = (f"WARNING: {len(warnings) - 1} more; -v shows all.",) if len(warnings) > 2 else ()
+    return Brief(title, head, notes=(*warnings[:1], *more) if more else warnings)

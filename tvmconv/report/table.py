@@ -29,12 +29,16 @@ class Column:
         ``format()`` specification of the terminal view; empty prints the value as it is.
     scale
         Factor applied for the terminal only, e.g. 100 for a share shown in percent.
+    leaves
+        Order in which a narrow terminal cuts or drops columns of a table with one line for each
+        row: the largest first; a column with 0 stays.
     """
 
     key: str
     title: str
     spec: str = ""
     scale: float = 1.0
+    leaves: int = 0
 
     def text(self, row: Mapping[str, Any]) -> str:
         """The cell on the terminal; ``-`` if the row lacks the value."""
@@ -62,6 +66,8 @@ class Table:
         All rows, as JSON and CSV have them.
     brief
         Rows of the terminal, if they differ.
+    one_line
+        Whether each row is one line on a terminal of any width, with cells cut or left out.
     """
 
     name: str
@@ -69,6 +75,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
     brief: Sequence[Mapping[str, Any]] | None = None
+    one_line: bool = False
 
     @property
     def shown(self) -> Sequence[Mapping[str, Any]]:
@@ -84,6 +91,28 @@ class Table:
         writer.writeheader()
         writer.writerows(self.rows)
         return stream.getvalue()
+
+
+def grouped(
+    rows: Sequence[Mapping[str, Any]], keys: Sequence[str], sums: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Rows with equal values of ``keys`` as one, under the name of the first, with a ``count``.
+
+    Times and the columns ``sums`` are added up. Measured errors are the largest of the group.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(key) for key in keys), []).append(row)
+    made = []
+    for members in groups.values():
+        first = dict(members[0])
+        for key in ("seconds", "predicted_seconds", *sums):
+            if first.get(key) is not None:
+                first[key] = sum(row[key] or 0 for row in members)
+        if first.get("error_measured") is not None:
+            first["error_measured"] = max(row["error_measured"] for row in members)
+        made.append({**first, "count": f"x{len(members)}" if len(members) > 1 else ""})
+    return made
 
 
 class Printable(Protocol):

@@ -16,6 +16,8 @@ _MIXES = (
     "finite=False: it mixes the values of several pixels, so that one that is not finite, or "
     "nearly overflows, corrupts the outputs of all"
 )
+# the beginnings of reasons that compare candidates, and of those without a choice
+FEWEST, ONLY = "fewest predicted cycles", "the only one allowed that computes this layer"
 # a part of the model is named if it makes at least this share of a difference in cycles
 _NAMED_SHARE = 0.15
 
@@ -80,12 +82,12 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
     if within:
         second = min(within, key=lambda o: o.cycles)
         text = (
-            f"fewest predicted cycles: {millions(chosen.cycles)}, "
+            f"{FEWEST}: {millions(chosen.cycles)}, "
             f"{second.cycles / chosen.cycles:.2f} times faster than "
             f"{name(second, chosen)}{differing(second, chosen)}"
         )
     else:
-        text = "the only one allowed that computes this layer"
+        text = ONLY
         if len(able) > 1:
             text = f"the only one within the error budget {number(policy.budget(chosen))}"
     if beyond:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ArtifactError
-from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.lab.bench.layers_brief import profile_brief
 from tvmconv.lab.bench.peak import Peak, measure_peak
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import processor
 from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
+from tvmconv.report.shapes import shape_text
 from tvmconv.report.summary import memory_table, model_facts
 from tvmconv.report.table import Column, Table
 from tvmconv.runtime.executable import Executable
@@ -90,32 +91,32 @@ def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: s
     if peak is not None:
         limits = {"peak_gflops": peak.gflops, "peak_share": rate / peak.gflops}
         limits["memory_read_gbs"] = peak.read_gbs
+    facts = {
+        **model_facts(model),
+        "call_seconds_min": profile.total.min,
+        "call_seconds_median": profile.total.median,
+        "kernel_seconds": profile.kernel_seconds,
+        "gflop": flops * 1e-9,
+        "gflops": rate,
+        **limits,
+    }
+    kinds, noted = _groups(rows, total, best), (note,) if note else ()
     return Report(
         kind="profile",
         title=f"{model.name}: {profile.total.min * 1e3:.3f} ms a call",
-        facts={
-            **model_facts(model),
-            "call_seconds_min": profile.total.min,
-            "call_seconds_median": profile.total.median,
-            "kernel_seconds": profile.kernel_seconds,
-            "gflop": flops * 1e-9,
-            "gflops": rate,
-            **limits,
-        },
+        facts=facts,
         tables=(
             Table("layers", "Layers", _COLUMNS, rows),
-            Table("kinds", "By kind", _GROUPS, _groups(rows, total, best)),
+            Table("kinds", "By kind", _GROUPS, kinds),
             memory_table(model),
         ),
-        notes=(
-            "GFLOP/s count the nominal operations of the layer at the median time.",
-            *([note] if note else []),
-        ),
+        notes=("GFLOP/s count the nominal operations of the layer at the median time.", *noted),
         data={
             "profile": profile.to_json(),
             "peak": asdict(peak) if peak else None,
             "events": profile.trace_events(),
         },
+        brief=profile_brief(model, facts, rows, kinds, noted),
     )
 
 
@@ -133,7 +134,7 @@ def _row(
         "kernel": call.kernel,
         "operator": call.operator,
         "workload": call.workload,
-        "shape": _shape(call.workload),
+        "shape": shape_text(call.workload, stride=" s"),
         "algorithm": decision.chosen.algorithm if decision else call.operator,
         "config": str(decision.chosen.config) if decision else "",
         "seconds": kernel.seconds,
@@ -145,28 +146,6 @@ def _row(
         "peak_share": kernel.gflops / peak if computes and peak else None,
         "gbs": kernel.gbytes or None,
     }
-
-
-def _shape(workload: str) -> str:
-    """``64x56x56 -> 128x28x28 3x3 s2``, the usual text for a layer."""
-    if not workload:
-        return ""
-    w = Conv2dWorkload.parse(workload)
-    planes = (f"{w.in_depth}x", f"{w.out_depth}x", f"{w.kernel_d}x") if w.is_volume else [""] * 3
-    text = (
-        f"{w.in_channels}x{planes[0]}{w.in_height}x{w.in_width} -> "
-        f"{w.out_channels}x{planes[1]}{w.out_height}x{w.out_width} "
-        f"{planes[2]}{w.kernel_h}x{w.kernel_w}"
-    )
-    if w.stride_d != 1:
-        text += f" s{w.stride_d}x{w.stride_h}x{w.stride_w}"
-    elif (w.stride_h, w.stride_w) != (1, 1):
-        text += f" s{w.stride_h}" if w.stride_h == w.stride_w else f" s{w.stride_h}x{w.stride_w}"
-    if (w.dilation_h, w.dilation_w) != (1, 1):
-        text += f" d{w.dilation_h}"
-    if w.groups > 1:
-        text += " dw" if w.is_depthwise else f" g{w.groups}"
-    return text
 
 
 def _groups(rows: list[dict[str, Any]], total: float, peak: float | None) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ _SUMMARY = (
 
 
 # clock ticks of 10 ms make smaller shares of a short round meaningless
-_DISTURBED = 0.3
+DISTURBED = 0.3
 
 
 def bench_report(
@@ -205,7 +205,7 @@ def _against(result: BenchResult, threads: int) -> Mapping[str, float]:
 def _disturbance(result: BenchResult) -> list[str]:
     """A warning where other programs ran during the measurements."""
     shares = [s for case in result.results for entry in case.entries for s in entry.foreign]
-    disturbed = [share for share in shares if share > _DISTURBED]
+    disturbed = [share for share in shares if share > DISTURBED]
     if not disturbed:
         return []
     return [
