@@ -19,6 +19,9 @@ _LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Name the files of the repository that are not part of the site; remove the marks."""
     here = (DOCS / page.file.src_uri).parent
+    # the search finds pages that readers of the navigation know
+    if page.file.src_uri.startswith("notes/"):
+        page.meta["search"] = {"exclude": True}
 
     def replace(match: re.Match[str]) -> str:
         text, target = match[1], match[2]
