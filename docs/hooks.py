@@ -1,7 +1,7 @@
 """Shows pages on the documentation site as they are in the repository.
 
-Links to files outside of ``docs`` become the files' names. The marks of code blocks, which say how
-the tests run them, are removed: Markdown of the site takes a block with such a mark for text.
+Links to files outside of ``docs`` become the files' names. The marks of code blocks are for the
+tests. They are removed, because the site's Markdown reads a block with such a mark as text.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def checkout(folder: Path) -> Path:
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables of a reader who has activated the environment of a checkout."""
     values = {**os.environ, "PATH": f"{folder}/.venv/bin:{os.environ['PATH']}"}
-    # tuning logs and measured rates of the page stay there, and those of the user do not count
+    # the page's tuning logs and measured rates stay in the folder, the user's do not count
     values["XDG_CONFIG_HOME"] = f"{folder}/.config"
     values.pop("PYTEST_XDIST_WORKER", None)
     return values

@@ -16,7 +16,7 @@ import typer
 from tests.packaging.pages import ROOT, blocks
 from tvmconv.cli.main import app
 
-# of the click that typer brings, which is not always the package of that name
+# the click that typer brings is not always the package of that name
 USAGE_ERROR = typer.BadParameter.__base__
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
 COMMANDS = sorted(
@@ -34,7 +34,7 @@ FOREIGN = {"wrong ELF class: ELFCLASS64"}
 
 
 def _parse(command: str) -> None:
-    """Parsing alone: what a verb does with its options is the business of its own tests."""
+    """Parse only. Tests of each subcommand cover the effect of its options."""
     words = shlex.split(command, comments=True)[1:]
     group = typer.main.get_command(app)
     # --version ends here

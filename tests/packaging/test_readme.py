@@ -1,4 +1,4 @@
-"""Every fenced block of the README runs as it stands, in the order a reader would run them."""
+"""Every fenced block of the README runs unchanged, in the order a reader would run them."""
 
 from __future__ import annotations
 
