@@ -3,17 +3,17 @@
 ``.ci/run`` runs the tests twice on a processor with AVX-512, the second time with that hidden by
 ``TVMCONV_HIDE_FEATURES``. A test that never asks for what is hidden does the same both times, code
 for a machine that it names itself included. The first run records such tests
-(``-p tests.asking --same-with-less=FILE``), and the second leaves them out (``--but=FILE``). With
-a space pytest would look for its settings beside FILE: it does not know the option yet.
+(``-p tests.asking --same-with-less=FILE``), and the second leaves them out (``--but=FILE``). With a
+space, pytest would look for its settings next to FILE: it does not know the option yet.
 
 Taken to ask, and so run twice, is a test that
 
-- asks for the host's features, by itself or by ``native``, and with it every test of a file with
-  cached functions, which may share what it got;
+- asks for the host's features, by itself or by ``native``;
+- shares a file with such a test and with cached functions, which may keep the answer;
 - is in a file that asks as it is imported, or that holds ``HOST``;
 - runs code that needs something hidden, or asks whether it can run;
-- starts a process, other than a tool of ``_TOOLS``, that does not hide the same features in both
-  runs; unless its mark ``any_processor`` says that this process shows the same everywhere;
+- starts a process that does not hide the same features in both runs, except for tools of
+  ``_TOOLS`` and tests marked ``any_processor``;
 - uses a fixture that did one of these;
 - did not pass.
 """
@@ -90,7 +90,7 @@ def _listen() -> None:
             return host.host_features()
 
     gate._missing = lacking
-    # what a saved bench says of its host is compared with nothing
+    # a saved bench's statement about its host is compared with nothing
     header.host_features = told
     host._hidden_features = noting(host._hidden_features, FEATURES)
     BaseProcess.start = noting(BaseProcess.start, PROCESS)
@@ -99,7 +99,7 @@ def _listen() -> None:
 
 @contextmanager
 def unnoted() -> Iterator[None]:
-    """What is asked in here changes no result of a test."""
+    """Questions asked in here change no result of a test."""
     before = set(_seen)
     try:
         yield

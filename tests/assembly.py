@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tvm.runtime import Module
@@ -144,8 +145,15 @@ def assembly(built: Any, machine: Machine | None = None) -> Assembly:
     """
     # a module takes any attribute for a function to run, which its processor may lack
     if not isinstance(built, Module) and hasattr(built, "prim_func"):
-        built = compile_function(built.prim_func(), built.machine)
+        return _of_kernel(built)
     return Assembly(str(built.inspect_source("s")), machine or built.machine)
+
+
+# several tests of a file read the same kernels
+@lru_cache(maxsize=64)
+def _of_kernel(kernel: Any) -> Assembly:
+    code = compile_function(kernel.prim_func(), kernel.machine)
+    return Assembly(str(code.inspect_source("s")), kernel.machine)
 
 
 def _x86_loops(lines: Body) -> Iterable[Body]:

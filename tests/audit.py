@@ -1,8 +1,8 @@
-"""A second gate, in TVM itself: what it compiled in this process and this host cannot run, raises.
+"""A second check, in TVM itself: code from this process that this host cannot run raises an error.
 
-The package's own gate (``tvmconv.machines.gate``) is asked by whoever calls it. A test that takes
-a function from TVM directly would not ask, pass where the processor has everything, and die of
-an illegal instruction elsewhere.
+Callers ask the package's own check (``tvmconv.machines.gate``). A test that takes a function from
+TVM directly would not ask, pass where the processor has everything, and die of an illegal
+instruction elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tvm_ffi
 from tvmconv.machines.features import enabled_features
 from tvmconv.machines.gate import ensure_executable
 
-# what starts compiled code: any function of LLVM's, and the virtual machine over such
+# entrances to compiled code: any function of LLVM's, and the virtual machine
 _START = "vm_load_executable"
 _QUESTIONS = ("_get_", "get_", "__tvm")
 

@@ -2,11 +2,11 @@
 
 ``python -m tests.code_snapshot record before.zip``, change, then ``... compare before.zip``.
 
-A snapshot holds the object code of the example networks, the assembly of kernels for the layers
-of the suites (what is chosen, and for the suites of papers every algorithm's default), and the
-decisions. It is taken for named machines and without tuning logs, so any host will do. Kernels are
-recorded with their configs: a comparison builds the same ones though a cost model has learned to
-choose others, and reports changed decisions apart.
+A snapshot holds the object code of the example networks, the selections, and the assembly of
+kernels for the layers of the suites. Kernels are the selected ones, and every algorithm's default
+for the suites of papers. It is made for named machines and without tuning logs, so any host can
+make it. Kernels are recorded with their configs. A comparison builds the same kernels even if a
+cost model now selects others, and reports changed selections separately.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def networks(only: list[str]) -> Iterator[Entry]:
 
 
 def kernels(configs: dict[str, Any] | None) -> Iterator[Entry]:
-    """Assembly of the suites' kernels: as recorded, or those that a snapshot should hold."""
+    """Assembly of the suites' kernels: the recorded ones, or all that a snapshot should hold."""
     if configs is None:
         configs = {" ".join(key): None for key in _wanted()}
     for key, config in configs.items():

@@ -6,6 +6,11 @@ import gc
 import os
 from collections.abc import Iterator
 
+# One process for each CPU runs tests. Idle threads of numpy and of TVM that poll for work would
+# take the CPU of the other process. Both libraries read these when they are imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", "0")
+
 import pytest
 from hypothesis import settings
 
@@ -16,8 +21,8 @@ from tvmconv.tvm_runtime.environment import set_environment_defaults
 # to one CPU, and every later test of the process would have this one CPU only.
 set_environment_defaults()
 
-# what this user tuned or measured, or a new shipped record, must not change what a test of
-# something else sees
+# tuning records, measurements of this user and new shipped records must not change a test of
+# something else
 os.environ.setdefault("TVMCONV_TUNING_LOGS", "none")
 os.environ.setdefault("TVMCONV_MACHINES", "none")
 
@@ -36,12 +41,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What was estimated before must not be what a test sees."""
+    """No test sees the estimates of an earlier run."""
     os.environ["TVMCONV_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def only_executable_code() -> Iterator[None]:
-    """No test may take a function from code that this processor cannot run, by whatever way."""
+    """No test may get a function from code that this CPU cannot run."""
     with executable_only():
         yield

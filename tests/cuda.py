@@ -40,7 +40,7 @@ def source_of(kernel: Kernel) -> Source:
 
 
 def run_source(source: Source, given: list[np.ndarray], output: int) -> np.ndarray:
-    """The output of all launches in turn; what they leave for each other is no number before."""
+    """The output of all launches in order; memory between them begins as NaN."""
     buffers = [*given, *(np.full(shape, np.nan, "f4") for shape in source.shapes[len(given) :])]
     module = EmulatedModule(source.text)
     for launch in source.launches:

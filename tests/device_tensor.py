@@ -63,7 +63,7 @@ def begin_capture(stream: int, mode: int = 0) -> None:
 
 
 def end_capture(stream: int) -> c_void_p:
-    """What was captured, to be launched by :func:`replay`."""
+    """The captured graph, to be launched by :func:`replay`."""
     captured, graph = c_void_p(), c_void_p()
     call("cuStreamEndCapture", c_void_p(stream), byref(captured))
     call("cuGraphInstantiateWithFlags", byref(graph), captured, ctypes.c_ulonglong(0))
@@ -107,7 +107,7 @@ class DeviceTensor:
         wait(0)
 
     def numpy(self, stream: int | None = None) -> np.ndarray:
-        """What the memory holds when a stream has done all it has."""
+        """The memory's values after the stream has finished."""
         result = np.empty_like(self.form)
         if stream is not None:
             wait(stream)

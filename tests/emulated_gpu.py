@@ -22,7 +22,7 @@ from tvmconv.lab.emulation.nvcc import write_toolkit
 
 TARGET = "cuda:sm_90"
 ROOT = Path(__file__).parents[1]
-# what programs begin with that call the model at `path`
+# the first lines of programs that call the model at `path`
 CALLING = """
 import numpy as np, tvmconv
 from tests.device_tensor import DeviceTensor, View, count, enter, new_stream, wait
@@ -136,8 +136,8 @@ class Built:
 
 
 class EmulatedGpu:
-    """The environment in which ``cuda`` targets run on the processor, in processes of their own:
-    a stand-in for nvcc, and a driver that runs what it makes."""
+    """The environment in which ``cuda`` targets run on the CPU, in processes of their own. It has
+    an emulated nvcc, and a driver that runs its output."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

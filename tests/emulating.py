@@ -111,7 +111,7 @@ class Core:
     Parameters
     ----------
     machine
-        What code is compiled for.
+        A CPU that code is compiled for.
     processors
         Options of qemu, by what reports call the processor that they name: code is compiled once
         and called on each.
@@ -126,7 +126,7 @@ def vectors_of(bits: int) -> tuple[str, str]:
     return "-cpu", f"max,sve-max-vq={bits // 128},sve-default-vector-length={bits // 8}"
 
 
-# of each, every algorithm, suite and network is tested
+# every algorithm, suite and network is tested on each
 CORES = {
     "neon": Core(MACHINES["aarch64"].with_cores(2), {"neon": ()}),
     "a53": Core(MACHINES["cortex-a53"].with_cores(2), {"a53": ()}),

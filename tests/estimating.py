@@ -1,4 +1,4 @@
-"""What tests of estimates need of the system."""
+"""System requirements of the tests of estimates."""
 
 from __future__ import annotations
 

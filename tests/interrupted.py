@@ -1,9 +1,9 @@
 """Interrupt builds at given moments in this process, and check that it can build afterwards.
 
 ``python interrupted.py SECONDS...`` builds once for each moment, the first time with every import
-still to be done. Then one build is left alone and its result is compared with onnxruntime's.
-Prints a line for each moment: the stage that was reached, or ``lost`` where the build went on,
-and the seconds from the signal to the exception.
+still to be done. Then one build is left alone and its result is compared with onnxruntime's. Prints
+a line for each moment: the stage, or ``lost`` where the build went on, and the seconds from the
+signal to the exception.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from tests.asking import unnoted
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -27,6 +28,7 @@ from tvmconv.machines.gate import lacks
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.measuring.integers import IntegerOperands
+from tvmconv.measuring.operands import typed
 from tvmconv.measuring.reference import convolution
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.record_workspace import recorded
@@ -38,16 +40,36 @@ V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
 
 def executed_on(machine: Machine) -> Any:
     """The parameter of a test that executes code for a machine; skipped where the host cannot."""
-    with unnoted():  # of a test that is skipped where it cannot run, the others are the same
+    with unnoted():  # if one test is skipped where it cannot run, the others stay the same
         missing = lacks(machine)
     reason = f"{machine.name} needs {', '.join(missing)}, which this processor lacks"
     marks = [pytest.mark.skip(reason=reason)] if missing else []
     return pytest.param(machine, id=machine.isa, marks=marks)
 
 
-# for tests that execute what they compile, and for those that only read it
+# for tests that execute compiled code, and for tests that only read it
 each_machine = pytest.mark.parametrize("machine", [executed_on(V3), executed_on(V4)])
 each_target = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+
+
+def alternating_machines(
+    names: str, values: Sequence[Any], machines: Sequence[Machine] = (V3, V4)
+) -> Any:
+    """Each value on one machine, the next value on the next machine; slow runs have all pairs.
+
+    It is for values that describe layers and tiles, which schedules treat alike on all machines.
+    """
+    with unnoted():
+        able = [machine for machine in machines if not lacks(machine)] or list(machines)
+    found = []
+    for index, value in enumerate(values):
+        for machine in machines:
+            parameter = executed_on(machine)
+            marks = [] if machine is able[index % len(able)] else [pytest.mark.slow]
+            given = value if "," in names else (value,)
+            label = "-".join(str(each) for each in (*given, parameter.id))
+            found.append(pytest.param(machine, *given, id=label, marks=[*parameter.marks, *marks]))
+    return pytest.mark.parametrize(f"machine, {names}", found)
 
 
 def widest(machines: Sequence[Machine]) -> Machine:
@@ -56,7 +78,7 @@ def widest(machines: Sequence[Machine]) -> Machine:
 
 
 _PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5)"}
-each_step = pytest.mark.parametrize("step", [k + _PARAMETERS.get(k, "") for k in EPILOGUE_KINDS])
+STEPS = [kind + _PARAMETERS.get(kind, "") for kind in EPILOGUE_KINDS]
 # held by surplus lanes: nothing may read it as data
 SURPLUS = 1e3
 
@@ -80,15 +102,16 @@ def scalable_kernel(workload: Conv2dWorkload, machine: Machine, algorithm: str) 
 
 
 def dense(workload: Conv2dWorkload) -> bool:
-    """What algorithms take that share inputs between output channels."""
+    """Layers whose output channels share inputs, as some algorithms need."""
     return not workload.is_depthwise
 
 
 def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
-    """What the function takes, its output last: in the blocked layout, NaN before the call."""
-    w, lanes = kernel.workload, kernel.machine.channel_block
+    """The function's operands, its output last: in the blocked layout, NaN before the call."""
+    w, lanes, types = kernel.workload, kernel.machine.channel_block, kernel.workload.types
     data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
-    arguments = [data, kernel.pack_weight(arrays.weight)]
+    weight = typed(arrays.weight, types.weight)
+    arguments = [typed(data, types.data), kernel.pack_weight(weight)]
     planes, channels, height, width = w.result_shape
     blocks = kernel.machine.blocks(channels)
     if w.has("bias"):
@@ -96,13 +119,13 @@ def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
         bias[: w.out_channels] = arrays.bias
         arguments.append(bias.reshape(blocks, lanes))
     if w.has("add"):
-        arguments.append(block(arrays.residual, lanes, SURPLUS))
+        arguments.append(typed(block(arrays.residual, lanes, SURPLUS), types.output))
     shape = (planes, blocks, height, width, lanes)
-    return [*arguments, np.full(shape, np.nan, np.float32)]
+    return [*arguments, np.full(shape, np.nan, numpy_type(types.output))]
 
 
 def integer_arguments(kernel: Kernel, operands: IntegerOperands) -> list[np.ndarray]:
-    """What the function of an 8-bit layer takes, its output last.
+    """The operands of an INT8 layer's function, its output last.
 
     Surplus lanes hold numbers that nothing may read as data.
     """
@@ -178,7 +201,7 @@ def check_kernel(
 
 
 def any_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, seed: int) -> Config:
-    """A random config among those that the schedule's ``check`` lets pass."""
+    """A random config that the schedule's ``check`` allows."""
     module, choose = registry.schedule(algorithm, machine), random.Random(seed)
     assert module is not None
     knobs = module.KNOBS.values(workload, machine)
@@ -206,9 +229,10 @@ def check_announced(
 
 
 def assert_close(kernel: Kernel, difference: np.ndarray, expected: np.ndarray) -> None:
-    """1e-5 relative to the largest output."""
+    """1e-5 relative to the largest output, and the rounding to its type."""
     error = np.abs(difference).max()
-    assert error <= 1e-5 * max(np.abs(expected).max(), 1.0), (kernel, error)
+    limit = 1e-5 + kernel.workload.types.rounding
+    assert error <= limit * max(np.abs(expected).max(), 1.0), (kernel, error)
 
 
 def lowered(kernel: Kernel | GemmKernel) -> Any:
@@ -241,7 +265,7 @@ def is_multiply_add(store: Any) -> bool:
 
 
 def nests(func: Any, wanted: Callable[[Any], bool]) -> list[str]:
-    """Loops around each wanted store, outermost first; those of border copies are among them."""
+    """Loops around each wanted store, outermost first; stores of border copies included."""
     kinds = {int(kind): kind.name.lower() for kind in tirx.ForKind}
     found: list[str] = []
 
@@ -266,5 +290,5 @@ def nests(func: Any, wanted: Callable[[Any], bool]) -> list[str]:
 
 
 def reduction_nests(kernel: Kernel) -> list[str]:
-    """Loops around each multiply-add, outermost first."""
+    """Loops around each FMA, outermost first."""
     return nests(lowered(kernel), is_multiply_add)

@@ -1,8 +1,8 @@
 """Running the kernels of a GPU's schedules by PoCL, as TVM's OpenCL code for the same loops.
 
 The emulator of ``tests/cuda.py`` runs the CUDA source itself, thread by thread, and finds missing
-barriers; PoCL's machine code is many times faster and serves for breadth over real shapes. Of what
-CUDA has alone, tensor cores and asynchronous copies, it runs nothing.
+barriers. PoCL's machine code is many times faster, so it serves for breadth over real shapes. It
+runs nothing that CUDA alone has: tensor cores and asynchronous copies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.tir.cuda.lowering import cuda_code, passes
 from tvmconv.tir.cuda.workspace_parameters import with_workspace
 
-# those of tvmconv.tir.cuda.extrema, which hold CUDA's instruction, of numbers and of vectors
+# the functions of tvmconv.tir.cuda.extrema, which hold CUDA's instruction, for numbers and for
+# vectors
 _EXTREMA = "".join(
     f"float __attribute__((overloadable)) tvmconv_{side}imum(float a, float b) "
     f"{{ return isnan(a) || a {sign} b ? a : b; }}\n"

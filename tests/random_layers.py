@@ -22,8 +22,8 @@ EPILOGUES = (
     "leakyrelu(0.25)",
     "bias+tanh",
 )
-# Of 8-bit layers by what their sums become; none has a function that is approximated, and slopes
-# are powers of two, so that a product in front of a sum is exact.
+# epilogues of INT8 layers by the use of their sums. None has an approximated function, and slopes
+# are powers of two, so that a product before a sum is exact
 _INTEGER_EPILOGUES = {
     "s32": ("", "bias"),
     "f32": ("", "bias", "bias+relu", "bias+add", "bias+add+relu", "bias+leakyrelu(0.25)+add"),
@@ -53,7 +53,7 @@ def random_layers(count: int) -> list[Conv2dWorkload]:
 def random_integer_layer(
     generator: random.Random, multiply_adds: int, data_layout: str = "NCHWc"
 ) -> Conv2dWorkload:
-    """A layer of 8-bit data and any weights and output, of at most so many multiply-adds.
+    """A layer of INT8 data and any weights and output, of at most so many MACs.
 
     Images, rows and volumes; windows strided, dilated, in uneven padding or wholly in it.
     """
@@ -88,7 +88,7 @@ def _as_row(layer: Conv2dWorkload) -> Conv2dWorkload:
 
 
 def _as_volume(layer: Conv2dWorkload, generator: random.Random) -> Conv2dWorkload:
-    """Planes of a depth with any window; a whole one may lie in the padding."""
+    """Planes of a depth with any window; a whole window may be in the padding."""
     kernel, dilation = generator.randint(1, 3), generator.choice((1, 1, 2))
     span = (kernel - 1) * dilation + 1
     front, back = generator.randint(0, span), generator.randint(0, span)

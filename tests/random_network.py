@@ -16,8 +16,8 @@ def random_network(seed: int, steps: int = 9) -> onnx.ModelProto:
     """One input (1 or 2 images), a chain with branches that join again, two outputs.
 
     Convolutions of all kinds, pooling, elementwise functions, LRN, softmax over channels, slices,
-    concatenations and shuffles of channels, padding, resizing; behind them a plane, and behind a
-    global mean a fully connected layer.
+    concatenations and shuffles of channels, padding, resizing. After them are a plane, and a fully
+    connected layer after a global mean.
     """
     return _Builder(random.Random(seed)).network(steps)
 

@@ -10,7 +10,7 @@ from tvmconv.core.errors import WorkloadError
 
 
 def field_paths(record, prefix=""):
-    """Dotted names of all fields, those of nested records among them."""
+    """Dotted names of all fields, including fields of nested records."""
     for field in fields(record):
         value = getattr(record, field.name)
         if is_dataclass(value):

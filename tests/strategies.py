@@ -1,4 +1,4 @@
-"""Hypothesis strategies for convolution problems, shared by every room's tests.
+"""Hypothesis strategies for convolution problems, shared by the tests of every package.
 
 ``st.data()`` is never needed: a strategy yields a valid :class:`Conv2dWorkload`, and
 :func:`conv_arrays` gives it seeded operands. All sizes stay small enough for an fp64
@@ -20,8 +20,9 @@ from tvmconv.core.datatypes import FLOAT32, REQUANTISE, DataTypes, Quantisation
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS, EpilogueOp
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.measuring.operands import rounded
 
-# multiples of both lane counts, their neighbours, and counts below one block
+# multiples of both lane counts, numbers next to them, and counts below one block
 CHANNELS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64)
 _ACTIVATIONS = tuple(kind for kind in EPILOGUE_KINDS if kind not in ("bias", "add"))
 
@@ -45,7 +46,7 @@ def _with_params(kind: str) -> st.SearchStrategy[EpilogueOp]:
 
 @st.composite
 def data_types(draw: st.DrawFn) -> DataTypes:
-    """Types that belong together, with any quantisation that they allow."""
+    """Types that belong together, with any scales and zero points that they allow."""
     if draw(st.booleans()):
         return draw(st.sampled_from([FLOAT32, DataTypes(*["float16"] * 2, "float32", "float16")]))
     names = [draw(st.sampled_from(("int8", "uint8"))) for _ in range(2)]
@@ -54,7 +55,7 @@ def data_types(draw: st.DrawFn) -> DataTypes:
 
 
 def _quantised(*names: str) -> list[DataTypes]:
-    """Every kind of quantisation that these types allow."""
+    """Every kind of scales and zero points that these types allow."""
     flags = [field.name for field in fields(Quantisation) if field.name != "requantise"]
     found = []
     for requantise in REQUANTISE:
@@ -196,7 +197,7 @@ def volumes(draw: st.DrawFn, images: st.SearchStrategy[Conv2dWorkload]) -> Conv2
     kernel = draw(st.integers(1, 4))
     dilation = draw(st.integers(1, 2)) if kernel > 1 else 1
     span = (kernel - 1) * dilation + 1
-    # a whole window may lie in the padding
+    # a whole window may be in the padding
     front, back = draw(st.integers(0, span)), draw(st.integers(0, span))
     return replace(
         draw(images),
@@ -211,11 +212,12 @@ def volumes(draw: st.DrawFn, images: st.SearchStrategy[Conv2dWorkload]) -> Conv2
 
 @dataclass(frozen=True)
 class ConvArrays:
-    """Operands of one workload in logical layout, float32, normally distributed.
+    """Operands of one workload in logical layout, normally distributed.
 
-    ``data`` is NCHW, ``weight`` OIHW scaled to keep the output's variance near one, ``bias``
-    (K,) and ``residual`` NKHW; the last two are always present, whatever the epilogue uses.
-    Of 3-D convolutions they have the shapes that the workload names.
+    The values are FP32, rounded to the workload's types where these are floating-point types.
+    ``data`` is NCHW, ``weight`` OIHW scaled to keep the output's variance near one, ``bias`` (K,)
+    and ``residual`` NKHW. The last two are always present, also where the epilogue uses neither. Of
+    3-D convolutions they have the shapes that the workload names.
     """
 
     data: npt.NDArray[np.float32]
@@ -232,9 +234,12 @@ def conv_arrays(workload: Conv2dWorkload, seed: int = 0) -> ConvArrays:
     def normal(*shape: int, scale: float = 1.0) -> npt.NDArray[np.float32]:
         return (rng.standard_normal(shape) * scale).astype(np.float32)
 
+    def fit(values: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.float32]:
+        return rounded(values, dtype) if "float" in dtype else values
+
     return ConvArrays(
-        data=normal(*w.data_shape),
-        weight=normal(*w.weight_shape, scale=w.taps**-0.5),
+        data=fit(normal(*w.data_shape), w.types.data),
+        weight=fit(normal(*w.weight_shape, scale=w.taps**-0.5), w.types.weight),
         bias=normal(w.out_channels),
-        residual=normal(*w.result_shape),
+        residual=fit(normal(*w.result_shape), w.types.output),
     )

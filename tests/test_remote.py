@@ -136,7 +136,7 @@ def test_values_times_and_layers(device: Device, folder: Path, weights: str) -> 
     assert profile.kernel_seconds > 0
 
 
-def test_verbs(device: Device, folder: Path) -> None:
+def test_subcommands(device: Device, folder: Path) -> None:
     where = ("--rpc", str(device.address))
     there = data_of("run", folder / "embedded.so", *where, "--repeat", 2)
     assert there["values"] == data_of("run", folder / "embedded.so")["values"]
@@ -167,8 +167,8 @@ def test_a_device_of_a_tracker(lab: Device, folder: Path) -> None:
 
 
 def test_a_model_that_the_device_cannot_run(device: Device, tmp_path: Path) -> None:
-    """The device's words: this host is not asked whether it could run the model."""
-    missing = "xop"  # of processors without AVX2
+    """The device's own message: this host is not asked whether it could run the model."""
+    missing = "xop"  # for CPUs without AVX2
     machine = resolve_machine("native", 1)
     foreign = replace(machine, features=(*machine.features, missing))
     path = tvmconv.build(RELU, foreign).save(tmp_path / "foreign.so")

@@ -138,7 +138,7 @@ def test_candidates_are_verified_and_timed(tracker: str) -> None:
     assert measurer.identity() == {"cpu": "remote", "key": _KEY}
 
 
-def test_the_verb_tunes(tracker: str, tmp_path: Path) -> None:
+def test_the_subcommand_tunes(tracker: str, tmp_path: Path) -> None:
     words = ("--target", "cortex-a72", "--threads", 1, "--trials-per-layer", 2)
     where = ("--rpc-tracker", tracker, "--rpc-key", _KEY, "--tuning-log", tmp_path / "a.jsonl")
     layer = ("--layer", "mb1ic8ih6iw6oc8kh1", "--algorithms", "direct")

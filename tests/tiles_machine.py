@@ -9,7 +9,7 @@ import pytest
 from tests.kernels import executed_on
 from tvmconv.machines.targets import resolve_machine
 
-# the features of tiles alone beside those of AVX-512 with dot products, which more hosts have
+# the features of AMX alone added to AVX-512 with VNNI, which more hosts have
 TILES = resolve_machine("llvm -mcpu=icelake-server -mattr=+amx-tile,+amx-int8", 1)
 
 each_tile_machine: Any = pytest.mark.parametrize("machine", [executed_on(TILES)])

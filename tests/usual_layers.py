@@ -17,18 +17,18 @@ _WHOLE = (0, 0)
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a kind of layer may have; counts of channels are those of a group.
+    """The layers of one kind; counts of channels are per group.
 
     Parameters
     ----------
     height, width
-        The least and the largest.
+        The smallest and the largest.
     kernels
-        Rows and columns; ``_WHOLE`` for those of the input.
+        Rows and columns; ``_WHOLE`` for the input's.
     padding
         By which part of a window's length the sides are padded, at least and at most.
     planes
-        Of a volume, each kernel three planes deep.
+        Layers of a volume, each kernel three planes deep.
     """
 
     height: tuple[int, int]
@@ -73,7 +73,7 @@ KINDS = (
     _Kind((2, 7), (2, 7), (_WHOLE,), (1,), padding=(0.0, 0.0)),
     _Kind((3, 9), (3, 9), _SQUARES[:3], inputs=_MANY, outputs=_FEW + _MANY),
     _Kind((3, 6), (33, 120), _SQUARES[:4]),
-    # windows that lie in the padding as a whole
+    # windows wholly in the padding
     _Kind((1, 8), (1, 8), _SQUARES[1:], dilations=(1, 2), padding=(0.8, 1.4)),
     _Kind((3, 9), (3, 9), _SQUARES[:3], planes=5),
 )

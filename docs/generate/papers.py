@@ -11,6 +11,7 @@ from typing import Any
 
 from docs.figures.latency import RESULTS
 from docs.generate.benchmarks import saved
+from docs.generate.ratios import ratios, spread, times, wins
 from tvmconv.core.workload import Conv2dWorkload
 
 _HEAD = """# The papers
@@ -75,34 +76,12 @@ def _section(title: str, paper: str, rows: Iterable[tuple[str, str, str]]) -> st
     return "\n".join(lines) + "\n"
 
 
-def _times(file: str) -> dict[str, dict[str, float]]:
-    """Return the minimum of each entry by layer; entries of ours without the name in front."""
-    found: dict[str, dict[str, float]] = {}
-    for row in saved(file)["measurements"]:
-        if row.get("min_seconds"):
-            name = row["contender"].removeprefix("tvmconv ")
-            found.setdefault(row["case"], {})[name] = row["min_seconds"]
-    return found
-
-
-def _ratios(times: Iterable[dict[str, float]], slower: str, faster: str) -> list[float]:
-    return [each[slower] / each[faster] for each in times if {slower, faster} <= each.keys()]
-
-
-def _range(values: list[float]) -> str:
-    return f"{min(values):.2f} to {max(values):.2f}, mean {mean(values):.2f}"
-
-
-def _wins(values: list[float]) -> str:
-    return f"{sum(value > 1 for value in values)} of {len(values)}"
-
-
 def _im2win() -> str:
-    times = _times("im2win").values()
-    plain = _ratios(times, "torch_im2col", "im2win_nchw")
-    blocked = _ratios(times, "torch_im2col", "im2win")
-    own = _ratios(times, "im2col:mc=0", "im2win")
-    direct = _ratios(times, "direct", "im2win")
+    layers = times("im2win").values()
+    plain = ratios(layers, "torch_im2col", "im2win_nchw")
+    blocked = ratios(layers, "torch_im2col", "im2win")
+    own = ratios(layers, "im2col:mc=0", "im2win")
+    direct = ratios(layers, "direct", "im2win")
     memory = [_memory(each) for each in saved("im2win-memory")["results"]]
     saving = [1 - each["tvmconv im2win"] / each["tvmconv im2col:mc=0"] for each in memory]
     stored = [1 - each["tvmconv im2win_nchw"] / each["tvmconv im2col:mc=0"] for each in memory]
@@ -113,22 +92,22 @@ def _im2win() -> str:
         (
             (
                 "2.2 to 5.8 times PyTorch's im2col",
-                f"NCHW as in the paper: {_range(plain)} times; faster on {_wins(plain)} layers",
+                f"NCHW as in the paper: {spread(plain)} times; faster on {wins(plain)} layers",
                 "partly",
             ),
             (
                 "",
-                f"channel blocks: {_range(blocked)} times; faster on {_wins(blocked)} layers",
+                f"channel blocks: {spread(blocked)} times; faster on {wins(blocked)} layers",
                 "partly",
             ),
             (
                 "faster than im2col",
-                f"our whole-matrix im2col: {_range(own)} times",
+                f"our whole-matrix im2col: {spread(own)} times",
                 "partly",
             ),
             (
                 "3.8 to 7.1 times the author's direct convolution",
-                f"our blocked direct: {_range(direct)} times",
+                f"our blocked direct: {spread(direct)} times",
                 "not reproduced",
             ),
             (
@@ -157,9 +136,9 @@ def _memory(layer: dict[str, Any]) -> dict[str, int]:
 
 
 def _winograd() -> str:
-    layers = list(_times("vgg16").values())
-    against_direct = _ratios(layers, "direct", "winograd")
-    ncnn = _ratios(layers, "ncnn", "winograd")
+    layers = list(times("vgg16").values())
+    against_direct = ratios(layers, "direct", "winograd")
+    ncnn = ratios(layers, "ncnn", "winograd")
     network = {
         (row["case"], row["contender"]): row["min_seconds"]
         for row in saved("networks-cascade-lake-1-thread")["measurements"]
@@ -168,15 +147,15 @@ def _winograd() -> str:
     ours = min(seconds for (_, name), seconds in network.items() if name.startswith("tvmconv"))
     ort = network["vgg16", "onnxruntime"]
     phytium = _arm_layers()
-    acl = _ratios(phytium, "acl", "winograd:mh=4:mw=4")
-    nnpack = _ratios(phytium, "nnpack", "winograd:mh=6:mw=6")
+    acl = ratios(phytium, "acl", "winograd:mh=4:mw=4")
+    nnpack = ratios(phytium, "nnpack", "winograd:mh=6:mw=6")
     rows = [
         (
             "1.05 to 16.9 times ACL and NNPACK on Phytium",
-            f"one thread, cycles of ACL over our F(4x4): {_range(acl)}",
+            f"one thread, cycles of ACL over our F(4x4): {spread(acl)}",
             "estimated",
         ),
-        ("", f"cycles of NNPACK over our F(6x6): {_range(nnpack)}", "estimated"),
+        ("", f"cycles of NNPACK over our F(6x6): {spread(nnpack)}", "estimated"),
         (
             "VGG-16 forward, 3.0 to 6.8 times MXNet",
             f"{ours * 1e3:.1f} ms; onnxruntime takes {ort / ours:.2f} times as long",
@@ -190,7 +169,7 @@ def _winograd() -> str:
         ),
         (
             "",
-            f"against our own direct: {_range(against_direct)}, without a trend",
+            f"against our own direct: {spread(against_direct)}, without a trend",
             "not reproduced",
         ),
         ("gain rises with the batch size", "batch size 1 only", "not tested"),
@@ -224,9 +203,9 @@ def _direct() -> str:
         for row in saved(file)["measurements"]
         if row["contender"] in ("tvmconv direct", "tvmconv direct_first") and row.get("peak_share")
     ]
-    layers = [*_times("vgg16").values(), *_times("resnet50").values()]
-    torch = _ratios(layers, "torch_im2col", "direct")
-    whole = _ratios(_times("im2win").values(), "im2col:mc=0", "direct")
+    layers = [*times("vgg16").values(), *times("resnet50").values()]
+    torch = ratios(layers, "torch_im2col", "direct")
+    whole = ratios(times("im2win").values(), "im2col:mc=0", "direct")
     gemm = [
         row["peak_share"]
         for row in saved("sgemm")["measurements"]
@@ -246,12 +225,12 @@ def _direct() -> str:
             ),
             (
                 "10 to 400 % faster than GEMM convolution",
-                f"PyTorch's im2col over ours: {_range(torch)}; faster on {_wins(torch)} layers",
+                f"PyTorch's im2col over ours: {spread(torch)}; faster on {wins(torch)} layers",
                 "partly",
             ),
             (
                 "",
-                f"our whole-matrix im2col over direct, twelve layers: {_range(whole)}",
+                f"our whole-matrix im2col over direct, twelve layers: {spread(whole)}",
                 "reproduced",
             ),
             (
@@ -296,7 +275,7 @@ def _ftengine() -> str:
         (
             (
                 "convolutions 13 and 15 % faster than ACL",
-                f"im2col with OpenBLAS over our im2col, 12 later layers: {_range(later)}",
+                f"im2col with OpenBLAS over our im2col, 12 later layers: {spread(later)}",
                 "estimated",
             ),
             (
@@ -312,7 +291,7 @@ def _ftengine() -> str:
             ),
             (
                 "SGEMM 72 or 76 % faster than BLIS",
-                f"on x86, BLIS without AVX-512: {_range(ratio)} times",
+                f"on x86, BLIS without AVX-512: {spread(ratio)} times",
                 "partly",
             ),
             (
@@ -348,7 +327,7 @@ def _quantized() -> str:
             (
                 "F(2,3) 1.8 to 2.8 times TensorFlow Lite on four layers",
                 "on x86 with VNNI, all layers of the suite, fastest other over ours: "
-                f"{_range(list(layers.values()))}",
+                f"{spread(list(layers.values()))}",
                 "partly",
             ),
             (

@@ -35,7 +35,7 @@ def test_few_values_of_long_sums_are_shared():
     assert share("ic512ih7oc4096kh7+bias+relu") >= 64
     # a block for each sum takes longer to start than many threads take with a sum each
     assert share("ic192ih28oc32kh1+bias") == 1
-    # of few taps or enough values there is nothing to gain
+    # few kernel elements or enough values leave nothing to gain
     assert share("ic20ih1oc480kh1+bias") == 1
     assert share("mb32ic64ih56oc64kh3ph1") == 1
 

@@ -11,13 +11,13 @@ from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.selection.select import select
 
-# what a layer may be, with knobs that bring every form of the schedule, on layers of few blocks
+# every kind of layer, with knobs that cover every variant of the schedule, on layers of few blocks
 LAYERS = {
     "3x3": ("ic8ih9oc40kh3ph1+bias+add+relu", {"m": 64, "p": 64, "slice": "channels"}),
     "1x1": ("mb2ic24ih5oc70kh1+bias", {"m": 128, "p": 128}),
     # 12x8 sums of a thread
     "tall": ("mb2ic12ih9oc100kh3ph1+bias+add+relu", {"m": 96, "slice": "channels"}),
-    # warps share sums, and columns lie by fours of the sum
+    # warps share sums, and columns are grouped by fours of the sum
     "strided": ("ic8ih15oc33kh3sh2ph1+relu", {"k": 8, "slice": "channels"}),
     "dilated": ("ic8ih12iw9oc16kh3kw2dh1ph2", {"m": 64, "p": 128, "slice": "channels"}),
     "ragged": ("mb3ic11ih5iw7oc5kh2+bias+leakyrelu(0.25)", {"k": 8, "slice": "channels"}),
@@ -37,7 +37,13 @@ LAYERS = {
 SMALL = {"m": 32, "p": 64, "k": 4, "split": 1, "pipeline": "double"}
 
 
-@pytest.mark.parametrize("name", LAYERS)
+# another one of the same kind is tested
+SELDOM = {"ragged", "rows by fours", "1x1 by vectors", "no pipeline"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SELDOM)) for n in LAYERS]
+)
 def test_layers(name):
     problem, knobs = LAYERS[name]
     check_kernel(problem, "implicit_gemm", **{**SMALL, **knobs})

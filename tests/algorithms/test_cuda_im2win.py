@@ -91,7 +91,7 @@ def test_im2col(name):
     "problem",
     ["mb2ic3ih7iw9oc8kh3kw2sh2pt1pl2pb0pr1", "ic2ih9oc8kh2dh2", "ic3ih12oc8kh2sh3"],
 )
-def test_the_window_tensor_is_that_of_the_source(problem):
+def test_the_window_tensor_is_that_of_the_paper(problem):
     """``X[n, c, m, k Hf + u] = I[n, c, m s + u, k]``, bit by bit, with the padding's zeros."""
     kernel = default_kernel(problem, "im2win", SM_90, **{**STORED, "k": 4})
     w, source = kernel.workload, source_of(kernel)
@@ -114,7 +114,7 @@ def test_the_window_tensor_is_that_of_the_source(problem):
     np.testing.assert_array_equal(windows, expected)
 
 
-def test_an_example_of_the_source():
+def test_an_example_of_the_paper():
     """Figure 2-5: 36 elements against 48."""
     workload = Conv2dWorkload.parse("ic3ih3oc8kh2")
     assert np.prod(window_shape(workload)) == 36
@@ -176,7 +176,7 @@ def test_configs_that_no_block_can_have_are_refused(problem, algorithm, knobs, s
 
 
 def test_a_matrix_beyond_32_bits_is_refused():
-    """The source's Conv4 at batch 128."""
+    """The paper's Conv4 at batch 128."""
     workload = Conv2dWorkload.parse("mb128ic64ih224oc64kh7sh2")
     reason = registry.unavailable("im2col", workload, SM_90)
     assert reason == "its matrix has 4769128448 values, and kernels index 2147483647"

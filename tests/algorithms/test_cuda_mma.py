@@ -23,7 +23,7 @@ ALGORITHM = "implicit_gemm_mma"
 # the smallest tile, of two warps, with slices of one step
 SMALL = {"m": 32, "p": 64, "wm": 32, "wp": 32, "split": 1, "slice": "channels"}
 STEP = {"tf32": 8, "fp16": 16}
-# what a layer may be, with knobs that bring every form of the schedule, on layers of few blocks
+# every kind of layer, with knobs that cover every variant of the schedule, on layers of few blocks
 LAYERS = {
     "3x3": ("tf32", "ic16ih9oc40kh3ph1+bias+add+relu", {}),
     "3x3 of halves": ("fp16", "ic40ih9oc40kh3ph1+bias+add+relu", {"m": 64, "wp": 64, "k": 32}),
@@ -70,7 +70,7 @@ def test_operands_are_rounded_to_nearest_and_nothing_else(precision):
     assert np.abs(actual - rounded).max() <= 2e-6 * largest
     # and that is far less than rounding the operands does
     assert np.abs(actual - exact).max() >= 2e-5 * largest
-    # as many weights are words of the size that was promised
+    # the packed weights have the promised size
     assert operands[1].nbytes == kernel.expression.packed_weight_bytes(
         workload, SM_90, kernel.config
     )
@@ -86,7 +86,7 @@ def test_estimates_are_what_rounding_does():
         assert 0.5 <= measured / offer.error <= 2
 
 
-def test_words_hold_what_was_rounded():
+def test_dwords_hold_rounded_values():
     values = np.array([1.0, 1 + 2.0**-11, -1 - 2.0**-11, 1 + 2.0**-10, -np.inf], np.float32)
     nearest = [1, 1 + 2.0**-10, -1 - 2.0**-10, 1 + 2.0**-10, -np.inf]
     np.testing.assert_array_equal(round_tf32(values), np.float32(nearest))
@@ -108,7 +108,7 @@ def test_fragments_give_every_value_one_place():
         ]
 
 
-def test_weights_beyond_halves_are_refused():
+def test_weights_beyond_fp16_are_refused():
     workload = Conv2dWorkload.parse("ic32ih6oc32kh3ph1")
     kernel = kernel_of(workload, ALGORITHM, SM_90, precision="fp16", k=32, split=1)
     weight = np.full(workload.weight_shape, 1e5, np.float32)
@@ -196,9 +196,9 @@ def test_any_problem(workload):
 
 
 def banks(addresses: list[int], words: int) -> int:
-    """The most requests of one bank when a warp accesses ``words`` words at each address.
+    """The most requests of one bank when a warp accesses ``words`` 32-bit values at each address.
 
-    Accesses of two words go by half warps, of four by quarters.
+    Accesses of 8 bytes are served by half warps, accesses of 16 bytes by quarters.
     """
     worst = 0
     for first in range(0, 32, 32 // words):
@@ -213,10 +213,10 @@ def test_shared_memory_has_no_conflicts_of_banks(p):
     """By the places that :mod:`tvmconv.costs.cuda.mma` counts bytes of."""
     pitch = cuda_mma.row_pitch(p)
     lanes = range(32)
-    # fragments of weights lie lane by lane; of columns lane // 4 is the pixel, lane % 4 the row
+    # weight fragments are stored lane by lane; column lane // 4 is the pixel, lane % 4 the row
     assert banks([lane * 4 for lane in lanes], 4) == 1
     assert banks([lane % 4 * pitch + lane // 4 * 2 for lane in lanes], 2) == 1
-    # what a warp stores: neighbours
+    # a warp stores adjacent values
     assert banks([lane * 2 for lane in lanes], 2) == 1
     # without the padding two rows meet in a bank
     assert banks([lane % 4 * 2 * p + lane // 4 * 2 for lane in lanes], 2) > 1

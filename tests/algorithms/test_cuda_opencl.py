@@ -39,7 +39,7 @@ LARGE = [
 
 
 def check(kernel: Kernel) -> None:
-    """1e-5 of the largest output, whatever was there before."""
+    """1e-5 of the largest output, with any values in the memory before."""
     actual, expected = run_by_pocl(kernel)
     error = np.abs(actual - expected).max()
     assert error <= 1e-5 * max(np.abs(expected).max(), 1.0), (kernel, error)

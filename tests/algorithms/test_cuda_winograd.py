@@ -17,8 +17,9 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.presets import MACHINES
 
-# what a layer may be, and the tile: padding of 0, 1 and 2, sides that no tile divides, sides that
-# all do, more than one image, tile or slice in a block and less, groups, and every kind of epilogue
+# every kind of layer and tile: padding of 0, 1 and 2, sides that no tile divides, and sides that
+# all tiles divide. Blocks have one or more images, tiles or slices. There are groups and every kind
+# of epilogue
 LAYERS = {
     "F(2), ragged": ("ic8ih9oc40kh3ph1+bias+add+relu", 2, 2),
     "F(4), ragged": ("ic8ih9oc40kh3ph1+bias+add+relu", 4, 4),
@@ -38,7 +39,13 @@ LAYERS = {
 SMALL = {"m": 32, "p": 64, "k": 4, "pipeline": "double", "threads": 64, "split": 1}
 
 
-@pytest.mark.parametrize("name", LAYERS)
+# another one of the same kind is tested
+SELDOM = {"F(2), ragged", "F(2), vectors", "groups, F(4)"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SELDOM)) for n in LAYERS]
+)
 def test_layers(name):
     problem, mh, mw = LAYERS[name]
     check_kernel(problem, "winograd", **SMALL, mh=mh, mw=mw)
@@ -52,8 +59,8 @@ def test_layers(name):
         {"k": 16},
         {"m": 64, "p": 128, "threads": 128},
         {"m": 128, "p": 128, "threads": 64},
-        {"m": 96},
-        {"split": 3},
+        pytest.param({"m": 96}, marks=pytest.mark.slow),
+        pytest.param({"split": 3}, marks=pytest.mark.slow),
         {"k": 2, "split": 6, "mh": 2, "mw": 3},
     ],
     ids=str,

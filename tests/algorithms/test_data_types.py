@@ -1,4 +1,4 @@
-"""What every algorithm makes of a workload's data types."""
+"""Every algorithm accepts or refuses a workload's data types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def able(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_types_beside_those_declared_are_refused(name):
+def test_undeclared_types_are_refused(name):
     algorithm, workload = registry.algorithm(name), able(name)
     assert workload.types in algorithm.types
     other = replace(workload, types=SUMS)
@@ -66,7 +66,7 @@ def test_products_of_bytes_are_of_no_other_types():
 
 def test_selection_names_the_types_it_lacks():
     workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:f16f16f16f16")
-    with pytest.raises(ConfigError, match="direct: it computes in float32, not f16f16f16f16"):
+    with pytest.raises(ConfigError, match="winograd: it computes in float32, not f16f16f16f16"):
         select(workload, V3, layer="conv1")
 
 
@@ -92,6 +92,15 @@ def test_placeholders_have_the_workloads_types():
     given = Operands.of(workload, V3, (2, 2, 3, 3, 8, 1, 8))
     tensors = (given.data, given.weight, given.bias, given.residual)
     assert [str(t.dtype) for t in tensors] == ["uint8", "int8", "int32", "uint8"]
+
+
+@pytest.mark.parametrize("name", ["direct", "direct_first", "depthwise", "winograd", "im2col"])
+def test_float32_sums_are_rounded_to_the_outputs_type(name):
+    workload = able(name)
+    typed = replace(workload, types=replace(FLOAT32, output="float16"))
+    config = default_config(name, workload, V3)
+    *_, residual, output = registry.algorithm(name).compute(typed, V3, config)
+    assert [str(tensor.dtype) for tensor in (residual, output)] == ["float16", "float16"]
 
 
 @pytest.mark.parametrize("name", ["direct", "direct_first", "depthwise"])

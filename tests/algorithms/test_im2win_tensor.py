@@ -1,4 +1,4 @@
-"""The window tensor of im2win: its values, and its size beside that of the im2col matrix."""
+"""The window tensor of im2win: its values, and its size compared with the im2col matrix."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def workspace(algorithm, workload, **knobs):
 
 
 def window_tensor(workload, image):
-    """What the stage ``windows`` of the plain form writes for an image."""
+    """The values that the stage ``windows`` of the plain form writes for an image."""
     config = default_config("im2win_nchw", workload, V3)
     data, *_, output = Im2winNchw().compute(workload, V3, config)
     stages = [output]
@@ -73,7 +73,7 @@ def test_windows_hold_the_padded_image_bit_for_bit(workload):
     np.testing.assert_array_equal(found, strips[:, :, : w.out_height, : columns(w), :])
 
 
-def test_the_example_of_the_source():
+def test_the_example_of_the_paper():
     """Figure 2-5: one channel of 3x3, a 2x2 kernel: 12 elements against 16 of im2col."""
     w = Conv2dWorkload.parse("mb1ic3ih3oc8kh2:nchw")
     assert workspace(Im2winNchw(), w) == 4 * 36

@@ -1,4 +1,4 @@
-"""Windows that lie partly or wholly in the padding, by every algorithm, against onnxruntime."""
+"""Windows partly or wholly in the padding, by every algorithm, against onnxruntime."""
 
 from __future__ import annotations
 

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.frontend.onnx_runner import make_model, run_reference
-from tests.kernels import V3, check_kernel, each_machine, run_by_threads, run_kernel
+from tests.kernels import (
+    V3,
+    alternating_machines,
+    check_kernel,
+    each_machine,
+    run_by_threads,
+    run_kernel,
+)
 from tests.strategies import (
     ConvArrays,
     conv2d_workloads,
@@ -37,7 +44,7 @@ each_algorithm = pytest.mark.parametrize(
 def by_onnxruntime(w: Conv2dWorkload, arrays: ConvArrays) -> np.ndarray:
     """The convolution without its epilogue, planes back in the batch.
 
-    Padding is a node of its own, because Conv takes no window that lies in it whole.
+    Padding is a node of its own, because Conv refuses windows that are wholly in the padding.
     """
     front_sides = (w.pad_front, w.pad_top, w.pad_left)
     back_sides = (w.pad_back, w.pad_bottom, w.pad_right)
@@ -91,8 +98,7 @@ def test_any_problem_thoroughly(machine, algorithm, workloads):
     sweep()
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "algorithm, problem",
     [
         ("direct", "ic20id4ih9oc36kd3kh3pd1ph1+bias+add+relu"),
@@ -104,7 +110,7 @@ def test_any_problem_thoroughly(machine, algorithm, workloads):
         ("depthwise", "g20mb2ic20id5ih9oc20kd3kh3sd2sh2pd1ph1+bias+silu"),
         ("depthwise", "g24ic24id9ih6oc24kd5kh1pd2"),
         ("direct_first", "mb2ic3id6ih13oc24kd3kh5sh2pd1ph2:nchw+bias+relu"),
-        # no tap of the first and last plane lies in the volume
+        # no kernel element of the first and last plane is in the volume
         ("direct", "ic16id2ih5oc20kd2kh3pd2ph1+bias"),
     ],
 )

@@ -57,7 +57,7 @@ def run(folder: Path, *words: object, cc: str = STRICT) -> subprocess.CompletedP
 
 
 def compare(model: Path, bundle: Path, place: Path) -> str:
-    """Run the bundle on random inputs, and onnxruntime beside it; what the bundle printed."""
+    """Run the bundle and onnxruntime on random inputs; returns the bundle's output."""
     session = onnxruntime.InferenceSession(str(model))
     generator = np.random.default_rng(1)
     feeds, names = {}, []

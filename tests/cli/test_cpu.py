@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def probed(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """What the probe finds, without its seconds; tests/machines runs it."""
+    """The probe's result, without its seconds; tests/machines runs it."""
     machine = shipped_machine("native", 1)
     found = replace(machine, rates=replace(machine.rates, l3=7.25, origin="measured 2026-01-02"))
     monkeypatch.setattr(probe, "measure", lambda *_: probe.Measured(found, 3e9))

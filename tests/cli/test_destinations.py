@@ -1,4 +1,4 @@
-"""Every file that a verb writes is checked before the verb reads, builds or measures anything."""
+"""Every output file is checked before the subcommand reads, builds or measures anything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READ = {
 
 
 def verbs(group: typer.Typer, words: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """Words on the command line, and the function behind them."""
+    """Names on the command line, and the function of each."""
     for command in group.registered_commands:
         yield (*words, command.name), command.callback
     for inner in group.registered_groups:
@@ -37,7 +37,7 @@ def verbs(group: typer.Typer, words: tuple[str, ...] = ()) -> Iterator[tuple[Any
 
 
 def files_of(function: Any) -> Iterator[tuple[str, Any]]:
-    """The parameters of a verb that name files, and their declarations."""
+    """The parameters of a subcommand that name files, and their declarations."""
     for name, hint in get_type_hints(function, include_extras=True).items():
         kind, *declarations = get_args(hint) or (hint,)
         if kind is Path or any(part is Path or Path in get_args(part) for part in get_args(kind)):
@@ -55,7 +55,7 @@ FOLDERS = {
     (("bundle",), "-o"),
     (("bench", "run"), "--kernels"),
 }
-# what else must be given
+# the other required options
 NAMED = {("compile",): ("-o",), ("bundle",): ("-o",)}
 
 

@@ -59,7 +59,7 @@ def test_bench_estimates_algorithms(tmp_path):
     assert "estimated_cycles" not in winograd
     assert "1x1" in winograd["info"]
     assert all("estimated_cycles" in row for row in square)
-    # those that have an estimate of every case
+    # the variants with an estimate of every case
     assert {total["label"] for total in report["totals"]} == {"tvmconv", "tvmconv direct"}
     assert "multiply_adds" in (tmp_path / "table.csv").read_text().splitlines()[0]
 

@@ -1,4 +1,4 @@
-"""``--fold-budget`` reaches the reader from every verb that reads a model."""
+"""``--fold-budget`` reaches the reader from every subcommand that reads a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command says of itself: help, version, completion, wrong usage."""
+"""The command about itself: help, version, completion, wrong usage."""
 
 from __future__ import annotations
 

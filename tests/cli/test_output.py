@@ -92,7 +92,7 @@ def test_an_interrupted_start_says_nothing(
 
 
 def strict(text: str) -> Any:
-    """What a parser reads that knows no more than the standard."""
+    """The value that a parser of strict JSON reads."""
 
     def refuse(word: str) -> Any:
         raise ValueError(word)
@@ -115,7 +115,7 @@ def test_numbers_that_are_not_finite_are_null(
 
 
 def test_measurements_without_a_finite_error_are_shown(tmp_path: Path) -> None:
-    """A peer whose outputs hold NaN has an infinite error."""
+    """A library whose outputs hold NaN has an infinite error."""
     wrong = Entry("ncnn", "wrong", message="NaN", error=float("inf"))
     right = Entry("tvmconv", "ok", error=1e-6, rounds=[[0.25], [0.25]])
     case = CaseResult("ic4ih9oc4kh3", "layer", "ic4ih9oc4kh3", 100, 1, 1, (right, wrong))

@@ -1,4 +1,4 @@
-"""The verbs through their entry point, on a network of a few kilobytes."""
+"""The subcommands through their entry point, on a network of a few kilobytes."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Pa
         assert "--tuning-log" in invoke(verb, library, "--tuning-log", "none").stderr
 
 
-def test_verbs_that_build_have_one_set_of_options():
+def test_subcommands_that_build_have_one_set_of_options():
     group = typer.main.get_command(app)
     shared = set(inspect.signature(parse_choices).parameters)
     assert {"algorithms", "error_budget", "override", "tuning_log", "cc"} <= shared

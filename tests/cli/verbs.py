@@ -1,4 +1,4 @@
-"""Calling a verb in this process."""
+"""Calling a subcommand in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def invoke(*words: object) -> Any:
 
 
 def data_of(*words: object) -> Any:
-    """What a verb prints as JSON."""
+    """The JSON that a subcommand prints."""
     result = invoke(*words, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

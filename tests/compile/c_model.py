@@ -95,7 +95,7 @@ class CModel:
 
     @classmethod
     def of(cls, library: Any, **options: Any) -> CModel:
-        """Of a :class:`tvmconv.runtime.library.Library`.
+        """The C interface of a :class:`tvmconv.runtime.library.Library`.
 
         The dynamic linker takes files of one name for one library: the name must be new.
         """
@@ -117,7 +117,7 @@ class CModel:
         return self.description.layers[: self.description.layer_count]
 
     def run(self, *inputs: np.ndarray, offset: int = 0) -> list[np.ndarray]:
-        """Outputs, at addresses so many bytes behind a multiple of 64."""
+        """Outputs, at addresses so many bytes after a multiple of 64."""
         results = [at_offset(np.empty(shape(t), TYPES[t.dtype]), offset) for t in self.outputs]
         if self.interface.run(self.state, addresses(inputs), addresses(results)):
             raise RuntimeError(self.interface.message(self.state).decode())
@@ -145,7 +145,7 @@ def addresses(arrays: Sequence[np.ndarray]) -> Any:
 
 
 def at_offset(array: np.ndarray, offset: int) -> np.ndarray:
-    """A copy that starts so many bytes behind a multiple of 64."""
+    """A copy that starts so many bytes after a multiple of 64."""
     memory = np.empty(array.nbytes + 192, np.uint8)
     start = -memory.ctypes.data % 64 + offset
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -12,7 +12,7 @@ from tests.small_network import small_network
 @pytest.fixture(scope="session")
 def small(tmp_path_factory) -> Built:
     folder = tmp_path_factory.mktemp("cuda") / "small"
-    # of layers so small, selection would take none that is tiled
+    # selection would choose no tiled algorithm for layers so small
     tiled = {
         "projection": {"algorithm": "implicit_gemm"},
         "right": {"algorithm": "winograd", "knobs": {"mh": 2, "mw": 2, "split": 1}},
@@ -29,7 +29,7 @@ def single(tmp_path_factory) -> Built:
 
 @pytest.fixture(scope="session")
 def check(single):
-    """Runs lines behind ``CALLING``, of ``single``, in a process with the emulated driver."""
+    """Runs lines after ``CALLING``, of ``single``, in a process with the emulated driver."""
     (info,) = single.model.inputs
     x = np.random.default_rng(0).standard_normal(info.shape, "float32")
     (right,) = single.expected({info.name: x})

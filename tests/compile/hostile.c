@@ -1,12 +1,12 @@
 /* hostile.c: a caller that gives a model nothing which it is not promised.
  *
- *     hostile model.so inputs outputs
+ * Usage: `hostile model.so inputs outputs`.
  *
- * As call.c; but inputs and outputs touch pages that nobody may read or write, behind them in one
- * run and in front of them in the next; arena, scratch memory, outputs, stack and vector registers
- * hold garbage, another one in each run; and every task of a parallel kernel starts from the memory
- * that all of them were launched with, in any order, twice. It fails if two tasks write one byte,
- * if a task gives two results, or if two runs do. */
+ * As call.c, but under the worst conditions that a model must accept.
+ * Pages that nobody may access follow inputs and outputs in one run, and precede them in the next.
+ * Arena, scratch memory, outputs, stack and vector registers hold other garbage in each run.
+ * Every task of a parallel kernel runs twice, in any order, from the memory of the launch.
+ * It fails if two tasks write one byte, if a task gives two results, or if two runs do. */
 #define _GNU_SOURCE
 #include "tvmconv.h"
 
@@ -28,10 +28,10 @@ typedef struct {
     size_t bytes;
 } region;
 
-/* What tasks share: the arena, scratch memory of the caller's thread, and outputs. */
+/* Memory that tasks share: the arena, scratch memory of the caller's thread, and outputs. */
 static region shared[MOST_REGIONS];
 static int regions;
-static region scratch; /* of all other threads */
+static region scratch; /* for all other threads */
 static size_t shared_bytes;
 static unsigned char *before, *after, *once;
 static int32_t *owner;
@@ -70,7 +70,7 @@ static void __attribute__((noinline)) spoil_stack_and_registers(void) {
     spoil(garbage, sizeof garbage);
     __asm__ volatile("" ::"r"(garbage) : "memory");
 #ifdef __aarch64__
-    /* what calls need not keep; the upper parts of scalable registers become those of memory */
+    /* registers that calls need not keep; the upper parts of scalable ones get values from memory */
     if (!(getauxval(AT_HWCAP) & HWCAP_SVE)) return;
 #define SPOIL(n) __asm__ volatile(".arch_extension sve\n ldr z" #n ", [%0, #" #n ", mul vl]" ::"r"(garbage) : "v" #n);
     SPOIL(0) SPOIL(1) SPOIL(2) SPOIL(3) SPOIL(4) SPOIL(5) SPOIL(6) SPOIL(7)
@@ -164,7 +164,7 @@ static int run_once(const tvmconv_model *model, int number, FILE *given, unsigne
     options.parallel_for = run_tasks;
     if (model->create(&options, &state, message, sizeof message)) return fail("create", message);
     size_t slice = aligned(of->workspace_bytes), arena = aligned(of->arena_bytes);
-    /* the state lies behind its memory */
+    /* the state is after its memory */
     unsigned char *start = (unsigned char *)state - arena - slice * (size_t)options.threads;
     shared[0] = (region){start, arena + slice};
     scratch = (region){start + arena + slice, slice * (size_t)(options.threads - 1)};

@@ -47,7 +47,7 @@ DEPTHWISE = [
     "mb2g16ic16ih10oc16kh5sh2ph2:s8s8s32s8+bias",
     "g16ic16ih7oc16kh3ph1:s8s16s32s8:zpdata+bias",
     "g16ic16ih7oc16kh3ph1:s8s8s32s8:fixed:zpdata+bias",
-    # words of rows that two or four rows of outputs share, or none, and tiles of all widths
+    # rows of dwords that two or four output rows share, or none, and tiles of all widths
     "g12ic12ih11iw21oc12kh3ph1:s8s8s32s8:zpdata+bias+quantise+add",
     "g8ic8ih13iw18oc8kh5ph2:s8s8s32s8:zpdata+bias",
     "g8ic8ih15iw25oc8kh3sh2ph1:s8s8s32s8:zpdata+bias",
@@ -62,12 +62,12 @@ WINOGRAD = [
     "ic20ih17iw15oc24kh3sh2ph1:s8s8s32s8:zpdata+bias",
     "ic3ih19oc16kh7sh2ph3:s8s8s32s8:zpdata+bias",
 ]
-# without and with dot products of bytes
+# without and with dot-product instructions
 each_machine = pytest.mark.parametrize("name", ["aarch64", "neoverse-n1"])
 
 
 def operands_of(kernel: Kernel, seed: int = 0) -> IntegerOperands:
-    """Operands of their whole range, many the least, but no weights that collide.
+    """Operands of their whole range, many at the minimum, but no weights that collide.
 
     The first outputs have weights of one end of the range, and two corners of images such data.
     """
@@ -93,7 +93,7 @@ def emulated(
     folder: Path,
     *processors: Sequence[str],
 ) -> Iterator[list[np.ndarray]]:
-    """What kernels of one machine compute, in the plain layout, a list for each processor."""
+    """Results of one machine's kernels, in the plain layout, a list for each processor."""
     arrays = [integer_arguments(k, o) for k, o in zip(kernels, given, strict=True)]
     functions = [kernel.prim_func() for kernel in kernels]
     for results in run_functions(functions, arrays, kernels[0].machine, folder, *processors):
@@ -114,8 +114,33 @@ def kernels_of(texts: Sequence[str], machine: Machine, algorithm: str) -> list[K
 
 
 @needs_arm
+@pytest.mark.parametrize(
+    ("name", "direct", "depthwise", "im2col"),
+    [
+        ("aarch64", [1, 2, 4, 5, 7, 8, 9, 10, 12, 14], [0, 1, 2, 3, 4, 10], [1, 4, 9]),
+        ("neoverse-n1", [0, 1, 3, 4, 6, 8, 11, 13], [1, 3, 5, 6, 7, 8, 9], [5, 8, 12]),
+    ],
+    ids=["aarch64", "neoverse-n1"],
+)
+def test_kernels_of_bytes_are_exact(
+    name: str, direct: list[int], depthwise: list[int], im2col: list[int], tmp_path: Path
+):
+    """Every layer on one machine at least; the multiplications themselves on both."""
+    machine = MACHINES[name].with_cores(2)
+    check(
+        [
+            *kernels_of([DIRECT[i] for i in direct], machine, "direct"),
+            *kernels_of([DEPTHWISE[i] for i in depthwise], machine, "depthwise"),
+            *kernels_of([DIRECT[i] for i in im2col], machine, "im2col"),
+        ],
+        tmp_path,
+    )
+
+
+@needs_arm
+@pytest.mark.slow
 @each_machine
-def test_kernels_of_bytes_are_exact(name: str, tmp_path: Path):
+def test_all_kernels_of_bytes_are_exact(name: str, tmp_path: Path):
     machine = MACHINES[name].with_cores(2)
     check(
         [
@@ -143,7 +168,7 @@ def test_products_of_sve_are_exact(name: str, tmp_path: Path):
     kernels += kernels_of(DIRECT[4:5], machine, "im2col")
     # vectors of 512 bits, and NEON without dot products
     processors = [("-cpu", "a64fx")]
-    # of any length sums are those of the first 128 bits
+    # code for any vector length adds in the order of the first 128 bits
     processors += [] if machine.exact_vector_bits else [vectors_of(128), vectors_of(2048)]
     check(kernels, tmp_path, *processors)
 

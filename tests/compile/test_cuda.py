@@ -1,7 +1,7 @@
 """Networks for GPUs: built here, refused with a sentence, and run by the emulated driver.
 
-No GPU takes part: what runs is the shared object with its launch program and its C runtime, on a
-``libcuda.so.1`` that executes the kernels' CUDA source on the processor.
+No GPU takes part. The shared object runs with its launch program and its C runtime. Its
+``libcuda.so.1`` executes the kernels' CUDA source on the CPU.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TestSmall:
             assert versions == {(7, 8)}
         assert b"__global__" not in content
 
-    def test_without_a_driver_a_sentence_says_so(self, small):
+    def test_without_a_driver_an_error_says_so(self, small):
         done = subprocess.run(
             [sys.executable, "-m", "tvmconv", "run", str(small.path)],
             env={**os.environ, "LD_LIBRARY_PATH": ""},
@@ -108,7 +108,7 @@ class TestSmall:
         ],
         ids=str,
     )
-    def test_what_keeps_a_model_from_running_is_a_sentence(self, small, variables, sentence):
+    def test_a_reason_against_running_is_an_error(self, small, variables, sentence):
         import re
 
         done = small.python("import tvmconv\ntvmconv.load(path)", **variables)
@@ -116,7 +116,7 @@ class TestSmall:
         assert last.startswith("tvmconv.core.errors.ArtifactError: model 'small':")
         assert re.search(sentence, last)
 
-    def test_a_gpu_whose_memory_the_weights_fill_gives_a_sentence(self, small):
+    def test_a_gpu_whose_memory_the_weights_fill_is_an_error(self, small):
         weights = small.model.memory.constant_bytes
         done = small.python(
             "import tvmconv\ntvmconv.load(path)", TVMCONV_EMULATED_MEMORY=str(weights + 2048)
@@ -132,7 +132,7 @@ class TestSmall:
         done = small.python("import tvmconv\ntvmconv.load(path)", TVMCONV_EMULATED_CAPABILITY="120")
         assert done.returncode == 0, done.stderr
 
-    def test_a_forked_child_is_told_that_it_cannot_use_the_gpu(self, small):
+    def test_a_forked_child_gets_an_error_for_the_gpu(self, small):
         done = small.python(
             "import os, tvmconv, numpy as np\n"
             "from tvmconv.core.errors import ArtifactError\n"
@@ -162,7 +162,7 @@ class TestSmall:
         for row in table.rows:
             assert row["registers"] > 0
             assert row["blocks_resident"] > 0
-            # what tiles may take is the matter of their own tests
+            # tests of tiles check their own registers
             assert row["spill_bytes"] == 0 or "implicit_gemm" in row["kernel"]
         (layers,) = [table for table in report.tables if table.name == "layers"]
         # Winograd alone may pass it
@@ -259,7 +259,7 @@ def test_resources_are_read_from_what_ptxas_says():
     assert (found.registers, found.shared_bytes, found.spill_bytes) == (128, 32768, 112)
 
 
-def test_without_nvcc_a_sentence_says_what_to_install(monkeypatch):
+def test_without_nvcc_an_error_says_what_to_install(monkeypatch):
     monkeypatch.delenv("NVCC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(Path, "is_file", lambda path: False)

@@ -60,7 +60,7 @@ assert count("bytes") == before
 """)
 
 
-def test_a_call_goes_behind_what_computes_its_inputs_and_before_who_reads_its_outputs(check):
+def test_a_call_waits_for_its_inputs_and_readers_wait_for_its_outputs(check):
     check("""
 class Torch:
     cuda_stream = handle = new_stream()

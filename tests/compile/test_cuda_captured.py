@@ -66,7 +66,7 @@ for n, stream in ((2, second), (1, first), (0, first)):
 """)
 
 
-def test_what_cannot_be_captured_is_told_and_spoils_no_capture(check):
+def test_what_cannot_be_captured_is_reported_and_keeps_the_capture(check):
     check("""
 stream = new_stream()
 given, there = DeviceTensor(x), DeviceTensor(np.zeros_like(right))

@@ -94,7 +94,7 @@ class TestNvrtc:
         assert found.registers > 0
         assert (found.shared_bytes, found.spill_bytes) == (256, 0)
 
-    def test_a_source_that_it_refuses_is_told_with_the_line(self, library):
+    def test_a_source_that_it_refuses_is_reported_with_the_line(self, library):
         with pytest.raises(ArtifactError, match=r"(?s)does not compile kernels for sm_90.*error"):
             compile_fatbin(SOURCE.replace("fmaf", "no_such"), SM_90)
 

@@ -121,7 +121,7 @@ def test_a_build_takes_the_gpu_that_is_asked_for(single, tmp_path):
     assert "requires --target cuda, got 'cuda:sm_90'" in done.stderr
 
 
-def test_profiles_stand_beside_the_peak_of_the_gpu(single, tmp_path):
+def test_profiles_show_the_peak_of_the_gpu(single, tmp_path):
     toolkit, page = write_toolkit(tmp_path / "toolkit"), tmp_path / "page.html"
     words = ("--device", "1", "--json")
     gpus = {"TVMCONV_EMULATED_GPUS": "2", "NVCC": toolkit["NVCC"]}
@@ -129,7 +129,7 @@ def test_profiles_stand_beside_the_peak_of_the_gpu(single, tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["peak_gflops"] > 0 and found["memory_read_gbs"] > 0
-    # without nvcc there is no peak, and the rest
+    # without nvcc the peak is missing, and all other values are there
     gpus["NVCC"] = str(tmp_path / "none")
     measured = ("explain", str(single.path), "--measure", "--html", str(page))
     done = run(single, *measured, *words, **gpus)

@@ -27,7 +27,7 @@ ALGORITHM = "implicit_gemm_mma"
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory) -> Built:
     folder = tmp_path_factory.mktemp("precision") / "halves"
-    # of layers so small, selection would take few
+    # selection would choose few algorithms for layers so small
     asked = {"algorithm": ALGORITHM, "knobs": {"precision": "fp16"}}
     overrides = {"stem": asked, "projection": asked}
     return Built(folder, small_network(2), precision="fp16", overrides=overrides)
@@ -61,7 +61,7 @@ class TestHalves:
         assert {row["layer"]: row["precision"] for row in layers.rows}["depthwise"] == "float32"
         assert "fp16" in str(report)
 
-    def test_weights_are_halves(self, halves):
+    def test_weights_are_fp16(self, halves):
         (projection,) = (d for d in halves.model.decisions if d.layer == "projection")
         # 32 channels of 32
         assert projection.chosen.packed_weight_bytes == 2 * 32 * 32
@@ -73,7 +73,7 @@ class TestHalves:
 
 
 def dense_network() -> onnx.ModelProto:
-    """Fully connected layers of 2 x 9 rows with everything behind them, and one of 2 rows."""
+    """Fully connected layers of 2 x 9 rows with every epilogue, and one of 2 rows."""
     generator = np.random.default_rng(1)
     constants = {
         name: numpy_helper.from_array(generator.standard_normal(shape).astype("float32"), name)
@@ -109,7 +109,7 @@ def test_fully_connected_layers_of_any_rank_are_on_tensor_cores(tmp_path):
     overrides = {"down": asked}
     built = Built(tmp_path / "dense", dense_network(), precision="tf32", overrides=overrides)
     found = {d.layer: d for d in built.model.decisions}
-    # of two rows there is a sum for each result
+    # with two rows there is a sum for each result
     assert set(found) == {"up", "down"}
     assert found["down"].precision == "tf32" and 1e-5 < found["down"].rounding_error < 1e-3
     assert [step.kind for step in found["up"].workload.epilogue] == ["bias", "relu"]
@@ -143,7 +143,7 @@ def test_a_processor_is_refused_before_anything_is_built():
 
 
 @pytest.mark.parametrize("value", ["half", "", 16, None, ["tf32"]])
-def test_an_unknown_precision_is_a_sentence(value):
+def test_an_unknown_precision_is_an_error(value):
     with pytest.raises(ConfigError, match="is unknown; use float32, tf32, fp16"):
         make_policy(precision=value)
 
@@ -155,7 +155,7 @@ def with_large_weights():
     return model
 
 
-def test_an_override_to_halves_that_do_not_hold_a_weight_names_its_layer():
+def test_an_override_to_fp16_that_does_not_hold_a_weight_names_its_layer():
     asked = {"projection": {"algorithm": ALGORITHM, "knobs": {"precision": "fp16"}}}
     said = (
         r"layer 'projection': .* a weight of 7e\+04 would be infinite, as fp16 ends at 65504: ask"
@@ -167,7 +167,7 @@ def test_an_override_to_halves_that_do_not_hold_a_weight_names_its_layer():
 @pytest.mark.parametrize(
     ("precision", "asked"), [("fp16", {}), ("float32", {"algorithm": ALGORITHM})]
 )
-def test_a_layer_whose_weights_halves_do_not_hold_stays_float32(precision, asked):
+def test_a_layer_whose_weights_fp16_does_not_hold_stays_float32(precision, asked):
     overrides = {"projection": asked} if asked else None
     policy = make_policy(precision=precision, overrides=overrides)
     machine = GPUS["cuda:sm_90"]
@@ -176,7 +176,7 @@ def test_a_layer_whose_weights_halves_do_not_hold_stays_float32(precision, asked
     decisions = plan_layouts(graph, machine, policy=policy).decisions.values()
     (found,) = (d for d in decisions if d.layer == "projection")
     if asked:
-        # of an algorithm that has both, the one that holds them
+        # the variant that holds fragments, of an algorithm with both variants
         assert found.precision == "tf32"
         return
     assert found.precision == "float32"

@@ -1,4 +1,4 @@
-"""What keeps a model from running on a GPU is a sentence; on the emulated driver."""
+"""A reason that keeps a model from running on a GPU is reported; on the emulated driver."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ for options in ({"device": -1}, {"device": "1"}, {"device": True}, {"cuda_graph"
 
 
 @pytest.mark.parametrize("lost", [1, 30])
-def test_a_gpu_that_is_lost_is_told_in_a_sentence(check, lost):
+def test_a_gpu_that_is_lost_is_reported(check, lost):
     check(f"""
 for call in range(20):
     try:
@@ -61,7 +61,7 @@ refused("unspecified launch failure", ArtifactError, model.run, x)
 """, TVMCONV_EMULATED_LOST=str(lost))  # fmt: skip
 
 
-def test_a_forked_child_is_told_so_with_tensors_of_the_gpu_too(check):
+def test_a_forked_child_gets_an_error_with_tensors_of_the_gpu_too(check):
     check("""
 import gc, os
 given = DeviceTensor(x)

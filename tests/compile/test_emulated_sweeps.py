@@ -46,7 +46,7 @@ _SUITES = {
 
 
 def check(kernels: list[Kernel], core: Core, folder: Path) -> None:
-    """All errors are within those that a kernel may have; lists all that are not."""
+    """All errors are within a kernel's bounds; lists all others."""
     wrong = []
     for processor, errors in relative_errors(kernels, core, folder):
         found = [
@@ -61,7 +61,7 @@ def check(kernels: list[Kernel], core: Core, folder: Path) -> None:
 
 
 def every_algorithm(workload: Conv2dWorkload, machine: Machine) -> list[Kernel]:
-    """The default kernel of each algorithm that takes a layer, and scalable ones beside them."""
+    """The default kernel of each algorithm that accepts a layer, and scalable kernels."""
     found = [
         make_kernel(workload, machine, name)
         for name in registry.names()

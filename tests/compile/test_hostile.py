@@ -63,7 +63,7 @@ def test_what_is_sound_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        # behind the input, and in front of it in the second run
+        # after the input, and before it in the second run
         (scratch_kernel(read=2), "Segmentation fault"),
         (scratch_kernel(read=-2), "Segmentation fault"),
         (scratch_kernel(write=-1), "Segmentation fault"),

@@ -1,4 +1,4 @@
-"""Shared objects of programs: what they export, map and compute."""
+"""Shared objects of programs: exported names, mappings and results."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_odd_graphs(model):
     check(model, compiled(model))
 
 
-def test_code_depends_on_neither_threads_nor_neighbours(monkeypatch):
+def test_code_depends_on_neither_threads_nor_other_layers(monkeypatch):
     loaded = read_model(small_network().SerializeToString(), None, None)
     lowered = lower(to_relax(loaded), MACHINE)
     module = scheduled(lowered.mod, MACHINE)

@@ -1,4 +1,4 @@
-"""Programs as C text: what any compiler takes, whatever names a model brings."""
+"""Programs as C text that any compiler accepts, with any names of a model."""
 
 from __future__ import annotations
 

@@ -30,19 +30,16 @@ SCALABLE = MACHINES["aarch64+sve"].with_cores(2)
 LENGTHS = (128, 256, 512, 1024, 2048)
 
 
-# rows joined and not, shorter than a vector; tails of blocks; more taps; what an epilogue may have
+# rows joined and not, shorter than a vector; tails of blocks; more kernel elements; every epilogue
 DIRECT = (
     "mb2ic8ih7oc24kh3ph1+bias+add+relu",
     "ic12ih5iw3oc40kh3ph1+sigmoid",
     "g2ic12ih8iw9oc24kh3ph1+bias+clip(0,6)",
-    "ic12ih9iw14oc40kh3+tanh",
     "ic4ih3iw20oc36kh5ph2+leakyrelu(0.25)",
-    "ic9ih7oc30kh1+silu",
     "ic8ih6oc8kh3dh1ph2+hardswish",
     "ic7ih14oc13kh2ph1+add",
-    # pixels that lie apart: all rows joined; padding on both sides of rows
+    # pixels with gaps between them: all rows joined; padding on both sides of rows
     "mb2ic8ih14oc24kh3sh2ph1+bias+relu",
-    "ic12ih9iw13oc24kh1sh2+add",
     "ic5ih11iw17oc36kh5sh1sw3ph2+bias",
     "g2ic12ih10iw7oc24kh3sh2sw1ph1+silu",
     "ic8ih13oc24kh3sh3dh1ph2",
@@ -66,9 +63,7 @@ PANELS = {
     "g2ic12ih10iw7oc24kh5sh1sw2ph2+silu": {"oc": 3, "mr": 20, "mc": 1, "vectors": 3},
     "ic7ih7oc13kh1+sigmoid": {"oc": 4, "mr": 24, "mc": 3, "vectors": 5},
     # fewer channels than a segment has
-    "mb2ic3ih13iw11oc20kh3sh2ph1+bias": {"oc": 5, "mr": 14, "mc": 1, "vectors": 2},
     "ic3ih23iw15oc24kh11sh4+relu": {"oc": 6, "mr": 2, "mc": 2, "vectors": 3},
-    "ic2ih8iw7oc12kh3ph1": {"oc": 3, "mr": 28, "mc": 1, "vectors": 1},
     "ic1ih9iw10oc8kh5ph2+add": {"oc": 2, "mr": 30, "mc": 0, "vectors": 4},
 }
 # by default NEON code

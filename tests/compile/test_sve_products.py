@@ -36,7 +36,7 @@ def multiplied(batches: int, rows: int, columns: int, inner: int, transposed: bo
     return Case(lambda x, y: topi.nn.batch_matmul(x, y, transpose_b=transposed), (a, b), expected)
 
 
-# columns that are no whole segments, values of a column in a row, inner steps that are no vectors
+# columns without whole segments, values of a column in a row, inner steps shorter than vectors
 MATRICES = ((3, 20, 38, 64, False), (1, 13, 100, 36, True), (1, 7, 24, 35, True))
 
 
@@ -66,11 +66,11 @@ def test_products_at_every_vector_length(caller: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
 @pytest.mark.parametrize("rows", [8, 10, 12])
-def test_the_tiles_of_the_source_read_one_stream_of_columns(name: str, rows: int) -> None:
+def test_the_tiles_of_the_paper_read_one_stream_of_columns(name: str, rows: int) -> None:
     kernel = make_gemm(GemmWorkload(512, 512, 512), MACHINES[name], mr=rows, mc=rows)
     code = compile_function(kernel.prim_func(), kernel.machine)
     body = assembly(code).hot_loop(SVE_LANE)
-    # two steps of two vectors; no multiply-add but by lanes
+    # two steps of two vectors; every FMA is by lane
     assert len(matching(SVE_LANE, body)) == 2 * 2 * rows
     assert len(matching(SVE_LOAD, body)) == 2 * 2
     assert not spills(body)

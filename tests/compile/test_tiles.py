@@ -1,4 +1,4 @@
-"""Quantised models for processors that multiply tiles of bytes: whole, saved, in a new process."""
+"""Quantized models for CPUs with AMX: whole, saved, in a new process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return model.save(folder / "tiles.so")
 
 
-def test_a_processor_without_tiles_is_told(saved: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_processor_without_tiles_is_reported(saved: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         gate, "host_features", lambda: frozenset(gate.required_features(TILES)) - {"amx_int8"}
     )

@@ -1,4 +1,4 @@
-"""Which C compiler is taken for which system."""
+"""The C compiler that is selected for each system."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tvmconv.program.program import Call, Constant, Operand, Place, Program
 WIDTH = 16
 SCALE = np.linspace(1, 2, WIDTH, dtype=np.float32)
 SHIFT = np.linspace(-3, 3, WIDTH, dtype=np.float32)
-# characters that end or change a literal, a comment or a line, and those that only look so
+# characters that end or change a literal, a comment or a line, and similar harmless ones
 HOSTILE = [
     'quote" and \\ backslash \\',
     "ends */ /* begins // \\\n#error line",

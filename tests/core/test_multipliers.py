@@ -62,7 +62,7 @@ def test_terms_of_too_different_scales_have_none():
     assert made(QUANTISE, ADD, rows=rows) == "its terms have too different scales"
 
 
-def test_sums_that_meet_a_residual_keep_bits_behind_the_point():
+def test_sums_that_meet_a_residual_keep_bits_after_the_point():
     rows = [(7, 0.017, 0, 0), (1 / 0.043, -90, 165, 90)]
     found = made(ADD, scale=[1e-4, 3e-5], largest=1e6, rows=rows)
     assert isinstance(found, FixedNumbers)

@@ -1,4 +1,4 @@
-"""What nobody raised on purpose: named by its node, with its cause; what must pass, passes."""
+"""Unexpected errors name their node and their cause; expected errors pass unchanged."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_epilogue_parameters_keep_float32_precision(value):
     restored = Conv2dWorkload.parse(str(workload))
     assert restored == workload
     assert np.float32(restored.epilogue[0].params[0]) == np.float32(value)
-    # what a compiler's literal of that type may hold
+    # a compiler's literal of that type may hold it
     assert abs(restored.epilogue[0].params[0]) <= np.finfo(np.float32).max
 
 

@@ -1,4 +1,4 @@
-"""What every cost model has in common: cycles, from the fields of the machine and nothing else."""
+"""Properties of every cost model: it counts cycles, from the machine's fields and nothing else."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_slower_core_is_never_predicted_to_be_faster(
         assert slower >= cycles * (1 - 1e-12), (algorithm, name)
 
 
-# words are of integers: tests/costs/test_integers.py
+# `words` is a rate of integers: tests/costs/test_integers.py
 FLOATING_RATES = [f.name for f in fields(Rates) if f.name not in ("origin", "words")]
 
 
@@ -92,9 +92,9 @@ def test_every_rate_counts_somewhere(name: str, machine: Machine) -> None:
     assert dense <= changed, changed
 
 
-# what operators' schedules and passes ask, and no model but that of first layers
+# schedules and passes of operators read them, and the cost model of the stem
 SWITCHES = ("extrema", "halved_loads", "slow_conversions")
-# of integers, where the processor has no dot products
+# for integers, where the CPU has no dot products
 OF_INTEGERS = ("widening", "other_units", "loads_block")
 
 
@@ -129,7 +129,7 @@ def test_a_core_without_l3_and_with_four_lanes_has_costs(problem: str) -> None:
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("machine", [V3, V4, TOY], ids=["avx2", "avx512", "toy"])
 def test_no_prediction_beats_the_units(problem: str, machine: Machine) -> None:
-    """What is counted are cycles: no kernel does more multiply-adds in one than the core."""
+    """No kernel does more MACs in a cycle than the core."""
     workload = Conv2dWorkload.parse(problem)
     for name, config, cycles in predictions(workload, machine):
         done = registry.algorithm(name).multiplies(workload, machine, config)
@@ -163,7 +163,7 @@ def test_larger_winograd_tiles_within_the_budget_are_taken_where_transforms_are_
     assert found.error <= DEFAULT_ERROR_BUDGET
 
 
-def test_tiles_of_halves_leave_no_pixel_over_where_they_can() -> None:
+def test_tiles_of_half_vectors_leave_no_pixel_over_where_they_can() -> None:
     workload = Conv2dWorkload.parse("mb1ic960ih7oc320kh1")
     config = StrassenModel(workload, ARM["cortex-a72"].with_cores(1)).best()
     # 49 pixels are two parts of 25, and tiles of 13 would compute 26 of each

@@ -41,7 +41,7 @@ def test_processors_multiply_integers_at_their_own_rate(
 def test_products_of_bytes_gain_by_multiplications_and_additions():
     """Steps in twos: three multiplications for four by pairs, and two additions for four.
 
-    Of one unit that multiplies the additions count for little.
+    With one multiplying unit, the additions count for little.
     """
     workload = Conv2dWorkload.parse("ic512ih28oc128kh1:u8s8s32u8+bias")
 
@@ -59,7 +59,7 @@ def test_products_of_bytes_gain_by_multiplications_and_additions():
 
 
 @pytest.mark.parametrize("text", ["ic64ih56oc256kh1", "ic256ih56oc64kh1", "ic512ih7oc2048kh1"])
-def test_pixelwise_tiles_of_words_share_them_between_blocks(text: str):
+def test_pixelwise_tiles_share_dwords_between_blocks(text: str):
     model = TileModel(Conv2dWorkload.parse(f"{text}:u8s8s32u8+bias"), ZEN4)
     blocks, rows, columns = model.best_tile()
     assert blocks > 1 and model.registers(blocks, rows, columns) < ZEN4.vector_registers - 1

@@ -1,4 +1,4 @@
-"""Costs of 8-bit layers: rates of products of words, and the choices that follow."""
+"""Costs of INT8 layers: rates of dot products, and the selections that follow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ZEN4 = resolve_machine("llvm -mcpu=znver4", 1)
 
 
 @pytest.mark.parametrize(("machine", "rate"), [(V3, 1.6), (ICELAKE, 2.0), (ZEN4, 1.0)])
-def test_products_of_words_in_a_cycle(machine: Machine, rate: float):
+def test_products_of_dwords_in_a_cycle(machine: Machine, rate: float):
     assert steps_a_cycle(multiply_of_bytes(machine), machine) == pytest.approx(rate)
     assert read_machine(machine.to_json()) == machine
 
@@ -38,7 +38,7 @@ def test_whole_blocks_are_read_but_for_a_single_one(channels: int, words: int):
     assert TileModel(workload, ICELAKE).steps == 9 * words
 
 
-def test_rounding_costs_the_same_whatever_the_reduction():
+def test_rounding_costs_the_same_for_any_reduction():
     def extra(channels: int) -> float:
         sums, rounded = (
             TileModel(Conv2dWorkload.parse(f"ic{channels}ih8oc16kh3ph1:u8s8s32{out}"), ICELAKE)

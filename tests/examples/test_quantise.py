@@ -1,4 +1,4 @@
-"""``python -m examples.quantise``: 8-bit models that compute nearly what the float32 ones do."""
+"""``python -m examples.quantise``: INT8 models that compute nearly the same as the FP32 ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _values(model):
 
 
 def _weights_of(model, operator):
-    """Quantised weight and its scale of every node of an operator."""
+    """INT8 weight and its scale of every node of an operator."""
     values = _values(model)
     sources = {node.output[0]: node for node in model.graph.node}
     for node in model.graph.node:
@@ -62,7 +62,7 @@ def test_results_are_near_those_in_float32(resnet, recipe):
     assert not any(node.op_type == "BatchNormalization" for node in result.graph.node)
     images = random_images(SHAPE, 4, seed=1)
     expected, found = (_logits(model, images) for model in (resnet, result))
-    # random networks give all images nearly the same logits: what differs must survive, too
+    # random networks give all images nearly the same logits, so the differences are compared, too
     for a, b in ((expected, found), (expected - expected.mean(0), found - found.mean(0))):
         assert np.sum(a * b) > 0.9 * np.linalg.norm(a) * np.linalg.norm(b)
 
@@ -185,7 +185,7 @@ BAD_IMAGES = {
 
 
 @pytest.mark.parametrize("case", BAD_IMAGES)
-def test_bad_images_are_told_in_a_sentence(tmp_path, small, case, capsys):
+def test_bad_images_are_reported(tmp_path, small, case, capsys):
     make, message = BAD_IMAGES[case]
     _assert_refused([str(small), "--images", str(make(tmp_path))], message, tmp_path, capsys)
 
@@ -230,7 +230,7 @@ BAD_MODELS = {
 
 
 @pytest.mark.parametrize("case", BAD_MODELS)
-def test_bad_models_are_told_in_a_sentence(tmp_path, small, case, capsys):
+def test_bad_models_are_reported(tmp_path, small, case, capsys):
     make, message = BAD_MODELS[case]
     np.save(tmp_path / "two.npy", np.zeros((2, 2, 8, 8)))
     arguments = [str(make(small)), "--images", str(tmp_path / "two.npy")]
@@ -248,7 +248,7 @@ def _assert_refused(arguments, message, folder, capsys):
     assert sorted(folder.rglob("*")) == files
 
 
-def test_a_quantised_model_is_refused(small):
+def test_a_quantized_model_is_refused(small):
     images = random_images((2, 8, 8), 1, seed=0)
     with pytest.raises(ModelError, match="quantised already"):
         quantise(quantise(onnx.load(small), images), images)
@@ -268,7 +268,7 @@ def test_the_model_itself_is_not_overwritten(small, capsys):
     assert small.read_bytes() == content
 
 
-def test_a_missing_onnxruntime_is_told(small, monkeypatch, capsys):
+def test_a_missing_onnxruntime_is_reported(small, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert main([str(small)]) == 1
     assert "pip install 'tvmconv[peers]'" in capsys.readouterr().err

@@ -24,7 +24,7 @@ def conv_model(weight: Any = (4, 3, 3, 3), bias: Any = None, **attributes: Any) 
 
 
 def refuse(model: Any, *words: str, **options: Any) -> str:
-    """The message of the error that a model must raise; it holds each of the words."""
+    """The message of the error that a model must raise; it contains each of ``words``."""
     with pytest.raises(ModelError) as caught:
         to_relax(read_model(model, **options))
     for word in words:

@@ -20,7 +20,7 @@ def case_modules() -> list[str]:
 def cases_of(module: str) -> list[Any]:
     """Cases of one module.
 
-    Importing it makes them, once for a process: only this does it. Those of pooling take a second
+    Importing it makes them, once for a process: only this does it. Cases of pooling take a second
     each, all others together as long as one.
     """
     from onnx.backend.test.case import node

@@ -21,9 +21,9 @@ def tvm_pipeline(loaded: LoadedModel, feeds: Arrays) -> list[np.ndarray]:
     from tvm import relax
 
     if any(0 in info.shape for info in loaded.outputs):
-        # what has no elements is a constant, and TVM's executables cannot hold such ones
+        # a result without elements is a constant, which TVM's executables cannot hold
         return whole_build(loaded, feeds)
-    # unoptimised: many small models, each called once
+    # at level 0: many small models, each called once
     target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
     executable = relax.build(to_relax(loaded), target=target)
     machine = relax.VirtualMachine(executable, tvm.cpu())
@@ -57,7 +57,7 @@ def run_reference(
 ) -> list[np.ndarray]:
     """Outputs according to onnxruntime.
 
-    8-bit models want ``optimised=False``: its kernels for them saturate 16-bit sums.
+    INT8 models need ``optimised=False``: onnxruntime's own kernels for them saturate 16-bit sums.
     """
     import onnxruntime
 

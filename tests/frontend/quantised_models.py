@@ -1,4 +1,4 @@
-"""Models of 8-bit operators: single ones, and small networks from onnxruntime's own quantiser."""
+"""Models of INT8 operators: single ones, and small networks by onnxruntime's quantization tool."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ IMAGE = (1, 3, 32, 32)
 
 
 def small_network(opset: int = 13) -> onnx.ModelProto:
-    """Every operator that onnxruntime's quantiser has an 8-bit form of in both formats."""
+    """Every operator that onnxruntime's quantization tool writes in both formats."""
     rng = np.random.default_rng(0)
     constants = {
         "low": np.float32(0),

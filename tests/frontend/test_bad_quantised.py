@@ -1,4 +1,4 @@
-"""8-bit models that cannot be right: the error names the node, the value and what is wrong."""
+"""INT8 models with an error: the message names the node, the value and the reason."""
 
 from __future__ import annotations
 

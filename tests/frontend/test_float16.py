@@ -112,7 +112,7 @@ def test_outputs_that_are_read_or_given() -> None:
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["input", "computed"])
-def test_quantise_divides_in_its_scale_s_type(given: bool) -> None:
+def test_quantize_divides_in_its_scale_s_type(given: bool) -> None:
     """A scale that a DequantizeLinear reads as well, which multiplies in float32."""
     first = [] if given else [node("Mul", "x one", "a")]
     nodes = [
@@ -134,7 +134,7 @@ def test_constants_are_summed_in_float32() -> None:
 
 
 def test_the_written_graph_is_a_model_of_the_same_types() -> None:
-    """What reports and comparisons of other libraries take."""
+    """The form that reports and adapters of other libraries read."""
     model = make([node("Mul", "x x", "a"), node("Sqrt", "a", "y")], {"y": HALF})
     written = read_model(model).proto
     np.testing.assert_allclose(run_reference(written, {"x": X})[0], np.abs(X), 2**-10)

@@ -159,7 +159,8 @@ def check(cases: list[Case], magnitudes: tuple[float, ...], seed: int) -> None:
             size = np.abs(exact).max()
             allowed = _ULP * np.abs(exact) + 1e-5 * size + 6e-8
             wrong = np.abs(y.astype(np.float64) - exact) > allowed
-            # normalised data may leave few digits of a difference: then as good as onnxruntime
+            # differences of nearly equal data may keep few digits: then the bound is onnxruntime's
+            # error
             bound = 1.5 * np.abs(other.astype(np.float64) - exact).max()
             if wrong.any() and np.abs(y.astype(np.float64) - exact).max() > bound:
                 failures.append((magnitude, case, y.reshape(-1)[:3], exact.reshape(-1)[:3]))

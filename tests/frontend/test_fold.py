@@ -1,4 +1,4 @@
-"""What the reader folds, and the bounds of memory and time on it."""
+"""Constants that the reader folds, and its bounds of memory and time."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def standardised(channels: int) -> onnx.ModelProto:
 
 # 9, and 38 MB of weights: each result alone was more than the former limit
 @pytest.mark.parametrize("channels", [16, 512, 1024])
-def test_standardised_weights_of_any_size_fold(channels: int) -> None:
+def test_standardized_weights_of_any_size_fold(channels: int) -> None:
     graph = read_model(standardised(channels)).graph
     assert [node.op for node in graph.nodes] == ["Conv"]
     rows = graph.constants[graph.nodes[0].inputs[1]].reshape(channels, -1).astype(np.float64)
@@ -112,12 +112,12 @@ def test_standardised_weights_of_any_size_fold(channels: int) -> None:
     np.testing.assert_allclose(rows.std(1), 1, rtol=1e-4)
 
 
-def test_a_layer_with_standardised_weights_is_scheduled() -> None:
+def test_a_layer_with_standardized_weights_is_scheduled() -> None:
     model = standardised(16)
     x = noise(1, 16, 8, 8)
     compiled = tvmconv.build(model, "x86-64-v3", threads=1, log="none")
     assert [decision.layer for decision in compiled.decisions] == ["conv1"]
-    # torch writes its training-mode normalisation in this very form
+    # torch writes batch norm in training mode in this form
     wanted = run_reference(model, {"x": x})[0]
     np.testing.assert_allclose(compiled.run({"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
 
@@ -282,7 +282,7 @@ def test_activations_that_no_machine_holds_are_refused(kept: bool, fits: bool) -
 
 
 def test_weights_may_be_fills() -> None:
-    """The onnx package writes weights of networks so; other constants have no such room."""
+    """The onnx package writes weights as fills; other constants have a smaller limit."""
     fill = helper.make_node("ConstantOfShape", ["s"], ["w"])
     gemm = helper.make_node("MatMul", ["x", "w"], ["y"])
     shape = {"s": np.array([8192, 9000])}

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvmconv
 
-# what float32 sums and one rounding allow: an ulp of results below 8
+# the bound of FP32 sums and one rounding: an ulp of results below 8
 _ULP = 2.0**-8
 CASES: dict[str, tuple[list[int], dict[str, tuple[int, ...]], dict[str, Any]]] = {
     "Conv": ([1, 64, 9, 9], {"w": (8, 64, 3, 3), "b": (8,)}, {"pads": [1, 1, 1, 1]}),
@@ -55,7 +55,7 @@ def test_sums_are_rounded_once(case: str, computed: bool) -> None:
 
 
 @pytest.mark.filterwarnings("error:.*plain loops")
-def test_quantised_weights_are_packed() -> None:
+def test_quantized_weights_are_packed() -> None:
     """Integers whose scale is float16: a layer in float32 like any other."""
     rng = np.random.default_rng(1)
     integers = rng.integers(-127, 128, (8, 64, 3, 3)).astype(np.int8)

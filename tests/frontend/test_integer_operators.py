@@ -67,7 +67,7 @@ def test_sums_of_the_largest_products_wrap_nowhere() -> None:
 
 
 @each_build
-def test_dynamic_quantisation_around_integer_operators(build: Build) -> None:
+def test_dynamic_quantization_around_integer_operators(build: Build) -> None:
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
         helper.make_node("MatMulInteger", ["q", "w", "z"], ["sums"]),

@@ -41,14 +41,14 @@ OTHERS = (
     "sinh", "size", "softplus", "softsign", "sqrt", "sub", "sum", "swish", "tan", "thresholdedrelu",
     "tile", "topk", "trilu", "where", "xor",
 )  # fmt: skip
-# of 8-bit models
+# of INT8 models
 QUANTISED = (
     "convinteger", "dequantizelinear", "dynamicquantizelinear", "matmulinteger", "qlinearconv",
     "qlinearmatmul", "quantizelinear",
 )  # fmt: skip
 # operators that the reader removes, so that no converter knows them
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "Shape", "Size"}
-# what is refused, and a word of the reason
+# cases that must be refused, and a part of the reason
 REFUSED = {
     "convtranspose_3d": "3-D ConvTranspose",
     "maxpool_with_argmax": "Indices",
@@ -107,7 +107,7 @@ def test_cases_agree_with_their_expected_outputs(module: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*16 bits")
 @pytest.mark.parametrize("build", [tvm_pipeline, whole_build])
 @pytest.mark.parametrize("module", QUANTISED)
-def test_quantised_cases_agree_with_their_expected_outputs(module: str, build: Build) -> None:
+def test_quantized_cases_agree_with_their_expected_outputs(module: str, build: Build) -> None:
     check_module(module, build)
 
 

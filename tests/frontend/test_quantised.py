@@ -1,4 +1,4 @@
-"""Single 8-bit operators against onnxruntime, which computes them without graph optimisations."""
+"""Single INT8 operators against onnxruntime, which computes them without its graph passes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tvmconv.graph.read import read_function
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:.*16 bits")
-def test_quantise_and_dequantise(dtype: Any, opset: int, domain: str, build: Build) -> None:
+def test_quantize_and_dequantize(dtype: Any, opset: int, domain: str, build: Build) -> None:
     x = np.random.default_rng(1).standard_normal((2, 5, 3, 4)).astype(F) * 4
     for s, z, attrs in (
         (scale(0.03), zero(dtype), {}),
@@ -227,7 +227,7 @@ def test_constants_stay_integers_for_the_kernels() -> None:
             assert value.producer.args[0].data.dtype in (S8, np.int32)
 
 
-def test_a_quantised_constant_folds_and_its_dequantisation_stays() -> None:
+def test_a_quantized_constant_folds_and_its_dequantization_stays() -> None:
     rng = np.random.default_rng(0)
     constants = {"w": rng.standard_normal((4, 3, 3, 3)).astype(F), "s": scale(0.02), "z": zero(S8)}
     nodes = [

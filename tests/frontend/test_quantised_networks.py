@@ -1,4 +1,4 @@
-"""Small networks that onnxruntime's quantiser wrote, layer for layer against onnxruntime."""
+"""Small networks by onnxruntime's quantization tool, layer for layer against onnxruntime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT = [
 
 
 def outputs_of_onnxruntime(model: onnx.ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
-    """Every 8-bit value that a node makes, and the outputs, without graph optimisations."""
+    """Every 8-bit value that a node computes, and the outputs, without graph passes."""
     wider = onnx.ModelProto()
     wider.CopyFrom(model)
     known = {output.name for output in model.graph.output}
@@ -60,7 +60,7 @@ def test_every_value_is_within_a_step(
         found = actual[name]
         assert (wanted.dtype, wanted.shape) == (found.dtype, found.shape)
         if wanted.dtype == np.float32:
-            # the last values are dequantised
+            # the last values are FP32 again
             np.testing.assert_allclose(found, wanted, atol=1 / 255)
             continue
         steps = np.abs(wanted.astype(int) - found.astype(int))

@@ -83,7 +83,7 @@ def test_inputs_with_initializers_are_constants() -> None:
 
 
 def flatten_by_shape(opset: int) -> onnx.ModelProto:
-    """What exporters write for x.view(x.size(0), -1)."""
+    """Exporters write this for x.view(x.size(0), -1)."""
     unsqueeze = (
         helper.make_node("Unsqueeze", ["n"], ["n1"], axes=[0])
         if opset < 13

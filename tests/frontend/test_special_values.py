@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ VALUES = np.array(
 
 
 def run(nodes: list[Any], feeds: dict[str, Any], constants: dict[str, Any], **outputs: int) -> Any:
-    """What tvmconv and onnxruntime make of a graph, each a list of the outputs."""
+    """Results of tvmconv and of onnxruntime for a graph, each a list of the outputs."""
     types = helper.np_dtype_to_tensor_dtype
     graph = helper.make_graph(
         nodes,
@@ -108,8 +109,15 @@ def test_statistics_of_numbers_with_a_large_offset(offset: float):
         assert np.abs(actual - wanted).max() < np.spacing(np.float32(offset)) * 2.5
 
 
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["nearest", "cubic"])
+@pytest.mark.parametrize(
+    ("mode", "padding"),
+    [
+        *product(["nearest"], ["zeros", "border", "reflection"]),
+        *product(["cubic"], ["zeros", "border"]),
+        # LLVM needs seconds for it
+        pytest.param("cubic", "reflection", marks=pytest.mark.slow),
+    ],
+)
 def test_grids_far_outside_of_the_image(mode: str, padding: str):
     image = np.random.default_rng(1).standard_normal((1, 1, 5, 7)).astype(np.float32)
     far = np.array([[1e20, 0], [-1e30, 0.4], [0.4, INF], [-INF, -INF], [4e9, 4e9]], np.float32)
@@ -120,10 +128,9 @@ def test_grids_far_outside_of_the_image(mode: str, padding: str):
         far[2:4] = 4e10
     else:
         near[4] = 50
-    results = []
-    for grid in (far, near):
-        node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding)
-        feeds = {"x": image, "grid": grid[None, None]}
-        results.append(run([node], feeds, {}, y=TensorProto.FLOAT))
-    ((actual,), _), (_, (wanted,)) = results
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding)
+    feeds = {"x": image, "grid": np.stack([far, near])[None]}
+    ((actual,), (wanted,)) = run([node], feeds, {}, y=TensorProto.FLOAT)
+    # rows of the result
+    actual, wanted = actual[:, :, 0], wanted[:, :, 1]
     np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Element types: what an operator does not take, and outputs declared as another type."""
+"""Element types: the refusals of operators, and outputs declared as another type."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_resized_integers_beyond_those_of_float64() -> None:
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
 def test_means_of_integers(dtype: str) -> None:
-    """Of all bits that the type has; onnxruntime knows the signed ones."""
+    """Means use all bits of the type; onnxruntime has the signed types only."""
     model = _same("ReduceMean", dtype, np.array([2, 3]), keepdims=0)
     small = np.arange(50).reshape(_PLANE) - (20 if dtype[0] == "i" else 0)
     for x in (_any_integers(dtype) // 64, small.astype(dtype)):
@@ -197,7 +197,7 @@ def test_factors_of_integer_products_are_whole() -> None:
     ],
 )
 def test_squares_beyond_half_precision(operator: str, attributes: Any) -> None:
-    """All three normalise the two planes."""
+    """The result of all three has mean 0 and variance 1 in each of the two planes."""
     x = (1000 * noise(*_PLANE)).astype(np.float16)
     shape = (5, 5) if operator[0] == "L" else (2,)
     one, zero = np.ones(shape, np.float16), np.zeros(shape, np.float16)
@@ -209,7 +209,7 @@ def test_squares_beyond_half_precision(operator: str, attributes: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_local_response_of_any_float(dtype: str) -> None:
-    """Of two channels, which are neighbours; onnx.reference forgets one."""
+    """The window has two adjacent channels; onnx.reference forgets one."""
     x = noise(*_PLANE).astype(dtype)
     expected = x / (1 + 0.3 / 3 * (x.astype(np.float64) ** 2).sum(1, keepdims=True)) ** 0.75
     result = run(_same("LRN", dtype, size=3, alpha=0.3), {"x": x})[0]

@@ -64,7 +64,7 @@ class Api:
         return True
 
     def _calls(self) -> dict[str, tuple[Callable[..., Any], dict[str, Any], list[str]]]:
-        """Function, the arguments it works with, and the names of those that may be replaced."""
+        """Function, valid arguments, and the names of the arguments that may be replaced."""
         import tvmconv
         from tvmconv.transform import ScheduleOperators, SubstituteConv2d
 

@@ -83,7 +83,7 @@ class Artifacts:
         return True
 
     def use(self, model: Any, folder: Path) -> None:
-        """What a changed manifest still says must be usable, or refused in a sentence."""
+        """Statements left in a changed manifest must be usable, or refused with an error."""
         import tvmconv
 
         str(model.explain())

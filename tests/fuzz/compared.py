@@ -26,12 +26,13 @@ from tvmconv.core.errors import ArtifactError
 
 # larger models are built but not run
 _MOST_BYTES = 1 << 26
-# of an element, and where anything on the way to it is rounded to half precision
+# relative to an element, and for results with half precision anywhere on the way
 _TOLERANCE, _HALF_TOLERANCE = 2e-4, 4e-3
-# of an output's largest element where no sum of many products is behind it
+# relative to an output's largest element without sums of many products
 _SMALL_TOLERANCE = 1e-5
 _SUMMING = {"Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul", "ReduceProd", "ReduceLogSum"}
-# of an output's elements that may be any, and how many at least, where integers were rounded
+# share of an output's elements that may differ, and their smallest allowed count, where integers
+# were rounded
 _ROUNDED_SHARE, _ROUNDED_LEAST = 0.05, 2
 
 Arrays = Mapping[str, np.ndarray]
@@ -44,9 +45,9 @@ class Measure:
     Parameters
     ----------
     tolerance
-        Of each element.
+        Relative to each element.
     of_largest
-        Of the output's largest element.
+        Relative to the output's largest element.
     rounds
         Whether integers were rounded on the way, of which some may be a step off.
     exact
@@ -79,8 +80,8 @@ def compare(data: bytes, note: Note) -> bool:
     Raises
     ------
     Wrong
-        If the outputs agree with those of no runtime, or there are none, or a second call with
-        the same inputs makes others.
+        If the outputs agree with no other runtime, or there are none, or a second call with the
+        same inputs makes others.
     """
     # processors and threads, inputs too, are the same whenever the model is
     seed = zlib.crc32(data)
@@ -109,7 +110,7 @@ def compare(data: bytes, note: Note) -> bool:
         try:
             with _silence():
                 expected, nudged = runtime(data, feeds)
-        except Exception as error:  # whatever another runtime raises is not our concern
+        except Exception as error:  # errors of another runtime are not our concern
             if str(error) in UNDEFINED:
                 return False
             references.append(f"{runtime.__name__} refuses: {str(error)[:200]}")
@@ -142,7 +143,7 @@ def runs_elsewhere(data: bytes) -> bool:
         try:
             with _silence():
                 runtime(data, feeds)
-        except Exception:  # whatever another runtime raises
+        except Exception:  # any error of another runtime
             continue
         return True
     return False
@@ -189,7 +190,7 @@ def random_feeds(inputs: Sequence[Any], seed: int) -> dict[str, np.ndarray]:
 
 
 def nudged_feeds(feeds: Arrays) -> dict[str, np.ndarray]:
-    """Inputs that differ by rounding: what they change is no error of anybody."""
+    """Inputs that differ by rounding: changes that they cause are not errors."""
     generator = np.random.default_rng(1)
     nudged = {}
     for name, value in feeds.items():
@@ -227,7 +228,7 @@ def _by_node(data: bytes, feeds: Arrays) -> tuple[list[Any], list[Any]]:
 
 
 def known_values(model: onnx.ModelProto, feeds: Arrays) -> dict[str, Any]:
-    """The values of a model in front of the first node that neither runtime has."""
+    """The values of a model before the first node that neither runtime has."""
     values: dict[str, Any] = {}
     with suppress(Exception), _silence():
         values.update(_walk(model, feeds))
@@ -254,7 +255,7 @@ def _walk(model: onnx.ModelProto, feeds: Arrays) -> Iterator[tuple[str, Any]]:
             if cuts_fractions(node, given):
                 raise NotImplementedError
             made = _session(part.SerializeToString()).run(None, given)
-        except Exception:  # whatever it raises of kernels that it does not have
+        except Exception:  # any error about kernels that it does not have
             made = reference(part).run(None, given)
         values.update(zip(filter(None, node.output), made, strict=True))
         yield from ((name, values[name]) for name in node.output if name)
@@ -268,7 +269,7 @@ def _reference(data: bytes, feeds: Arrays) -> tuple[list[Any], list[Any]]:
 def _difference(
     actual: Sequence[Any], expected: Sequence[Any], nudged: Sequence[Any], measure: Measure
 ) -> str:
-    """What is wrong, in words; ``nudged`` is what inputs that differ by rounding make."""
+    """The difference in prose; ``nudged`` has the outputs of inputs that differ by rounding."""
     for index, (mine, theirs, moved) in enumerate(zip(actual, expected, nudged, strict=True)):
         theirs, moved = np.asarray(theirs), np.asarray(moved)
         if (mine.shape, mine.dtype) != (theirs.shape, theirs.dtype):
@@ -294,6 +295,6 @@ def _unlike(mine: Any, theirs: Any, moved: Any, measure: Measure) -> Any:
         largest = np.abs(np.where(known, b, 0)).max(initial=0)
         allowed = measure.tolerance * np.abs(b) + measure.of_largest * largest + 1e-6
         bad = known & ~(np.abs(a - b) <= allowed + 50 * np.abs(c - b))
-        # infinities and NaN that are no matter of rounding
+        # infinities and NaN that rounding does not change
         steady = ~known & ((b == c) | (np.isnan(b) & np.isnan(c)))
         return bad | (steady & ~((a == b) | (np.isnan(a) & np.isnan(b))))

@@ -1,4 +1,4 @@
-"""Where other runtimes are no reference: ONNX leaves a result open, or one of them deviates."""
+"""Other runtimes are not a reference here: ONNX leaves a result open, or one of them deviates."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_max_pool
 
-# said by Python where a model rounds infinity or NaN to an integer, such as GridSample's indices:
-# C leaves open what the integer is, so that runtimes and processors differ
+# Python says so where a model rounds infinity or NaN to an integer, such as GridSample's indices. C
+# leaves open which integer results, so runtimes and processors differ
 UNDEFINED = ("cannot convert float infinity to integer", "cannot convert float NaN to integer")
 # the document of a graph in which integers are rounded that runtimes round otherwise
 ROUNDS = "rounds"
@@ -62,12 +62,12 @@ class MaxPool(op_max_pool.MaxPool):
         result = self._max_pool(x, pads=pads, **attributes)
         # a window without any element, which has no largest one, leaves zero
         if not np.all(self._max_pool(np.ones_like(x), pads=pads, **attributes)[0]):
-            raise ValueError("a window lies in the padding")
+            raise ValueError("a window is in the padding")
         return result
 
 
 class GlobalMaxPool(OpRun):
-    """Of images of any rank; onnx's own drops an axis of rows."""
+    """Accepts images of any rank; onnx's own drops an axis of rows."""
 
     op_domain = ""
 
@@ -93,17 +93,17 @@ class _Joined(OpRun):
 
 
 class Softmax(_Joined):
-    """Of operator sets 1 to 12."""
+    """For operator sets 1 to 12."""
 
 
 class LogSoftmax(_Joined):
-    """Of operator sets 1 to 12."""
+    """For operator sets 1 to 12."""
 
     logarithm = True
 
 
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
-    """onnx's evaluator, its known errors mended."""
+    """onnx's evaluator with its known errors fixed."""
     mended: list[type[OpRun]] = [GlobalMaxPool, LRN, LpNormalization, MaxPool]
     opset = next((o.version for o in model.opset_import if o.domain == ""), 13)
     if opset < 13:
@@ -137,9 +137,9 @@ def cuts_fractions(node: onnx.NodeProto, given: Mapping[str, np.ndarray]) -> boo
 def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
     """Whether a result depends on what ONNX leaves open about values that are not finite.
 
-    That is where NaN has a place among numbers, and how far a kernel of windows spreads what is
-    not finite: zeros are multiplied where others leave them out. ``values`` are those of the model
-    that are known.
+    Examples are the place of NaN among numbers, and how far a window kernel spreads infinity and
+    NaN. Some kernels multiply zeros where others leave them out. ``values`` are the known values of
+    the model.
     """
     ranking = [node.input[0] for node in model.graph.node if node.op_type in _RANKING]
     spreading = [

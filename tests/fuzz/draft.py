@@ -16,14 +16,14 @@ from tvmconv.frontend.tensors import DTYPES
 
 _CODES = {name: code for code, name in DTYPES.items()}
 _SPELLINGS = {"float": "float32", "double": "float64"}
-# what most tensors are, where an operator takes several types
+# the types of most tensors, where an operator accepts several
 _USUAL = ("float32",) * 6
 _EXTENTS = (1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 16, 17)
-# of values of many axes
+# for values of many axes
 _FEW = (1, 1, 2, 3)
 _MOST_ELEMENTS = 20_000
 _MOST_RANK = 6
-# what other programs call values and nodes
+# names that other programs give values and nodes
 _NAMES = ("{0}{1}",) * 8 + ("/block.{1}/{0}:0", "{1}", "{0} {1}", "\u00fc-{0}\u4e2d%{1}")
 
 
@@ -76,7 +76,7 @@ class Draft:
         return tuple(self.pick(_EXTENTS if rank < 5 else _FEW) for _ in range(rank))
 
     def allowed(self, op: str, index: int = 0) -> list[str]:
-        """Element types that an operator takes at an input, among those that tvmconv has."""
+        """Element types that an operator accepts at an input and that tvmconv has."""
         schema = self.schema(op)
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
         names = [kind.removeprefix("tensor(").removesuffix(")") for kind in formal.types]
@@ -101,7 +101,7 @@ class Draft:
         if known and self.chance(0.75):
             return self.pick(known[-3:])
         shape, dtype = self.shape(low, high), self.dtype(allowed)
-        # what is made of constants is computed while the model is read
+        # nodes on constants are computed while the model is read
         return (
             self.constant(self.array(shape, dtype))
             if self.chance(0.15)
@@ -233,7 +233,7 @@ class Draft:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
         try:
             inferred = onnx.shape_inference.infer_shapes(model, True, True, True)
-        except Exception as error:  # whatever onnx raises, it is no valid node
+        except Exception as error:  # any error of onnx: the node is not valid
             raise Undrawable(str(error)) from error
         results = []
         for info in inferred.graph.output:
@@ -247,12 +247,12 @@ class Draft:
                 computed = np.asarray(reference(model).run([info.name], {})[0])
                 extents, dtype = computed.shape, computed.dtype.name
             if dtype is None or (0 in extents and not self.empties):
-                raise Undrawable("of another element type, or empty")
+                raise Undrawable("an output with another element type, or an empty one")
             results.append(Value(info.name, extents, dtype))
         return results
 
     def attempt(self, step: Callable[[Draft], Any]) -> bool:
-        """Draw by a function; whatever it began is undone where it cannot be."""
+        """Draw by a function; undo its changes if it fails."""
         before = len(self.nodes), len(self.values), len(self.inputs), set(self.constants)
         try:
             step(self)
@@ -268,13 +268,13 @@ class Draft:
         return True
 
     def model(self) -> onnx.ModelProto:
-        """What was drawn; outputs are what no node reads, and some more."""
+        """The drawn model; outputs are all values that no node reads, and some more."""
         read = {name for node in self.nodes for name in node.input}
         made = {name for node in self.nodes for name in node.output}
         results = [v for v in self.values if v.name in made]
         outputs = [v for v in results if v.name not in read or self.chance(0.15)]
         inputs = [v for v in self.inputs if v.name in read]
-        # what no node computes may be an output, too
+        # values that no node computes may be outputs, too
         outputs += [v for v in inputs if self.chance(0.03)]
         constants = [Value(n, a.shape, a.dtype.name) for n, a in self.constants.items()]
         outputs += [v for v in constants if v.name in read and self.chance(0.02)]

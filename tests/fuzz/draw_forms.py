@@ -15,7 +15,7 @@ _SHORT = ("uint8", "int8", "uint16", "int16")
 
 
 def einsum(d: Draft) -> None:
-    """Of one to three operands: diagonals, implicit results, ellipses, spaces."""
+    """Has one to three operands: diagonals, implicit results, ellipses, spaces."""
     count = d.pick((1, 1, 2, 3))
     sizes = {c: d.pick((1, 2, 3, 5)) for c in d.generator.sample(string.ascii_letters, 4)}
     dots = (2, 3)[: d.pick((0, 0, 0, 1, 2))]
@@ -72,7 +72,7 @@ def quantised(d: Draft) -> None:
     if kind == "blocks":
         block = given["block_size"] = d.pick((1, 2, 4))
         shape = (*x.shape[:axis], -(-x.shape[axis] // block), *x.shape[axis + 1 :])
-    # powers of two, as everywhere in 8-bit models
+    # powers of two, as everywhere in INT8 models
     step = np.log2(3 / np.iinfo(dtype).max).round()
     scale = np.exp2(step + d.numbers.integers(-1, 2, shape)).astype(np.float32)
     parameters = [d.constant(scale)]

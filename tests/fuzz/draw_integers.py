@@ -1,7 +1,7 @@
-"""Draws operators of 8-bit models: QDQ, QOperator, and sums of integers.
+"""Draws operators of INT8 models: QDQ, QOperator, and sums of integers.
 
-Most scales are powers of two: whatever a model computes with them in float32 is exact, in any
-order, so that every integer has one value. With other ones a few results may be a step off.
+Most scales are powers of two. Then FP32 arithmetic with them is exact, in any order, and every
+integer has one value. With other ones a few results may be a step off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.fuzz.draft import Draft, Undrawable, Value
 from tests.fuzz.draw_windows import groups_of, image, window_of
 
 _TYPES = ("uint8", "uint8", "int8")
-# of which runtimes round the results before they are quantised, each in its own way
+# runtimes round results of these before rounding to 8 bits, each in its own way
 _CURVED = ("Sigmoid", "Softmax", "Tanh", "HardSwish")
 
 
@@ -42,7 +42,7 @@ def qlinear(d: Draft) -> None:
     dtype = x.dtype
     scale, zero = d.quantised[x.name]
     xs = [x, d.constant(scale), d.constant(zero)]
-    # with an even zero point a half rounds to the same, be it added before or behind
+    # with an even zero point a half rounds to the same, if it is added before or after
     even = _zero(d, dtype) // 2 * 2 if kind in ("join", "one") else _zero(d, dtype)
     out = [d.constant(_scale(d, 12.0)), d.constant(even)]
     if kind == "conv" and x.rank in (3, 4):
@@ -277,7 +277,7 @@ def _weight(d: Draft, shape: tuple[int, ...], axis: int | None) -> list[Value]:
 
 
 def _real_weight(d: Draft, shape: tuple[int, ...], axis: int) -> Value:
-    """A weight behind its DequantizeLinear, which knows channels since operator set 13."""
+    """A weight after its DequantizeLinear, which knows channels since operator set 13."""
     if d.opset < 13:
         return d.call("DequantizeLinear", _weight(d, shape, None))[0]
     return d.call("DequantizeLinear", _weight(d, shape, axis), axis=axis)[0]

@@ -70,7 +70,7 @@ def _layer(d: Draft, kind: str, x: Value, known: list[Value]) -> list[Value]:
         (y,) = d.call("Reshape", [y], shape=np.array([n, channels, 1, 1]))
         return d.call("Add", [x, y])
     if channels % 2:
-        raise Undrawable("no halves")
+        raise Undrawable("an odd number of channels")
     if kind == "split":
         return d.call("Split", [x], 2, axis=1, split=[channels // 2] * 2)
     (y,) = d.call("Reshape", [x], shape=np.array([n, 2, channels // 2, height, width]))

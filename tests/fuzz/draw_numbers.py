@@ -100,7 +100,7 @@ def cast(d: Draft) -> None:
     x = d.source("Cast")
     target = d.dtype([t for t in d.allowed("Cast") if t != x.dtype])
     if x.dtype.startswith("float") and target.startswith("u"):
-        # what becomes of a negative number is left open
+        # the result for a negative number is left open
         (x,) = d.call("Abs", [x])
     if d.chance(0.2):
         d.call("CastLike", [x, d.operand((1,), target)])
@@ -152,7 +152,7 @@ def soft(d: Draft) -> None:
 
 
 def norm(d: Draft) -> None:
-    """Normalisations, their parameters constant or not."""
+    """BatchNormalization and similar operators, their parameters constant or not."""
     op = d.pick(
         ("BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
          "LRN")

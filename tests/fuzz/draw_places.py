@@ -226,13 +226,13 @@ def resize(d: Draft) -> None:
     else:
         values = {"scales": np.array(scales, np.float32)}
     if d.opset < 13:
-        # the region of interest has to be there, and scales beside sizes
+        # the region of interest has to be there, and scales next to sizes
         values = {"roi": np.zeros(0, np.float32), "scales": np.zeros(0, np.float32)} | values
     d.call("Resize", [x], **given, **values)
 
 
 def rounded_between(d: Draft, x: Value, mode: str) -> None:
-    """What interpolation makes of integers: there are halves between them."""
+    """Interpolated integers: some are midway between two integers."""
     if mode != "nearest" and not x.dtype.startswith("float"):
         d.rounds = True
         if np.dtype(x.dtype).itemsize > 2:
@@ -241,7 +241,7 @@ def rounded_between(d: Draft, x: Value, mode: str) -> None:
 
 def _upsample(d: Draft) -> None:
     x = d.source("Upsample", 4, 4)
-    # of integers, onnxruntime cuts what linear interpolation makes, and onnx has no reference
+    # onnxruntime truncates linear interpolation of integers, and onnx has no reference
     mode = d.pick(("nearest", "linear") if x.dtype.startswith("float") else ("nearest",))
     scales = [1.0, 1.0, *(d.pick((1.0, 2.0, 3.0, 1.5)) for _ in "hw")]
     given = scales if d.opset < 9 else np.array(scales, np.float32)

@@ -11,7 +11,7 @@ _SIZES = {1: (1, 30), 2: (1, 18), 3: (1, 8)}
 
 
 def convolution(d: Draft) -> None:
-    """Conv of one to three dimensions, and what is fused behind it."""
+    """Conv of one to three dimensions, and the operators fused with it."""
     x = image(d, "Conv")
     groups = groups_of(d, x.shape[1])
     window = window_of(d, x.shape[2:], kernels=(1, 1, 2, 3, 3, 5))
@@ -97,7 +97,7 @@ def whole(d: Draft) -> None:
 
 
 def image(d: Draft, op: str, most: int = 3, dtype: str = "") -> Value:
-    """Images of one, two or three dimensions: what is there, or new ones."""
+    """Images of one, two or three dimensions: an existing value, or a new one."""
     allowed = [dtype] if dtype else d.allowed(op)
     known = [v for v in d.values if v.dtype in allowed and 3 <= v.rank <= most + 2]
     if known and d.chance(0.7):

@@ -31,7 +31,7 @@ _KNOWN = (
     "fmod=0",
     "has one point along an axis",
     "bool has no mean values",
-    # of a dilated ConvTranspose
+    # for a dilated ConvTranspose
     "its weight (input 1) is computed at run time",
 )
 _OPSETS = (*range(7, onnx.defs.onnx_opset_version() + 1), 13, 17, 18)

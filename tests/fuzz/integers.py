@@ -38,7 +38,7 @@ from tvmconv.tir.pipeline import compile_function
 SETS = 40
 # a reference in numpy takes milliseconds
 _MULTIPLY_ADDS = 500_000
-# vectors of 256 and 512 bits, each without and with dot products of bytes
+# vectors of 256 and 512 bits, each without and with VNNI
 _TARGETS = (
     "x86-64-v3",
     "x86-64-v4",
@@ -140,7 +140,7 @@ def _operands(kernel: Kernel, seed: int) -> IntegerOperands:
     zero = constants.zero_point
     zero = int(pick.choice([0, 255, zero])) if zero else 0
     bias, scale = _bias(constants, weight, pick), _scale(constants, pick)
-    # models with larger scales round behind a kernel that writes float32
+    # models with larger scales round after a kernel that writes FP32
     while w.types.is_requantised and exceeds_rounding(
         weight, bias, scale, w.epilogue, constants.numbers
     ):

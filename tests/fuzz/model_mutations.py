@@ -1,4 +1,4 @@
-"""Changes of a model: of its structure, and of its bytes."""
+"""Changes to a model's structure, and to its bytes."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def _wrap(model: onnx.ModelProto, generator: random.Random) -> None:
 
 
 def _splice(model: onnx.ModelProto, other: onnx.ModelProto, generator: random.Random) -> None:
-    """Another model's nodes behind this one's, its first input replaced by one of our values."""
+    """Another model's nodes after this one's, its first input replaced by one of our values."""
     ours = [name for node in model.graph.node for name in node.output]
     if not ours or not other.graph.input:
         return

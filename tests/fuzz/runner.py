@@ -1,8 +1,8 @@
 """Runs attempts in forked processes with limits, and counts what becomes of them.
 
-The process that calls :func:`run_attempts` has everything imported and forks a child for each
-batch of attempts. A child tells of every attempt when it starts and ends: if it dies, the one
-that had started is at fault, and the next child goes on behind it.
+The process that calls :func:`run_attempts` has everything imported and forks a child for each batch
+of attempts. A child reports every attempt when it starts and ends. If the child dies, the started
+attempt is at fault, and the next child continues after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from tvmconv.core.errors import TvmconvError, UnexpectedError
 
 OUTCOMES = ("ok", "unchecked", "refused", "crash", "hang", "guarded", "foreign", "wrong")
-# a guarded failure is told in a sentence, but nobody meant to raise it
+# a guarded failure ends in an error message, but nobody meant to raise it
 BAD = ("crash", "hang", "guarded", "foreign", "wrong")
 
 # a child that outlives its own alarm by this is killed
@@ -35,7 +35,7 @@ _DETAIL = 2000
 
 
 class Wrong(Exception):
-    """What an attempt computed or allowed is not what it should."""
+    """An attempt computed or allowed something wrong."""
 
 
 Note = Callable[[str], None]
@@ -65,7 +65,7 @@ class Attempts(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one attempt: seconds, and bytes of address space beyond what is mapped before."""
+    """For one attempt: seconds, and bytes of address space beyond the mapped ones."""
 
     seconds: float = 60.0
     memory: int = 4 << 30
@@ -73,7 +73,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one attempt."""
+    """The outcome of one attempt."""
 
     index: int
     outcome: str
@@ -113,7 +113,7 @@ def run_attempts(
     Parameters
     ----------
     attempts
-        What is tried.
+        The attempts to run.
     seed
         With an attempt's number decides everything that is random in it.
     count, seconds
@@ -121,7 +121,7 @@ def run_attempts(
     jobs
         Children at a time.
     limits
-        Of one attempt.
+        For one attempt.
     """
     end = sys.maxsize if count is None else first + count
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
@@ -177,7 +177,7 @@ def _fork(attempts: Attempts, seed: int, indices: range, limits: Limits, deadlin
             _attempt(attempts, seed, index, limits, writer)
         _tell(writer, "end", indices.stop)
     finally:
-        # without the interpreter's and TVM's exit handlers: the parent's children are no exit
+        # without the exit handlers of the interpreter and of TVM: this is the parent's work
         os._exit(0)
 
 

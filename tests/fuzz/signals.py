@@ -68,7 +68,7 @@ class Signals:
                 _check(tvmconv.load(path))
             left = [file.name for file in Path(folder).iterdir() if file.name.startswith(".")]
             if left:
-                raise Wrong(f"left behind: {', '.join(left)}")
+                raise Wrong(f"left over: {', '.join(left)}")
         return True
 
     def _act(self, action: str, path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""What fuzzing takes as no reference, and that it takes no more than that."""
+"""Cases where fuzzing has no reference, and that there are no more of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fuzz.compared import (
 from tests.fuzz.disputed import UNDEFINED, disputes, reference, skips_input
 
 
-def test_the_mended_normalisation_agrees_with_onnxruntime() -> None:
+def test_the_fixed_normalization_agrees_with_onnxruntime() -> None:
     x = noise(3, 4)
     for attributes in ({"p": 1}, {"p": 2, "axis": 0}, {}):
         node = helper.make_node("LpNormalization", ["x"], ["y"], **attributes)
@@ -32,7 +32,7 @@ def test_the_mended_normalisation_agrees_with_onnxruntime() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
-def test_the_mended_local_response_agrees_with_onnxruntime(size: int) -> None:
+def test_the_fixed_local_response_agrees_with_onnxruntime(size: int) -> None:
     x = noise(2, 5, 3, 4)
     node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.3)
     model = make_model([node], {"x": x.shape}, ["y"])
@@ -41,7 +41,7 @@ def test_the_mended_local_response_agrees_with_onnxruntime(size: int) -> None:
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_the_mended_pooling_agrees_with_onnxruntime(stride: int) -> None:
+def test_the_fixed_pooling_agrees_with_onnxruntime(stride: int) -> None:
     x = noise(1, 2, 5, 6)
 
     def pool(*pads: int) -> onnx.ModelProto:
@@ -58,7 +58,7 @@ def test_the_mended_pooling_agrees_with_onnxruntime(stride: int) -> None:
 
 
 @pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
-def test_the_mended_softmax_of_old_operator_sets_agrees_with_onnxruntime(operator: str) -> None:
+def test_the_fixed_softmax_of_old_operator_sets_agrees_with_onnxruntime(operator: str) -> None:
     x = noise(2, 3, 4)
     for opset, attributes in ((9, {}), (12, {"axis": 2}), (12, {"axis": 0}), (13, {"axis": 1})):
         node = helper.make_node(operator, ["x"], ["y"], **attributes)
@@ -67,7 +67,7 @@ def test_the_mended_softmax_of_old_operator_sets_agrees_with_onnxruntime(operato
         np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
 
 
-def test_the_mended_maximum_of_rows_agrees_with_onnxruntime() -> None:
+def test_the_fixed_maximum_of_rows_agrees_with_onnxruntime() -> None:
     model = make_model([helper.make_node("GlobalMaxPool", ["x"], ["y"])], {"x": (2, 3, 4)}, ["y"])
     x = noise(2, 3, 4)
     mended = reference(model).run(None, {"x": x})[0]
@@ -143,7 +143,7 @@ def test_what_is_not_finite_is_compared() -> None:
         mine = theirs.copy()
         mine[at] = value
         assert "1 of 4" in _difference([mine], [theirs], [theirs], measure)
-    # what rounding of the inputs makes finite says nothing
+    # results that become finite by rounding the inputs prove nothing
     assert not _difference([np.zeros(4)], [theirs], [np.zeros(4)], replace(measure, rounds=True))
 
 
@@ -162,7 +162,7 @@ def test_a_node_that_onnxruntime_lacks_is_computed_by_the_reference() -> None:
 
 
 def test_integers_between_others_are_rounded_as_onnx_does() -> None:
-    """Behind a node that onnx.reference does not have; onnxruntime cuts fractions."""
+    """After a node that onnx.reference does not have; onnxruntime truncates fractions."""
     scale, zero = {"scale": np.float32(1)}, {"zero": np.uint8(0)}
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),

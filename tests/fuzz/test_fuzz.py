@@ -15,9 +15,9 @@ _ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("models", 60),
-        ("drawn", 20),
-        ("integers", 12),
+        ("models", 25),
+        ("drawn", 8),
+        ("integers", 8),
         # these are about files and calls, not about code
         *(
             pytest.param(kind, count, marks=pytest.mark.any_processor)

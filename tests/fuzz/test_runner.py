@@ -1,4 +1,4 @@
-"""The runner tells every way in which an attempt can end, and goes on behind it."""
+"""The runner reports every way in which an attempt can end, and continues after it."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def check(model: onnx.ModelProto, target: Any = "native", threads: int = 1) -> C
 
 
 def prepared(model: onnx.ModelProto, machine: Machine = AVX512) -> Graph:
-    """The graph after normalisation and matching."""
+    """The graph after its standard rewrites and matching."""
     graph = read_function(to_relax(read_model(model))["main"], layer_name)
     prepare(graph, machine)
     return graph
@@ -120,5 +120,5 @@ def epilogues(graph: Graph) -> list[str]:
 
 
 def other_ops(graph: Graph) -> list[str]:
-    """The operators that are no fused convolution."""
+    """The operators without a fused convolution."""
     return [node.op for node in graph.nodes if node.op != CONV]

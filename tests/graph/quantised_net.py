@@ -13,15 +13,15 @@ from tests.graph.network import Net
 
 
 class QuantisedNet(Net):
-    """Scales are no fractions of few bits, which would make exact halves; seeded.
+    """Scales are not fractions of few bits, which would make exact ties; seeded.
 
-    ``shape`` is that of the float32 input, ``dtype`` the type of activations.
+    ``shape`` is the shape of the FP32 input, ``dtype`` the type of activations.
     """
 
     def __init__(self, *shape: int, seed: int = 0, dtype: Any = np.uint8) -> None:
         super().__init__(*shape, seed=seed)
         self.dtype = np.dtype(dtype)
-        # of dequantised activations
+        # FP32 values of 8-bit activations
         self.scales: dict[str, np.float32] = {}
 
     def parameters(self, scale: float | None = None, zero: int | None = None) -> tuple[str, str]:
@@ -43,7 +43,7 @@ class QuantisedNet(Net):
     def weight(
         self, *shape: int, dtype: Any = np.int8, zero: int = 0, channels: bool = True
     ) -> tuple[str, np.ndarray]:
-        """A dequantised constant over its whole range, with scales along its first axis."""
+        """An FP32 constant of all 8-bit values, with scales along its first axis."""
         limits, count = np.iinfo(dtype), shape[0] if channels else ()
         values = self.generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
         size = 70 * (values.size / shape[0]) ** 0.5
@@ -53,7 +53,7 @@ class QuantisedNet(Net):
         return self.op("DequantizeLinear", *map(self.const, parts), **axis), scale
 
     def layer(self, op: str, x: str, *shape: int, bias: bool = True, **attrs: Any) -> str:
-        """Conv or Gemm of a dequantised tensor by a random weight, with an int32 bias."""
+        """Conv or Gemm of 8-bit data by a random weight, with an int32 bias."""
         own = {k: attrs.pop(k) for k in ("dtype", "zero", "channels") if k in attrs}
         weight, scale = self.weight(*shape, **own)
         operands = [x, weight]
@@ -69,7 +69,7 @@ class QuantisedNet(Net):
         return result
 
     def model(self, *outputs: str) -> onnx.ModelProto:
-        """As in the base class; what QuantizeLinear and MaxPool make of 8 bits is 8-bit."""
+        """As in the base class; results of QuantizeLinear and MaxPool on 8-bit data are 8-bit."""
         result = super().model(*outputs)
         result.opset_import[0].version = 19
         for output in result.graph.output:
@@ -78,7 +78,7 @@ class QuantisedNet(Net):
 
 
 def unoptimised(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What onnxruntime computes operator by operator."""
+    """The results of onnxruntime, operator by operator."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(

@@ -1,4 +1,4 @@
-"""Quantised networks that tests of the graph and of Arm build: each has one thing to be right."""
+"""INT8 networks that tests of the graph and of Arm build: each tests one thing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def joined() -> onnx.ModelProto:
 
 
 def dense(dtype: Any = np.uint8) -> onnx.ModelProto:
-    """A flattened image, and vectors behind it."""
+    """A flattened image, then vectors."""
     net = QuantisedNet(1, 16, 4, 4, seed=7, dtype=dtype)
     p = net.rounded(net.layer("Conv", net.rounded("x"), 20, 16, 3, 3))
     flat = net.op("Flatten", p)
@@ -66,7 +66,7 @@ def separable() -> onnx.ModelProto:
 
 
 def moved() -> onnx.ModelProto:
-    """Activations that are no limits, Resize, Split and Pad."""
+    """Activations other than limits, Resize, Split and Pad."""
     net = QuantisedNet(1, 16, 8, 8, seed=9)
     p = net.rounded(net.layer("Conv", net.rounded("x"), 16, 16, 3, 3))
     one = net.parameters()
@@ -162,7 +162,7 @@ def weights(dtype: Any, zero: int, **attrs: Any) -> onnx.ModelProto:
 
 
 def unrounded() -> onnx.ModelProto:
-    """A residual that meets sums which no rounding stands behind."""
+    """A residual that meets sums without a rounding after them."""
     net = QuantisedNet(1, 16, 8, 8, seed=16)
     x = net.rounded("x")
     y = net.op("Add", net.layer("Conv", x, 16, 16, 3, 3), x)

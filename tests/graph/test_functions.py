@@ -23,7 +23,7 @@ OPERANDS = (SHAPE, (1, 3, 1), (3, 4), (4,), (), (2, 1, 4))
 
 
 def _of_no_rest(function: np.ufunc) -> Callable[..., Any]:
-    """For operands that are no rest of a difference: to TVM ``x - x`` is 0, ``x / 0`` an error."""
+    """For operands without a remainder: to TVM ``x - x`` is 0, ``x / 0`` an error."""
 
     def apply(*operands: Any) -> Any:
         assume(all(np.abs(operand).min() > 1e-6 for operand in operands))
@@ -121,7 +121,7 @@ def test_expressions_keep_their_value(tree: Any) -> None:
     with np.errstate(all="ignore"):
         fold_constants(graph)
     result = graph.outputs[0].data
-    if result is None:  # what TVM simplified to its first operand is a copy, no operator
+    if result is None:  # TVM simplified it to its first operand: a copy, not an operator
         np.testing.assert_allclose(np.broadcast_to(expected, SHAPE), values[0], rtol=1e-9)
         return
     np.testing.assert_allclose(result, np.broadcast_to(expected, SHAPE), rtol=1e-9, atol=1e-9)
@@ -188,7 +188,7 @@ def test_paddings(before: tuple[int, ...], after: tuple[int, ...]) -> None:
 
 
 def padding(low: int, high: int, shift: int, beyond: Any) -> Callable[..., Any]:
-    """Of a row of four numbers; those in [low, high) are read ``shift`` further left."""
+    """Pads a row of four numbers; elements in [low, high) are read ``shift`` further left."""
 
     def expression(x: Any) -> Any:
         def element(i: Any) -> Any:

@@ -84,7 +84,7 @@ def test_plain_operator_between_convolutions_costs_two_reorders(quick_lower):
     ]
 
 
-def test_flattened_image_is_read_where_it_lies(quick_lower):
+def test_flattened_image_is_read_in_place(quick_lower):
     net = Net(1, 3, 8, 8)
     y = net.op("Flatten", net.op("Relu", net.conv("x", 3, 24)))
     y = net.op("Gemm", y, net.random(24 * 64, 10), net.random(10))
@@ -127,7 +127,7 @@ def test_progress_reports_every_stage():
 
 def test_element_wise_chain_becomes_one_function(quick_lower):
     net = Net(1, 16, 8, 8)
-    # of channels it would take no time, see tests/program/test_joins.py
+    # joining channels would take no time, see tests/program/test_joins.py
     joined = net.op("Concat", net.conv("x", 16, 16), "x", axis=2)
     y = net.op("Add", net.op("Mul", joined, net.random(16, 1, 1)), net.random(16, 1, 1))
     lowered = quick_lower(net.model(net.conv(net.op("Relu", y), 16, 16)))

@@ -230,7 +230,7 @@ def test_constant_of_another_shape_does_not_fold():
     assert other_ops(graph) == ["multiply"]
 
 
-def test_batch_normalisation_folds():
+def test_batch_normalization_folds():
     net = Net(1, 8, 6, 6)
     y = net.conv("x", 8, 12, bias=False)
     statistics = [net.random(12), net.random(12), net.random(12)]

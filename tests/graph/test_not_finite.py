@@ -64,7 +64,7 @@ def images() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("blocked", [False, True], ids=["plain", "blocked"])
 def test_operators_keep_what_onnxruntime_keeps(blocked: bool) -> None:
-    """All operators in one model, on the input or behind a depthwise layer of ones."""
+    """All operators in one model, on the input or after a depthwise layer of ones."""
     before = "conv" if blocked else "x"
     nodes = [helper.make_node("Conv", ["x", "weight"], ["conv"], "conv", group=16)]
     for name, (operator, operands, attributes) in OPERATORS.items():

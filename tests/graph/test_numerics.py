@@ -134,7 +134,7 @@ def gelu_and_broadcast_constants():
 
 @case
 def numbers_of_a_vector():
-    """Beside the loop of each mean stands what is computed of it, in no loop."""
+    """Next to the loop of each mean are its scalar operations, in no loop."""
     net = Net(40)
     y = net.op("ReduceMean", "x", axes=[0], keepdims=0)
     return net.model(net.op("Relu", y), net.op("Cast", net.op("ArgMax", "x", keepdims=0), to=1))

@@ -1,4 +1,4 @@
-"""What 8-bit models take: bytes of weights, activations, files, and the bound of the budget."""
+"""Memory of INT8 models: bytes of weights, activations, files, and the bound of the budget."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_direct_weights_and_activations_take_a_byte_each(tmp_path: Path):
         assert decision.chosen.packed_weight_bytes == prod(decision.workload.weight_shape)
         weights += decision.chosen.packed_weight_bytes
     activation = CHANNELS * PIXELS * PIXELS
-    # the quantised input in both layouts, or what a layer reads and writes
+    # the 8-bit input in both layouts, or a layer's operand and result
     assert model.memory.arena_bytes <= 2.1 * activation
     path = tmp_path / "model.so"
     model.save(path)
@@ -58,7 +58,7 @@ def test_winograd_weights_take_two_bytes_for_each_value_of_a_tile(mh: int):
 
 
 def test_the_budget_bounds_the_workspace():
-    # one with dot products of bytes: data need no copy in 16 bits
+    # a CPU with VNNI: data need no copy in 16 bits
     target = "llvm -mcpu=icelake-server"
     free = built(target=target)
     most = max(decision.chosen.workspace_bytes for decision in free.decisions)

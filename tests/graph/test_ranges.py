@@ -93,7 +93,7 @@ def mish(net: Net, x: str) -> str:
     ],
 )
 def test_curved_chains_stay_in_blocks(chain: Callable[[Net, str], str], stays: bool) -> None:
-    """20 channels are no whole blocks."""
+    """20 channels are not whole blocks."""
     net = Net(1, 16, 6, 6)
     graph, plan = planned(net.model(net.conv(chain(net, net.conv("x", 16, 20)), 20, 16)))
     middle = graph.nodes[1:-1]

@@ -89,7 +89,7 @@ def test_activations_of_the_stock_importer():
 
 
 def test_clips_of_old_models():
-    """Bounds that are attributes stand in the importer's functions."""
+    """Bounds that are attributes appear in the importer's functions."""
     net = Net(1, 16, 5, 5)
     y = net.op("Clip", net.conv("x", 16, 16, 1), min=0.0, max=6.0)
     y = net.op("Clip", net.conv(y, 16, 16, 1), max=1.5)

@@ -128,7 +128,7 @@ def test_the_record_of_a_processor_or_the_first() -> None:
 def test_its_code_is_refused_on_another_architecture(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # flags of x86 have names in common with those of Arm
+    # some flags of x86 have the names of Arm's flags
     flags = frozenset({"avx2", "fma", "fp", "aes", "bf16", "i8mm"})
     monkeypatch.setattr(host, "_cpu_flags", lambda: flags)
     with pytest.raises(ArtifactError, match=r"net\.so was built for .* needs a 64-bit Arm"):
@@ -147,7 +147,7 @@ def test_features_are_read_by_the_same_bits_as_in_models(pytestconfig: pytest.Co
 
 
 def test_an_arm_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What a Raspberry Pi 4 shows: its name, and a second-level cache of four cores."""
+    """A system as on a Raspberry Pi 4: its name, and a second-level cache of four cores."""
     for level, kind, size, cpus in (
         (1, "Data", "32K", "0"),
         (1, "Instruction", "48K", "0"),

@@ -51,7 +51,7 @@ print(json.dumps({"isa": model.machine.isa, "triple": model.machine.triple}))
 
 
 def on_arm(code: str, *words: object, cpu: str = "") -> dict[str, Any]:
-    """What a Python there prints."""
+    """The output of a Python program there."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TVMCONV_MACHINES": "none"}
     environment |= {"QEMU_CPU": cpu} if cpu else {}
     environment.pop("TVMCONV_HIDE_FEATURES", None)

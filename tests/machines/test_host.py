@@ -63,7 +63,7 @@ def test_features_can_be_hidden(tmp_path, monkeypatch):
         ("", set()),
         ("avx512f", {"avx512f"}),
         ("avx512", {"avx512f", "avx512_vnni"}),
-        # of a feature that the processor lacks nothing is left to hide
+        # hiding a feature that the CPU lacks changes nothing
         (" gfni, avx512_bf16 ,", {"gfni"}),
     ]:
         monkeypatch.setenv("TVMCONV_HIDE_FEATURES", text)

@@ -32,7 +32,7 @@ def compiled(machine: Machine, path: Path) -> str:
     return assembly(code).text
 
 
-def test_code_of_a_fixed_length_changes_no_other_beside_it_or_behind_it(tmp_path: Path) -> None:
+def test_code_of_a_fixed_length_changes_no_other_code(tmp_path: Path) -> None:
     """Code for any length was once that for 512 bits after a build for A64FX by two threads."""
     before = [compiled(machine, tmp_path / "x.o") for machine in (FIXED, SCALABLE)]
     machines = [FIXED, FIXED, SCALABLE] * 4

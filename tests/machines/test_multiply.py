@@ -8,6 +8,7 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.machines.multiply import (
     FMA,
     MULTIPLIES,
+    lacking,
     matrix_multiply_of_bytes,
     multiplies,
     multiply_of_types,
@@ -37,6 +38,16 @@ def test_a_machine_takes_its_best_exact_instruction(target, of_bytes, of_shorts,
     assert multiply_of_types(BYTES, machine).name == of_bytes
     assert multiply_of_types(SHORTS, machine).name == of_shorts
     assert matrix_multiply_of_bytes(machine).name == of_matrices
+
+
+def test_a_machine_says_which_floating_types_it_lacks():
+    machine = resolve_machine("cortex-a72", 1)
+    assert lacking(FLOAT32, machine) is None
+    halves = DataTypes("float16", "float16", "float32", "float16")
+    assert lacking(halves, machine) == (
+        "cortex-a72 (cortex-a72) has no instruction that multiplies float16 with float32 "
+        "accumulators"
+    )
 
 
 def test_saturation_is_for_machines_without_an_exact_instruction_for_bytes():

@@ -1,4 +1,4 @@
-"""The probes: what the generated loops hold, and that they measure a core's rates."""
+"""The probes: the generated loops' code, and that they measure a core's rates."""
 
 from __future__ import annotations
 

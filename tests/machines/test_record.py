@@ -1,4 +1,4 @@
-"""Machine records: what they hold."""
+"""The contents of machine models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured machines in the user's folder: used for native, told when damaged, forgotten."""
+"""Measured machines in the user's folder: used for native, reported when damaged, forgotten."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_another_processor_of_the_same_home_is_left_alone(
     ],
     ids=repr,
 )
-def test_a_damaged_file_is_told_and_not_used(
+def test_a_damaged_file_is_reported_and_not_used(
     folder: Path,
     measured: Machine,
     change: str | dict[str, Any],

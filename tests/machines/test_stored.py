@@ -1,4 +1,4 @@
-"""Machine records as data: present and older forms, and what is not believed."""
+"""Machine models as data: present and older forms, and refused values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_no_rate_is_believed_that_no_core_has(name: str, value: object) -> None:
         read_rates(data)
 
 
-def test_only_an_l3_may_be_absent_and_words_unknown() -> None:
+def test_only_an_l3_may_be_absent_and_a_rate_unknown() -> None:
     data = V4.to_json()["rates"]
     assert read_rates({**data, "l3": 0}).behind_l2 == V4.rates.memory
     assert read_rates({**data, "words": 0}) == V4.rates

@@ -43,7 +43,7 @@ def test_records_are_consistent(machine: Machine) -> None:
     assert read_machine(machine.to_json()) == machine
 
 
-def test_fixed_length_code_beside_scalable_code_is_that_of_neon() -> None:
+def test_fixed_length_code_next_to_scalable_code_is_neon_code() -> None:
     for name in ("neoverse-v1", "neoverse-n2", "neoverse-v2"):
         neon, scalable = MACHINES[name], MACHINES[f"{name}+sve"]
         assert neon.isa == "neon"
@@ -80,7 +80,7 @@ def test_strings(target: str, name: str, bits: int) -> None:
 
 
 def test_a64fx_shares_each_value_that_it_spreads() -> None:
-    """One block of outputs would make 3.2 instructions for each multiply-add."""
+    """One block of outputs would make 3.2 instructions for each FMA."""
     workload = Conv2dWorkload.parse("ic512ih7oc2048kh1")
     assert TileModel(workload, A64FX.with_cores(1)).best_tile()[0] >= 2
 

@@ -1,4 +1,4 @@
-"""Targets in every form a user may write, and the messages for those that have no schedules."""
+"""Targets in every form a user may write, and the messages for targets without schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs beside another library's: what differs, and what is no number."""
+"""Outputs compared with another library's: differences, infinities and NaN."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_differences_see_what_is_no_number(ours: list, theirs: list, error: floa
     assert "relative_error" in [column.key for column in table.columns]
 
 
-def test_numbers_are_described_beside_those_that_are_none() -> None:
+def test_numbers_are_described_next_to_infinity_and_nan() -> None:
     table = outputs_table({"y": np.array([NAN, 2, -4, INF], "float32")}, {})
     (row,) = table.rows
     assert (row["min"], row["max"], row["mean"], row["not_finite"]) == (-4, 2, -1, 2)

@@ -10,8 +10,8 @@ from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.measuring import suites
 
-# convolutions, and their multiply-adds in millions, as the networks' papers and model zoos state
-# them (torchvision's table for ResNet, VGG, AlexNet and MobileNetV2)
+# convolutions, and their MACs in millions. The networks' papers and model zoos state them
+# (torchvision's table for ResNet, VGG, AlexNet and MobileNetV2)
 NETWORKS = {
     "alexnet": (5, 656),
     "vgg16": (13, 15346),
@@ -58,7 +58,7 @@ def test_ftengine_has_the_operations_that_its_tables_give():
     assert [w.flops * 1e-9 for w in layers.values()] == pytest.approx(printed, abs=6e-4)
 
 
-def test_winograd16_has_the_tiles_that_its_source_counts():
+def test_winograd16_has_the_tiles_that_its_paper_counts():
     workloads = [layer.workload for layer in suites.load("winograd16")]
     assert all((w.kernel_h, w.stride_h, w.pad_top) == (3, 1, 1) for w in workloads)
     tiles = [(-(-w.out_height // 4)) ** 2 for w in workloads]
@@ -66,7 +66,7 @@ def test_winograd16_has_the_tiles_that_its_source_counts():
     assert tiles == printed
 
 
-def test_quantised_winograd_has_the_products_that_its_source_counts():
+def test_quantized_winograd_has_the_products_that_its_paper_counts():
     layers = suites.load("quantised_winograd")
     products = [(((w.out_height + 1) // 2) ** 2, w.in_channels, w.out_channels)
                 for w in (layer.workload for layer in layers)]  # fmt: skip
@@ -75,7 +75,7 @@ def test_quantised_winograd_has_the_products_that_its_source_counts():
     assert [layer.count for layer in layers] == [1, 1, 1, 1, 1, 3, 1, 3, 4, 4, 3, 3, 3]
 
 
-def test_sgemm_holds_the_sizes_of_its_source():
+def test_sgemm_holds_the_sizes_of_its_paper():
     problems = suites.load_problems("sgemm")
     sizes = [problem.workload.m for problem in problems]
     assert sizes == [512, *range(1024, 8193, 1024)]

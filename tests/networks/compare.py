@@ -12,7 +12,7 @@ from onnx import ModelProto
 import tvmconv
 
 Array = npt.NDArray[Any]
-# of max|reference|; float32 sums in another order differ by about 1e-6 a layer
+# relative to max|reference|; FP32 sums in another order differ by about 1e-6 a layer
 TOLERANCE = 1e-4
 
 

@@ -1,8 +1,8 @@
 """The nine whole networks of the onnx package's backend tests, which nobody here wrote.
 
-As shipped, every weight is one constant, so every output is one number; the comparison with
-the expected outputs is the package's own, but it would not notice a swapped channel. The same
-graphs are therefore also run with random weights, against onnxruntime.
+As shipped, every weight is one constant, so every output is one number. The package's own
+comparison with the expected outputs would not notice a swapped channel. The same graphs are
+therefore also run with random weights, against onnxruntime.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from tests.networks.compare import assert_close, assert_matches_onnxruntime, onn
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 NAMES = sorted(path.stem for path in LIGHT.glob("*.onnx"))
-# hundreds of megabytes of fully connected weights, or hundreds of nodes like those of v1
+# hundreds of megabytes of fully connected weights, or hundreds of nodes as in v1
 _LARGE = {"light_bvlc_alexnet", "light_inception_v2", "light_vgg19", "light_zfnet512"}
+# many layers, most of them alike: tests/program/test_joins.py has dense blocks, test_builders.py
+# has residual ones
+_LARGE |= {"light_densenet121", "light_resnet50"}
 # as shipped these say little that their random weights do not say better, or that AlexNet does not
 _TOLD = set(NAMES) - {"light_bvlc_alexnet"}
 
@@ -98,7 +101,7 @@ def with_random_weights(model: ModelProto) -> ModelProto:
 
 
 def _role(name: str, users: dict[str, list[onnx.NodeProto]]) -> str:
-    """What a constant is to its consumer: ``scale``, ``variance`` or another weight."""
+    """A constant's role for its consumer: ``scale``, ``variance`` or another weight."""
     user = users[name][0]
     if user.op_type == "BatchNormalization":
         position = list(user.input).index(name)

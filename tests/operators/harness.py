@@ -20,7 +20,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.tir.pipeline import compile_function
 
-# for tests that only read what they compile, and for those that execute it
+# for tests that only read compiled code, and for tests that execute it
 MACHINES = [
     resolve_machine("x86-64-v3", threads=2),
     resolve_machine("x86-64-v4", threads=2),

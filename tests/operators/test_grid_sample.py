@@ -27,7 +27,7 @@ def test_bilinear(padding, align):
     assert_close(y.reshape(expected.shape), expected, 1e-5)
 
 
-def test_what_is_outside_is_zero_whatever_is_inside():
+def test_values_outside_are_zero_for_any_values_inside():
     x = np.full((1, 1, 4), np.inf, np.float32)
     where = np.array([[[3.0, 1e30, -1e30], [0.0, 0.0, 0.0]]], np.float32)
     y = run(

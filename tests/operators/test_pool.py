@@ -105,7 +105,7 @@ def test_global_pool(shape, kind, blocked):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
-def test_large_pooling_is_parallel_and_vectorised(machine):
+def test_large_pooling_is_parallel_and_vectorized(machine):
     window = PoolWindow(3, 2, 1, 1)
     blocks = 64 // machine.lanes
     data = np.zeros((1, blocks, 112, 112, machine.lanes), np.float32)
@@ -121,7 +121,7 @@ def test_rows_of_bytes_are_pooled_by_whole_vectors(machine):
     data = np.zeros((1, 8, 28, 28, machine.lanes), np.uint8)
     built = Built(lambda t: max_pool(t, window, window), [data], machine)
     assert built.is_parallel
-    # from memory: of two rows to each vector of the third
+    # loads from memory: two rows to each vector of the third
     code = built.code
     compared = matching(rf"vpmaxub\t[^%]*\(.*%{code.register}\d+", code.lines)
     row = 28 * machine.lanes // machine.vector_bytes

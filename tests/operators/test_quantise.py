@@ -1,4 +1,4 @@
-"""Quantisation of elements against onnxruntime, for every value that has an awkward neighbour."""
+"""QuantizeLinear of elements against onnxruntime, for every value near an awkward one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def number(value, dtype):
 
 
 def awkward(scale, zero_point, dtype):
-    """Ties, the ends of the range, and values that are no finite numbers."""
+    """Ties, the ends of the range, infinities and NaN."""
     low, high = LIMITS[dtype]
     whole = np.linspace(low - zero_point - 3, high - zero_point + 3, 4099).round()
     ties = (whole + 0.5).astype(np.float32) * scale
@@ -46,7 +46,7 @@ def test_every_tie_bound_and_special_value(dtype, scale, machine):
 
 @each_machine
 @pytest.mark.parametrize("dtype", LIMITS)
-def test_dequantised_channels(dtype, machine):
+def test_dequantized_channels(dtype, machine):
     rng = np.random.default_rng(1)
     low, high = LIMITS[dtype]
     x = rng.integers(low, high, (2, 5, 3, 7), dtype=dtype, endpoint=True)
@@ -72,7 +72,7 @@ def test_channels_in_blocks(machine):
 
 
 @each_machine
-def test_vectors_are_quantised_whole(machine):
+def test_vectors_are_quantized_whole(machine):
     x = np.zeros((1, 8, 64, 64), np.float32)
     built = Built(
         lambda x: quantise(x, number(0.1, "float32"), number(3, "uint8"), "uint8"), [x], machine

@@ -18,7 +18,7 @@ def compiled(x: np.ndarray, k: int, axis: int, largest: bool) -> list[np.ndarray
 
 
 def by_definition(x: np.ndarray, k: int, axis: int, largest: bool) -> list[np.ndarray]:
-    """Numpy sorts NaN behind all numbers; reversed twice, equal elements keep their order."""
+    """Numpy sorts NaN after all numbers; reversed twice, equal elements keep their order."""
     if largest:
         order = x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable")
         order = np.flip(order, axis)

@@ -1,4 +1,4 @@
-"""What the repository promises its readers: short files, live links, no private paths."""
+"""The repository's promises to its readers: short files, live links, no private paths."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_links_of_the_documents_resolve():
             if "://" in target:
                 continue
             file = document.parent / name if name else document
-            if not file.exists() or (anchor and anchor not in _anchors(file)):
+            # after a figure's name, an anchor selects the light or the dark theme
+            has_anchors = file.suffix == ".md"
+            if not file.exists() or (anchor and has_anchors and anchor not in _anchors(file)):
                 dead.append(f"{document.name}: {target}")
     assert dead == []
 

@@ -12,8 +12,8 @@ from tests.packaging import pages
 
 README = (pages.ROOT / "README.md").read_text()
 BLOCKS = [(block.language, block.text) for block in pages.blocks(pages.ROOT / "README.md")]
-# What makes a command short. The full forms of the two set-up commands are what .ci/run and the
-# slow test below execute; tests/networks writes the networks by the command of the README.
+# The changes that make a command short. .ci/run and the slow test below execute the full forms of
+# the two set-up commands. tests/networks writes the networks by the command of the README.
 _SHORTENED = {
     "sh examples/quickstart.sh\n": "sh examples/quickstart.sh --network squeezenet1_1 --image 64\n",
     "sh tests/run.sh\n": "sh tests/run.sh -n 0 tests/core/test_config.py\n",

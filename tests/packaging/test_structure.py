@@ -1,4 +1,4 @@
-"""The house's order: which room may know which, and that no files import each other in a circle."""
+"""The order of the packages: imports go one way, and no files import each other in a circle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MODULES = modules()
 
 
 def imports(name: str, types: bool = False) -> Iterator[str]:
-    """What a module takes from the package: at its top or in a function; ``types``, for types."""
+    """The modules that a module imports: at its top or in a function; ``types``, for types."""
     tree = ast.parse(MODULES[name].read_text())
     typing = {
         node
@@ -56,13 +56,13 @@ def imports(name: str, types: bool = False) -> Iterator[str]:
 
 
 def room(name: str) -> str:
-    """The folder below ``tvmconv`` that a module stands in, or its own name."""
+    """The folder below ``tvmconv`` that holds a module, or its own name."""
     return [*name.split("."), "tvmconv"][1]
 
 
 @cache
 def graph(types: bool = False) -> dict[str, list[str]]:
-    """What every module takes from others."""
+    """The imports of every module."""
     return {name: sorted(set(imports(name, types)) - {name}) for name in MODULES}
 
 

@@ -1,4 +1,4 @@
-"""The sdists and wheels of a release: what they hold, and that they work without the repository.
+"""The sdists and wheels of a release: their contents, and that they work without the repository.
 
 All are marked slow, as they build and install for a minute; ``.ci/run`` runs them once.
 """

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 COUNTS = Path(__file__).with_name("word_counts.json")
 _BANNED = Path(__file__).with_name("banned_words.txt")
 _SUFFIXES = (".py", ".md", ".c", ".h", ".hpp")
-_LONGEST = 25  # words of a sentence
+_LONGEST = 25  # in the longest sentence
 _NUMERALS = 3  # of a paragraph
 _COLUMNS, _WIDEST = 6, 200  # of a table
 # numbers in names, such as F(4x4), INT8 and 3x3, do not count
@@ -33,12 +33,12 @@ _CODE = re.compile(
 # calls with strings that users read, besides classes of errors
 _MESSAGES = ("warn", "tell", "echo", "fail", "error", "unsupported", "Option", "Argument")
 
-# of one file: banned forms, and sentences that are too long
+# for one file: banned forms, and sentences that are too long
 Count = tuple[int, int]
 
 
 def files() -> list[Path]:
-    """What is read: links into another read folder are left out."""
+    """The files that are read: links into another read folder are left out."""
     found = [ROOT / "README.md"]
     for folder in ("tvmconv", "schedules", "tests", "docs"):
         found += [path for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]
@@ -68,7 +68,7 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def _strings(node: ast.AST) -> str:
-    """The literal text below a node; a value in it counts as one word."""
+    """The literal text below a node; a value in it counts as one unit."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.FormattedValue):
@@ -204,7 +204,7 @@ def counted() -> dict[str, Count]:
 
 
 def risen(allowed: Mapping[str, Count], now: Mapping[str, Count]) -> list[str]:
-    """What got worse: a file that is listed, or, for files that are new or moved, the sum."""
+    """Counts that rose: in a listed file, or in all, for new or moved files."""
     worse = [
         f"{name}: {kind} {count[index]}, {allowed[name][index]} before"
         for name, count in now.items()

@@ -1,4 +1,4 @@
-"""Runs a program on numpy's memory, one compiled function at a time: what generated C has to do."""
+"""Runs a program on numpy's memory, one compiled function at a time, as generated C does."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_the_same_buffers_get_the_same_plan(buffers):
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=60))
 def test_chains_take_what_they_need(sizes):
-    """Of every layer's operand and result the larger sum; a first fit takes up to half more."""
+    """The larger sum of a layer's operand and result; a first fit needs up to half more."""
     buffers = [Life(ALIGNMENT * size, time, time + 1) for time, size in enumerate(sizes)]
     found = plan(buffers, ALIGNMENT)
     assert found.bytes == found.bound

@@ -1,4 +1,4 @@
-"""Concatenations and slices without a call: which buffers may lie within which."""
+"""Concatenations and slices without a call: buffers inside other buffers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_parts_are_computed_in_their_place():
 
 
 def test_earlier_concatenations_are_parts_of_later_ones():
-    """Of a dense block, which joins everything so far again before each layer."""
+    """A dense block joins all earlier results again before each layer."""
     parts = [Buffer(64 * (1 + i)) for i in range(4)]
     joined = [Buffer(sum(p.bytes for p in parts[: i + 2])) for i in range(3)]
     steps = [made(parts[0])]
@@ -55,7 +55,7 @@ def test_earlier_concatenations_are_parts_of_later_ones():
     assert offsets(*joined, *parts) == [start + n for n in (0, 0, 0, 0, 64, 192, 384)]
 
 
-def test_halves_of_a_buffer_take_the_whole_along():
+def test_half_a_buffer_keeps_the_whole():
     whole, left, right, other, result = (Buffer(n) for n in (256, 128, 128, 64, 320))
     steps = [made(whole), part(left, whole, 0), part(right, whole, 128)]
     steps += [made(other, reads=[right]), join(result, left, right, other)]
@@ -78,7 +78,7 @@ def test_what_cannot_share_is_copied(case: str):
     elif case == "twice":
         last = join(result, a, a)
     elif case == "half":
-        # the other half of what it is cut from would lie in b
+        # the other half of the sliced buffer would be in b
         whole = Buffer(256)
         before = [made(whole), part(a, whole, 0), made(b, reads=[whole])]
     elif case == "unaligned":
@@ -111,7 +111,7 @@ def test_what_would_take_more_memory_is_copied():
 
 
 def test_networks_compute_the_same():
-    """Halves of a layer, a chain behind one of them, and joins of joins; 16 and 8 lanes."""
+    """Layers split in half, a chain after one half, and joins of joins; 16 and 8 lanes."""
     net = Net(1, 3, 10, 10)
     halves = net.op("Split", net.conv("x", 3, 32), outputs=2, axis=1)
     grown = net.conv(halves[1], 16, 16)

@@ -1,4 +1,4 @@
-"""The arena of whole networks, beside what TVM's own passes plan for them."""
+"""The arena of whole networks, compared with the plans of TVM's own passes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvmconv.machines.x86 import MACHINES
 from tvmconv.program.collect import collect
 
 MACHINE = MACHINES["x86-64-v3"]
-# of these the layers are many, and the convolutions small enough to be chosen in seconds
+# these have many layers, and convolutions small enough to be selected in seconds
 LIGHT = ("squeezenet1_1", "mobilenet_v2")
 CASES: dict[str, Callable[[], ModelProto]] = {"small": small_network, **NETWORKS}
 
@@ -53,7 +53,7 @@ def test_arena_is_near_its_bound_and_within_tvm_s_plan(name: str) -> None:
 
 
 def planned_by_tvm(mod: Any) -> int:
-    """Bytes of the storage that the virtual machine would allocate beside the outputs."""
+    """Bytes of the storage that the virtual machine would allocate, without the outputs."""
     transform = relax.transform
     passes = [
         transform.ToNonDataflow(),

@@ -51,7 +51,7 @@ def test_every_shipped_record_can_still_be_used(added):
             (old.default_algorithm, old.default_config, now.default_config),
         ):
             assert dict(other) == dict(one) | ({"novel": 1} if algorithm == "direct" else {})
-        # what is written again is what was read
+        # the record that is written again equals the one that was read
         assert Record.from_line(plain.to_line()) == plain
 
 

@@ -31,7 +31,7 @@ def test_ten_thousand_mutations(tmp_path, seed):
     _check(tmp_path / "a.jsonl", 1000, 100 + seed)
 
 
-def test_many_bad_lines_are_told_in_few_messages(tmp_path, caplog):
+def test_many_bad_lines_are_reported_in_few_messages(tmp_path, caplog):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{bad}\n" * 20_000)
     assert len(read_log(path).skipped) == 20_000

@@ -1,4 +1,4 @@
-"""Log files: skipped lines, unfinished lines, writers beside each other."""
+"""Log files: skipped lines, unfinished lines, writers at the same time."""
 
 from __future__ import annotations
 

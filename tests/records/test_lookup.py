@@ -92,7 +92,7 @@ def test_estimates_serve_where_nothing_was_measured(write):
         found = best_config(DENSE, V4, "direct", logs)
         assert found.config["ow"] == 4
         assert "estimated" not in found.source
-    # nor does an estimated gain of one algorithm stand beside a measured one of another
+    # nor is an estimated gain of one algorithm compared with a measured gain of another
     rival = write("rival.jsonl", record(algorithm="winograd"))
     assert best_config(DENSE, V4, "direct", [guess, rival]) is None
     assert best_config(DENSE, V4, "winograd", [guess, rival]) is not None
@@ -104,14 +104,14 @@ def test_estimates_for_another_machine_do_not_count(write):
     assert best_config(DENSE, V4, "direct", [log]) is None
     measured = write("measured.jsonl", record(machine=other, knobs={"ow": 7}))
     assert best_config(DENSE, V4, "direct", [log, measured]).near
-    # what was measured on another machine says nothing against an estimate for this one
+    # a measurement on another machine says nothing against an estimate for this one
     guess = write("guess.jsonl", estimated(record(knobs={"ow": 4})))
     assert best_config(DENSE, V4, "direct", [measured, guess]).config["ow"] == 4
 
 
 def test_a_near_record_that_looks_slower_here_is_refused(write):
     other = replace(V4, l2_bytes=2 << 20)
-    # one pixel a tile leaves the multiply-add units idle on every machine
+    # one pixel a tile leaves the FMA units idle on every machine
     log = write("near.jsonl", record(machine=other, knobs={"oc": 1, "ow": 1}))
     assert best_config(DENSE, V4, "direct", [log]) is None
     exact = write("own.jsonl", record(knobs={"oc": 1, "ow": 1}))
@@ -186,4 +186,4 @@ def test_look_up_loads_no_compiler(write):
 
 def test_a_record_of_a_reproduction_is_refused():
     other = replace(record(), algorithm="winograd_eta")
-    assert "winograd_eta only reproduces its source" in refusal(other)
+    assert "winograd_eta only reproduces its paper" in refusal(other)

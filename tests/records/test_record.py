@@ -43,7 +43,7 @@ def test_speed_is_compared_by_medians():
     assert one.speedup == pytest.approx(3.03)
 
 
-def test_a_gain_is_that_of_the_turns():
+def test_a_gain_is_the_one_of_interleaved_rounds():
     drifting = replace(record(), default_samples=(1.0, 3.0, 1.0), samples=(0.9, 2.7, 2.9))
     assert drifting.speedup == pytest.approx(1 / 0.9)
 

@@ -66,8 +66,8 @@ def test_csv_holds_every_value():
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_a_narrow_terminal_shows_every_word_and_figure_whole(width):
-    """A frame breaks words into pieces of a few letters where a table has ten columns."""
+def test_a_narrow_terminal_shows_every_name_and_figure_whole(width):
+    """A frame breaks text into pieces of a few letters where a table has ten columns."""
     problem, reason = "mb1ic64ih56oc64kh3ph1+bias+relu", "fewest predicted cycles: " * 5
     names = ("layer", "problem", "algorithm", "seconds", "reason")
     columns = (*(Column(name, name) for name in names), Column("last", "many words here"))

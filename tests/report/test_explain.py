@@ -170,7 +170,7 @@ def test_charts_have_layers_whose_names_hold_control_characters(network):
     assert [table.count("layer\\x1b[31m") for table in roofline] == [len(model.decisions)]
 
 
-def test_page_finds_its_tables_beside_estimates(model):
+def test_page_finds_its_tables_next_to_estimates(model):
     pytest.importorskip("pygal")
     estimates = Table("estimates", "Estimates", (Column("layer", "layer"),), [{"layer": "any"}])
     report = explain_report(model, estimates=(estimates, {}))
@@ -191,7 +191,7 @@ def test_missing_chart_package_says_what_to_install(model, monkeypatch):
         explain_page(explain_report(model), model.machine, 5e-6)
 
 
-def test_knobs_are_told_as_declared(model):
+def test_knobs_are_explained_as_declared(model):
     *_, table = explain_report(model, knobs=True).tables
     assert table.name == "knobs"
     chosen = {decision.chosen.algorithm for decision in model.decisions}

@@ -1,7 +1,7 @@
 """Fork again and again while other threads are busy; every child has ten seconds to do its work.
 
-``python forking.py WORK COUNT MODEL.so`` prints how many children ended in which way: ``0`` for
-right values, ``refused`` for an error of tvmconv, anything else for a signal or a traceback.
+``python forking.py WORK COUNT MODEL.so`` prints how many children ended in which way. ``0`` means
+right values, ``refused`` an error of tvmconv, anything else a signal or a traceback.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Save over a model in processes that are killed, one at each call of the operating system.
 
-``python killed_saves.py OLD.so NEW.so FOLDER`` makes the folders ``FOLDER/0``, ``FOLDER/1``, ...
-in each of which a child saved the new model over a copy of the old one, and prints their number.
-Where there is no OLD.so, nothing stood there before.
+``python killed_saves.py OLD.so NEW.so FOLDER`` makes the folders ``FOLDER/0``, ``FOLDER/1``, ... in
+each of which a child saved the new model over a copy of the old one, and prints their number.
+Without an OLD.so, the folder was empty before.
 """
 
 from __future__ import annotations

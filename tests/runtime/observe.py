@@ -21,8 +21,8 @@ def cpu_seconds() -> dict[str, float]:
 def threads_used(call: Callable[[], object], expected: int = 0, turns: int = 20) -> int:
     """Threads that computed while a function was called again and again.
 
-    Of several turns the first that shows the expected number counts: on a busy machine a worker
-    may get no CPU for a while, and its caller does all the work.
+    The first of several calls that shows the expected number counts. On a busy machine a worker may
+    get no CPU for a while, and its caller does all the work.
     """
     used = 0
     for _ in range(turns if expected else 1):

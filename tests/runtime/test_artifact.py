@@ -1,4 +1,4 @@
-"""Saved models: what is written, what is refused, and that nothing partial is left."""
+"""Saved models: written files, refusals, and that nothing partial is left."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_compiler_works_after_load(saved: Path) -> None:
     ],
     ids=["plain", "compressed", "cut", "neither", "too-large"],
 )
-def test_manifests_behind_a_library(packed: bytes, text: bytes, tmp_path: Path) -> None:
+def test_manifests_after_a_library(packed: bytes, text: bytes, tmp_path: Path) -> None:
     end = library._END.pack(hashlib.sha256(packed).digest(), len(packed), library._MARK)
     (tmp_path / "model.so").write_bytes(b"code" + packed + end)
     opened = library.Library.open(tmp_path / "model.so")
@@ -119,7 +119,7 @@ def test_names_in_the_error_of_a_flipped_byte(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["manifest", "end"])
-def test_flipped_byte_behind_the_code(saved: Path, place: str) -> None:
+def test_flipped_byte_after_the_code(saved: Path, place: str) -> None:
     content = bytearray(saved.read_bytes())
     content[load_size(saved) + 100 if place == "manifest" else -1] ^= 1
     saved.write_bytes(content)

@@ -85,7 +85,7 @@ def test_a_file_replaced_alone(tmp_path: Path) -> None:
 
 
 def test_pieces_are_written_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of huge pages: the sizes of the pieces are all odd."""
+    """For huge pages: the sizes of the pieces are all odd."""
     block = huge_pages.BLOCK_BYTES
     assert block % (2 << 20) == 0
     numbers = np.random.default_rng(0).integers(0, 256, 2 * block + 12_345, np.uint8)

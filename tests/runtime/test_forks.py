@@ -34,11 +34,11 @@ def ways(work: str, count: int, path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("work", ["calling", "loading", "saving"])
-def test_forks_beside_calls(busy_files: dict[int, Path], work: str) -> None:
+def test_forks_during_calls(busy_files: dict[int, Path], work: str) -> None:
     assert ways(work, 20 if work == "calling" else 6, busy_files[2]) == {"0"}
 
 
-def test_forks_beside_a_build(busy_files: dict[int, Path]) -> None:
+def test_forks_during_a_build(busy_files: dict[int, Path]) -> None:
     assert ways("building", 8, busy_files[2]) <= {"0", "refused"}
 
 

@@ -1,4 +1,4 @@
-"""What ``tvmconv_runtime.load`` does; tests/packaging/test_wheel.py installs its wheel."""
+"""Behavior of ``tvmconv_runtime.load``; tests/packaging/test_wheel.py installs its wheel."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_every_kernel_with_its_layer(dense: CompiledModel) -> None:
     profile = dense.profile(repeat=5)
     assert [k.call for k in profile] == list(dense.calls)
     for call, given in zip(dense.calls, programs.DENSE_CALLS, strict=True):
-        # of the code the kernel, of the program the bytes
+        # the code names the kernel, the program the bytes
         assert call == replace(given, kernel=f"{given.kernel}_kernel", bytes=call.bytes)
         assert call.bytes > 0
     assert len(profile) == 4 and profile[0].call.layer == "fc"

@@ -88,7 +88,7 @@ def test_contiguous_inputs_are_read_in_place(dense: CompiledModel) -> None:
 
 
 class Exchanged:
-    """What another library hands over: no array, but DLPack."""
+    """An array of another library: not numpy's, but DLPack."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array

@@ -196,7 +196,7 @@ def test_killed_at_any_step(saved_files: Path, tripled: Path, tmp_path: Path, th
 
 
 def test_a_living_saver_is_left_alone(saved: Path, tripled: Path) -> None:
-    """Loads and other saves beside one that has begun."""
+    """Loads and other saves while another save has begun."""
     new = load(tripled)
     record = saved.with_suffix(".json")
     with files.replacing({saved: 0o777, record: 0o666}) as (whole, copy):

@@ -1,4 +1,4 @@
-"""Models come and go without leaving memory, files, mappings or threads behind."""
+"""Models come and go and leave no memory, files, mappings or threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvmconv.model import load
 
 
 def resident_bytes() -> int:
-    # what an earlier test freed, and the allocator keeps, is nobody's any more
+    # memory freed by an earlier test, which the allocator keeps, would count as ours
     ctypes.CDLL(None).malloc_trim(0)
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

@@ -123,7 +123,7 @@ def to_folder(file: Path, other: Path) -> None:
     ],
     ids=["missing", "another's", "foreign", "empty", "header cut", "cut", "flipped", "folder"],
 )
-def test_what_does_not_fit_is_a_sentence(
+def test_weights_that_do_not_fit_are_an_error(
     apart: Path, tripled: Path, damage: Any, message: str, loader: Callable[..., Any]
 ) -> None:
     damage(apart.with_suffix(".weights"), tripled.with_suffix(".weights"))
@@ -183,7 +183,7 @@ def test_foreign_files_stay(dense: CompiledModel, tmp_path: Path) -> None:
 
 
 def test_header(dense: CompiledModel, apart: Path) -> None:
-    """That of a loaded model is the built one's, and a C program knows the sizes by it."""
+    """A loaded model's header is the built one's, and a C program knows the sizes by it."""
     built = dense.save(apart.with_name("built.so"), header=True, weights="external")
     loaded = load(apart).save(apart, header=True)
     assert built.with_suffix(".h").read_text() == loaded.with_suffix(".h").read_text()
@@ -249,7 +249,7 @@ def test_savers_and_loaders_of_one_name(apart: Path, tripled: Path) -> None:
     assert sorted(p.suffix for p in apart.parent.iterdir()) == SUFFIXES
 
 
-def test_a_model_that_was_saved_again_behind_another(
+def test_a_model_that_was_saved_again_after_another(
     apart: Path, tripled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, other = load(apart), load(tripled)

@@ -1,7 +1,7 @@
-"""Kernels whose multiply-adds take lanes: their numbers, and the code for 64-bit Arm.
+"""Kernels whose FMAs read lanes: their numbers, and the code for 64-bit Arm.
 
-The numbers are computed here, by a record with the vectors of such machines and instructions that
-this host executes; the code is only compiled and read.
+The numbers are computed here, by a machine model with such vectors and instructions that this host
+executes. The Arm code is only compiled and read.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_direct_multiplies_by_lanes_without_spills(core, layer):
 
 @pytest.mark.parametrize("layer", LAYERS[:2])
 @pytest.mark.parametrize("core", HALVED, ids=lambda core: core.name)
-def test_vectors_are_loaded_in_halves(core, layer):
+def test_vectors_are_loaded_half_by_half(core, layer):
     kernel = make_kernel(Conv2dWorkload.parse(layer), core, "direct")
     # LLVM marks where assembly of others begins and ends
     body = [line for line in assembly(kernel).hot_loop() if not line.startswith("\t//")]
@@ -87,7 +87,7 @@ def test_vectors_are_loaded_in_halves(core, layer):
     assert len(matching(NEON_SUM, body)) >= 8 * tile
     assert not spills(body)
     code = [describe(" ".join(line.split("//")[0].split()), 4, "aarch64") for line in body]
-    # a vector serves several multiply-adds, and the pixels of one tap those of the next
+    # a vector serves several FMAs, and the pixels of one kernel element serve the next one
     loads = sum(instruction.narrow_loads for instruction in code)
     assert 3 * loads < len(matching(NEON_SUM, body))
     assert loads == sum(instruction.insert for instruction in code)
@@ -103,7 +103,7 @@ def test_other_products_multiply_by_lanes_without_spills(algorithm):
     code = assembly(make_kernel(workload, CORES[1], algorithm))
     assert len(matching(NEON_LANE, code.lines)) >= 4 * CORES[1].minimum_accumulators
     if algorithm != "winograd":
-        # of its loops, that of a transform has more multiply-adds than the products
+        # the loop of a transform has more FMAs than the loop of the products
         body = code.hot_loop()
         assert matching(NEON_LANE, body) == matching(NEON_SUM, body)
         assert not spills(body)
@@ -111,7 +111,7 @@ def test_other_products_multiply_by_lanes_without_spills(algorithm):
 
 @pytest.mark.parametrize("layer", ["ic256ih14oc512kh3sh2ph1", "ic512ih7oc2048kh1"])
 def test_im2col_takes_three_output_blocks_where_two_wait_for_sums(layer):
-    """Four multiply-adds a cycle of four cycles each: seven pixels of two blocks are too few."""
+    """Four FMAs a cycle of four cycles each: seven pixels of two blocks are too few."""
     kernel = make_kernel(Conv2dWorkload.parse(layer), MACHINES["neoverse-v1"], "im2col")
     assert (kernel.config["oc"], kernel.config["mr"]) == (3, 7)
     body = assembly(kernel).hot_loop()
@@ -139,7 +139,7 @@ def test_fully_connected_layers_by_lanes(rows, inputs, outputs):
 
 
 def test_short_rows_of_pixels_do_not_make_packing_worth_while():
-    """384 to 64 channels: of im2col's packing each value serves 64 multiply-adds only."""
+    """384 to 64 channels: each value that im2col packs serves 64 FMAs only."""
     workload = Conv2dWorkload.parse("ic384ih14oc64kh1")
     for core in CORES[:2]:
         direct, packed = (
@@ -175,14 +175,13 @@ def test_addresses_of_many_planes_stay_in_registers():
     assert not any(matching(_ON_STACK, body) for body in loops)
 
 
-@pytest.mark.parametrize("size", range(2, 7))
 @pytest.mark.parametrize(
-    "problem",
+    ("size", "problem"),
     [
-        "ic5ih23iw26oc9kh3ph1+bias+relu",
+        *product(range(2, 7), ["ic5ih23iw26oc9kh3ph1+bias+relu"]),
         # a strip of several parts, and regions that are parts of a row
-        "ic4ih6iw241oc4kh3ph1",
-        "mb2ic4ih9iw9oc4kh3",
+        *product((3, 6), ["ic4ih6iw241oc4kh3ph1"]),
+        *product((2, 4), ["mb2ic4ih9iw9oc4kh3"]),
     ],
 )
 def test_winograd_by_strips_of_any_tile(size, problem):

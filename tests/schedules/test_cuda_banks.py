@@ -1,8 +1,8 @@
 """Shared memory of products on GPUs: no access of a warp needs a bank twice.
 
 Counted from the printed kernels: the index of every access is evaluated for each lane. Accesses of
-16 bytes are served a quarter of a warp at a time: its 8 lanes may name the same 16 bytes, or others
-in other groups of four banks, of which there are 8.
+16 bytes are served a quarter of a warp at a time. Its 8 lanes may name the same 16 bytes, or others
+in other groups of four banks. There are 8 such groups.
 """
 
 from __future__ import annotations
@@ -24,14 +24,22 @@ KINDS = {
     "im2col": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"split": 1}),
     "implicit_gemm": ("mb8ic96ih28oc128kh1+bias+relu", {"slice": "channels", "split": 1}),
 }
-CASES = [(kind, *KINDS[kind], *tile) for kind in KINDS for tile in TILES]
+CASES = [
+    pytest.param(
+        *(kind, *KINDS[kind], *tile),
+        # the larger and the smaller tiles are tested
+        marks=[pytest.mark.slow] * (kind != "implicit_gemm" and tile in TILES[1:4:2]),
+    )
+    for kind in KINDS
+    for tile in TILES
+]
 # values of single pixels are stored by fours
 GATHERED = {"slice": "channels", "split": 1}
 CASES.append(("implicit_gemm", "mb8ic96ih28oc32kh3ph1+bias+add+relu", GATHERED, *TILES[-1]))
 
 
 def begins(text: str) -> dict[str, str]:
-    """Where buffers of ``float4`` begin that take turns, in bytes, in the first iteration."""
+    """Where double buffers of ``float4`` begin, in bytes, in the first iteration."""
     stores = re.findall(r"^ *places_ptr\[(\d+)\] = (.*);", text, re.MULTILINE)
     places = dict(reversed(stores))
     turning = re.findall(r"float4\* (\w+) = .*tvmconv_turned\(\w+, places_ptr\[(\d+)\]", text)
@@ -39,7 +47,7 @@ def begins(text: str) -> dict[str, str]:
 
 
 def indices(text: str) -> Iterator[str]:
-    """What stands in the brackets behind the names of shared arrays of ``float4``."""
+    """The text in the brackets after the names of shared arrays of ``float4``."""
     first = begins(text)
     for found in re.finditer(r"(\w+_shared_(?:ptr|turn\w*))(\[|\s*\+)", text):
         assert found[2] == "[", "an access that is no whole vector"

@@ -1,6 +1,6 @@
 """Machine code of tiles on tensor cores: products, loads, barriers and registers of the main loop.
 
-The bounds are those of nvcc 13.0 less some hundredths; no kernel is executed.
+The bounds come from nvcc 13.0, less some hundredths; no kernel is executed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tvmconv.costs.cuda import mma as cuda_mma
 from tvmconv.kernels.kernel import make_kernel
 
 pytestmark = needs_nvcc
-# problem, precision, tile, words of a slice, and the most instructions for a slice
+# problem, precision, tile, dwords of a slice, and the most instructions for a slice
 TENSOR_TILES = {
     "wide, TF32": ("mb32ic128ih28oc128kh3ph1+bias+add+relu", "tf32", (128, 128, 64, 64), 16, 256),
     "wide, halves": ("mb32ic128ih28oc128kh3ph1+bias+add+relu", "fp16", (128, 128, 64, 64), 16, 294),
@@ -60,7 +60,7 @@ def test_main_loops_on_tensor_cores(code):
     assert loop.count("HMMA") == steps * wm * wp // 128
     assert loop.count("BAR") == 1
     assert len(loop.instructions) <= most
-    # fragments of weights come as four words, of columns as two, and so do both leave registers
+    # weight fragments come as four dwords, column fragments as two, and both leave registers so
     assert loop.instructions.count("LDS.128") == steps * wm // 16
     assert loop.instructions.count("LDS.64") == steps * wp // 8
     assert loop.count("LDS") == steps * (wm // 16 + wp // 8)

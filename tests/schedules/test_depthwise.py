@@ -65,7 +65,7 @@ def test_overlapping_rows_load_each_pixel_of_a_tile_once():
     body = assembly(kernel).hot_loop(r"fml[as]\s")
     loads = matching(r"ld\w+\s+q", body)
     vectors = sum(len(re.findall(r"\bq\d+", line)) for line in loads)
-    # 5 x 6 pixels for 12 outputs; of the weights two at most are read again
+    # 5 x 6 pixels for 12 outputs; at most two weights are read again
     assert sum("fml" in line for line in body) >= 12 * 8
     assert vectors <= 32
 

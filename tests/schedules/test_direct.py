@@ -111,7 +111,7 @@ def test_loop_order(machine):
         # between the borders
         f"{parallel}, serial 2, {blocks}, serial 3, serial {lanes}, {tile}",
         f"{parallel}, serial 2, {blocks}, serial 3, serial 2, serial {lanes}, {tile}",
-        # the right border: the loop of its shorter tile is that of the left one
+        # the right border: the loop of its shorter tile is the left border's
         f"{parallel}, {blocks}, serial 3, serial {lanes}, {tile}",
     ]
 

@@ -73,7 +73,7 @@ def test_default_fits_the_registers(machine, problem):
 
 @pytest.mark.parametrize(("core", "word"), [("cortex-a53", 1), ("cortex-a55", 0)])
 def test_cycles_of_loads_that_block_count(core, word):
-    """Two cycles of each vector of weights; of each pixel's word one, or none where it is free."""
+    """Two cycles a vector of weights; one for each pixel's dword, or none where it is free."""
     machine, workload = MACHINES[core], Conv2dWorkload.parse(LAYERS[0])
     whole = replace(machine, code=replace(machine.code, loads_block=0.0))
     config = default_config("direct_first", workload, machine)

@@ -19,7 +19,7 @@ def pooling(machine):
 
 
 def extents(machine):
-    """Of the loops, the vector's left out."""
+    """Without the vector's own loop."""
     loops = nodes(pooling(machine), tirx.For)
     return sorted(int(loop.extent) for loop in loops if loop.kind != tirx.ForKind.VECTORIZED)
 

@@ -68,7 +68,7 @@ def test_the_family_has_no_file() -> None:
 
 
 def test_every_algorithm_has_a_problem() -> None:
-    # those of 8 bits are in test_integers and test_tiles
+    # test_integers and test_tiles have the INT8 algorithms
     assert {name for name, _ in TAKEN} == set(registry.names()) - {"direct_bytes", "direct_tiles"}
 
 
@@ -77,14 +77,20 @@ def test_every_algorithm_has_a_problem() -> None:
 def test_algorithms(machine: Machine, name: str, text: str) -> None:
     workload = Conv2dWorkload.parse(text)
     two = machine.with_cores(2)
-    # of Winograd's many tiles some
+    # some of Winograd's many tiles
     for config in registry.offers(name, workload, two)[::5]:
         registry.check(name, workload, two, config)
         check_kernel(workload, two, name, config)
 
 
 @pytest.mark.parametrize("machine", [executed_on(WIDE)])
-@pytest.mark.parametrize(("name", "text"), [(n, t) for n, t in TAKEN if n in registry.ALGORITHMS])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param(*each, marks=[pytest.mark.slow] * (index % 2))
+        for index, each in enumerate(each for each in TAKEN if each[0] in registry.ALGORITHMS)
+    ],
+)
 def test_a_block_of_two_vectors(machine: Machine, name: str, text: str) -> None:
     workload = Conv2dWorkload.parse(text)
     if registry.algorithm(name).unsupported(workload, machine) is None:
@@ -103,7 +109,7 @@ def test_any_problem(machine: Machine, name: str, workload: Conv2dWorkload) -> N
 
 @pytest.mark.parametrize("name", ["direct", "im2col", "im2win", "winograd"])
 def test_code_is_short_vectors(name: str) -> None:
-    """What the record says of vectors decides, not what the instruction set would have."""
+    """The machine model's vectors decide, not the instruction set's."""
     workload = Conv2dWorkload.parse("ic32ih14oc32kh3ph1+bias+relu")
     code = assembly(make_kernel(workload, TOY, name))
     assert code.multiply_adds(code.lines) == code.count(r"vfn?madd\w+ps") > 50

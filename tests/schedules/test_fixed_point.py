@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.assembly import assembly
-from tests.kernels import V3
-from tests.schedules.test_integers import ICELAKE, computed, each_machine, outputs
+from tests.kernels import V3, alternating_machines
+from tests.schedules.test_integers import DEFAULT, ICELAKE, computed, each_machine, outputs
 from tvmconv.core.errors import ConfigError, WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import constant_arguments
@@ -30,8 +30,7 @@ LAYERS = [
 ]
 
 
-@each_machine
-@pytest.mark.parametrize(("algorithm", "text"), LAYERS)
+@alternating_machines("algorithm, text", LAYERS, DEFAULT)
 def test_rescaled_sums_are_those_of_the_definition(algorithm: str, text: str, machine: Machine):
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, algorithm))
     np.testing.assert_array_equal(actual, expected)

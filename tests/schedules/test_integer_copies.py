@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from tests.assembly import assembly
-from tests.kernels import V3, V4, default_config, executed_on
-from tests.schedules.test_integers import BYTES, LAYERS, computed, each_machine, outputs
+from tests.kernels import V3, V4, alternating_machines, default_config, executed_on
+from tests.schedules.test_integers import BYTES, DEFAULT, LAYERS, computed, outputs
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
@@ -21,7 +23,7 @@ from tvmconv.measuring.integers import exact_output, random_integers
 @pytest.mark.parametrize(
     "text", ["mb2ic15ih1iw11oc40kh1kw3pl2", "mb2ic40ih5iw11oc24kh3ph1sh2", "ic72ih14oc16kh3ph1"]
 )
-def test_complements_beside_a_copy_are_exact(text: str, machine: Machine):
+def test_complements_with_a_copy_are_exact(text: str, machine: Machine):
     """Small copies, too, which were cut into a buffer for each complement."""
     workload = Conv2dWorkload.parse(f"{text}:u8s8s32u8:zpdata+bias")
     operands = random_integers(workload, 1)
@@ -52,7 +54,7 @@ def test_weights_that_are_widened_once_are_exact(text: str, machine: Machine, wi
 
 
 @pytest.mark.parametrize("wide", [1, 2])
-def test_the_first_tile_widens_weights_beside_its_products(wide: int):
+def test_the_first_tile_widens_weights_among_its_products(wide: int):
     """One store for each vector of weights, and none of a sum; no loop is left that only widens."""
     workload = Conv2dWorkload.parse("ic64ih7oc64kh3ph1:u8s8s32u8:zpdata+bias")
     config = default_config("direct", workload, V3, oc=1, oh=1, ow=7, wide=wide)
@@ -66,13 +68,12 @@ def test_the_first_tile_widens_weights_beside_its_products(wide: int):
     assert len(code.stores(loop)) == widened
 
 
-# by default, and as the source has them: tiles of 4 pixels, sums of parts of the channels
+PACKED = [*(LAYERS[i] for i in (1, 4, 5, 9, 10)), BYTES[4]]
+# by default, and as the paper has them: tiles of 4 pixels, sums of parts of the channels
 PANELS = ({}, {"mr": 4, "oc": 1, "mc": 1, "kc": 1})
 
 
-@each_machine
-@pytest.mark.parametrize("knobs", PANELS, ids=("default", "parts"))
-@pytest.mark.parametrize("text", [LAYERS[i] for i in (1, 4, 5, 9, 10)] + [BYTES[4]])
+@alternating_machines("text, knobs", [*product(PACKED, PANELS)], DEFAULT)
 def test_packed_panels_are_exact(text: str, knobs: dict[str, int], machine: Machine):
     workload = Conv2dWorkload.parse(text)
     kernel = make_kernel(workload, machine, "im2col")

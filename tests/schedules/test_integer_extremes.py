@@ -37,7 +37,7 @@ LAYERS = [
 
 
 def patterns(shape: tuple[int, ...], low: int, high: int, dtype: str) -> Iterator[np.ndarray]:
-    """Either end alone, both in turns along each axis but the first and in checks, and any."""
+    """Either end alone, both interleaved along each axis but the first, and random values."""
     yield np.full(shape, low, dtype)
     yield np.full(shape, high, dtype)
     places = np.indices(shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,14 @@ import pytest
 import tvm
 
 from tests.assembly import assembly, matching
-from tests.kernels import V3, V4, default_config, executed_on, integer_arguments
+from tests.kernels import (
+    V3,
+    V4,
+    alternating_machines,
+    default_config,
+    executed_on,
+    integer_arguments,
+)
 from tests.layout import unblock
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -22,7 +30,7 @@ from tvmconv.machines.targets import resolve_machine
 from tvmconv.measuring.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.tir.pipeline import compile_function
 
-# vectors of 512 and of 256 bits with dot products of bytes, and those without
+# vectors of 512 and of 256 bits with VNNI, and without
 ICELAKE = resolve_machine("llvm -mcpu=icelake-server", 1)
 ALDERLAKE = resolve_machine("llvm -mcpu=alderlake", 1)
 # these two have both vectors and both ways to multiply; the others pair them otherwise
@@ -39,6 +47,7 @@ def machines_of(default: list[Machine], *others: Machine) -> Any:
     )
 
 
+ALL = [*DEFAULT, V4, ALDERLAKE]
 each_machine = machines_of(DEFAULT, V4, ALDERLAKE)
 SUMS = ":u8s8s32s32"
 LAYERS = [
@@ -53,7 +62,7 @@ LAYERS = [
     "ic16ih9iw10oc16kh3kw1sh2sw3ph1pw0:u8s8s32u8:zpdata+bias",
     "g4ic64ih8oc40kh3ph1:u8s8s32u8:zpdata+bias",
     "ic18ih7oc33kh3pt1pl0pb2pr1:u8s16s32u8:zpdata+bias",
-    # padding in front of a volume and behind it alone
+    # padding before a volume and after it alone
     "ic16id4ih6oc16kd3kh3pd1:u8s8s32u8:zpdata+bias",
     "ic32ih8oc32kh1:u8s8s32f32+bias+relu",
     "ic20id4ih6oc16kd3kh3pd1ph1:u8s8s32u8:zpdata+bias",
@@ -90,31 +99,20 @@ DEPTHWISE = [
 
 
 def outputs(kernel: Kernel, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """What a kernel computes of random operands, and the exact output."""
+    """A kernel's result of random operands, and the exact output."""
     operands = random_integers(kernel.workload, seed)
     return computed(kernel, operands), exact_output(kernel.workload, operands)
 
 
 def computed(kernel: Kernel, operands: IntegerOperands) -> np.ndarray:
-    """What a kernel computes, in the plain layout."""
+    """A kernel's result, in the plain layout."""
     tensors = [tvm.runtime.tensor(a) for a in integer_arguments(kernel, operands)]
     compile_function(kernel.prim_func(), kernel.machine)["main"](*tensors)
     return unblock(tensors[-1].numpy(), kernel.workload.out_channels)
 
 
-@each_machine
-@pytest.mark.parametrize("text", LAYERS)
+@alternating_machines("text", LAYERS, ALL)
 def test_direct_convolution_is_exact(text: str, machine: Machine):
-    check_direct(text, machine)
-
-
-@machines_of([V4, ALDERLAKE])
-@pytest.mark.parametrize("text", LAYERS[1:12:4])
-def test_other_vectors_are_exact(text: str, machine: Machine):
-    check_direct(text, machine)
-
-
-def check_direct(text: str, machine: Machine) -> None:
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "direct"))
     assert actual.dtype == expected.dtype
     if expected.dtype == np.float32:
@@ -124,18 +122,14 @@ def check_direct(text: str, machine: Machine) -> None:
         assert len(np.unique(expected)) > 50
 
 
-@pytest.mark.parametrize(
-    "machine", [executed_on(V3), executed_on(V4)], ids=lambda machine: machine.mcpu
-)
-@pytest.mark.parametrize("weights", ["any", "extreme"])
-@pytest.mark.parametrize("text", BYTES)
+@alternating_machines("weights, text", [*product(("any", "extreme"), BYTES)])
 def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
-    """Of weights that would saturate in 16 bits, too: those of any size, and the largest alone."""
+    """Also with weights that would saturate in 16 bits: any sizes, and the largest alone."""
     workload = Conv2dWorkload.parse(text)
     operands = random_integers(workload, 0)
     weight = operands.constants.weight
     if weights == "extreme":
-        # and words of which two make the largest sums that 16 bits hold
+        # and groups of which two make the largest sums that 16 bits hold
         places = np.indices(weight.shape)
         joined = (places[1] // 4 + places[2] + places[3]) % 2 == 1
         weight[...] = np.where(weight < 0, -128, 127)
@@ -148,13 +142,9 @@ def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
     assert len(np.unique(expected)) > (30 if weights == "any" else 1)
 
 
-@pytest.mark.parametrize(
-    "machine", [executed_on(V3), executed_on(V4)], ids=lambda machine: machine.mcpu
-)
-@pytest.mark.parametrize("weights", ["any", "extreme", "normal"])
-@pytest.mark.parametrize("text", PIXELWISE)
+@alternating_machines("text, weights", [*product(PIXELWISE, ("any", "extreme", "normal"))])
 def test_packed_tiles_are_exact(text: str, weights: str, machine: Machine):
-    """Last tiles of fewer pixels, shares of output blocks, strides, and words of every mask."""
+    """Last tiles of fewer pixels, shares of output blocks, strides, and dwords of every mask."""
     workload = Conv2dWorkload.parse(text)
     operands = random_integers(workload, 1)
     weight = operands.constants.weight
@@ -181,8 +171,7 @@ def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
     np.testing.assert_array_equal(actual, expected)
 
 
-@each_machine
-@pytest.mark.parametrize("text", FIRST)
+@alternating_machines("text", FIRST, ALL)
 def test_first_layers_are_exact(text: str, machine: Machine):
     kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct_first")
     actual, expected = outputs(kernel)
@@ -202,7 +191,7 @@ def test_tiles_of_first_layers(machine: Machine):
         assert (actual != expected).mean() < 2e-3
 
 
-def test_words_of_first_layers_hold_taps_of_a_row():
+def test_dwords_of_first_layers_hold_taps_of_a_row():
     workload = Conv2dWorkload.parse("ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias")
     kernel = make_kernel(workload, ICELAKE, "direct_first")
     weight = np.random.default_rng(0).integers(-128, 128, (40, 3, 7, 7)).astype(np.int8)
@@ -214,18 +203,16 @@ def test_words_of_first_layers_hold_taps_of_a_row():
         make_kernel(dilated, ICELAKE, "direct_first")
 
 
-@each_machine
-@pytest.mark.parametrize("text", DEPTHWISE)
+@alternating_machines("text", DEPTHWISE, ALL)
 def test_depthwise_convolution_is_exact(text: str, machine: Machine):
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "depthwise"))
     np.testing.assert_array_equal(actual, expected)
     assert len(np.unique(expected)) > 50
 
 
-@each_machine
-@pytest.mark.parametrize("steps", ["+quantise+add", "+add", "+quantise+hardswish", "+silu"])
-def test_steps_behind_the_sums_round_as_the_model_does(steps: str, machine: Machine):
-    """But for halves: a multiply-add rounds once where numpy rounds twice."""
+@alternating_machines("steps", ["+quantise+add", "+add", "+quantise+hardswish", "+silu"], ALL)
+def test_steps_after_the_sums_round_as_the_model_does(steps: str, machine: Machine):
+    """Except for ties: an FMA rounds once where numpy rounds twice."""
     text = f"ic32ih14oc64kh3ph1:u8s8s32u8:zpdata+bias{steps}"
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "direct"))
     difference = np.abs(actual.astype(int) - expected)
@@ -271,7 +258,7 @@ def test_sums_stay_in_registers(text: str, machine: Machine):
     instruction = multiply_of_bytes(machine).name
     products = [i for i, line in enumerate(lines) if instruction in line]
     near = {j for i in products for j in range(i - 2, i + 3)}
-    # weights that the first tile widens lie there, too, by an index
+    # weights that the first tile widens are stored there, too, by an index
     stored = [j for j in near if re.search(r"vmov\w+\s+%[yz]mm\d+, .*%rsp\)", lines[j])]
     # around the loops there are a few
     assert len(stored) <= len(products) // 50
@@ -295,7 +282,7 @@ def test_rounded_additions_stay_vectors(machine: Machine):
 
 @pytest.mark.parametrize("packed", [0, 1])
 def test_products_of_bytes_have_loops_without_memory_of_sums(packed: int):
-    """Of two steps: two loads of weights, and seven instructions a pixel; and of one alone."""
+    """Two steps have two loads of weights, and seven instructions a pixel; also one step alone."""
     workload = Conv2dWorkload.parse("ic64ih14oc64kh1:u8s8s32u8+bias")
     config = default_config("direct_bytes", workload, V3, packed=packed, rows=1)
     kernel = make_kernel(workload, V3, "direct_bytes", config)
@@ -314,14 +301,14 @@ def test_rows_of_a_depthwise_layer_are_put_side_by_side_by_moving_bytes():
     """Not by widening each and shifting it, which took twice as many instructions."""
     kernel = make_kernel(Conv2dWorkload.parse(DEPTHWISE[1]), ICELAKE, "depthwise")
     code = assembly(kernel)
-    # of nine columns of pixels in each of the tiles at a border, and in the one between
+    # nine columns of pixels in each of the tiles at a border, and in the one between
     assert code.count(r"vperm[ti]2b") % 9 == 0
     assert code.count(r"vperm[ti]2b") >= 27
     assert not code.has(r"vpslld|vpmovzxbd")
 
 
-def test_a_lone_row_of_a_word_is_widened_in_one_instruction():
-    """Of three rows the third has a word for itself; it is not put beside zeros first."""
+def test_a_lone_row_of_a_dword_is_widened_in_one_instruction():
+    """With three rows, the third fills a dword alone; it is not put next to zeros first."""
     workload = Conv2dWorkload.parse("g32ic32ih16oc32kh3ph1:u8s8s32u8:zpdata+bias")
     kernel = make_kernel(workload, V3, "depthwise")
     columns = kernel.config.int("tile_w") + 2

@@ -1,4 +1,4 @@
-"""Code of 8-bit layers for 64-bit Arm: what stands in the loops that multiply."""
+"""Code of INT8 layers for 64-bit Arm: the instructions of the loops that multiply."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvmconv.machines.sve import MACHINES as SCALABLE
 # two taps of four columns, and what widens bytes
 TAPS = r"sm(?:ull|lal)2?\s+v\d+\.8h, v\d+\.(?:8|16)b"
 WIDER = r"(?:sshll|sxtl)"
-# of words of rows, and these words
+# for dwords of rows, and the names of such kernels
 WORDS = r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b$"
 ROWS = r"zip[12]\s"
 DOT = r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
@@ -30,18 +30,18 @@ BYTES = ":s8s8s32s8+bias"
     [
         ("neoverse-n1", "direct", "ic64ih28oc64kh3ph1", DOT, 0.72),
         ("cortex-a55", "direct", "ic256ih14oc256kh1", DOT, 0.7),
-        # of words of 64 bits weights are two loads, and pixels come in twos
+        # weights of 64-bit groups are two loads, and pixels come in twos
         ("neoverse-v1", "direct", "ic64ih28oc64kh3ph1", MATRIX, 0.7),
         ("neoverse-n2", "direct", "ic256ih14oc256kh1", MATRIX, 0.7),
         ("neoverse-v1", "direct", "ic128ih28oc128kh3sh2ph1", MATRIX, 0.45),
         # the last of seven pixels is multiplied twice
         ("neoverse-n2", "direct", "ic64ih7oc64kh3ph1", MATRIX, 0.6),
-        # two multiplications and half a word spread for each
+        # two multiplications and half a broadcast dword for each
         ("cortex-a72", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.22),
         ("cortex-a53", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.18),
         ("cortex-a72", "direct", "ic64ih56oc128kh3sh2ph1", PAIRS, 0.19),
         ("cortex-a72", "winograd", "ic64ih28oc64kh3ph1", LANE, 0.8),
-        # a load spreads a pixel's word for two blocks of sums
+        # a load broadcasts a pixel's dword for two blocks of sums
         ("a64fx", "direct", "ic64ih28oc64kh3ph1", VECTOR, 0.58),
         ("a64fx", "direct", "ic256ih14oc1024kh1", VECTOR, 0.5),
         ("aarch64+sve", "direct", "ic64ih28oc64kh3ph1", SHORT, 0.7),
@@ -65,13 +65,13 @@ def test_three_channels_are_transformed_in_whole_vectors():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        # eight for four columns of words; of the last two of ten half of them
+        # eight for four columns of dwords; the last two of ten need half as many
         ("g32ic32ih56oc32kh3ph1", 8 * 2 + 4),
-        # of 17 columns the last is a word by itself
+        # the last of 17 columns is a dword by itself
         ("g32ic32ih56oc32kh3sh2ph1", 8 * 4 + 3),
     ],
 )
-def test_words_of_rows_are_made_by_whole_vectors(text: str, words: int):
+def test_dwords_of_rows_are_made_by_whole_vectors(text: str, words: int):
     kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), MACHINES["neoverse-n1"], "depthwise")
     outputs = kernel.config.int("tile_h") * kernel.config.int("tile_w")
     body = assembly(kernel).hot_loop(WORDS)
@@ -95,7 +95,7 @@ def test_taps_are_multiplied_as_bytes(name: str):
     assert len([line for line in body if "\tsaddw" in line]) == 20 * outputs // 4
 
 
-def test_words_of_a_stride_are_lanes_too():
+def test_dwords_of_a_stride_are_lanes_too():
     workload = Conv2dWorkload.parse(f"ic64ih28oc64kh1sh2{BYTES}")
     body = assembly(make_kernel(workload, MACHINES["neoverse-n1"], "direct")).hot_loop(DOT)
     assert matching(DOT, body)

@@ -10,7 +10,7 @@ from tests.operators.harness import HOST, Built, assert_close, normal, run
 from tvmconv.operators.scan import running_sum
 from tvmconv.operators.softmax import log_softmax, softmax
 
-# equal sizes behind the axis; groups of columns with a remainder; few columns
+# equal sizes after the axis; groups of columns with a remainder; few columns
 SHAPES = [((2, 16, 16), 1), ((1, 9, 70), 1), ((3, 5, 4, 33), 1), ((20, 3), 0)]
 
 

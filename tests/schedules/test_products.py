@@ -29,13 +29,13 @@ def test_only_the_shared_operator_builds_register_tiles():
     calls = {
         path.name for path in SCHEDULES.rglob("*.py") if ".decompose_reduction(" in path.read_text()
     }
-    # tiles of a GPU's threads, and those that are registers, are made by operators of their own
+    # operators of their own make the tiles of a GPU's threads, and the tiles in registers
     tiles = {"microkernel.py", "block_tile.py", "mma_tile.py", "tile_group.py"}
     assert calls == tiles | REDUCTIONS
 
 
 def product_code(name, machine):
-    """The code of one product and the multiply-adds of its tile."""
+    """The code of one product and the FMAs of its tile."""
     if name == "gemm":
         kernel = make_gemm(GemmWorkload(56, 128, 64), machine)
         mr, nr = kernel.config.int("mr"), kernel.config.int("nr")
@@ -100,7 +100,7 @@ def test_the_best_tile_fits_and_wastes_less_than_a_tile(machine, rows, columns):
 
 
 def test_few_rows_take_wider_tiles():
-    """Two rows by two vectors are four sums, less than the latency of a multiply-add needs."""
+    """Two rows by two vectors are four sums, fewer than the latency of an FMA needs."""
     for machine in (V3, V4):
         few, many = best_tile(machine, 2, 512, 256), best_tile(machine, 64, 512, 256)
         assert (few.rows, few.vectors) == (2, 4)

@@ -22,7 +22,7 @@ WORKLOAD = Conv2dWorkload.parse("ic8ih256oc8kh1:u8s8s32u8+bias+quantise+add")
 CHANNELS = 8
 # scales and zero points of the rounded sum, of the residual and of the result
 GENERIC = (0.071234, 0, 0.0098765, 3, 0.0712, 0)
-# a quarter of whose sums are halves
+# a quarter of the sums are ties
 HALVES = (0.25, 0, 0.5, 10, 0.5, 255)
 
 
@@ -34,7 +34,7 @@ def drawn(seed: int) -> tuple[float, int, float, int, float, int]:
 
 
 def added(left: np.ndarray, right: np.ndarray, scales: tuple) -> np.ndarray:
-    """What onnxruntime makes of two 8-bit tensors, operator by operator."""
+    """The results of onnxruntime for two 8-bit tensors, operator by operator."""
     nodes, values = [], []
 
     def linear(op: str, source: str, result: str, scale: float, zero: int) -> None:
@@ -96,7 +96,7 @@ def test_factors_of_roundings_reach_what_is_added_before_them():
     numbers = np.array([(3, 0.5, 0, 0), (4, -9, 9, 0.25), (0,) * 4, (8, -9, 9, 1)], float)
     scale, found = merged(steps, np.array([0.125]), numbers.reshape(-1))
     assert scale == 0.5
-    # a rounding behind an activation keeps its own
+    # a rounding after an activation keeps its own
     assert found.reshape(-1, 4).tolist() == [
         [-6, 2, 0, 0],
         [4, -9, 9, 0.25],

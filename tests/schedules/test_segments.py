@@ -63,7 +63,7 @@ def test_the_products_of_winograd_are_the_same_loop():
     code = assembly(kernel)
     tile = kernel.config.int("kr") * kernel.config.int("vectors")
     assert len(matching(SVE_LANE, code.lines)) >= 4 * tile
-    # of the transforms, columns of a strip
+    # columns of a strip of the transforms
     columns = [body for body in code.loops() if matching(SVE_SUM, body)]
     assert columns and not any(spills(body) for body in columns)
 
@@ -99,7 +99,7 @@ def test_layers_with_a_stride_gather_each_vector_once(core, layer):
 def test_panels_are_packed_and_multiplied_by_vectors(core, layer):
     workload = Conv2dWorkload.parse(layer)
     default = registry.default_config("im2col", workload, core)
-    # beside the default FTEngine's tiles of 2VL by 8 and by 10
+    # next to the default, FTEngine's tiles of 2VL by 8 and by 10
     configs = [default.replace(oc=oc, mr=48, mc=0, vectors=2) for oc in (8, 10)]
     for config in [default, *configs] if default["vectors"] else configs:
         code = assembly(make_kernel(workload, core, "im2col", config))

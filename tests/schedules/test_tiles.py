@@ -1,4 +1,4 @@
-"""Direct convolution by products of tiles: 64-bit integers bit for bit, and the code of its loops.
+"""Direct convolution with AMX: 64-bit integers bit for bit, and the code of its loops.
 
 Processors without tiles run the same schedule as loops, which the passes of tiles leave alone.
 """
@@ -51,7 +51,7 @@ LAYERS = [
 
 
 def outputs(kernel: Kernel, function: Any, weight: np.ndarray | None = None) -> Any:
-    """What a kernel's function computes of random operands, and the exact output."""
+    """The result of a kernel's function for random operands, and the exact output."""
     operands = random_integers(kernel.workload, 5)
     if weight is not None:
         constants = operands.constants
@@ -114,7 +114,7 @@ def test_the_largest_sums_are_exact(extreme: int, machine: Machine):
 @pytest.mark.parametrize("machine", [executed_on(V4)])
 @pytest.mark.parametrize("text", [*LAYERS[1::3], LAYERS[10]])
 def test_the_schedule_is_right_as_loops(text: str, machine: Machine):
-    """What the passes are given: without their annotations the loops over tiles run as they are."""
+    """The passes' input: without their annotations the loops over tiles run unchanged."""
     kernel = make_kernel(Conv2dWorkload.parse(text), TILES, "direct_tiles")
     plain = replace_marked(kernel.prim_func(), dict.fromkeys((TILE, TILE_PANEL), _as_it_is))
     assert str(plain) != str(kernel.prim_func())
@@ -246,7 +246,7 @@ def test_groups_that_do_not_fit_are_refused(knobs: dict[str, int], reason: str):
         ("ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias", TILES, "channel-blocked input"),
     ],
 )
-def test_what_tiles_do_not_compute_is_told(text: str, machine: Machine, reason: str):
+def test_unsupported_layers_of_tiles_are_reported(text: str, machine: Machine, reason: str):
     found = registry.unavailable("direct_tiles", Conv2dWorkload.parse(text), machine)
     assert found is not None
     assert reason in found

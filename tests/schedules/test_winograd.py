@@ -1,4 +1,4 @@
-"""The code that Winograd kernels become: registers, workspace, vectorised transforms."""
+"""The code of Winograd kernels: registers, workspace, SIMD transforms."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_d_and_u_are_touched_by_whole_vectors(machine, m, s):
     assert Packing(WORKLOAD, machine, kernel(machine, m=m, s=s).config).eta == vectors
 
 
-def test_loops_have_the_order_of_the_source():
+def test_loops_have_the_order_of_the_paper():
     """eta, cs, then (ks, bs, mu) in parallel, then kf, and channels innermost."""
     built = kernel(V4, m=6, s=16, br=4, kr=4, cl1=16, kl2=16, tiles=0)
     loops = nodes(lowered(built), For)
@@ -103,7 +103,7 @@ def test_coefficients_of_zero_and_one_cost_no_multiplication():
 
 @pytest.mark.parametrize(("machine", "m"), [(V3, 4), (V4, 6)], ids=["avx2", "avx512"])
 def test_no_memory_but_d_and_u(machine, m):
-    """The transforms write and read the packed order: there is no pass or buffer between."""
+    """The transforms write and read the packed order: no pass or buffer is between them."""
     built = kernel(machine, m=m)
     expected = built.expression.workspace_bytes(WORKLOAD, machine, built.config)
     assert allocated(built) == expected

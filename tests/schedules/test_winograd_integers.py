@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
 from tests.assembly import assembly
-from tests.kernels import V3
-from tests.schedules.test_integers import ICELAKE, computed, each_machine, outputs
+from tests.kernels import V3, alternating_machines
+from tests.schedules.test_integers import DEFAULT, ICELAKE, computed, each_machine, outputs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.kernels.kernel import Kernel, make_kernel
@@ -35,9 +36,7 @@ def kernel_of(text: str, machine: Machine, tile: tuple[int, int], **knobs: int) 
     return make_kernel(workload, machine, "winograd", config.replace(**knobs))
 
 
-@each_machine
-@pytest.mark.parametrize("tile", [(2, 2), (3, 3), (4, 4)], ids=["2x2", "3x3", "4x4"])
-@pytest.mark.parametrize("text", LAYERS)
+@alternating_machines("text, tile", [*product(LAYERS, ((2, 2), (3, 3), (4, 4)))], DEFAULT)
 def test_winograd_is_exact(text: str, tile: tuple[int, int], machine: Machine):
     workload = Conv2dWorkload.parse(text)
     sizes = WinogradModel(workload, machine).tile_sizes
@@ -83,7 +82,7 @@ def test_a_residual_is_added_as_the_model_rounds():
 @pytest.mark.parametrize("weight", [-128, 127])
 @pytest.mark.parametrize("data", [0, 255])
 def test_extremes_wrap_back(tile: tuple[int, int], weight: int, data: int):
-    """As many channels as F(4x4, 3x3) is exact with, whatever the weights are."""
+    """As many channels as F(4x4, 3x3) is exact with, for all weights."""
     kernel = kernel_of("ic114ih8oc8kh3ph1:u8s8s32s32:zpdata+bias", V3, tile)
     operands = random_integers(kernel.workload)
     constants = replace(

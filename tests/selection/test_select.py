@@ -197,9 +197,9 @@ def test_reproductions_are_never_taken(name):
     assert registry.algorithm(name).unsupported(workload, AVX512) is None
     decision = choose(workload)
     assert name not in {decision.chosen.algorithm, *(o.algorithm for o in decision.rejected)}
-    with pytest.raises(ConfigError, match=f"{name} only reproduces its source, for bench; choose"):
+    with pytest.raises(ConfigError, match=f"{name} only reproduces its paper, for bench; choose"):
         make_policy(algorithms=[name, "direct"])
-    with pytest.raises(ConfigError, match=f"{name} only reproduces its source"):
+    with pytest.raises(ConfigError, match=f"{name} only reproduces its paper"):
         make_policy(overrides={"conv1": {"algorithm": name}})
 
     def pick(layer, workload, offers):
@@ -215,7 +215,7 @@ def test_what_is_never_taken_may_be_left_out():
 
 
 def test_a_candidate_of_an_earlier_version_can_be_asked_for():
-    """A knob that its config lacks has its neutral value."""
+    """A knob that its config lacks has its backward-compatible default."""
 
     def pick(layer, workload, offers):
         direct = next(o for o in offers if o.algorithm == "direct")

@@ -1,8 +1,8 @@
 """The command: ``python -m tests.sweeps operators``.
 
 Cases of every operator are drawn, built, and timed on one thread. A line is printed for each that
-is more than ``--over`` times over its bound, differs from the baseline, or is slower than it by
-more than ``--slower``; the line has the command that repeats it.
+exceeds ``--over`` times its bound, differs from the baseline, or is more than ``--slower`` times
+slower than it. The line has the command that repeats it.
 """
 
 from __future__ import annotations

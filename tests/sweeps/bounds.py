@@ -1,4 +1,4 @@
-"""The bound of a case: what a kernel cannot undercut by much, at the machine model's rates."""
+"""The bound of a case: kernels are hardly faster, at the machine model's rates."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tvmconv.report.clock import clock_of
 def bound_of(case: Case, results: list[tuple[int, ...]], item: int, machine: Machine) -> float:
     """Seconds that the machine model gives one case with results of ``item`` bytes an element.
 
-    The longer of two: the bytes over the rate of the level of cache that holds them, and the
-    operations over those of whole vectors. Bytes are read and written once each.
+    The longer of two times: bytes over the rate of their level of cache, and operations over the
+    rate of whole vectors. Bytes are read and written once each.
     """
     operand_item = np.dtype(case.dtype).itemsize
     read = sum(prod(shape) for shape in case.inputs) * operand_item + case.constant_bytes

@@ -1,9 +1,9 @@
 """Random cases of single operators: shapes, axes and attributes.
 
 Adding an operator is a function with ``@drawn(DRAWS, "Operator", ...)`` in a module of draws. It
-gets a :class:`Draw` and returns ``draw.case(...)``: the operands in order, the attributes of the
-node, and the vector operations of an element of the result (or the total as ``work``). The bound
-follows from them: :mod:`tests.sweeps.bounds`.
+gets a :class:`Draw` and returns ``draw.case(...)``. Arguments: the operands in order, the
+attributes of the node, and the vector operations of an element of the result (or the total as
+``work``). The bound follows from them: :mod:`tests.sweeps.bounds`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Case:
     Parameters
     ----------
     operator
-        Of ONNX.
+        Name in ONNX.
     name
         ``operator:index``, which with the seed repeats the draw.
     operands
         Inputs of the node: the shape of a run-time input, the value of a constant, None for one
         that is left out.
     attributes
-        Of the node.
+        Attributes of the node.
     outputs
         How many results the node has.
     dtype

@@ -62,7 +62,7 @@ def prelu(draw: Draw) -> Case:
 def softmax(draw: Draw) -> Case:
     shape = draw.shape()
     if draw.pick(True, False, False, False):
-        # equal sizes behind the axis
+        # equal sizes after the axis
         side = draw.size(2 ** draw.random.uniform(2, 6.5))
         shape = (draw.size(2 ** draw.random.uniform(0, 4)), side, side)
     return draw.case(shape, axis=draw.axis(shape), operations=2 * _EXP)

@@ -19,9 +19,9 @@ from tvmconv.core.errors import TvmconvError
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.runtime.timing import BoundCall
 
-# what the call of a kernel and two looks at the clock take, whatever the kernel does
+# time of a kernel's call and two looks at the clock, for any kernel
 CALL = 3e-7
-# cases of one model, and their bytes: what one leaves in the caches the next one may need
+# cases of one model, and their bytes: a case may find another one's data in the caches
 _CASES, _BYTES = 12, 1 << 19
 # rounds of the two libraries in turn, seconds of one, and calls of it
 _ROUNDS, _SLICE, _CALLS = 6, 0.01, 40
@@ -30,7 +30,7 @@ _TOLERANCE = 2e-4
 
 @dataclass(frozen=True)
 class Limits:
-    """What is reported: times over the bound, times slower than the baseline, and from when on."""
+    """Limits of a report: times over the bound or the baseline, and the shortest time."""
 
     over: float = 4.0
     slower: float = 1.2
@@ -50,11 +50,11 @@ class Outcome:
     kernels
         Seconds inside of its kernels.
     seconds
-        Of a whole call, or 0 where it was not timed alone.
+        Seconds of a whole call, or 0 where it was not timed alone.
     baseline
         Seconds of a call of the baseline, if any.
     error
-        Of the build.
+        Error of the build.
     wrong
         The largest difference from the baseline over its largest value.
     """
@@ -107,7 +107,7 @@ def batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
 
 
 def measure(cases: Sequence[Case], limits: Limits, baseline: bool) -> list[Outcome]:
-    """Outcomes of cases: together, and those that exceed a limit again by themselves."""
+    """Outcomes of cases: all together, and again alone where one exceeds a limit."""
     together = _screened(cases)
     outcomes = []
     for case, outcome in zip(cases, together, strict=True):
@@ -128,7 +128,7 @@ def _bounds(model: onnx.ModelProto, cases: Sequence[Case]) -> list[float]:
 
 
 def _screened(cases: Sequence[Case]) -> list[Outcome | None]:
-    """Times inside of one model of all cases; None where kernels are not told apart."""
+    """Times inside of one model of all cases; None where kernels cannot be distinguished."""
     model = model_of(cases)
     try:
         built = tvmconv.build(model, threads=1)
@@ -146,7 +146,7 @@ def _screened(cases: Sequence[Case]) -> list[Outcome | None]:
 
 
 def _alone(case: Case, baseline: bool) -> Outcome:
-    """One case beside the baseline, in interleaved rounds."""
+    """One case compared with the baseline, in interleaved rounds."""
     model = model_of([case])
     (bound,) = _bounds(model, [case])
     try:

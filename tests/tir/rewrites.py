@@ -1,4 +1,4 @@
-"""What the tests of the passes share: tiny functions before and after."""
+"""Shared by the tests of the passes: tiny functions before and after."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmconv.tir.general.rewrite import transformed
 
 
 def check(rewrite: Any, before: Any, expected: Any) -> None:
-    """A pass makes one function of another, whatever their variables are called."""
+    """A pass makes one function of another; names of variables do not matter."""
     tvm.ir.assert_structural_equal(transformed(before, rewrite), expected)
 
 

@@ -38,7 +38,7 @@ def scheduled():
     """A function of every algorithm, a product, and an operator of odd length."""
     for name in registry.names():
         workload = Conv2dWorkload.parse(LAYERS.get(name, LAYER))
-        # of the last machine that has it: some are for Arm, or for tiles, alone
+        # from the last machine that has it: some are for Arm, or for AMX, alone
         for machine in (MACHINES["aarch64"], V3, V4, TILES):
             if not registry.algorithm(name).unsupported(workload, machine):
                 yield name, make_kernel(workload, machine, name).prim_func()
@@ -79,7 +79,7 @@ def test_every_annotation_is_set_by_some_schedule():
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_a_schedule_sets_is_declared(name):
-    # of buffers, TVM's own; of blocks, the name of what a tensor expression computes
+    # TVM's own for buffers; for blocks, the name of the tensor expression's operation
     known = {"buffer_allocated_addr", "buffer_data_alignment"} | {
         "tvmconv.operator",
         "tvmconv.algorithm",

@@ -92,7 +92,7 @@ def test_what_is_far_slower_is_timed_once(pool):
 
 
 class Bursting(Slowing):
-    """A machine whose neighbour is away during some samples: these are twice as fast."""
+    """A machine without other load during some samples: these are twice as fast."""
 
     def __init__(self, fast):
         super().__init__()

@@ -45,7 +45,7 @@ def test_the_result_is_verified_and_never_used_by_a_build(workload, tmp_path):
     assert again.status == "done before"
 
 
-def test_what_fails_is_told(tmp_path, monkeypatch):
+def test_failures_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(auto, "run", lambda *a, **k: {"failed": "hung"})
     journal = Journal(tmp_path / "a.jsonl", {})
     outcome = tune_auto(POINTWISE, V3, SETTINGS, tmp_path / "a.jsonl", journal, provenance)

@@ -1,4 +1,4 @@
-"""The verbs ``tune`` and ``log`` through their entry point."""
+"""The subcommands ``tune`` and ``log`` through their entry point."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_verify_takes_the_threads_of_each_record(tmp_path):
         (("--layer", POINTWISE, "--rpc-tracker", "x"), "--rpc-key"),
     ],
 )
-def test_wrong_words_are_one_line(words, message, tmp_path):
+def test_wrong_arguments_are_one_line(words, message, tmp_path):
     assert re.search(message, told("tune", *words, "--tuning-log", tmp_path / "a.jsonl"))
 
 

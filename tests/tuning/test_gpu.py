@@ -86,7 +86,7 @@ def test_a_build_takes_what_a_log_of_the_gpu_holds(tmp_path):
     append(log, [found.to_line()])
     assert chosen_kernel(LARGE, GPU, str(log)).config == found.config
     assert chosen_kernel(LARGE, GPU, "none").config != found.config
-    # of another chip it is measured there, and no use to one with fewer multiprocessors
+    # a chip with fewer multiprocessors does not use the record
     small = replace(GPU, model="H100 PCIe", multiprocessors=114)
     assert not is_near(found.machine, small)
     assert chosen_kernel(LARGE, small, str(log)).config != found.config
@@ -178,7 +178,7 @@ def test_candidates_are_measured_on_the_gpu_and_remembered(gpu, tmp_path):
     assert first["identity"]["cpu"] == "emulated on the processor"
     assert again["status"] == "done before"
     assert (more["trials"], more["remembered"]) == (2, 1)
-    # the second candidate was measured beside the default, which the first one was
+    # the second candidate was compared with the default, which was the first one
     assert more["samples"] > 0
     # verified against the bound of their precision, which float32's would refuse
     (rounded,) = run(gpu, tmp_path / "a.jsonl", 2, precision="tf32")

@@ -1,4 +1,4 @@
-"""What a run shows: best against the default and the best peer, trials and time left."""
+"""The display of a run: best against the default and the best library, trials and time left."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_terminal_gets_one_line_and_no_thread(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith("70 s\n")
 
 
-def test_peers_are_measured_and_those_that_fail_are_named():
+def test_libraries_are_measured_and_failures_are_named():
     pythons = {"onnxruntime": sys.executable, "mnn": sys.executable}
     with BaselineTimes(["onnxruntime", "mnn"], pythons, 1, rounds=1, seconds=0.001) as baselines:
         name, seconds = baselines.best(SMALL)

@@ -76,7 +76,7 @@ def test_a_hang_is_ended():
 
 
 def test_memory_beyond_the_limit_costs_only_the_candidate():
-    # an output of 32 MiB; what a small one takes may be left over from before the fork
+    # an output of 32 MiB; memory of a small one may be left over from before the fork
     large = replace(POINTWISE, in_height=512, in_width=512)
     with Pool(workers=1, limits=Limits(memory_bytes=1 << 16)) as pool:
         (trial,) = LocalMeasurer(pool).trials(large, V3, [("direct", default(large, V3))])
@@ -102,7 +102,7 @@ def test_a_wrong_result_is_seen():
     assert candidate.verify()["status"] == "wrong"
 
 
-def test_interleaved_samples_come_in_turns(pool):
+def test_interleaved_samples_alternate(pool):
     choices = [("direct", GOOD), ("direct", GOOD.replace(ow=2)), ("nonsense", GOOD)]
     first, second, third = LocalMeasurer(pool).interleaved(
         SMALL, V3, choices, Final(rounds=5, seconds=1e-4)
@@ -126,7 +126,7 @@ def test_gain_beyond_noise():
 
 
 def test_drift_of_the_machine_is_no_gain():
-    # the machine slows down by half during the run; turns see it alike
+    # the machine slows down by half during the run; interleaved rounds see it alike
     base = [1e-3 * (1 + turn / 24) for turn in range(24)]
     assert not is_better(base, [t * 0.999 for t in base])
     assert is_better(base, [t * 0.95 for t in base])

@@ -1,4 +1,4 @@
-"""Block names are those that TVM's feature extractor tells kinds of work by."""
+"""TVM's feature extractor tells kinds of work by block names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where candidates are timed: what their calls find in the caches."""
+"""Where candidates are timed: the data that their calls find in the caches."""
 
 from __future__ import annotations
 

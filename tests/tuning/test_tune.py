@@ -100,7 +100,7 @@ def test_a_time_budget_is_shared_by_what_layers_take(tmp_path, monkeypatch):
 
 
 def proposals(log, seed, cut=None):
-    """What a run measures, in order; ``cut`` ends it after so many trials."""
+    """The measurements of a run, in order; ``cut`` ends it after so many trials."""
 
     def observe(progress):
         if progress.outcome.trials == cut:
@@ -248,7 +248,7 @@ def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
 
 @pytest.fixture
 def heard():
-    """Processes started here hear interrupts, which those of a background shell ignore."""
+    """Processes started here hear interrupts, which processes of a background shell ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -271,7 +271,7 @@ def test_twenty_stops_at_random_moments(tmp_path, how):
 
 
 class Lucky(Instant):
-    """The default takes longer than all else by what each measurement that counts is told."""
+    """The default takes longer than all else in each measurement that counts."""
 
     def __init__(self, luck):
         self.luck = list(luck)
@@ -280,7 +280,7 @@ class Lucky(Instant):
         if final.rounds < SETTLED.final.rounds:
             return super().interleaved(workload, machine, choices, final)
         low, high = self.luck.pop(0)
-        # a third of the turns show the low ratio, the others the high one
+        # a third of the rounds show the low ratio, the others the high one
         turns = [(low if turn % 3 == 0 else high) * 1e-4 for turn in range(final.rounds)]
         return [
             MeasuredChoice(a, c, tuple(turns if number == 0 else [1e-4] * final.rounds), 1e-7, 1e-5)
@@ -296,7 +296,7 @@ SETTLED = Settings(trials=6, batch=3, algorithms=("direct",))
     [
         ([(1.5, 1.5), (1.0, 1.0)], "no gain", 1.0),
         ([(1.5, 1.5), (1.2, 1.2)], "recorded", 1.2),
-        # too few turns for a bound above 1, but twice as many will tell
+        # too few rounds for a bound above 1, but twice as many will tell
         ([(1.0, 1.2), (1.0, 1.2)], "recorded", 1.2),
         ([(1.0, 1.2), (1.2, 1.0)], "no gain", 1.0),
         ([(1.0, 1.0)], "no gain", 1.0),

@@ -1,4 +1,4 @@
-"""TVM is imported in one room."""
+"""TVM is imported in one package."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOM = "tvmconv/tvm_api/"
-# The rewriting of TIR is written in TVM's own terms; TVM's runtime is loaded without its compiler,
-# which importing the room would bring. Both import TVM by themselves.
+# The rewriting of TIR is written in TVM's own terms. TVM's runtime is loaded without its compiler,
+# which importing the package would bring. Both import TVM by themselves.
 APART = (
     "tvmconv/tir/",
     "tvmconv/tvm_runtime/",
@@ -47,7 +47,7 @@ def test_other_rooms_import_tvm_through_it():
 
 @pytest.mark.parametrize("name", [f for f in FILES if f.startswith(ROOM)])
 def test_a_module_holds_one_part_of_tvm(name):
-    """No two of them import one module of TVM; its last name is that of the file, mostly."""
+    """No two of them import one module of TVM; its last name is mostly the file's."""
     mine = set(imports(ROOT / name))
     others = {m for f in FILES if f.startswith(ROOM) and f != name for m in imports(ROOT / f)}
     assert mine & others <= {"tvm.s_tir"}

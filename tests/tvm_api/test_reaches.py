@@ -1,4 +1,4 @@
-"""What the reaches into TVM's internals rely on, and whether TVM still makes them necessary."""
+"""Assumptions about TVM's internals, and that TVM still makes them necessary."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_patterns_have_tvms_numbers():
 
 
 def test_sums_begin_with_what_their_reducer_has_as_identity():
-    """It may name the block's indices; of TVM's own sums the value to begin with is ignored."""
+    """It may name the block's indices; the initial value of TVM's own sums is ignored."""
     a, b = te.placeholder((4, 4), name="a"), te.placeholder((4,), name="b")
     k = te.reduce_axis((0, 4), "k")
     total = te.compute((4,), lambda i: sum_from(b[i], a[i, k], axis=k), name="total")
@@ -120,7 +120,7 @@ def test_sums_begin_with_what_their_reducer_has_as_identity():
 
 
 def test_relax_links_the_modules_of_the_attribute():
-    """A function that stands in an external module only is found by the executable."""
+    """The executable finds a function that is in an external module only."""
     x = te.placeholder((4,), name="x")
     func = te.create_prim_func([x, te.compute((4,), lambda i: x[i] + 1, name="y")])
     library = tvm.tirx.build(

@@ -15,7 +15,7 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.core.epilogue_op import without_fixed_point
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
-from tvmconv.machines.multiply import multiply_of_bytes
+from tvmconv.machines.multiply import lacking, multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -226,4 +226,5 @@ class Algorithm(DeviceAlgorithm[Machine]):
             return reason or self.unsuited(workload, machine)
         if not self.types:
             return f"it computes in INT8, not {workload.types}"
-        return super().unsupported(workload, machine)
+        reason = refusal(workload.types, self.types) or lacking(workload.types, machine)
+        return reason or self.unsuited(workload, machine)

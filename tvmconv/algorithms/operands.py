@@ -124,6 +124,7 @@ class Operands:
     def finished(self, value: Expr, place: tuple[Index, ...], begun: bool = False) -> Expr:
         """The epilogue of the sum for the output at ``place``.
 
+        All steps have the accumulator's type. The result is rounded once to the output's type.
         ``begun`` marks sums of :meth:`summed`.
         """
         from tvmconv.operators.epilogue import apply_epilogue
@@ -133,7 +134,10 @@ class Operands:
         bias = self.bias[place[1], place[4]] if self.bias is not None else None
         residual = self.residual[place] if self.residual is not None else None
         if self.scale is None:
-            return apply_epilogue(value, self.workload.epilogue, bias, residual)
+            types = self.workload.types
+            residual = None if residual is None else residual.astype(types.accumulator)
+            result = apply_epilogue(value, self.workload.epilogue, bias, residual)
+            return result.astype(types.output)
         total = value if bias is None or (begun and self.bias_first) else value + bias
         steps, output = self.workload.epilogue, self.workload.types.output
         scale, numbers = self.scale, self.numbers

@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import WorkloadError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # name in numpy, TVM and ONNX -> (benchdnn's name, bytes)
 _TYPES: dict[str, tuple[str, int]] = {
@@ -26,6 +29,8 @@ _TYPES: dict[str, tuple[str, int]] = {
 }
 _NAMES = {short: name for name, (short, _) in _TYPES.items()}
 _FLOATING = ("float32", "float16", "bfloat16")
+# half a unit in the last place, relative to the smallest number of a binade
+_ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 _EIGHT_BITS = ("int8", "uint8")
 _MARK = re.compile(f"({'|'.join(_NAMES)})" * 4)
 
@@ -45,6 +50,18 @@ def itemsize(name: str) -> int:
     if name not in _TYPES:
         raise WorkloadError(f"unknown data type {name!r}; use one of {', '.join(_TYPES)}")
     return _TYPES[name][1]
+
+
+def numpy_type(name: str) -> np.dtype[Any]:
+    """numpy's type; numpy itself lacks ``"bfloat16"``, which ml_dtypes defines."""
+    import numpy as np
+
+    if name != "bfloat16":
+        return np.dtype(name)
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 @dataclass(frozen=True)
@@ -125,6 +142,11 @@ class DataTypes:
         return self.is_integer and self.output in _EIGHT_BITS
 
     @property
+    def rounding(self) -> float:
+        """Largest relative error of rounding floating-point sums to a narrower output."""
+        return 0.0 if self.output == self.accumulator else _ROUNDING.get(self.output, 0.0)
+
+    @property
     def names(self) -> tuple[str, str, str, str]:
         """Types of data, weight, accumulator and output."""
         return self.data, self.weight, self.accumulator, self.output
@@ -187,6 +209,10 @@ class DataTypes:
 
 
 FLOAT32 = DataTypes()
+# bfloat16 data and weights: sums in FP32, which are the output or are rounded once
+BFLOAT16 = tuple(
+    DataTypes("bfloat16", "bfloat16", "float32", output) for output in ("float32", "bfloat16")
+)
 
 
 def refusal(types: DataTypes, supported: Sequence[DataTypes]) -> str | None:

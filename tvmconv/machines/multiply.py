@@ -54,8 +54,9 @@ class Multiply:
     share
         Measured reduction steps in a cycle, relative to FP32 FMAs in a cycle.
     is_exact
-        Whether accumulators are exact modulo 2**32 for all operands. ``vpmaddubsw`` saturates to
-        16 bits; :mod:`tvmconv.algorithms.integer.saturation` makes weights safe for it.
+        Integers: whether accumulators are exact modulo 2**32 for all operands. ``vpmaddubsw``
+        saturates to 16 bits; :mod:`tvmconv.algorithms.integer.saturation` makes weights safe for
+        it.
     adds_pairs
         Whether two products are first added in 16 bits. Only the sum of -128 times -128 twice
         overflows.
@@ -82,6 +83,11 @@ class Multiply:
     is_exact: bool = True
     adds_pairs: bool = False
     is_negated: bool = False
+
+    @property
+    def of_integers(self) -> bool:
+        """Whether accumulators are integers."""
+        return self.accumulator == "int32"
 
     @property
     def is_packed(self) -> bool:
@@ -115,6 +121,15 @@ MULTIPLIES = (
         in_tiles=True,
     ),
     Multiply("smmla", "int8", "int8", features=("i8mm",), width=8, rows=2, columns=2),
+    # On Zen 4 as many steps in a cycle as FMAs. It flushes denormals, unlike an FMA.
+    Multiply(
+        "vdpbf16ps",
+        "bfloat16",
+        "bfloat16",
+        accumulator="float32",
+        features=("avx512_bf16",),
+        width=2,
+    ),
     Multiply("vpdpbusd", "uint8", "uint8", features=("avx512_vnni", "avx_vnni"), width=4),
     Multiply("vpdpwssd", "uint8", "int16", features=("avx512_vnni", "avx_vnni"), width=2),
     Multiply(
@@ -175,18 +190,30 @@ def multiplies(machine: Machine) -> tuple[Multiply, ...]:
 def multiply_of_types(types: DataTypes, machine: Machine, matrices: bool = False) -> Multiply:
     """The exact instruction of a machine for operands of types that its algorithms support.
 
+    Floating-point types without an instruction (:func:`lacking`) are multiplied one by one.
     ``matrices`` says whether matrix instructions on vector registers suit the layer.
     """
-    if types.data == FMA.data:
-        return FMA
     if not types.is_integer:
-        kinds = types.data, types.accumulator
-        able = (m for m in multiplies(machine) if (m.element, m.accumulator) == kinds)
         plain = replace(FMA, data=types.data, element=types.data, accumulator=types.data)
-        return next(able, plain)
+        return _of_floats(types, machine) or plain
     if types.weight != "int8":
         return multiply_of_shorts(machine)
     return matrix_multiply_of_bytes(machine) if matrices else multiply_of_bytes(machine)
+
+
+def lacking(types: DataTypes, machine: Machine) -> str | None:
+    """Why a machine cannot multiply floating-point types, as a clause; None if it can."""
+    if _of_floats(types, machine):
+        return None
+    sums = f"{types.data} with {types.accumulator} accumulators"
+    return f"{machine.described} has no instruction that multiplies {sums}"
+
+
+def _of_floats(types: DataTypes, machine: Machine) -> Multiply | None:
+    kinds = types.data, types.weight, types.accumulator
+    return next(
+        (m for m in multiplies(machine) if (m.element, m.element, m.accumulator) == kinds), None
+    )
 
 
 def multiply_of_bytes(machine: Machine) -> Multiply:
@@ -197,7 +224,7 @@ def multiply_of_bytes(machine: Machine) -> Multiply:
 
 def matrix_multiply_of_bytes(machine: Machine) -> Multiply:
     """The exact INT8 instruction, a matrix instruction on vector registers if there is one."""
-    found = next((m for m in multiplies(machine) if m.is_matrix), None)
+    found = next((m for m in multiplies(machine) if m.of_integers and m.is_matrix), None)
     return found or multiply_of_bytes(machine)
 
 
@@ -214,7 +241,8 @@ def saturating_multiply(machine: Machine) -> Multiply | None:
 
 
 def _exact(machine: Machine) -> list[Multiply]:
-    return [m for m in multiplies(machine) if m.is_exact and m.is_packed and m.rows == 1]
+    """The exact instructions for integers that no tiles or matrices need."""
+    return [m for m in multiplies(machine) if m.of_integers and m.is_exact and m.rows == 1]
 
 
 def steps_a_cycle(multiply: Multiply, machine: Machine, vectors: int = 1) -> float:
@@ -224,7 +252,7 @@ def steps_a_cycle(multiply: Multiply, machine: Machine, vectors: int = 1) -> flo
     """
     if not multiply.is_packed:
         return machine.rates.multiply_adds
-    if machine.rates.words:
+    if multiply.of_integers and machine.rates.words:
         return machine.rates.words
     if multiply.share is not None:
         return multiply.share * machine.rates.multiply_adds

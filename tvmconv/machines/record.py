@@ -63,7 +63,7 @@ class Rates:
     origin
         ``shipped`` with the package, or ``measured`` and when.
 
-    The field ``words`` counts packed reduction steps for one vector of accumulators; 0 if unknown.
+    The field ``words`` counts packed integer steps for one vector of accumulators; 0 if unknown.
     """
 
     multiply_adds: float

@@ -1,10 +1,11 @@
-"""Dot products of two or four narrow integers, as TIR operators that vectorize.
+"""Dot products of two or four narrow numbers, as TIR operators that vectorize.
 
 CPUs multiply the elements of packed 32-bit dwords and add the products to a 32-bit accumulator. A
 dword is given by its first element: if ``x`` is the element at some index, ``word(x)`` is the
-dword that begins there. A dot product of dwords is an int32 scalar like any other operand of a
-reduction. Expressions and schedules of such kernels therefore have the form of FP32 kernels.
-:mod:`tvmconv.tir.general.dot_products` lowers the operators to instructions.
+dword that begins there. The dword is an int32 scalar. A dot product of dwords is a scalar of the
+accumulator's type, like any other operand of a reduction. Expressions and schedules of such kernels
+therefore have the form of FP32 kernels. :mod:`tvmconv.tir.general.dot_products` lowers the
+operators to instructions.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from tvmconv.machines.multiply import BY_NAME
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.ir import register_operator
 from tvmconv.tvm_api.types import Expr
@@ -27,7 +29,7 @@ NEGATIVE, JOINED = "_negative", "_joined"
 
 
 def word(element: Expr, *others: Expr) -> Expr:
-    """The dword that begins at a loaded element: 4 elements of 8 bits or 2 of 16.
+    """The dword that begins at a loaded element: 4 elements of 8 bits or 2 of 16, as int32.
 
     All elements of a stage that a schedule moves are named, so that all are computed.
     """
@@ -71,7 +73,8 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
     instruction
         One of :data:`tvmconv.machines.multiply.BY_NAME`.
     """
-    return _call(operator_of(instruction), data, weight)
+    accumulator = BY_NAME[instruction].accumulator
+    return tirx.call_intrin(accumulator, operator_of(instruction), data, weight)
 
 
 def joined_dot(

@@ -160,7 +160,8 @@ def impossible(workload: Conv2dWorkload, layer: str, offers: Sequence[Candidate]
             f"algorithm without workspace in algorithms= ({workload})"
         )
     why = "; ".join(dict.fromkeys(f"{o.algorithm}: {o.rejected}" for o in offers))
-    return f"layer {layer!r}: no allowed algorithm computes {workload} ({why})"
+    where = f"layer {layer!r}: " if layer else ""
+    return f"{where}no allowed algorithm computes {workload} ({why})"
 
 
 def beyond_error(offer: Candidate, policy: Policy) -> str:

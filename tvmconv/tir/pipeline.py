@@ -1,9 +1,9 @@
 """The passes between scheduled functions and LLVM, for one machine.
 
 ``print(pipeline(machine))`` shows them in order. They are TVM's own passes in TVM's order, with
-passes of this package in between. TVM's passes for GPUs and for narrow floating-point types are
-left out. So is common subexpression elimination, which LLVM does: on ResNet-50 it took a third of
-the build and changed no run time. Each instruction family adds its passes at a :class:`Stage`.
+passes of this package in between. TVM's passes for GPUs and for 8-bit floating-point types are left
+out. So is common subexpression elimination, which LLVM does: on ResNet-50 it took a third of the
+build and changed no run time. Each instruction family adds its passes at a :class:`Stage`.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ def statement_passes(machine: Machine) -> list[Any]:
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
         *of(Stage.MULTIPLIES),
+        tir.BF16ComputeLegalize(),  # after dot products, whose operands would become float32
         JoinedStores(),
         *of(Stage.STORES),
         *of(Stage.LOADS),
@@ -180,12 +181,12 @@ def packed_calls(machine: Machine) -> list[Any]:
     """The last passes for functions that TVM's runtime calls, with checks of arguments."""
     tir = tirx.transform
     ending = [tir.AnnotateEntryFunc(), tir.SplitHostDevice(), tir.MakePackedAPI()]
-    return [*_permission(machine), *ending]
+    return [*_permission(machine), *ending, tir.BF16StorageLegalize()]
 
 
 def c_calls(_: Machine) -> list[Any]:
     """The last passes for C functions, which the code of a program calls."""
-    return [CFunctions()]
+    return [CFunctions(), tirx.transform.BF16StorageLegalize()]
 
 
 def joined_calls(machine: Machine) -> list[Any]:

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.stored import read_device
-from tvmconv.measuring.operands import blocked, random_operands, unblocked
+from tvmconv.measuring.operands import blocked, random_operands, typed, unblocked
 from tvmconv.tuning.gpu_runner import make_gpu_runner
 from tvmconv.tuning.runner import Runner, make_runner
 from tvmconv.tvm_api.types import DeviceTensor
@@ -56,7 +57,7 @@ def compile_kernel(kernel: Kernel, draft: bool = False) -> GuardedCode:
 def error_limit(kernel: Kernel) -> float:
     """The max|error| / max|reference| beyond which a kernel is wrong."""
     estimate = kernel.expression.error_estimate(kernel.workload, kernel.machine, kernel.config)
-    return max(_ERROR_FLOOR, _ERROR_FACTOR * estimate)
+    return max(_ERROR_FLOOR, _ERROR_FACTOR * estimate) + kernel.workload.types.rounding
 
 
 class SeededOperands:
@@ -89,14 +90,19 @@ class SeededOperands:
         return self.workload.types.is_integer and not steps & _APPROXIMATED
 
     def _floating(self) -> tuple[Array, Array | None]:
-        """Data and residual in float32; the constants and the result are set."""
+        """Data and residual in their types; the constants and the result are set."""
         from tvmconv.kernels.arguments import Constants
         from tvmconv.measuring.reference import convolution
 
-        inputs, constants = random_operands(self.workload, _SEED)
-        self.constants = Constants(constants["weight"], constants.get("bias"))
-        self.expected = convolution(self.workload, inputs, constants).astype(np.float32)
-        return inputs["data"], inputs.get("residual")
+        w = self.workload
+        inputs, constants = random_operands(w, _SEED)
+        weight = typed(constants["weight"], w.types.weight)
+        self.constants = Constants(weight, constants.get("bias"))
+        self.expected = convolution(w, inputs, constants).astype(np.float32)
+        residual = inputs.get("residual")
+        if residual is not None:
+            residual = typed(residual, w.types.output)
+        return typed(inputs["data"], w.types.data), residual
 
     def arrays(self, kernel: Kernel) -> list[Array]:
         """The arguments of a kernel, with an output that holds NaN where its type has it."""
@@ -107,8 +113,8 @@ class SeededOperands:
         arrays += [self.residual] if self.residual is not None else []
         planes, channels, *sizes = w.result_shape
         shape = (planes, machine.blocks(channels), *sizes, machine.channel_block)
-        empty = np.nan if w.types.output == "float32" else _POISON
-        return [*arrays, np.full(shape, empty, w.types.output)]
+        empty = np.nan if "float" in w.types.output else _POISON
+        return [*arrays, np.full(shape, empty, numpy_type(w.types.output))]
 
     def judged(self, kernel: Kernel, output: Array) -> dict[str, Any]:
         """An output compared with the exact result."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host import HOST
-from tests.kernels import V3, V4, check_kernel, each_machine, each_step
+from tests.kernels import STEPS, V3, V4, alternating_machines, check_kernel, each_machine
 from tests.strategies import depthwise_workloads
 from tvmconv.algorithms.depthwise.depthwise import Depthwise
 from tvmconv.core.config import Config
@@ -50,14 +50,12 @@ def test_every_remainder_of_every_tile(width, height, stride, tile_h, tile_w, ba
     check_kernel(workload, HOST, "depthwise", config)
 
 
-@each_machine
-@each_step
+@alternating_machines("step", STEPS)
 def test_every_epilogue_step(machine, step):
     check_kernel(Conv2dWorkload.parse(f"g20ic20ih5oc20kh3ph1+{step}"), machine, "depthwise")
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "problem",
     [
         "g40ic40ih14oc40kh5ph2+bias+hardswish",

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from tests.host import HOST
 from tests.kernels import (
+    STEPS,
     SURPLUS,
     V3,
     V4,
+    alternating_machines,
     check_kernel,
     compile_kernel,
     default_config,
     dense,
     each_machine,
-    each_step,
     run_by_threads,
     run_kernel,
 )
@@ -38,7 +39,7 @@ config_for = partial(default_config, "direct")
 
 
 @each_machine
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(workload=conv2d_workloads(max_size=14).filter(dense))
 def test_any_problem(machine, workload):
     check_kernel(workload, machine, "direct")
@@ -55,7 +56,7 @@ def test_any_problem_thoroughly(machine, workload, cores):
     check_kernel(workload, machine.with_cores(cores), "direct")
 
 
-@settings(max_examples=10)
+@settings(max_examples=8)
 @given(
     width=st.integers(1, 20),
     height=st.integers(1, 9),
@@ -79,14 +80,12 @@ def test_every_remainder_of_every_tile(
     check_kernel(workload, HOST, "direct", config)
 
 
-@each_machine
-@each_step
+@alternating_machines("step", STEPS)
 def test_every_epilogue_step(machine, step):
     check_kernel(Conv2dWorkload.parse(f"ic20ih5oc20kh1+{step}"), machine, "direct")
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "problem",
     [
         "mb1ic32ih9oc50kh3sh2ph1+bias+add+relu",
@@ -105,7 +104,7 @@ def test_shapes_that_networks_use(machine, problem):
 
 
 @pytest.mark.parametrize("problem", ["ic16ih6oc16kh3ph1+relu", "ic16ih6oc16kh1"])
-def test_the_three_algorithms_of_the_source(problem):
+def test_the_three_algorithms_of_the_paper(problem):
     workload = Conv2dWorkload.parse(problem)
     forms = registry.steps("direct", V3)
     assert [name for name, _ in forms] == ["direct_naive", "direct_naive", "direct"]
@@ -117,7 +116,7 @@ def test_the_three_algorithms_of_the_source(problem):
 
 
 def test_three_layers_run_in_one_layout():
-    """A layer's output is the next one's input as it stands, surplus lanes and all."""
+    """A layer's output is the next one's input without any change, surplus lanes included."""
     texts = ["ic20ih9oc36kh3ph1+relu", "ic36ih9oc20kh1", "ic20ih9oc12kh3sh2ph1"]
     workloads = [Conv2dWorkload.parse(text) for text in texts]
     arrays = [conv_arrays(w, seed) for seed, w in enumerate(workloads)]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host import HOST
-from tests.kernels import V3, V4, check_kernel, each_machine, each_step
+from tests.kernels import STEPS, V3, V4, alternating_machines, check_kernel, each_machine
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.direct.direct_first import DirectFirst
 from tvmconv.core.config import Config
@@ -53,14 +53,12 @@ def test_every_remainder_of_every_tile(width, channels, oc, tile_h, tile_w, band
     check_kernel(workload, HOST, "direct_first", config)
 
 
-@each_machine
-@each_step
+@alternating_machines("step", STEPS)
 def test_every_epilogue_step(machine, step):
     check_kernel(Conv2dWorkload.parse(f"ic3ih6oc20kh3ph1:nchw+{step}"), machine, "direct_first")
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "problem",
     [
         "ic3ih32oc64kh7sh2ph3:nchw+bias+relu",

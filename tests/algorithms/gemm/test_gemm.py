@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm.ir import TensorLoad
 
 from tests.assembly import assembly
-from tests.kernels import V3, V4, each_machine, lowered, nests
+from tests.kernels import V3, V4, alternating_machines, each_machine, lowered, nests
 from tests.records import single_changes
 from tvmconv.algorithms.gemm.gemm import compute, pack_b
 from tvmconv.core.config import Config
@@ -34,9 +34,8 @@ def relative_error(text, machine, **values):
     return np.abs(run.output() - expected).max() / np.abs(expected).max()
 
 
-@each_machine
-@pytest.mark.parametrize(
-    ("text", "values"),
+@alternating_machines(
+    "text, values",
     [
         ("gemm:m70n64k96", {}),
         ("gemm:m45n77k100", {"kc": 32, "mc": 28, "nc": 32, "nr": 16}),
@@ -50,8 +49,7 @@ def test_products_of_any_size(machine, text, values):
     assert relative_error(text, machine, **values) < 1e-6
 
 
-@each_machine
-@pytest.mark.parametrize("values", [{}, {"tasks": 2}, {"parallel": "n", "nc": 32}])
+@alternating_machines("values", [{}, {"tasks": 2}, {"parallel": "n", "nc": 32}])
 def test_three_threads(machine, values):
     assert relative_error("gemm:m50n70k40", machine.with_cores(3), **values) < 1e-6
 
@@ -69,7 +67,7 @@ def test_the_default_beyond_one_block(machine):
 
 
 def test_panels_are_where_the_formulas_say():
-    """A[(i/mr) mr kc + k mr + i mod mr], B[(j/nr) nr kc + k nr + j mod nr], zeros behind."""
+    """A[(i/mr) mr kc + k mr + i mod mr], B[(j/nr) nr kc + k nr + j mod nr], then zeros."""
     workload = GemmWorkload.parse("gemm:m20n40k32")
     kernel = make_gemm(workload, V4, mr=6, nr=16, kc=32, mc=24, nc=48)
     inputs = random_operands(workload)
@@ -86,7 +84,7 @@ def test_panels_are_where_the_formulas_say():
 
 
 def panels_of(kernel: GemmKernel, inputs):
-    """What the expression's packing blocks hold."""
+    """The values of the expression's packing blocks."""
     from tvm import te
 
     a, b, output = compute(kernel.workload, kernel.machine, kernel.config)
@@ -119,7 +117,7 @@ def panels_of(kernel: GemmKernel, inputs):
     ],
 )
 def test_sums_stay_in_registers(machine, mr, nr, unroll):
-    """Source's checklist: no spills, no accumulator in memory, B vectors shared by all rows."""
+    """The paper's checklist: no spills, no accumulator in memory, B vectors shared by all rows."""
     workload = GemmWorkload(4 * mr, 4 * nr, 64)
     kernel = make_gemm(workload, machine, mr=mr, nr=nr, mc=2 * mr, nc=4 * nr, unroll=unroll)
     module = compile_function(kernel.prim_func(), machine)
@@ -132,7 +130,7 @@ def test_sums_stay_in_registers(machine, mr, nr, unroll):
     assert sum("vbroadcastss" in text for text in body) <= unroll * mr
 
 
-def test_loops_have_the_order_of_the_source():
+def test_loops_have_the_order_of_the_paper():
     """Panels of B, packed; blocks of A, in parallel, packed; slivers of B, slivers of A, k."""
     workload = GemmWorkload(180, 320, 192)
     kernel = make_gemm(workload, V4.with_cores(2), mr=12, nr=32, kc=64, mc=36, nc=160)
@@ -170,14 +168,14 @@ def test_default_blocks_fill_half_of_l2():
         assert half - kc * mr < 2 * kc * nr + kc * mc <= half
 
 
-def test_operations_per_value_are_those_of_the_source():
+def test_operations_per_value_are_those_of_the_paper():
     """128 by 128 give 85.3 where n is large (source, section 4.2.2)."""
     config = Config.of(mc=128, kc=128)
     assert transfer_ratio(GemmWorkload(4096, 2**20, 128), config) == pytest.approx(85.3, abs=0.05)
 
 
 @pytest.mark.parametrize("machine", [V3, V4])
-def test_the_space_holds_the_block_sizes_of_the_source(machine):
+def test_the_space_holds_the_block_sizes_of_the_paper(machine):
     values = KNOBS.values(GemmWorkload(1024, 1024, 1024), machine)
     for mc, kc, nc in ((128, 128, 4096), (144, 128, 4096), (160, 128, 4096), (256, 1024, 8192)):
         assert {mc, 168} <= set(values["mc"])
@@ -235,7 +233,7 @@ def test_a_change_of_any_field_changes_the_text(text):
     assert top == {field.name for field in fields(GemmWorkload)}
 
 
-def test_types_beside_those_declared_are_refused():
+def test_undeclared_types_are_refused():
     workload = GemmWorkload.parse("gemm:m4n5k6:u8s8s32s32")
     with pytest.raises(ConfigError, match="it computes in float32, not u8s8s32s32"):
         make_gemm(workload, V4)

@@ -72,7 +72,7 @@ def test_any_problem_thoroughly(machine, workload, mc, kc, cores):
 @pytest.mark.parametrize(
     "problem", ["ic3ih227oc96kh11sh4", "mb3ic32ih27oc48kh5ph2", "mb10ic48ih13oc32kh3ph1"]
 )
-def test_layers_of_the_source_at_its_batches(problem, layout):
+def test_layers_of_the_paper_at_its_batches(problem, layout):
     """FTEngine's tables 5.2 to 5.5: AlexNet's windows; batches of 1, 3 and 10."""
     workload = Conv2dWorkload.parse(problem + layout)
     check_kernel(workload, V3, "im2col", config_for(workload, V3))

@@ -1,4 +1,4 @@
-"""Products of halves against float64: any problem, any config that is allowed, what is refused."""
+"""Strassen products against float64: any problem, any allowed config, and the refusals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests import kernels
 from tests.kernels import (
     V4,
     allocated,
+    alternating_machines,
     dense,
-    each_machine,
     run_by_threads,
 )
 from tests.strategies import conv2d_workloads, conv_arrays
@@ -35,7 +35,7 @@ MACHINE = TOY
 
 
 def halving(machine):
-    """A machine for which products of halves are allowed."""
+    """A machine for which Strassen products are allowed."""
     return replace(machine, code=replace(machine.code, halves=True))
 
 
@@ -47,7 +47,7 @@ any_config = partial(kernels.any_config, "strassen")
 check = partial(kernels.check_announced, "strassen")
 
 
-# of channels that make no halves nothing is left to try
+# with an odd count of channel blocks there is nothing to split
 PROBLEMS = conv2d_workloads(max_size=12, channels=(8, 16, 24, 32, 48, 64), groups=(1,)).filter(
     supported
 )
@@ -71,8 +71,7 @@ def test_any_problem_thoroughly(workload, seed, cores):
     check(workload, machine, any_config(workload, machine, seed))
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "problem",
     [
         "ic64ih14oc96kh1+bias+add+relu",
@@ -144,7 +143,8 @@ def test_packed_weights_of_two_levels_are_sums_of_sums():
     packed = Strassen().pack_weight(weight, workload, MACHINE, config)
     # [output block][input block] of (input, output), four blocks of four channels each
     blocks = weight.reshape(4, 4, 4, 4).transpose(0, 2, 3, 1).astype(np.float64)
-    # the outer level cuts off blocks 2 and 3, the inner one 1 and 3: of output, then of input
+    # the outer level leaves out blocks 2 and 3, the inner one 1 and 3, first of the output, then of
+    # the input
     outer = {0: blocks[:2, :2], 2: blocks[2:, 2:], 4: blocks[2:, :2] - blocks[:2, :2]}
     for q, part in outer.items():
         inner = {0: part[0, 0], 1: part[0, 1], 2: part[1, 1], 4: part[1, 0] - part[0, 0]}
@@ -154,7 +154,7 @@ def test_packed_weights_of_two_levels_are_sums_of_sums():
 
 
 @pytest.mark.parametrize("problem", ["ic24ih8oc64kh1", "ic64ih8oc24kh1"])
-def test_halves_of_odd_numbers_of_blocks_are_not_cut(problem):
+def test_odd_numbers_of_blocks_are_not_split(problem):
     workload = Conv2dWorkload.parse(problem)
     assert level_counts(workload, MACHINE) == (1,)
     config = default_config("strassen", workload, MACHINE)

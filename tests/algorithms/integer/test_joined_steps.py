@@ -1,4 +1,4 @@
-"""Steps of bytes in twos: what meets in 16 bits stays within them, and nothing is lost."""
+"""Two reduction steps of bytes at once: sums stay within 16 bits, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCKS, STEPS = 3, 150
 
 
 def drawn(kind: str, lanes: int) -> np.ndarray:
-    """Words of weights, ``(blocks, steps, lanes, 2, 2)``."""
+    """Packed weights, ``(blocks, steps, lanes, 2, 2)``."""
     generator = np.random.default_rng(lanes)
     shape = (BLOCKS, STEPS, lanes, 2, 2)
     if kind == "extreme":
@@ -21,7 +21,7 @@ def drawn(kind: str, lanes: int) -> np.ndarray:
 
 
 def taken(data: np.ndarray, variant: int) -> np.ndarray:
-    """A word of data as a step reads it, ``(..., 2, 2)``."""
+    """A dword of data as a step reads it, ``(..., 2, 2)``."""
     order, mask = divmod(int(variant), len(MASKS))
     bits = [MASKS[mask] >> 8 * place & 255 for place in range(4)]
     return (data[..., ORDERS[order]] ^ np.array(bits)).reshape(*data.shape[:-1], 2, 2)
@@ -32,7 +32,7 @@ def taken(data: np.ndarray, variant: int) -> np.ndarray:
     ("kind", "lanes", "least"), [("20", 8, 0.98), ("36", 16, 0), ("60", 4, 0), ("extreme", 8, 0)]
 )
 def test_sums_in_16_bits_are_exact(kind: str, lanes: int, least: float, orders: int, beside: bool):
-    """Of data that make them largest and smallest, and of any."""
+    """Data that make the sums largest and smallest, and random data."""
     given = drawn(kind, lanes)
     found = steps_of(given, orders, beside)
     data = np.random.default_rng(0).choice([0, 1, 77, 254, 255], (STEPS, 4))

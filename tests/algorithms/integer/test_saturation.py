@@ -29,7 +29,7 @@ PAIRS = np.stack(np.meshgrid(EVERY, EVERY, indexing="ij"), axis=-1).astype(np.in
 
 
 def extremes(pairs):
-    """The least and the largest sums of two products with data of 0 to 255."""
+    """The smallest and the largest sums of two products with data of 0 to 255."""
     wide = 255 * pairs.astype(np.int64)
     return np.minimum(wide, 0).sum(axis=-1), np.maximum(wide, 0).sum(axis=-1)
 
@@ -61,7 +61,7 @@ def test_dwords_hold_four_channels_of_a_tap_for_every_lane():
 
 
 def test_complements_make_dwords_safe_that_have_no_sums_of_two_signs():
-    """Every pair of weights in one lane, beside every lane that is safe in one way alone."""
+    """Every pair of weights in one lane, next to every lane that is safe in one way alone."""
     lanes = np.zeros((*PAIRS.shape[:2], 3, 2, 2), np.int8)
     lanes[:, :, 1, 0] = PAIRS
     masks = complements(lanes)
@@ -80,7 +80,7 @@ def test_complements_make_dwords_safe_that_have_no_sums_of_two_signs():
         assert np.array_equal(pair[..., 0] * first + pair[..., 1] * taken + missing[..., 1], exact)
 
 
-def test_a_word_keeps_its_data_where_no_complement_is_safe_for_all_lanes():
+def test_a_dword_keeps_its_data_where_no_complement_is_safe_for_all_lanes():
     lanes = np.zeros((4, 8, 2, 2), np.int8)
     lanes[0, 2, 1] = lanes[1, 2, 1] = lanes[2, 2] = lanes[3, 5] = 127
     lanes[1, 7, 1] = -127, 127
@@ -95,7 +95,7 @@ def test_a_word_keeps_its_data_where_no_complement_is_safe_for_all_lanes():
 
 
 def test_dwords_are_read_in_any_order_that_is_safe():
-    """Whatever the order and the complement, products add up to what they were."""
+    """Products add up to the same sum with any order and complement."""
     generator = np.random.default_rng(1)
     drawn = np.rint(generator.normal(0, 55, (4000, 8, 2, 2))).clip(-128, 127)
     drawn[:500] = generator.choice([-128, -127, 0, 1, 127], (500, 8, 2, 2))
@@ -131,7 +131,7 @@ def test_steps_are_counted_where_any_lane_has_excess():
     assert excess_steps(weight, 8) == 0
     weight[17, 4:6, 1, 2] = 65
     weight[18, 4:6, 1, 2] = -65, 65
-    # of three blocks on average, rounded up: 1, 2, 2 + 9
+    # the average over three blocks, rounded up: 1, 2, 2 + 9
     assert excess_steps(weight, 8) == 1
     weight[23, 12:14, 0, 0] = -128
     assert excess_steps(weight, 8) == 1

@@ -1,4 +1,4 @@
-"""Winograd along eta against float64, and its packed layouts against the source's formulas."""
+"""Winograd along eta against float64, and its packed layouts against the paper's formulas."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.kernels import (
     SURPLUS,
     V3,
     V4,
+    alternating_machines,
     each_machine,
     each_target,
     errors,
@@ -44,7 +45,7 @@ def config(m, s, **knobs):
 
 
 def check(workload, machine, knobs):
-    """Root mean square of the error over that of the output: at most 1e-5, or 2e-5 for F(6)."""
+    """Root mean square of the error over the output's: at most 1e-5, or 2e-5 for F(6)."""
     kernel = make_kernel(workload, machine, "winograd_eta", knobs)
     error, expected = errors(kernel)
     limit = 1e-5 if kernel.config["m"] == 4 else 2e-5
@@ -54,8 +55,7 @@ def check(workload, machine, knobs):
     assert np.abs(error).max() <= 4 * estimate * max(np.abs(expected).max(), 1.0) + 2e-6
 
 
-@each_machine
-@each_size
+@alternating_machines("m", (4, 6))
 def test_ragged_in_every_axis(machine, m):
     check(Conv2dWorkload.parse(RAGGED), machine, config(m, machine.lanes))
 
@@ -113,7 +113,7 @@ def test_any_problem_thoroughly(machine, data):
     check(data.draw(workloads()), machine, data.draw(configs(machine.lanes)))
 
 
-def test_f4_has_the_matrices_of_the_source():
+def test_f4_has_the_matrices_of_the_paper():
     t = paper_transforms(4)
     np.testing.assert_array_equal(t.output_matrix(), F4_OUTPUT)
     np.testing.assert_allclose(t.filter_matrix(), np.array(F4_FILTER, float), rtol=1e-15)
@@ -152,7 +152,7 @@ def test_the_identity_holds_in_rational_arithmetic(m):
 
 
 @pytest.mark.parametrize(("m", "s"), [(4, 4), (4, 8), (6, 8)])
-def test_g_has_the_index_map_of_the_source(m, s):
+def test_g_has_the_index_map_of_the_paper(m, s):
     """G[eta/S][c/C_l1][k/K_r][c % C_l1][k % K_r][eta % S] of the transposed P f P^T."""
     workload, knobs = Conv2dWorkload.parse(RAGGED), config(m, s)
     weight = conv_arrays(workload).weight
@@ -181,7 +181,7 @@ def stage(tensors, *arrays):
 
 
 @pytest.mark.parametrize(("m", "tiles"), [(4, 0), (6, 1)])
-def test_d_has_the_index_map_of_the_source(m, tiles):
+def test_d_has_the_index_map_of_the_paper(m, tiles):
     """D[eta/S][c/C_l1][b/B_r][mu][c % C_l1][b % B_r][eta % S] of the transposed Q^T x Q."""
     from tvm import te
 
@@ -199,7 +199,7 @@ def test_d_has_the_index_map_of_the_source(m, tiles):
 
 
 @pytest.mark.parametrize(("m", "outer"), [(4, 0), (6, 1)])
-def test_u_has_the_index_map_of_the_source(m, outer):
+def test_u_has_the_index_map_of_the_paper(m, outer):
     """U[k/K_r][b/B_r][mu][eta/S][b % B_r][k % K_r][eta % S]; eta/S first where it is asked for."""
     from tvm import te
 
@@ -277,8 +277,8 @@ def test_a_block_of_four_by_four_needs_more_than_sixteen_registers():
         make_kernel(workload, V3, "winograd_eta", four)
 
 
-def test_equation_12_has_the_values_of_the_source():
-    """For the source's block of 4x4: 4 C_l1 / (C_l1 + 4), and other blocks at 128 channels."""
+def test_equation_12_has_the_values_of_the_paper():
+    """For the paper's block of 4x4: 4 C_l1 / (C_l1 + 4), and other blocks at 128 channels."""
     for depth, value in [(4, 2.0), (8, 2.667), (32, 3.556), (128, 3.879), (254, 3.938)]:
         assert compute_to_memory(4, 4, depth) == pytest.approx(value, abs=5e-4)
     assert compute_to_memory(5, 4, 128) > compute_to_memory(4, 4, 128)
@@ -296,5 +296,5 @@ def test_defaults_obey_the_machine(machine):
             module.check(workload, machine, knobs)
             space = module.KNOBS.values(workload, machine)
             assert all(knobs[name] in values for name, values in space.items()), knobs
-    # a batch that the block divides keeps the source's blocks of samples
+    # a batch that the block divides keeps the paper's blocks of samples
     assert module.default_config(workload, machine)["tiles"] == int(8 % knobs.int("br") != 0)

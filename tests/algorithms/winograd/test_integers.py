@@ -35,7 +35,7 @@ def pair(tile, r=3):
 
 
 def tile_sums(tile, data, weight):
-    """One tile's sums in integers of 32 bits, whatever overflows, with transforms of 16 bits.
+    """One tile's sums in 32-bit integers that may overflow, with transforms of 16 bits.
 
     ``data`` is ``(C, mh + r - 1, mw + r - 1)``, ``weight`` ``(C, r, r)``.
     """
@@ -59,7 +59,7 @@ def tile_sums(tile, data, weight):
 
 
 def quotient(tile, value, r=3):
-    """What the kernel makes of such sums: the odd factor's inverse, then a shift."""
+    """The kernel's result of such sums: the odd factor's inverse, then a shift."""
     scale = np.prod([each.scale for each in pair(tile, r)], dtype=int)
     shift = int(scale & -scale).bit_length() - 1
     inverse = pow(int(scale >> shift), -1, 2**32)
@@ -84,7 +84,7 @@ def test_matrices_give_the_convolution_times_their_scale(m, r):
     assert np.array_equal(found.output_matrix() @ products, found.scale * np.array(expected))
 
 
-def test_the_sources_scales_and_bounds():
+def test_the_papers_scales_and_bounds():
     assert [integer_transforms(m, 3).scale for m in (2, 3, 4)] == [2, 6, 24]
     bounds = {tile: exact_below(*pair(tile)) for tile in TILES}
     assert bounds[2, 2] == bounds[3, 3] == bounds[2, 3] == 2**29

@@ -23,7 +23,7 @@ each_size = pytest.mark.parametrize("m, r", SIZES)
 
 
 def coefficient(t: Transforms, i: int, k: int, j: int) -> Fraction:
-    """What tap k and input j contribute to output i, without the scale."""
+    """The factor of kernel element k and input j in output i, without the scale."""
     return sum((t.at[i][p] * t.g[p][k] * t.bt[p][j] for p in range(t.n)), Fraction(0))
 
 
@@ -63,7 +63,7 @@ def test_the_matrices_correlate(size, data, taps):
     assert np.allclose(found, expected, rtol=0, atol=1e-9)
 
 
-def test_f4_3_has_the_matrices_of_the_source():
+def test_f4_3_has_the_matrices_of_the_paper():
     """The scale moves the points, and columns take factors, afterwards."""
     t = interpolation(4, 3, points_of(6)[0])
     assert [list(row) for row in t.at] == F4_OUTPUT

@@ -15,6 +15,7 @@ from tests.kernels import (
     V3,
     V4,
     allocated,
+    alternating_machines,
     check_kernel,
     default_config,
     each_machine,
@@ -34,7 +35,7 @@ from tvmconv.kernels.registry import offers, schedule
 
 @st.composite
 def workloads(draw: st.DrawFn, *, max_size: int = 18, max_kernel: int = 5) -> Conv2dWorkload:
-    """What the algorithm takes: stride 1, dense, any padding on each side."""
+    """The layers that the algorithm accepts: stride 1, dense, any padding on each side."""
     kernel = [draw(st.integers(1, max_kernel)) for _ in "hw"]
     assume(kernel != [1, 1])
     pads = [draw(st.integers(0, kernel[i % 2] - 1)) for i in range(4)]
@@ -112,8 +113,7 @@ def test_every_square_tile(machine, kernel):
         check(workload, machine, Config.of(**{k: v for k, v in config.items() if k in knobs}))
 
 
-@each_machine
-@pytest.mark.parametrize(
+@alternating_machines(
     "problem",
     [
         "ic64ih14oc64kh3ph1+bias+add+relu",
@@ -203,8 +203,7 @@ def test_lines_of_all_planes_fit_one_l1(channels, size, alive):
         assert max(map(sets.count, sets)) <= 8, (lanes, stride)
 
 
-@each_machine
-@pytest.mark.parametrize("fused", [0, 1])
+@alternating_machines("fused", [0, 1])
 def test_planes_that_would_meet_are_set_apart(machine, fused):
     workload = Conv2dWorkload.parse("ic64ih64iw64oc64kh3ph1+bias")
     config = Config.of(mh=4, mw=4, fused=fused, rh=1, rw=16, rt=4, kr=2)

@@ -1,4 +1,4 @@
-"""The cost model of products of tiles: what bounds it, and which groups it takes."""
+"""The cost model of AMX tiles: its bounds, and the groups that it accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAYERS = [
     "mb3ic20ih5oc10kh1:u8s8s32s32",
     "ic512ih1oc1000kh1:u8s8s32u8+bias",
 ]
-# multiply-adds of one instruction, and the cycles that it takes
+# MACs of one instruction, and its cycles
 _PRODUCT, _CYCLES = 16 * 16 * 64, 16
 
 

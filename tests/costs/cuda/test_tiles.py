@@ -1,4 +1,4 @@
-"""What selection takes on GPUs, and that predictions stay within what a GPU can do."""
+"""The tiles that selection chooses on GPUs, and predictions within a GPU's peak."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_first_layers_take_whole_rows():
     ],
 )
 def test_tiles_are_full_of_multiply_adds(problem, machine):
-    """And none is taken that has two barriers a slice, or of which nvcc spilled."""
+    """And none is selected that has two barriers a slice, or of which nvcc spilled."""
     workload = Conv2dWorkload.parse(problem)
     for name in ("implicit_gemm", "im2col"):
         expression = registry.algorithm(name, "cuda")

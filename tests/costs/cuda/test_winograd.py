@@ -47,7 +47,7 @@ def test_a_larger_tile_multiplies_less_and_errs_more():
 
 
 def test_it_is_taken_where_the_count_says_so():
-    """Of many channels the products are most of the work; of few, the transformed values are."""
+    """With many channels most of the work is in the products; with few, in the transforms."""
     assert chosen(WIDE).algorithm == "winograd"
     for problem in (
         "mb32ic16ih56oc16kh3ph1+bias+relu",

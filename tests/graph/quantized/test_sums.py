@@ -31,7 +31,7 @@ def test_sums_are_the_result_of_integer_convolutions(dtype: Any):
 
 
 def moving(op: str, dtype: Any, *shapes: tuple[int, ...], **attrs: Any) -> onnx.ModelProto:
-    """An integer layer of data that are quantised by their own range, or shifted to int8."""
+    """An integer layer of data with a scale from their own range, or shifted to int8."""
     net = Net(*shapes[0])
     weight = net.generator.integers(-128, 127, shapes[1], np.int8, endpoint=True)
     data, _, zero = net.op("DynamicQuantizeLinear", "x", outputs=3)

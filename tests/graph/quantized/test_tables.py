@@ -1,4 +1,4 @@
-"""Functions of one 8-bit tensor as tables: which, and that values are those of the float chain."""
+"""Functions of one 8-bit tensor as tables: which, and that values are the float chain's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def activations(dtype: Any = np.uint8) -> onnx.ModelProto:
         net.rounded(net.op("HardSwish", a)),
         net.rounded(net.op("LeakyRelu", a, alpha=0.1)),
         net.rounded(affine),
-        # of another scale alone, and of a table
+        # with another scale alone, and from a table
         net.rounded(net.op("Tanh", silu)),
     )
 

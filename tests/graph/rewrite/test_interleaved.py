@@ -1,4 +1,4 @@
-"""Depth-to-space behind convolutions, whose channels have any order, and at the end of networks."""
+"""Depth-to-space after convolutions, whose channels have any order, and at the end of networks."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_depth_to_space_is_one_node(mode: str, inner: int):
     assert graph.nodes[1].attrs["inner"] == inner
 
 
-def test_local_response_normalisation_is_one_node():
+def test_local_response_normalization_is_one_node():
     net = Net(1, 16, 8, 8)
     y = net.op("LRN", net.conv("x", 16, 24), size=5, alpha=0.01, beta=0.5, bias=2.0)
     graph = prepared(net.model(net.conv(y, 24, 16)))

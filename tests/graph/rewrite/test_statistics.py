@@ -1,4 +1,4 @@
-"""Normalisations with statistics of their own, sections with channels last, repeated borders."""
+"""Instance and layer norm, sections with channels last, repeated borders."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_images_stay_in_blocks():
     assert not {"reshape", "take", "sqrt", "permute_dims", "matmul", "dense"} & set(
         other_ops(graph)
     )
-    # scale, bias and residual of the section are those of its last layer
+    # scale, bias and residual of the section belong to its last layer
     assert epilogues(graph)[-3:-1] == ["bias+relu", "bias+add"]
     check(model)
 

@@ -1,4 +1,4 @@
-"""3-D networks against onnxruntime: every convolution on a kernel, what lies between in blocks."""
+"""3-D networks against onnxruntime: convolutions on kernels, operators between in blocks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.graph.network import Net, check
+
+each_batch = pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 2])
 
 
 class VolumeNet(Net):
@@ -81,7 +83,7 @@ def test_any_convolution_thoroughly(problem):
     compare_convolution(problem)
 
 
-@pytest.mark.parametrize("batch", [1, 2])
+@each_batch
 def test_residual_block_stays_in_blocks(batch):
     net = VolumeNet(batch, 3, 5, 12, 12)
     x = net.op("Relu", net.batch_norm(net.conv3d("x", 3, 20, (3, 7, 7), strides=[1, 2, 2]), 20))
@@ -105,7 +107,7 @@ def test_convolutions_apart_are_those_of_images():
     assert (along.kernel_d, along.kernel_h, along.in_depth) == (3, 1, 3)
 
 
-@pytest.mark.parametrize("batch", [1, 2])
+@each_batch
 def test_squeeze_and_excitation_and_depthwise(batch):
     net = VolumeNet(batch, 3, 4, 10, 10)
     x = net.op("Relu", net.conv3d("x", 3, 24, (1, 3, 3)))
@@ -129,7 +131,7 @@ def test_squeeze_and_excitation_and_depthwise(batch):
                          "strides": [2, 2, 2]}),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("batch", [1, 2])
+@each_batch
 def test_pools_of_volumes(kind, attrs, batch):
     net = VolumeNet(batch, 3, 6, 9, 8)
     x = net.op("Relu", net.conv3d("x", 3, 20, (1, 1, 1)))

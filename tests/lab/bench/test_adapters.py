@@ -1,7 +1,7 @@
 """Every adapter whose library is installed, on layers and a small network.
 
 ``TVMCONV_BASELINE_PYTHON`` may name environments that hold the libraries, as for ``tvmconv bench``;
-peers that are found in none are skipped.
+libraries that are found in none are skipped.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_8_bit_layers(workers, name, text, tmp_path):
     write_layer_case(tmp_path, Conv2dWorkload.parse(text))
     worker = worker_of(workers, name)
     answer = worker.ask(300, do="prepare", folder=str(tmp_path), options={}, write=None)
-    # values saturate on processors without exact products of bytes, and OpenVINO adds unrounded
+    # values saturate on CPUs without VNNI, and OpenVINO adds unrounded
     assert answer["facts"]["differing"] < 0.3, answer
     samples = worker.ask(300, do="time", seconds=0.001, calls=2)["samples"]
     assert all(0 <= sample < 1 for sample in samples)
@@ -130,7 +130,7 @@ def test_small_network(workers, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino", "litert", "ncnn"])
-def test_quantised_network(workers, name, tmp_path):
+def test_quantized_network(workers, name, tmp_path):
     worker = worker_of(workers, name)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), tmp_path / "float.onnx")
@@ -145,7 +145,7 @@ def test_quantised_network(workers, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["onnxruntime", "ncnn", "mnn", "tvmconv"])
 def test_files_are_loaded_in_fresh_processes(name, tmp_path, monkeypatch):
-    # the quickest of two, where benches take that of five
+    # the quickest of two loads, where benches use the quickest of five
     monkeypatch.setattr("tvmconv.lab.bench.rounds._LOADS", 2)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), path)
@@ -180,7 +180,7 @@ def test_layers_have_no_file_of_their_own(tmp_path):
     assert "only models" in answer["unsupported"]
 
 
-def test_symbolic_shapes_reach_the_peers(workers, tmp_path):
+def test_symbolic_shapes_reach_the_libraries(workers, tmp_path):
     path = tmp_path / "symbolic.onnx"
     onnx.save(small_network("N"), path)
     write_model_case(tmp_path, path, {"input": (2, 3, 21, 20)})

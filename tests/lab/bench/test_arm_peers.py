@@ -1,4 +1,4 @@
-"""Arm Compute Library and NNPACK: what their adapters make of a case."""
+"""Arm Compute Library and NNPACK: the kernels that their adapters run for a case."""
 
 from __future__ import annotations
 
@@ -145,5 +145,5 @@ def test_a_layer_is_counted(tmp_path: Path, name: str, text: str, info: str, lea
     assert found.status == "ok" and found.error is not None and found.error < 1e-5
     assert found.info.startswith(info)
     assert found.section is not None
-    # a vector multiply-add for four products, transforms and what lies around them
+    # a vector FMA for four products, transforms and the code around them
     assert 1.0 < found.section.instructions / (least * 64 * 64 / 4) < 4.0

@@ -1,4 +1,4 @@
-"""Plans, saved results and tables of a bench; what is measured is not asserted."""
+"""Plans, saved results and tables of a bench; measured values are not asserted."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_every_result_of_the_documents_is_readable():
 
 
 def saved_estimates(path: Path) -> dict[str, Any]:
-    """What a file of estimates holds, which the bench refuses as results."""
+    """A file of estimates, which the bench refuses as results."""
     with pytest.raises(InputError, match="not written by"):
         read_saved(path)
     with gzip.open(path) as file:
@@ -115,7 +115,7 @@ def test_estimates_of_the_documents_are_not_taken_for_results():
 
 def test_estimates_of_the_layers_of_ftengine_are_those_of_the_table():
     saved = saved_estimates(FTENGINE)
-    table = (RESULTS.parent / "arm-estimated.md").read_text()
+    table = (RESULTS.parent / "notes/arm-estimated.md").read_text()
     found = [row for row in saved["convolutions"] if row["label"] == "openblas"]
     assert len(found) == 14
     for row in found:
@@ -136,14 +136,16 @@ def test_predictions_of_the_documents_are_not_taken_for_results():
 
 
 def taken(name: str) -> list[dict[str, Any]]:
-    """What a build takes for each layer, of a file of predictions."""
+    """The selection of a build for each layer, from a file of predictions."""
     with gzip.open(RESULTS / f"cuda-{name}-predicted.json.gz") as file:
         rows = json.load(file)["predictions"]
     return [row for row in rows if row["contender"] == "tvmconv"]
 
 
 def test_predictions_on_tensor_cores_are_those_of_the_tables():
-    section = (RESULTS.parent / "cuda-predicted.md").read_text().partition("## Tensor cores")[2]
+    section = (
+        (RESULTS.parent / "notes/cuda-predicted.md").read_text().partition("## Tensor cores")[2]
+    )
     lines = section.partition("\n## ")[0].splitlines()
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in lines if "| not" in line

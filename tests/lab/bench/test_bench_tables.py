@@ -67,7 +67,7 @@ def test_stages_are_differences_of_calls_that_end_later():
     assert sum(row["share"] for row in rows) == pytest.approx(1)
 
 
-def test_cold_beside_warm():
+def test_cold_next_to_warm():
     rows = {row["contender"]: row for row in tables(case("a", 1))["cold"]}
     assert set(rows) == {"tvmconv winograd", "torch"}
     own = rows["tvmconv winograd"]

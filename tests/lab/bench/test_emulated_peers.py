@@ -1,4 +1,4 @@
-"""Peers under emulation: what they see of a processor, and what is counted of them."""
+"""Other libraries under emulation: the CPU that they see, and their counted instructions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_libraries_see_the_processor_of_the_target(system: Path) -> None:
         caches = root / "sys/devices/system/cpu/cpu0/cache"
         sizes = [int((caches / f"index{i}/size").read_text()[:-2]) * 1024 for i in range(4)]
         assert sizes == [machine.l1d_bytes] * 2 + [machine.l2_bytes, machine.l3_bytes]
-    # what the libraries' system has is left as it is
+    # the files of the libraries' system stay unchanged
     assert (system / "proc" / "cpuinfo").read_bytes() == ARM_PROGRAM
     assert not root.exists()
 
@@ -96,7 +96,7 @@ def test_what_the_interpreter_executes_is_left_out() -> None:
     assert library_code(section, [[0x1000, 0x1001], [0x2000, 0x3000]]).runs == {}
 
 
-def test_named_peers_need_an_interpreter_of_the_target(system: Path) -> None:
+def test_named_libraries_need_an_interpreter_of_the_target(system: Path) -> None:
     machine = resolve_machine("cortex-a72")
     plan = make_plan(layers=["ic4ih5oc4kh3"], baselines="ncnn", target="cortex-a72")
     with pytest.raises(InputError, match=r"ncnn: no interpreter.*--baseline-python"):
@@ -158,7 +158,7 @@ def test_ncnn_executes_the_multiply_adds_of_a_layer(tmp_path: Path) -> None:
     found = EmulatedBaseline(BASELINES["ncnn"], python, machine).count(tmp_path)
     assert found.status == "ok" and found.error is not None and found.error < 1e-5
     assert found.section is not None
-    # a vector multiply-add for four products, and at most half as many other instructions
+    # a vector FMA for four products, and at most half as many other instructions
     assert 1.0 < found.section.instructions / (196 * 256 * 256 / 4) < 1.5
     absent = EmulatedBaseline(BASELINES["openvino"], python, machine).count(tmp_path)
     assert absent == BaselineCount("absent", "No module named 'openvino'")
@@ -178,5 +178,5 @@ def test_openblas_executes_the_product_of_im2col(tmp_path: Path) -> None:
     found = baseline.count(tmp_path)
     assert found.status == "ok" and found.error is not None and found.error < 1e-5
     assert found.section is not None
-    # multiply-adds of 256 bits, nearly as many others, and a copy of the image for each tap
+    # FMAs of 256 bits, nearly as many others, and a copy of the image for each kernel element
     assert 1.0 < found.section.instructions / (workload.flops / 2 / 8) < 3.0

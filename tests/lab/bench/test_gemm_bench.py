@@ -1,4 +1,4 @@
-"""A matrix product through the whole bench; what is measured is not asserted."""
+"""A matrix product through the whole bench; measured values are not asserted."""
 
 from __future__ import annotations
 

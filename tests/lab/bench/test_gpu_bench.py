@@ -102,7 +102,7 @@ def test_compiled_kernels_are_measured_where_nothing_compiles(gpu, kernels, tmp_
 
 
 @needs_emulator
-def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
+def test_kernels_that_are_wrong_or_missing_are_reported(gpu, kernels, tmp_path):
     folder = tmp_path / "kernels"
     folder.mkdir()
     for path in kernels.iterdir():
@@ -110,7 +110,7 @@ def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
         if path.name.startswith("implicit_gemm"):
             continue
         if path.name.startswith("direct"):
-            # a block too few: what it should write stays NaN
+            # a block too few: the values that it should write stay NaN
             head, _, fatbin = content.partition(b"\n")
             data = json.loads(head)
             data["launches"][0]["grid"][0] -= 1
@@ -175,7 +175,7 @@ def test_a_gpu_is_chosen_of_those_here_alone(words, sentence):
     ids=["no driver", "no GPU", "an older GPU"],
 )
 @needs_emulator
-def test_what_cannot_be_measured_is_a_sentence(gpu, variables, sentence):
+def test_a_gpu_that_cannot_measure_is_an_error(gpu, variables, sentence):
     code = "from tvmconv.measuring.gpu.state import gpu_state; gpu_state('cuda:sm_90')"
     done = gpu.python("-c", code, **variables)
     if "LD_LIBRARY_PATH" in variables and not done.returncode:
@@ -185,7 +185,7 @@ def test_what_cannot_be_measured_is_a_sentence(gpu, variables, sentence):
     assert sentence in last
 
 
-def test_plans_for_gpus_have_their_own_peers_and_algorithms():
+def test_plans_for_gpus_have_their_own_libraries_and_algorithms():
     plan = make_plan(
         suites=["dnn12"], baselines="cudnn,im2col_cublas", target="cuda:sm_90", batch=(1, 8)
     )
@@ -218,13 +218,13 @@ def test_rounded_kernels_are_called_what_they_are(gpu, tmp_path):
     ]
     assert rows[whole]["error"] < 1e-6 < 1e-5 < rows[tf32]["error"] < 1e-3
     assert rows[whole]["peak_share"] and rows[tf32]["peak_share"] is None
-    # what is neither float32 nor what was asked for is beside the others
+    # a variant of another type is listed with the others
     assert data["summary"][0]["contender"] in (tf32, whole)
     (case,) = data["results"]
     assert case["precision"] == data["settings"]["precision"] == "tf32"
 
 
-def test_a_precision_has_its_rows_and_peers_and_processors_none():
+def test_a_precision_has_its_rows_and_is_for_gpus_only():
     plan = make_plan(layers=[LAYER], target="cuda:sm_90", precision="fp16", baselines="none")
     workloads = [layer.workload for layer in plan.layers]
     machine = MACHINES["cuda:sm_90"]
@@ -315,7 +315,7 @@ def test_forms_of_an_algorithm_share_the_inputs_on_the_gpu(tmp_path, monkeypatch
         own_gpu._inputs(case)
 
 
-def test_the_ablation_of_a_source_is_predicted_with_its_memory():
+def test_the_ablation_of_a_paper_is_predicted_with_its_memory():
     plan = make_plan(
         layers=["mb8ic3ih32oc64kh7sh2"],
         algorithms="im2win:steps,im2col",

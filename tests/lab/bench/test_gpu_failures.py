@@ -1,4 +1,4 @@
-"""What fails while kernels are compiled or measured ends in an exit code, and is named."""
+"""A failure while kernels are compiled or measured ends in an exit code, and is named."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_kept_model_takes_the_weights_of_the_file_that_it_is_run_for(tmp_path)
     )
     done = gpu.tvmconv(*words, "--compile-only")
     assert done.returncode == 0, done.stderr
-    # once more, where there is no driver
+    # once more, without a driver
     again = gpu.tvmconv(*words, "--compile-only", LD_LIBRARY_PATH="")
     assert again.returncode == 0, again.stderr
     weights = structure_and_weights(path)[1]

@@ -1,4 +1,4 @@
-"""Adapters of libraries on GPUs, tried on a processor: what they compute and what they refuse."""
+"""Adapters of libraries on GPUs, tried on a CPU: their results and their refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def workers():
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_without_a_gpu_a_sentence_says_so(workers, name):
+def test_without_a_gpu_an_error_says_so(workers, name):
     answer = workers[name].ask(120, do="hello")
     if "version" in answer:
         pytest.skip("this machine has a GPU")
@@ -71,7 +71,7 @@ def test_layers_on_the_processor(workers, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["torch", "cudnn", "im2col_cublas"])
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
-def test_peers_are_of_the_precision_that_is_asked_for(workers, name, precision, tmp_path):
+def test_libraries_have_the_requested_precision(workers, name, precision, tmp_path):
     pytest.importorskip("torch")
     write_layer_case(tmp_path, Conv2dWorkload.parse(LAYERS[1]))
     options = {"device": "cpu", "precision": precision}
@@ -79,13 +79,13 @@ def test_peers_are_of_the_precision_that_is_asked_for(workers, name, precision, 
         300, do="prepare", folder=str(tmp_path), options=options, write=None, slot=precision
     )
     assert answer["facts"]["precision"] == precision
-    # a processor has no TF32, and rounds to halves: every tensor, and what is added behind the sum
+    # a CPU has no TF32, and rounds every tensor to FP16, also the operand added to the sum
     assert (answer["error"] > 1e-4) == (precision == "fp16")
     assert answer["error"] < 2e-3
 
 
 def test_modules_are_one_graph_of_torch_compile(tmp_path):
-    """Else the peer torch_compile would be pieces with Python between them."""
+    """Otherwise torch_compile would measure pieces with Python between them."""
     torch = pytest.importorskip("torch")
     import onnx
 

@@ -96,7 +96,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(measuring, "baselines", lambda state: [])
 
 
-def test_what_there_is_no_time_for_is_told(tmp_path, machine):
+def test_stages_without_time_are_reported(tmp_path, machine):
     code = measuring.measure(tmp_path, tmp_path / "results", False, "cuda:sm_90", total=5.0)
     assert code == 1
     rows = json.loads((tmp_path / "results/summary.json").read_text())
@@ -104,7 +104,7 @@ def test_what_there_is_no_time_for_is_told(tmp_path, machine):
 
 
 def saved() -> BenchResult:
-    """A run that was ended behind its first case."""
+    """A run that was ended after its first case."""
     entries = (
         Entry("peak", "ok", operations=10**9, rounds=[[1e-4]]),
         Entry(
@@ -150,14 +150,14 @@ def test_each_phase_has_its_own_chance(tmp_path, machine, monkeypatch):
     reason = "tvmconv direct wrong: the outputs differ"
     assert rows[1]["rows_without_time"] == {reason: ["conv1 mb128"]}
     assert all(row["status"].startswith("ended") for row in rows[2:])
-    # what a phase leaves goes to the next
+    # a stage's remaining time goes to the next
     assert limits[1] == pytest.approx(105 + 105, abs=5)
     lines = measuring.table(rows)
     assert any(line.strip() == "no cases: conv2 mb128" for line in lines)
 
 
-def test_layers_and_networks_beside_others_come_first(tmp_path):
-    """Of what is cut off, the first phases are there."""
+def test_comparisons_of_layers_and_networks_come_first(tmp_path):
+    """If time runs out, the first stages are there."""
     names = [phase.name for phase in script.phases(tmp_path, False, [])]
     assert names[:3] == ["dnn12", "resnet50-layers", "networks"]
 
@@ -222,7 +222,7 @@ def test_what_is_looked_after_while_a_bench_runs(monkeypatch):
     assert len(seen) >= 3
 
 
-def test_missing_packages_are_told_before_anything_else(tmp_path, monkeypatch, capsys):
+def test_missing_packages_are_reported_before_anything_else(tmp_path, monkeypatch, capsys):
     """A machine without the packages would end in an import otherwise."""
     monkeypatch.setattr(checks, "NEEDED", ("numpy", "no_such_package", "nor_this_one"))
     assert main(["measure", str(tmp_path / "no-kit.zip")]) == 2
@@ -243,14 +243,14 @@ def test_a_kit_is_measured_where_only_what_is_asked_for_is_installed(tmp_path):
     assert (row["status"], row["cases"]) == ("done", 6)
 
 
-def test_absent_peers_are_told_with_what_is_lost(monkeypatch):
+def test_absent_libraries_are_reported_with_the_lost_rows(monkeypatch):
     monkeypatch.setattr(checks, "there", lambda name: False)
     lines = checks.baselines({})
     assert lines[0].startswith("torch is not there: rows cudnn, im2col_cublas")
     assert lines[1].startswith("onnxruntime is not there: networks")
 
 
-def test_a_torch_that_sees_no_gpu_is_told():
+def test_a_torch_that_sees_no_gpu_is_reported():
     pytest.importorskip("torch")
     (line,) = checks.baselines({**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     assert line.startswith("torch ")

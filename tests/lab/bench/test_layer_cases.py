@@ -1,4 +1,4 @@
-"""Layer cases: the float64 reference against onnxruntime on the ONNX file written beside it."""
+"""Layer cases: the float64 reference against onnxruntime on the written ONNX file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_epilogue_step(kind):
         "ic24ih7oc16kh1:u8s8s32u8+bias+quantise+add",
     ],
 )
-def test_8_bit_layers_are_what_onnxruntime_computes_without_optimisations(tmp_path, text):
+def test_8_bit_layers_are_what_onnxruntime_computes_without_optimizations(tmp_path, text):
     """It rounds sums of reals, we round sums of integers that are scaled: few differ."""
     write_layer_case(tmp_path, Conv2dWorkload.parse(text))
     case = read_case(tmp_path, {"exact": True})
@@ -85,7 +85,7 @@ def test_share_that_differs_is_of_integers_alone():
     assert differing({}, {"y": want}) is None
 
 
-def test_case_files_are_what_peers_need(tmp_path: Path):
+def test_case_files_are_what_libraries_need(tmp_path: Path):
     write_layer_case(tmp_path, Conv2dWorkload.parse("ic5ih6oc7kh3ph1+bias+add+relu"))
     data = json.loads((tmp_path / "case.json").read_text())
     assert [node["op"] for node in data["nodes"]] == ["Conv", "Add", "Relu"]
@@ -99,6 +99,17 @@ def test_relative_error_sees_shape_and_nan():
     assert relative_error({"y": np.array([1.0])}, want) == float("inf")
     assert relative_error({"y": np.array([1.0, np.nan])}, want) == float("inf")
     assert relative_error({}, want) == float("inf")
+
+
+def test_narrow_floats_are_float32_values_of_that_type(tmp_path):
+    """Which files of arrays have, and other libraries multiply."""
+    write_layer_case(tmp_path, Conv2dWorkload.parse("ic5ih6oc7kh3ph1:bf16bf16f32bf16+bias+add"))
+    case = read_case(tmp_path, {})
+    for name in ("data", "residual", "weight"):
+        values = case.constants[name] if name == "weight" else case.inputs[name]
+        assert values.dtype == np.float32
+        assert not (values.view(np.uint32) & 0xFFFF).any()
+    assert (case.constants["bias"].view(np.uint32) & 0xFFFF).any()
 
 
 def test_layers_of_other_types_are_refused(tmp_path):

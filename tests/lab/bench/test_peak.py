@@ -20,7 +20,7 @@ def test_measured_peak_is_a_rate():
 
 
 def test_dot_products_of_bytes_are_faster_than_multiply_adds():
-    """By their count of operations: a vector holds as many words as float32."""
+    """Operations count: a vector holds as many dwords as FP32 values."""
     run, operations = dot_runner(native_machine(), 1)
     run()
     assert operations >= 2 * fma_runner(native_machine(), 1)[1]

@@ -1,4 +1,4 @@
-"""What --algorithms can name, and the kernels that come of it."""
+"""Names that --algorithms accepts, and the kernels that they select."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_reads_the_other_layout_where_it_must():
     assert variant.kernel(FIRST, V4).workload == FIRST
 
 
-def test_steps_of_a_source():
+def test_steps_of_a_paper():
     levels = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
     assert names("im2win_nchw:steps") == [f"im2win_nchw:level={level}" for level in levels]
     assert names("im2win_nchw:steps") == names("im2win_nchw:level=all")
@@ -131,3 +131,9 @@ def test_variants_survive_the_way_to_a_worker():
 def test_errors_name_knob_and_legal_values(text, error, message):
     with pytest.raises(error, match=message):
         parse_variants(text, [BLOCKED], V4)
+
+
+def test_a_layer_that_no_algorithm_computes_is_refused_with_the_reasons():
+    workload = Conv2dWorkload.parse("ic16ih8oc16kh3:f16f16f32f16")
+    with pytest.raises(ConfigError, match=r"^no allowed algorithm computes .*f16f16f32f16 \("):
+        parse_variants("", [workload], V4)

@@ -1,4 +1,4 @@
-"""The worker protocol with a peer that misbehaves on request."""
+"""The worker protocol with a library that misbehaves on request."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def wait_for(reached: Callable[[], bool]) -> bool:
     return False
 
 
-def test_a_good_peer(worker: WorkerProcess, folder: Path):
+def test_a_good_library(worker: WorkerProcess, folder: Path):
     assert worker.ask(30, do="hello") == {"version": "4.2"}
     answer = prepare(worker, folder, "good")
     assert answer["error"] < 1e-12
@@ -126,7 +126,7 @@ def test_refusals_are_answers(worker: WorkerProcess, folder: Path, mode, key, te
 
 
 @pytest.mark.parametrize(("mode", "text"), [("exit", "exit code 3"), ("signal", "signal 11")])
-def test_a_crash_is_told_and_survived(worker: WorkerProcess, folder: Path, mode, text):
+def test_a_crash_is_reported_and_survived(worker: WorkerProcess, folder: Path, mode, text):
     prepare(worker, folder, mode)
     with pytest.raises(WorkerError, match=text):
         worker.ask(30, do="time", seconds=0.0, calls=1)
@@ -200,7 +200,7 @@ time.sleep(600)
 
 
 def test_a_process_that_a_fault_has_broken_is_left(adapter, folder):
-    """As a GPU refuses whatever follows in the process of a kernel that faulted."""
+    """A GPU also refuses every later call in the process of a kernel that faulted."""
     info = CaseInfo("layer", "layer", "ic4ih5oc4kh3", 1)
     with Workers([Implementation("fake", adapter, sys.executable)], 1, ()) as field:
         field.hello()

@@ -11,7 +11,7 @@ import pytest
 from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.emulation.module import EmulatedModule, compile_cuda
 
-# in the words of TVM's code generator
+# as TVM's code generator writes it
 REVERSE = """
 extern "C" __global__ void __launch_bounds__(64) reverse_kernel(float* __restrict__ out, float* __restrict__ x);
 extern "C" __global__ void __launch_bounds__(64) reverse_kernel(float* __restrict__ out, float* __restrict__ x) {
@@ -161,7 +161,7 @@ def test_wrong_calls_are_sentences():
         EmulatedModule("int main() {}")
 
 
-def test_no_compiler_is_a_sentence(monkeypatch, tmp_path):
+def test_no_compiler_is_an_error(monkeypatch, tmp_path):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ArtifactError, match=r"require a C\+\+ compiler.*Install g\+\+"):
@@ -169,7 +169,7 @@ def test_no_compiler_is_a_sentence(monkeypatch, tmp_path):
 
 
 def test_launch_of_c(tmp_path):
-    """What stands in for a driver calls ``launch`` with the arguments of ``cuLaunchKernel``."""
+    """The emulated driver calls ``launch`` with the arguments of ``cuLaunchKernel``."""
     compile_cuda(REVERSE, tmp_path / "kernels.so")
     library = ctypes.CDLL(str(tmp_path / "kernels.so"))
     x, out = np.arange(64, dtype="float32"), np.full(64, np.nan, "float32")
@@ -184,7 +184,7 @@ def test_launch_of_c(tmp_path):
     assert library.emulation_message() == b"there is no kernel other"
 
 
-def test_a_launch_leaves_no_memory_behind():
+def test_a_launch_leaves_no_memory():
     """Guarded stacks of 32 libraries were all the pieces of memory that a process may have."""
     x, out = np.arange(128, dtype="float32"), np.full(128, np.nan, "float32")
     module = EmulatedModule(REVERSE)

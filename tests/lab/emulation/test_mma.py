@@ -1,6 +1,6 @@
 """The emulator's ``mma.sync`` against the tables of the PTX ISA, and its roundings against numpy.
 
-Lanes load their registers by the formulas of PTX ISA 9.0, sections "Matrix Fragments for
+Lanes load their registers by the formulas of PTX ISA 9.0. Sections: "Matrix Fragments for
 mma.m16n8k8" (.tf32) and "Matrix Fragments for mma.m16n8k16 with floating point type" (.f16).
 """
 
@@ -92,7 +92,7 @@ def test_tf32_fragments_are_those_of_the_tables():
     np.testing.assert_array_equal(c, expected)
 
 
-def test_fragments_of_halves_are_those_of_the_tables():
+def test_fragments_of_fp16_match_the_tables():
     a, b, c = operands(16)
     expected = 2 * (a @ b) + c
     EmulatedModule(FP16).run("fp16_kernel", [1], [32], [a, b, c])
@@ -142,7 +142,7 @@ def test_values_are_rounded_as_the_instructions_do():
     EmulatedModule(ROUND).run("round_kernel", [1], [64], [x, tf32, halves])
     with np.errstate(over="ignore", invalid="ignore"):
         expected = x.astype(np.float16)
-        # to the nearest multiple of the 10th bit behind the point, halves away from zero
+        # to the nearest multiple of the 10th bit after the point, ties away from zero
         unit = 2.0 ** (np.frexp(x.astype(np.float64))[1] - 11)
         nearest = np.float32(np.trunc(np.abs(x / unit) + 0.5) * unit * np.sign(x))
     low, high = halves & 0xFFFF, halves >> 16

@@ -1,4 +1,4 @@
-"""The stand-in for nvcc: fatbins that the emulated driver loads, each with kernels of its own."""
+"""The emulated nvcc: fatbins that the emulated driver loads, each with kernels of its own."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_source_that_does_not_compile_is_refused_as_nvcc_does(gpu, tmp_path):
         ("im2win", {"p": 32, "windows": "fused", "micro": 0}),
     ],
 )
-def test_tables_that_stand_before_the_kernels_go_with_them(gpu, tmp_path, algorithm, knobs):
+def test_tables_before_the_kernels_go_with_them(gpu, tmp_path, algorithm, knobs):
     knobs = knobs | {"slice": "channels", "m": 32, "k": 16, "split": 1, "pipeline": "double"}
     kernel = default_kernel("ic16ih5oc32kh3ph1+bias+relu", algorithm, SM_90, **knobs)
     source = source_of(kernel)

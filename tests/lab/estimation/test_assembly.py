@@ -1,4 +1,4 @@
-"""What an instruction is, by its text."""
+"""The class of an instruction, by its text."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_loads_of_vectors(text, wide, narrow):
         (["ins v1.d[1], x3", "ldur d2, [x1, #-8]"], 0),
         (["mov v1.d[1], x3", "mov v2.d[1], x4"], 1),
         (["mov v1.d[1], x3", "mov v2.d[1], x4", "mov v3.d[1], x5"], 2),
-        # the same vector, a vector between them, a word that fills no half, one of a lane by itself
+        # the same vector, another vector between them, a dword that fills no half, one lane alone
         (["ldr d1, [x1]", "mov v1.d[1], x3"], 1),
         (["ldr d2, [x1]", "fmla v9.4s, v8.4s, v7.4s", "mov v1.d[1], x3"], 1),
         (["ldr d2, [x1]", "mov v1.s[1], w3"], 1),
@@ -71,7 +71,7 @@ def test_loads_of_vectors(text, wide, narrow):
         (["ldr d1, [x1]", "ldr d2, [x1]", "mov v1.d[1], v2.d[0]", "mov x1, x2"], 0),
     ],
 )
-def test_insertions_beside_halves_of_other_vectors(texts, lone):
+def test_insertions_into_half_vectors_next_to_others(texts, lone):
     assert lone_inserts(describe(text, 4, "aarch64") for text in texts) == lone
 
 

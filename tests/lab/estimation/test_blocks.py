@@ -20,7 +20,7 @@ def cut(text: str) -> list[Stretch]:
     return stretches(parse(text.splitlines())[1], KNOWN)
 
 
-def test_a_loop_is_apart_from_what_stands_before_and_behind():
+def test_a_loop_is_apart_from_the_code_around_it():
     # the prologue was translated together with the first round
     found = cut(
         "section 1\nblock 0 1000 aaaaaaaa.bbbbbbbb.cccccccc\nruns 0 1\n"

@@ -34,7 +34,7 @@ def test_counts_are_those_of_the_summary():
     assert read_counts(FILE.splitlines()) == Misses(13, 5, 3)
 
 
-def test_without_valgrind_there_is_a_sentence(monkeypatch):
+def test_without_valgrind_there_is_an_error(monkeypatch):
     monkeypatch.setattr(cachegrind.shutil, "which", lambda name: None)
     result = invoke("dev", "cache-misses", "--layer", LAYER, "--target", "x86-64-v3")
     assert result.exit_code == 1

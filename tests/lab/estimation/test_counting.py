@@ -1,4 +1,4 @@
-"""Counted programs: what the plugin writes, and that it counts right."""
+"""Counted programs: the plugin's output, and correct counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmconv.compile.toolchain import Toolchain
 from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.estimation.counting import Section, count, counted, mark, parse
 
-# what count.c writes: a loop that qemu saw with its prologue first, and by itself then
+# output of count.c: a loop that qemu saw with its prologue first, and then by itself
 TEXT = """section 1
 block 0 1000 aaaaaaaa.bbbbbbbb.cccccccc
 runs 0 1
@@ -103,7 +103,7 @@ def test_a_program_is_counted(program):
 
 @needs_arm
 @needs_estimation
-def test_a_program_that_fails_or_hangs_is_told(program, tmp_path):
+def test_a_program_that_fails_or_hangs_is_reported(program, tmp_path):
     with pytest.raises(ArtifactError, match=r"spin under qemu-aarch64.*: exit status 1"):
         count([program, "one", "two"], ARM)
     source = tmp_path / "other.c"

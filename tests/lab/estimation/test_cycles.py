@@ -1,4 +1,4 @@
-"""Cycles of stretches: what is asked of llvm-mca, and what comes of it."""
+"""Cycles of stretches: the calls of llvm-mca, and the results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_chain_takes_its_latency_and_the_pipeline_does_not_count():
 
 
 @needs_estimation
-def test_calls_cost_nothing_beside_their_place():
+def test_calls_cost_nothing_outside_of_their_place():
     with_call, without = (*SUMS, "call"), SUMS
     found = steady_cycles([with_call, without], KNOWN, "neoverse-n1", ARM)
     assert found[with_call].cycles == pytest.approx(found[without].cycles, abs=0.5)

@@ -130,7 +130,7 @@ def test_multiply_adds_of_a_kernel_are_those_of_its_layer():
     kernel = make_kernel(PLAIN, N1.with_cores(1), "direct")
     found = estimate_kernels([kernel, kernel])
     one, two = (layer.cost for layer in found.layers)
-    # nothing is padded: each multiply-add is executed once, and twice is the same as once
+    # nothing is padded: each FMA is executed once, and twice is the same as once
     assert one.multiply_adds == PLAIN.macs // 4
     assert (two.multiply_adds, two.unknown) == (one.multiply_adds, 0)
     assert two.cycles == pytest.approx(one.cycles, rel=0.02)
@@ -139,7 +139,7 @@ def test_multiply_adds_of_a_kernel_are_those_of_its_layer():
     assert one.multiply_adds / 2 <= one.cycles < one.multiply_adds
     assert "estimate, not a measurement" in estimates.described_method(found.core)
     assert "neoverse-n1" in estimates.described_method(found.core)
-    # the same code on cores with one multiply-add a cycle
+    # the same code on cores with one FMA a cycle
     for machine in (A72, A55):
         assert estimate_kernels([kernel], machine).total.cycles >= one.multiply_adds
 
@@ -172,7 +172,7 @@ def test_every_call_of_a_model_has_an_estimate(tmp_path):
     assert len(convolutions) == len(model.decisions)
     for layer in convolutions:
         assert layer.cost.multiply_adds > 0
-    # the same code is a little faster where two multiply-adds start in a cycle
+    # the same code is a little faster where two FMAs start in a cycle
     assert estimate_model(path, N1).total.cycles < found.total.cycles
     with pytest.raises(ArtifactError):
         estimate_model(path, replace(N1, name="other", mcpu="no-such-core"))

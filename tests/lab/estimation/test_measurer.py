@@ -53,7 +53,7 @@ def fake(monkeypatch, results):
 
 
 def exact(kernels, operands):
-    """What a right kernel computes, in blocks of four channels."""
+    """The output of a correct kernel, in blocks of four channels."""
     expected = SeededOperands(str(WORKLOAD), 4).expected
     planes, channels, height, width = expected.shape
     blocks = expected.reshape(planes, channels // 4, 4, height, width).transpose(0, 1, 3, 4, 2)
@@ -65,7 +65,7 @@ def test_candidates_that_do_not_fit_are_failures(measurer, monkeypatch):
     trials = list(measurer.trials(WORKLOAD, A72, [FOREIGN, DEFAULT, SMALLER]))
     assert [trial.status for trial in trials] == ["error", "timed", "timed"]
     assert [trial.seconds for trial in trials] == [math.inf, pytest.approx(1e-3), 2e-3]
-    # what is known is not run again
+    # a known candidate is not run again
     assert measurer.interleaved(WORKLOAD, A72, [SMALLER, DEFAULT], Final())[1].samples == (
         pytest.approx(1e-3),
     )

@@ -34,7 +34,7 @@ def test_a_qemu_without_plugins_is_refused(monkeypatch):
         tools.counting_emulator("aarch64-linux-gnu")
 
 
-def test_a_program_that_fails_is_told():
+def test_a_program_that_fails_is_reported():
     with pytest.raises(ArtifactError, match=r"false: exit status 1"):
         tools.output_of(["false"])
     with pytest.raises(ArtifactError, match="cannot start no-such-program"):
@@ -52,7 +52,7 @@ def test_what_is_remembered(monkeypatch, tmp_path):
     assert cache.digest("ab", "c") != cache.digest("a", "bc")
 
 
-def test_a_cache_that_cannot_be_written_is_told(monkeypatch, tmp_path):
+def test_a_cache_that_cannot_be_written_is_reported(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("TVMCONV_CACHE", str(tmp_path / "file"))
     with pytest.raises(ArtifactError, match=r"cannot write .*estimation: .*TVMCONV_CACHE"):

@@ -25,7 +25,7 @@ static const tvmconv_model *model;
 static int runs = 20;
 static float serial_scores[ROWS];
 
-/* One call's memory; the mask lies at an odd address, the image 4 bytes off any alignment. */
+/* One call's memory; the mask is at an odd address, the image 4 bytes off any alignment. */
 typedef struct {
     float room[ROWS * COLUMNS + 32];
     uint8_t mask_room[ROWS + 1];
@@ -383,7 +383,7 @@ static void test_allocations(void) {
 }
 #endif
 
-/* What create says, for the tests that expect it to refuse: check MODEL.so create [WEIGHTS]. */
+/* Prints the message of create, for tests that expect an error: check MODEL.so create [WEIGHTS]. */
 static int print_create(const char *weights) {
     char message[512];
     tvmconv_state *state;

@@ -1,15 +1,15 @@
 /* How long a parallel kernel takes beyond its work: pools of models, OpenMP, TVM's pool.
  *
- *     R=tvmconv/runtime/c T=tests/runtime/c
- *     cc -O2 -fPIC -shared -I$R -o toy.so $T/model.c $T/kernels.c $R/runtime.c -lpthread -ldl
- *     cc -O2 -fopenmp -I$R -o latency $T/launch_latency.c -ldl
- *     for pool in serial openmp libtvm_runtime.so ./toy.so; do
- *         TVM_NUM_THREADS=2 TVM_BIND_THREADS=0 ./latency 2 $pool
- *     done
+ * Build a toy model and the program, with R=tvmconv/runtime/c and T=tests/runtime/c:
+ * `cc -O2 -fPIC -shared -I$R -o toy.so $T/model.c $T/kernels.c $R/runtime.c -lpthread -ldl`
+ * `cc -O2 -fopenmp -I$R -o latency $T/launch_latency.c -ldl`.
  *
- * Prints, for each pool, kernel and pause between kernels, the least and the median time of a
- * launch. Contenders of one process take turns, so that what else the machine does falls on all of
- * them; but idle threads of TVM's pool poll for long, and take the CPUs from those beside them.
+ * Run it for each POOL of serial, openmp, libtvm_runtime.so and ./toy.so:
+ * `TVM_NUM_THREADS=2 TVM_BIND_THREADS=0 ./latency 2 POOL`.
+ *
+ * Prints the minimum and the median time of a launch, for each kernel and pause between kernels.
+ * Pools of one process are interleaved, so that other load on the machine affects all of them.
+ * Idle threads of TVM's pool poll for long, and take the CPUs from the other pools.
  * -DTVMCONV_SPIN_NANOSECONDS=... makes models that poll for another time. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ typedef struct {
 } contender;
 
 static int threads;
-static int64_t work_nanoseconds; /* of the whole kernel */
+static int64_t work_nanoseconds; /* for the whole kernel */
 
 static int64_t now(void) {
     struct timespec time;

@@ -1,4 +1,4 @@
-/* What the compiler generates for a network, written by hand: the same form, two kernels. */
+/* A network of two kernels in the form that the compiler generates, written by hand. */
 #include <string.h>
 
 #include "program.h"

@@ -115,8 +115,8 @@ def tasks() -> set[str]:
 
 
 def new_tasks(before: set[str]) -> set[str]:
-    """Threads that are there beside earlier ones, once there are none: Python joins its threads
-    before they end. For the same reason some of the earlier ones may end meanwhile."""
+    """Threads started since ``before``, once they are there: Python joins its threads before they
+    end. For the same reason some of the earlier ones may end meanwhile."""
     end = time.monotonic() + 120
     while tasks() - before and time.monotonic() < end:
         time.sleep(0.01)

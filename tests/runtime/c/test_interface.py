@@ -1,4 +1,4 @@
-"""What other programs rely on: layout of structs, visible names, refusals, files of weights."""
+"""The interface for other programs: layout of structs, visible names, refusals, weights."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_weights_that_are_no_file(separate: Path, check: Path, tmp_path: Path) -
     assert "No such file" in message
 
 
-def test_weights_beside_the_model(separate: Path, check: Path) -> None:
+def test_weights_next_to_the_model(separate: Path, check: Path) -> None:
     beside = separate.with_suffix(".weights")
     beside.unlink(missing_ok=True)
     status, message = created(check, separate)

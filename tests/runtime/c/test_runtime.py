@@ -55,9 +55,9 @@ BUILDS = {
     ),
 }
 SLOW = {"musl", "aarch64"}
-# valgrind counts what the parent's threads leave behind in a child; a child of a process with
-# threads waits for ever for the lock of gcc's AddressSanitizer's allocator if another thread of
-# its parent held it; the others do not follow threads that such a child starts
+# valgrind counts memory that the parent's threads leave in a child. A child waits for ever for the
+# lock of AddressSanitizer's allocator in gcc, if another thread of its parent held the lock. The
+# others do not follow threads that such a child starts
 NO_FORKS = {"valgrind", "address", "thread", "aarch64"}
 
 
@@ -72,7 +72,7 @@ def command(
     commands: dict[str, list[str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[str]:
-    """What starts the program of one build, which is made once."""
+    """The command that starts the program of one build, which is made once."""
     name = request.param
     if name not in commands:
         commands[name] = BUILDS[name].make(tmp_path_factory.mktemp(name))
@@ -104,7 +104,7 @@ def test_in_other_builds(command: list[str], test: str) -> None:
     check(command, test, 3)
 
 
-# three states in turns, eight threads, one caller that starts threads for every kernel
+# three interleaved states, eight threads, one caller that starts threads for every kernel
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("test", "runs"), [("states", 3334), ("threads", 1250), ("pool", 1250), ("parallel_for", 1000)]

@@ -68,13 +68,13 @@ def test_each_nest_is_one_call_with_the_distance_of_its_rows():
     begin, product, store = calls(transformed(group(128), TileCalls()))
     assert [call.op.name for call in (begin, product, store)] == [BEGIN, PRODUCT, STORE]
     assert all(int(call.args[0]) == 14 for call in (begin, product, store))
-    # of sums; of a bias, which every row has; of pixels and of words of weights; of the output
+    # sums; a bias, which every row has; dwords of pixels and of weights; the output
     assert [int(begin.args[i]) for i in (2, 4)] == [64, 0]
     assert [int(product.args[i]) for i in (2, 4, 6)] == [64, 128, 64]
     assert [int(store.args[i]) for i in (2, 4)] == [64, 64]
 
 
-def test_values_that_lie_otherwise_are_refused():
+def test_values_in_another_layout_are_refused():
     with pytest.raises(Exception, match=r"a tile of weight: its strides are \[0, 8, 64, 1\]"):
         transformed(group(lane_words=2), TileCalls())
 

@@ -26,7 +26,7 @@ def kernel_of(**knobs: object):
 def test_both_operands_step_where_they_are_read_and_written():
     kernel = kernel_of()
     text = source_of(kernel).text
-    # weights of 32 rows and columns of 64 pixels, halves of 32 values of 4 bytes
+    # weights of 32 rows and columns of 64 pixels, half buffers of 32 values of 4 bytes
     steps = re.findall(r"places_ptr\[(\d)\] = \(places_ptr\[\1\] \^ (\d+)\);", text)
     assert sorted(int(half) for _, half in steps) == [4096, 4096, 8192, 8192]
     # nothing else asks whose turn it is
@@ -38,7 +38,7 @@ def test_both_operands_step_where_they_are_read_and_written():
 @pytest.mark.parametrize(
     "knobs",
     [
-        # halves that are no power of two; one buffer; 128 registers, and loads that are tested
+        # buffers without a power of two; one buffer; 128 registers, and loads that are tested
         {"k": 24},
         {"pipeline": "single"},
         {"m": 128, "p": 128, "k": 16},

@@ -13,7 +13,7 @@ from tests.tir.rewrites import check, check_same
 from tvmconv.core.errors import ArtifactError
 from tvmconv.tir.cuda.full_warps import FullWarps
 
-# lanes part at the last values of the sum: 8 channels by 9 taps are no multiple of 32
+# lanes diverge at the last values of the sum: 8 channels by 9 elements are not a multiple of 32
 PARTED = "mb2ic8ih9oc40kh3ph1+bias+relu"
 
 

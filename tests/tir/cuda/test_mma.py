@@ -29,7 +29,7 @@ def text_of(precision: str, pipeline: str = "double") -> str:
 def test_lanes_have_registers_of_their_own(precision):
     text = text_of(precision)
     arrays = dict(re.findall(r"(\w*warp\w*)\[(\d+)\];", text))
-    # 32x32 sums of 32 lanes, two fragments of four words and four of two
+    # 32x32 sums of 32 lanes, two fragments of four dwords and four of two
     sizes = {re.sub(r"(_ptr)?(_\d+)?$", "", name): int(size) for name, size in arrays.items()}
     assert sizes == {"conv2d_warp": 32, "weight_shared_warp": 8, "columns_shared_warp": 8}
     # an index by the lane would make memory of registers

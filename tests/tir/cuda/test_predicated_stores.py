@@ -1,4 +1,4 @@
-"""Stores of sums under a predicate: what the pass rewrites, and what it leaves."""
+"""Stores of sums under a predicate: rewritten ones, and unchanged ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kernel_of(problem: str, **knobs: object) -> str:
         ("ic8ih7oc70kh3ph1+bias+add", 64),
     ],
 )
-def test_sums_behind_the_last_pixel_are_stored_by_predicate(problem, stores):
+def test_sums_after_the_last_pixel_are_stored_by_predicate(problem, stores):
     text = kernel_of(problem)
     assert text.count("tvmconv_store((&(") == stores
     # no branch is left around a store: whole pieces have none

@@ -1,4 +1,4 @@
-"""Arrays of a GPU's thread as variables: what the pass rewrites, and what it leaves."""
+"""Arrays of a GPU's thread as variables: rewritten ones, and unchanged ones."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_tiles_have_no_array_of_sums_and_compute_the_same():
     kernel = default_kernel("ic16ih8oc64kh1+bias+add", "implicit_gemm", SM_90, **tile)
     text = source_of(kernel).text
     arrays = re.findall(r"float (\w+)\[(\d+)\];", text.replace("__shared__", ""))
-    # what is left is indexed by loops that nvcc unrolls
+    # loops that nvcc unrolls index the remaining arrays
     for name, size in arrays:
         assert size == "1" or re.search(rf"\b{name}\[[a-z(]", text), name
     actual, expected = run_kernel(kernel)

@@ -1,4 +1,4 @@
-"""Taps by tables: what a slice reads, of which threads, and where a table does not tell."""
+"""Kernel elements by tables: the reads of a slice, their threads, and limits of a table."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_a_table_has_the_place_and_the_bit_of_every_tap():
     slices = [(6 * r + s, 288 * part, 3 * r + s) for r, s, part in np.ndindex(3, 3, 2)][1:]
     assert np.array_equal(np.diff(rows[:, 0]), np.diff([tap + first for tap, first, _ in slices]))
     bits = [bit for _, _, bit in slices]
-    # numbered as they come; the first slice of the first tap stands before the loop
+    # numbered in order; the first slice of the first kernel element is before the loop
     assert rows[:, 1].tolist() == [1 << bit for bit in bits]
-    # of 8 channels of 36 pixels, from the first to behind the last
+    # 8 channels of 36 pixels, from the first to one after the last
     assert re.search(rf"tvmconv_zeros\[{7 * 36 + 1}\]", source.text)
 
 
@@ -71,7 +71,7 @@ def test_others_are_left(problem, knobs):
     assert not kernel.expression.slices(kernel.workload, kernel.config).by_table
 
 
-def test_tables_beyond_constant_memory_lie_in_global_memory():
+def test_tables_beyond_constant_memory_are_in_global_memory():
     kernels = [
         SimpleNamespace(attrs={TABLES: {f"taps_{n}": ", ".join(["{0, 1}"] * 4000)}, ZEROS: n})
         for n in (7, 9)

@@ -19,7 +19,7 @@ BARRIER = "__syncthreads();"
 @pytest.mark.parametrize(
     ("problem", "knobs", "pairs", "barriers"),
     [
-        # a slice before the loop, one behind the last barrier, then the warps' sums: 17 iterations
+        # a slice before the loop, one after the last barrier, then the warps' sums: 17 iterations
         # are eight pairs and one
         ("ic16ih6oc20kh3ph1+bias", {}, 8, 6),
         ("ic8ih6oc20kh3ph1+bias", {}, 4, 5),

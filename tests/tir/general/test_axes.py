@@ -1,4 +1,4 @@
-"""What is read off the loads and stores of a block."""
+"""The axes that are read off the loads and stores of a block."""
 
 from __future__ import annotations
 

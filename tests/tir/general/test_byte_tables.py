@@ -34,7 +34,7 @@ def looked_up(count: int, source: str, dtype: str, machine: Machine) -> Any:
 
 
 def operands(count: int, source: str, dtype: str) -> list[np.ndarray]:
-    """Data, a table in which no value follows from its neighbours, and room for the result."""
+    """Data, a table in which adjacent values are unrelated, and memory for the result."""
     generator = np.random.default_rng(count)
     bits = np.resize(generator.permutation(256).astype(np.uint8), count)
     table = generator.permutation(256).astype(np.uint8).view(dtype)

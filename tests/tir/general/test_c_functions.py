@@ -96,7 +96,7 @@ def test_the_object_needs_nothing_of_tvm_but_threads_and_memory(tmp_path):
 def test_loops_are_those_of_the_packed_form(problem, algorithm):
     function = scheduled(problem, algorithm)
     packed, bare = loops(function, packed_calls), loops(function, c_calls)
-    # copies of a function's end, which LLVM places behind a loop, may look like one more
+    # copies of a function's end, which LLVM places after a loop, may look like one more
     assert packed
     assert not packed - bare
     assert sum((bare - packed).values()) <= 1
@@ -183,7 +183,7 @@ def linked(function, folder: Path):
 
 
 def placed(array, offset):
-    """A copy that starts so many bytes behind a multiple of 64."""
+    """A copy that starts so many bytes after a multiple of 64."""
     memory = np.empty(array.nbytes + 256, np.uint8)
     start = -memory.ctypes.data % 64 + offset
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -69,7 +69,7 @@ def test_integers_of_any_size_are_clipped(vectors, dtype, limits, machine: Machi
 
 @each_machine
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
-def test_halves_are_rounded_to_even(lanes: int, machine: Machine):
+def test_ties_are_rounded_to_even(lanes: int, machine: Machine):
     """In vectors that the processor has, and in scalars and others."""
     lanes = min(lanes, machine.lanes)
     tenths = np.arange(-3000, 3000).astype(np.float32) / 10
@@ -127,7 +127,7 @@ def test_scales_with_which_sums_leave_32_bits_are_refused():
 @each_machine
 @pytest.mark.parametrize("lanes", [1, 2, 8, 16])
 def test_products_by_fixed_point_are_rounded_once(lanes: int, machine: Machine):
-    """Of the ends of 32 bits, and of halves, which go up."""
+    """The ends of 32 bits, and ties, which go up."""
     lanes, multipliers = min(lanes, machine.lanes), [2**31 - 1, 2**30, 2**30 + 1, 1, 0]
     whole = [*ENDS, *(-end for end in ENDS), -(2**31), *range(-40, 40)]
     cases = [(w, m, s) for w in whole for m in multipliers for s in (1, 2, 7, 30, 31)]

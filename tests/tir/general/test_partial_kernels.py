@@ -119,7 +119,7 @@ def test_what_is_left_computes_the_same_values(algorithm, knobs, stage):
 
 
 def test_stages_of_integers_end_in_their_output_too():
-    """What is kept of a stage has 16 or 32 bits, the output 8."""
+    """The kept results of a stage have 16 or 32 bits, the output 8."""
     workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:u8s8s32u8:zpdata+bias")
     kernel = make_kernel(workload, resolve_machine("native", 1), "winograd")
     operands = random_integers(workload)

@@ -60,7 +60,7 @@ def test_values_that_stay_in_registers_are_not_asked_for():
     check(PrefetchResults(), before, expected)
 
 
-def test_without_a_reduction_there_is_nothing_to_hide_behind():
+def test_without_a_reduction_nothing_is_prefetched():
     @T.prim_func(private=True, s_tir=True)
     def before(y: T.Buffer((8, 8), "float32")):
         for t in T.serial(8, annotations={"tvmconv.result": 1}):
@@ -77,7 +77,7 @@ def test_without_a_reduction_there_is_nothing_to_hide_behind():
 
 
 def test_short_vectors_share_the_prefetches_of_their_lines_and_of_what_is_added_to_them():
-    """12 vectors of 8 bytes: of elements 0 to 63, from 64 on, and those of the last line."""
+    """12 vectors of 8 bytes: from elements 0 to 63, from 64 on, and from the last line."""
 
     @T.prim_func(private=True, s_tir=True)
     def before(

@@ -151,7 +151,7 @@ def test_of_a_panel_that_is_read_in_part_the_same_part_of_the_next_is_asked_for(
 
 
 def test_pieces_of_one_dimension_are_asked_for_where_the_next_tile_begins():
-    """24 words are 96 bytes; rows of planes lie 512 apart."""
+    """24 dwords are 96 bytes; rows of planes are 512 apart."""
 
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((4096,), "int32"), y: T.Buffer((5, 8, 24), "int32")):

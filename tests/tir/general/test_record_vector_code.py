@@ -1,4 +1,4 @@
-"""What is said of a function's vectors is what its assembly has."""
+"""The recorded vectors of a function are in its assembly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCALABLE, _FIXED = r"\bz\d+\.s\b", r"\bf\w+\s+v\d+\.4s\b"
         ("ic8ih9oc16kh3ph1", "im2win", "NEON: its schedule has no scalable form"),
     ],
 )
-def test_words_are_those_of_the_assembly(problem, algorithm, words):
+def test_recorded_vectors_are_in_the_assembly(problem, algorithm, words):
     kernel = make_kernel(Conv2dWorkload.parse(problem), SVE, algorithm)
     with recorded_code() as found:
         code = assembly(kernel)

@@ -1,4 +1,4 @@
-"""What is counted as workspace, and that this is what TVM takes from its pool."""
+"""The counted workspace, and that TVM takes the same from its pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One variable for the vectorised loops of one length."""
+"""One variable for all SIMD loops of one length."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ def test_a_last_tile_that_is_smaller_is_cut_off():
     check(Specialize(), before, expected)
 
 
-def test_an_inner_loop_is_behind_one_test_of_the_loop_around_it():
-    """Of columns, which have a predicate of their own, those of interior rows."""
+def test_an_inner_loop_is_guarded_by_one_test_of_the_outer_loop():
+    """The columns of interior rows, which have a predicate of their own."""
 
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((30, 3), "float32"), y: T.Buffer((16, 2, 4), "float32")):
@@ -290,7 +290,7 @@ def test_a_loop_with_more_than_seven_cases_stays_whole():
 
 
 def test_a_skipped_read_counts_only_where_it_is_a_factor_of_a_sum():
-    """``max(y, 0)`` is no ``y + 0 * w``: what lies outside must be written."""
+    """``max(y, 0)`` differs from ``y + 0 * w``: values outside must be written."""
 
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):

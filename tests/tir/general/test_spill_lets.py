@@ -51,7 +51,7 @@ def test_nested_vectors_are_stored_from_the_inside():
     check(SpillLets(), before, expected)
 
 
-def test_a_read_that_a_condition_guards_stays_behind_it():
+def test_a_read_that_a_condition_guards_stays_after_it():
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((8,), "float32"), y: T.Buffer((9,), "float32")):
         for i in range(9):

@@ -34,7 +34,7 @@ def test_a_range_of_rows_has_bounds_in_place_of_tests():
 
 @pytest.mark.parametrize("stride, dilation, pad", [(1, 1, 1), (2, 1, 1), (3, 2, 2), (1, 3, 4)])
 def test_bounds_are_those_of_the_rows_inside(stride, dilation, pad):
-    """Also where steps are no divisors of the distance to the border, or no row is inside."""
+    """Also where steps do not divide the distance to the border, or no row is inside."""
     h, r = (ir.Var(name, ir.PrimType("int32")) for name in "hr")
     place = h * stride + r * dilation
     guards = [

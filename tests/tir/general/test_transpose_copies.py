@@ -66,7 +66,7 @@ def test_a_square_is_two_steps_of_shuffles():
     check(TransposeCopies(), before, before.with_body(tirx.SeqStmt(statements)))
 
 
-def test_a_copy_along_one_side_is_left_to_the_vectoriser():
+def test_a_copy_along_one_side_is_left_to_the_vectorizer():
     """Source and destination are contiguous along the same loop."""
 
     @T.prim_func(private=True, s_tir=True)

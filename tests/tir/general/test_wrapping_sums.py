@@ -1,4 +1,4 @@
-"""Sums modulo 2**32: what is rewritten, and what LLVM is promised of kernels' sums."""
+"""Sums modulo 2**32: rewritten ones, and the promises to LLVM about kernels' sums."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_sums_are_those_of_numpy(blocks: int, pixels: int) -> None:
     np.testing.assert_allclose([registers[i] for i in range(totals)], expected, rtol=1e-12)
 
 
-def test_each_load_is_beside_an_insertion_and_each_word_behind_a_sum() -> None:
+def test_each_load_is_next_to_an_insertion_and_each_word_after_a_sum() -> None:
     sums, places = run(2, 9, 4)
     made = assembly(sums, places, 2)
     assert made is not None
@@ -96,8 +96,8 @@ def test_more_sums_than_registers_are_left_to_others() -> None:
     assert assembly(sums, places, 2) is None
 
 
-def test_no_store_of_what_the_sums_read_is_behind_them() -> None:
-    """In a kernel without loops, whose panel is packed right in front of them."""
+def test_no_store_of_what_the_sums_read_is_after_them() -> None:
+    """In a kernel without loops, whose panel is packed right before the sums."""
     layer = Conv2dWorkload.parse("ic24ih13iw1oc2kh1sh2+bias")
     kernel = make_kernel(layer, MACHINES["cortex-a53"], "im2col")
     source = generated(kernel).text

@@ -1,4 +1,4 @@
-"""Indices of 64 bits: what is extended, and what stays."""
+"""Indices of 64 bits: extended ones, and unchanged ones."""
 
 from __future__ import annotations
 

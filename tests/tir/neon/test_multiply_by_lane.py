@@ -48,7 +48,7 @@ def _spread(extent=40, dtype="float32", stride=4, offset=1, lanes=4):
     [
         {"stride": 1},
         {"stride": 6},
-        {"extent": 30},  # the vector of the last elements would end behind the buffer
+        {"extent": 30},  # the vector of the last elements would end after the buffer
         {"lanes": 8},
         {"dtype": "float64"},
         {"dtype": "int32"},

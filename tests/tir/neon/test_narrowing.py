@@ -105,7 +105,7 @@ def test_float32_are_rounded(by_adding: bool):
     check(Narrowing(by_adding), before, expected)
 
 
-def test_fixed_point_products_are_doubled_high_halves():
+def test_fixed_point_products_are_doubled_upper_bits():
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((4,), "int32"), y: T.Buffer((4,), "int32")):
         y[T.Ramp(0, 1, 4)] = operator(

@@ -35,14 +35,14 @@ def compiled(apart: int) -> Assembly:
     return assembly(compile_function(func, SCALABLE))
 
 
-def test_neighbours_are_computed_together_and_weights_repeated() -> None:
+def test_adjacent_pixels_are_computed_together_and_weights_repeated() -> None:
     code = compiled(4)
     for instruction in ("whilelt", "ld1rqw", "ld1w", "st1w"):
         assert code.count(instruction), instruction
 
 
 @pytest.mark.parametrize("apart", [8, 12])
-def test_pixels_that_lie_apart_are_gathered_in_pairs_of_values(apart: int) -> None:
+def test_pixels_with_gaps_are_gathered_in_pairs_of_values(apart: int) -> None:
     code = compiled(apart)
     assert code.count("ld1d") == code.count("st1w") == 2
     assert not code.count("ld1w")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+import tvm
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same, lanes_added, llvm, operator
+from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tir.x86.dot_products import DotProducts
 
 
@@ -184,3 +187,53 @@ def test_other_sums_stay():
         y[0] = y[0] + T.Cast("int32", x[0]) * T.Cast("int32", x[1])
 
     check_same(DotProducts(), others)
+
+
+def test_bfloat16_is_multiplied_by_a_function_of_llvm():
+    """The data come last, which the instruction can broadcast from memory."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(
+        x: T.Buffer((4,), "bfloat16"), w: T.Buffer((32,), "bfloat16"), y: T.Buffer((16,), "float32")
+    ):
+        y[T.Ramp(0, 1, 16)] = y[T.Ramp(0, 1, 16)] + operator(
+            "float32x16",
+            "dot_vdpbf16ps",
+            T.Broadcast(operator("int32", "word", x[2]), 16),
+            operator("int32x16", "word", w[T.Ramp(0, 2, 16)]),
+        )
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(
+        x: T.Buffer((4,), "bfloat16"), w: T.Buffer((32,), "bfloat16"), y: T.Buffer((16,), "float32")
+    ):
+        y[T.Ramp(0, 1, 16)] = T.call_pure_extern(
+            "float32x16",
+            "tvmconv.vdpbf16ps_16",
+            y[T.Ramp(0, 1, 16)],
+            T.reinterpret("int32x16", w[T.Ramp(0, 1, 32)]),
+            T.Broadcast(T.reinterpret("int32", x[T.Ramp(2, 1, 2)]), 16),
+        )
+
+    done = transformed(before, DotProducts())
+    assert done.body.attr_key == "pragma_import_llvm"
+    text = str(done.body.value.value)
+    assert "define <16 x float> @tvmconv.vdpbf16ps_16(" in text
+    assert "llvm.x86.avx512bf16.dpbf16ps.512" in text
+    tvm.ir.assert_structural_equal(done.with_body(done.body.body), expected)
+
+
+def test_bfloat16_is_multiplied_in_whole_vectors():
+    @T.prim_func(private=True, s_tir=True)
+    def scalar(
+        x: T.Buffer((2,), "bfloat16"), w: T.Buffer((2,), "bfloat16"), y: T.Buffer((1,), "float32")
+    ):
+        y[0] = y[0] + operator(
+            "float32",
+            "dot_vdpbf16ps",
+            operator("int32", "word", x[0]),
+            operator("int32", "word", w[0]),
+        )
+
+    with pytest.raises(ValueError, match="cannot lower vdpbf16ps: the vector has 1 dwords"):
+        transformed(scalar, DotProducts())

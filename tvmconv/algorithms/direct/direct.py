@@ -30,6 +30,7 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import BFLOAT16, FLOAT32
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
@@ -75,6 +76,7 @@ class Direct(Algorithm):
     """
 
     name = "direct"
+    types = (FLOAT32, *BFLOAT16)
     integers = True
     blocks = ("conv2d", "output")
 
@@ -145,8 +147,8 @@ class Direct(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
 
-        Integer types have ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels in a
-        dword, or another order of dwords: :func:`~tvmconv.algorithms.integer.dwords.arranged`.
+        Packed types have ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels in a dword,
+        or another order of dwords: :func:`~tvmconv.algorithms.integer.dwords.arranged`.
 
         The last group is padded with zero blocks. An input with less than one block of channels
         has only these channels.
@@ -200,6 +202,11 @@ class Direct(Algorithm):
         channels = input_span(workload, machine) * channels_read(workload, machine)
         outputs = machine.blocks(workload.out_channels) * machine.channel_block
         return pixels * outputs * channels * prod(workload.weight_shape[2:])
+
+    def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
+        """As the base class, and where the last step of a block has a lane without a channel."""
+        step = workload.in_channels % dword_size(workload, machine)
+        return step > 0 or super().adds_foreign_products(workload, machine)
 
 
 @lru_cache(maxsize=1024)

@@ -13,14 +13,14 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """The probe for the instruction set of the bench's target; for INT8 layers its dot products."""
+    """The probe for the bench's target and the layer's types."""
+    from tvmconv.core.datatypes import FLOAT32
     from tvmconv.core.workload import Conv2dWorkload
-    from tvmconv.lab.bench.dot_peak import dot_runner
-    from tvmconv.lab.bench.peak import fma_runner
+    from tvmconv.lab.bench.dot_peak import peak_runner
     from tvmconv.machines.targets import resolve_machine
 
     machine = resolve_machine(case.options.get("target", "native"), threads)
     layer = case.options.get("workload")
-    integers = layer is not None and Conv2dWorkload.parse(layer).types.is_integer
-    run, operations = (dot_runner if integers else fma_runner)(machine, threads)
+    types = Conv2dWorkload.parse(layer).types if layer else FLOAT32
+    run, operations = peak_runner(machine, threads, types)
     return Session(run, dict, info=machine.isa, operations=operations)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.datatypes import FLOAT32, refusal
 from tvmconv.core.errors import InputError, WorkloadError
-from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines.case import PLACES
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
 from tvmconv.measuring.layer_model import layer_model
+from tvmconv.measuring.operands import rounded
 from tvmconv.measuring.quantized import is_quantized
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
 
@@ -42,20 +41,17 @@ def repeated_input(shape: Sequence[int], dtype: str, generator: np.random.Genera
     return np.resize(values, shape)
 
 
-def check_measurable(workload: Conv2dWorkload | GemmWorkload) -> None:
-    """Raise :class:`InputError` for types that benches cannot measure."""
-    if reason := refusal(workload.types, (FLOAT32,)):
-        raise InputError(f"bench cannot measure {workload}: {reason}. Leave its types out.")
-
-
 def write_layer_case(
     folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1, places: int = 0
 ) -> CaseInfo:
     """A folder for one layer with seeded weights, its ONNX file and its float64 output.
 
+    All values are FP32, rounded to the layer's types. Only tvmconv computes in these types. Other
+    libraries get the same layer in FP32.
+
     With ``places``, the reference has so many values of the output, and inputs repeat: gigabytes of
-    large batches are not written. Raises :class:`InputError` if the layer's types are neither FP32
-    nor integers that baselines accept.
+    large batches are not written. Raises :class:`InputError` if the layer's types are integers that
+    baselines do not accept.
     """
     import onnx
 
@@ -65,7 +61,6 @@ def write_layer_case(
         from tvmconv.lab.bench.integer_case import write_integer_case
 
         return write_integer_case(folder, w, name, count)
-    check_measurable(w)
     if w.is_volume:
         raise WorkloadError(
             f"other libraries are not timed on single 3-D convolutions: {w}. "
@@ -74,13 +69,15 @@ def write_layer_case(
     generator = np.random.default_rng(SEED)
     constants = {"weight": random_input(w.weight_shape, "float32", generator)}
     constants["weight"] /= np.float32(np.sqrt(w.taps))
+    constants["weight"] = rounded(constants["weight"], w.types.weight)
     draw = repeated_input if places else random_input
-    inputs = {"data": draw(w.data_shape, "float32", generator)}
+    inputs = {"data": rounded(draw(w.data_shape, "float32", generator), w.types.data)}
     result = w.result_shape
     if w.has("bias"):
         constants["bias"] = random_input((w.out_channels,), "float32", generator)
     if w.has("add"):
-        inputs["residual"] = draw(result, "float32", generator)
+        residual = draw(result, "float32", generator)
+        inputs["residual"] = rounded(residual, w.types.output)
     model, nodes = layer_model(w, constants)
     output = nodes[-1]["outputs"][0]
     shapes = {n: list(v.shape) for n, v in (inputs | constants).items()}

@@ -1,4 +1,4 @@
-"""The peak rate of INT8 dot products, measured by chains of them."""
+"""The peak rate of dot products of packed types, measured by chains of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
+from tvmconv.core.datatypes import FLOAT32, DataTypes
+from tvmconv.lab.bench.peak import fma_runner
 from tvmconv.machines.gate import GuardedCode
-from tvmconv.machines.multiply import Multiply, multiply_of_bytes
+from tvmconv.machines.multiply import Multiply, multiply_of_bytes, multiply_of_types
 from tvmconv.machines.probe import CHAINS
 from tvmconv.machines.record import Machine
 from tvmconv.machines.tile_unit import TileUnit
@@ -16,21 +18,37 @@ from tvmconv.tir.annotations import TILE
 _STEPS, _TILE_STEPS = 100_000, 10_000
 
 
+def peak_runner(
+    machine: Machine, threads: int, types: DataTypes = FLOAT32
+) -> tuple[Callable[[], None], int]:
+    """One call of the probe of a layer's types, and the operations it executes."""
+    if types.is_integer:
+        return dot_runner(machine, threads)
+    multiply = multiply_of_types(types, machine)
+    if multiply.is_packed:
+        return _chain_runner(machine, threads, multiply)
+    return fma_runner(machine, threads)
+
+
 def dot_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
-    """One call of the probe, and its operations, two for each product of two elements.
+    """One call of the probe of INT8, and its operations, two for each product of two elements.
 
     The instruction multiplies 8-bit data by 8-bit weights. Where a product needs an addition
     (``vpmaddwd``), the probe has both. On AMX it is the tile multiplication.
     """
+    if machine.tiles:
+        return _tile_runner(machine, machine.tiles, threads)
+    return _chain_runner(machine, threads, multiply_of_bytes(machine))
+
+
+def _chain_runner(machine: Machine, threads: int, dot: Multiply) -> tuple[Callable[[], None], int]:
+    """One call of the probe of an instruction on vectors, and its operations."""
     from tvmconv.tvm_api import runtime
     from tvmconv.tvm_runtime.threads import call
 
-    if machine.tiles:
-        return _tile_runner(machine, machine.tiles, threads)
-    dot = multiply_of_bytes(machine)
     function = _chains(machine, threads, dot)["main"]
     dwords = runtime.empty((CHAINS * machine.lanes,), "int32")
-    result = runtime.empty((threads, CHAINS * machine.lanes), "int32")
+    result = runtime.empty((threads, CHAINS * machine.lanes), dot.accumulator)
     operations = threads * _STEPS * CHAINS * machine.lanes * dot.width * 2
     return lambda: call(threads, function, dwords, result), operations
 
@@ -49,28 +67,28 @@ def _chains(machine: Machine, threads: int, dot: Multiply) -> GuardedCode:
 
     lanes = machine.lanes
     loop = T.parallel if threads > 1 else T.serial
-    name = operator_of(dot.name)
+    name, kind = operator_of(dot.name), dot.accumulator
 
     # the accumulator is also a factor, so that each step depends on the previous one
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def main(
         dwords: T.Buffer((CHAINS * lanes,), "int32"),  # type: ignore[valid-type]
-        out: T.Buffer((threads, CHAINS * lanes), "int32"),  # type: ignore[valid-type]
+        out: T.Buffer((threads, CHAINS * lanes), kind),  # type: ignore[valid-type]
     ) -> None:
         for t in loop(threads):
             with T.sblock("dot"):
                 vt = T.axis.spatial(threads, t)
                 T.reads(dwords[0 : CHAINS * lanes])
                 T.writes(out[vt, 0 : CHAINS * lanes])
-                acc = T.alloc_buffer((CHAINS, lanes), "int32")
+                acc = T.alloc_buffer((CHAINS, lanes), kind)
                 for c in T.unroll(CHAINS):
                     for v in T.vectorized(lanes):
-                        acc[c, v] = dwords[c * lanes + v]
+                        acc[c, v] = T.reinterpret(kind, dwords[c * lanes + v])
                 for _ in T.serial(_STEPS):
                     for c in T.unroll(CHAINS):
                         for v in T.vectorized(lanes):
                             acc[c, v] = acc[c, v] + T.call_intrin(
-                                "int32", name, acc[c, v], dwords[v]
+                                kind, name, T.reinterpret("int32", acc[c, v]), dwords[v]
                             )
                 for c in T.unroll(CHAINS):
                     for v in T.vectorized(lanes):

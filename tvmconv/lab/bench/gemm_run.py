@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import FLOAT32, refusal
+from tvmconv.core.errors import InputError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.cpu.gemm import transfer_ratio
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
-from tvmconv.lab.bench.cases import check_measurable
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.layer_model import model_of, node
 
@@ -109,7 +110,8 @@ def write_gemm_case(
     import onnx
 
     w = workload
-    check_measurable(w)
+    if reason := refusal(w.types, (FLOAT32,)):
+        raise InputError(f"bench cannot measure {w}: {reason}. Leave its types out.")
     inputs = random_operands(w)
     plain = w.alpha == 1 and not w.beta
     op, attrs = ("MatMul", {}) if plain else ("Gemm", {"alpha": w.alpha, "beta": w.beta})

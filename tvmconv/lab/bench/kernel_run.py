@@ -18,7 +18,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
-from tvmconv.measuring.operands import blocked, kernel_facts, unblocked
+from tvmconv.measuring.operands import blocked, kernel_facts, typed, unblocked
 
 Array = npt.NDArray[Any]
 
@@ -27,7 +27,8 @@ class KernelRun:
     """A kernel, compiled as it would be in a network, ready to be called.
 
     ``inputs`` are ``data`` (N, C, H, W), and ``residual`` of the output's shape. ``constants`` are
-    ``weight`` (K, C/groups, R, S), and ``bias`` (K,); FP32. For integers, they are the arrays of
+    ``weight`` (K, C/groups, R, S), and ``bias`` (K,). All are FP32 or of the workload's types. For
+    integers, constants are the arrays of
     :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the constants themselves.
     """
 
@@ -43,14 +44,14 @@ class KernelRun:
         self.kernel, self.threads = kernel, threads
         w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
-        data = inputs["data"]
+        data = typed(inputs["data"], w.types.data)
         values = [data if w.data_layout == "NCHW" else blocked(data, lanes)]
         known = constants if isinstance(constants, Constants) else _constants(w, constants)
         start = perf_counter()
         values += constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
         if w.has("add"):
-            values.append(blocked(inputs["residual"], lanes))
+            values.append(blocked(typed(inputs["residual"], w.types.output), lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
         self._result = runtime.empty(shape, w.types.output)
@@ -101,11 +102,14 @@ class KernelRun:
     def touch_activations(self) -> None:
         """Bring input, residual and output into the caches, as the previous layer would."""
         data, *_, result = self._arguments
-        tensors = [data, result]
+        types = self.kernel.workload.types
+        tensors = [(data, types.data), (result, types.output)]
         if self.kernel.workload.has("add"):
-            tensors.append(self._arguments[-2])
-        for tensor in tensors:
-            np.from_dlpack(tensor).sum()
+            tensors.append((self._arguments[-2], types.output))
+        for tensor, dtype in tensors:
+            # numpy's DLPack lacks bfloat16, which is copied
+            array = tensor.numpy() if dtype == "bfloat16" else np.from_dlpack(tensor)
+            array.sum()
 
     def output(self) -> Array:
         """Result of the last call, (N, K, OH, OW), of the workload's output type."""
@@ -146,7 +150,8 @@ def _is_legal(kernel: Kernel) -> bool:
 def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constants:
     if workload.types.is_integer:
         return read_constants(arrays)
-    return Constants(arrays["weight"], arrays["bias"] if workload.has("bias") else None)
+    weight = typed(arrays["weight"], workload.types.weight)
+    return Constants(weight, arrays["bias"] if workload.has("bias") else None)
 
 
 def relative_error(actual: Array, exact: Array) -> float:

@@ -172,7 +172,11 @@ def parse_variants(
     names = _all_names(machine, precision)
     default = [_rounding(Variant(name), machine, precision) for name in names]
     if not text:
-        return _able(default, workloads, machine)
+        able = _able(default, workloads, machine)
+        if workloads and not able:
+            # raises the reasons
+            chosen_kernel(workloads[0], machine, "none", precision)
+        return able
     found: list[Variant] = []
     for word in text.split(","):
         name, *modifiers = word.strip().split(":")

@@ -1,4 +1,4 @@
-"""Dot products of narrow integers: the part that all instruction families share.
+"""Dot products of narrow numbers: the part that all instruction families share.
 
 :mod:`tvmconv.operators.products` defines the operators. A family gives :func:`dot_product_pass` a
 function that writes one accumulation with its instructions.
@@ -13,10 +13,11 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.operators.products import PAIR, SIDE_BY_SIDE, WORD, instruction_of
-from tvmconv.tir.general.rewrite import function_pass, repeated
+from tvmconv.tir.general.rewrite import function_pass, item_bytes, repeated
 
 # (accumulator, operands, instruction with suffixes) -> the sum; None for another family's
 Emit = Callable[[Any, Sequence[Any], str], Any]
+_DWORD_BYTES = 4
 
 
 def dot_product_pass(
@@ -99,8 +100,7 @@ def is_zero(value: Any) -> bool:
 def _dword(load: Any, widened: bool) -> Any:
     """The dwords that begin at the loaded elements."""
     (index,) = load.indices
-    element = str(load.source.dtype)
-    size = 2 if widened else 32 // int(element.lstrip("uint"))
+    size = 2 if widened else _DWORD_BYTES // item_bytes(str(load.source.dtype))
     lanes, first = 1, index
     if isinstance(index, tirx.Ramp):
         if int(index.stride) != size:

@@ -10,6 +10,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from tvmconv.tir.general.llvm_functions import importing
 from tvmconv.tir.general.rewrite import function_pass, local_buffer
 from tvmconv.tir.general.stack_buffers import on_stack
 from tvmconv.tir.neon.inorder_assembly import Sum, assembly
@@ -66,8 +67,7 @@ def _halved(func: Any, ordered: bool) -> Any:
     body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look))
     if not found:
         return func
-    text = ir.StringImm("\n".join([IMPORTED, *texts.values()]))
-    return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, body))
+    return importing(func.with_body(body), "\n".join([IMPORTED, *texts.values()]))
 
 
 def chain_of(sums: Sequence[Any], ordered: bool) -> _VectorRun | None:

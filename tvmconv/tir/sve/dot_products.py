@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from string import Template
 from typing import Any
 
-import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 
 from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass
+from tvmconv.tir.general.llvm_functions import called, importing
 
 # the operator's name
 SVE = "sve_sdot"
@@ -96,24 +96,14 @@ def _lane(data: Any) -> int | None:
 
 def _imported(func: Any) -> Any:
     """A function together with the LLVM functions that it calls."""
-    names: set[str] = set()
-
-    def look(call: Any) -> None:
-        name = getattr(call.args[0], "value", None) if len(call.args) else None
-        if isinstance(name, str) and name.startswith(_NAME):
-            names.add(name)
-
-    tvm_ffi.structural_walk(func.body, (ir.Call, look))
-    if not names:
-        return func
-    text = ir.StringImm(_module(names))
-    return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, func.body))
+    names = called(func, _NAME)
+    return importing(func, _module(names)) if names else func
 
 
 def _module(names: Iterable[str]) -> str:
     """The LLVM source of some functions."""
     parts = {_INTRINSICS: None}
-    for name in sorted(names):
+    for name in names:
         lanes, *lane = name.removeprefix(_NAME + "_").split("_")
         parts[_MOVES.substitute(n=lanes)] = None
         form = "lane.nxv4i32" if lane else "nxv4i32"

@@ -1,14 +1,16 @@
-"""Dot products of narrow integers as instructions of AVX2, AVX-512 and VNNI."""
+"""Dot products of narrow numbers as instructions of AVX2, AVX-512, VNNI and AVX512_BF16."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import Template
 from typing import Any
 
 from tvm import tirx
 
 from tvmconv.operators.products import JOINED, NEGATIVE
 from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass, is_zero
+from tvmconv.tir.general.llvm_functions import called, importing
 from tvmconv.tir.general.rewrite import repeated
 
 # instruction and bits of its vectors -> LLVM's intrinsic
@@ -28,6 +30,19 @@ _MADD = {
     256: "llvm.x86.avx2.pmadd.wd",
     512: "llvm.x86.avx512.pmaddw.d.512",
 }
+# TVM has no vectors of bfloat16 for LLVM's intrinsic
+_BF16, _BF16_NAME = "vdpbf16ps", "tvmconv.vdpbf16ps_"
+_BF16_FUNCTION = Template("""
+declare <$n x float> @llvm.x86.avx512bf16.dpbf16ps.$bits(
+  <$n x float>, <$pairs x bfloat>, <$pairs x bfloat>)
+define <$n x float> @$name(<$n x float> %sum, <$n x i32> %first, <$n x i32> %second) {
+  %a = bitcast <$n x i32> %first to <$pairs x bfloat>
+  %b = bitcast <$n x i32> %second to <$pairs x bfloat>
+  %result = call <$n x float> @llvm.x86.avx512bf16.dpbf16ps.$bits(
+    <$n x float> %sum, <$pairs x bfloat> %a, <$pairs x bfloat> %b)
+  ret <$n x float> %result
+}
+""")
 # instruction -> bits of an element, and whether the data are unsigned
 _ELEMENTS = {
     "vpdpbusd": (8, True),
@@ -38,23 +53,25 @@ _ELEMENTS = {
 
 
 def DotProducts() -> Any:
-    """A pass that lowers dot products to VNNI, ``vpmaddwd`` and ``vpmaddubsw``.
+    """A pass that lowers dot products to VNNI, ``vpmaddwd``, ``vpmaddubsw`` and ``vdpbf16ps``.
 
-    Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them. Operands are dwords or
-    pairs of loaded elements, scalar or vector, whose stride is a dword, or other 32-bit integers.
-    Vectors may broadcast scalars. A joined dot product also has the operands of a second reduction
-    step, and a mask for the data of the first step.
+    Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them, or vectors of FP32 for
+    ``vdpbf16ps``. Operands are dwords or pairs of loaded elements, scalar or vector, whose stride
+    is a dword, or other 32-bit integers. Vectors may broadcast scalars. A joined dot product also
+    has the operands of a second reduction step, and a mask for the data of the first step.
 
     Rewrite: the loads become loads of whole dwords. The accumulation becomes one or two calls of
-    LLVM's intrinsics.
+    LLVM's intrinsics. An inlined LLVM function calls the intrinsic of ``vdpbf16ps``.
 
     Why here: after VectorizeLoop and UnrollLoop, which see scalar operators of int32. A plain sum
     of products of 8-bit integers would become 32-bit multiplications.
     """
-    return dot_product_pass("x86.DotProducts", _emit)
+    return dot_product_pass("x86.DotProducts", _emit, after=_imported)
 
 
 def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
+    if name == _BF16:
+        return _added_bf16(total, *operands)
     plain = name.removesuffix(JOINED).removesuffix(NEGATIVE)
     if plain not in _ELEMENTS:
         return None
@@ -64,6 +81,28 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
     if name.endswith(NEGATIVE):
         return _difference(total, data, weight, plain)
     return _accumulated(total, data, weight, plain)
+
+
+def _added_bf16(total: Any, data: Any, weight: Any) -> Any:
+    """``total`` plus products of bfloat16, the data last: they may be broadcast from memory."""
+    lanes = int(total.ty.dtype.lanes)
+    if 32 * lanes not in _MADD:
+        raise ValueError(
+            f"cannot lower vdpbf16ps: the vector has {lanes} dwords. Expected 4, 8 or 16. "
+            "Use channel blocks of a vector in the schedule."
+        )
+    return tirx.call_pure_extern(f"float32x{lanes}", f"{_BF16_NAME}{lanes}", total, weight, data)
+
+
+def _imported(func: Any) -> Any:
+    """A function together with the LLVM functions that it calls."""
+    names = called(func, _BF16_NAME)
+    return importing(func, "".join(map(_bf16_function, names))) if names else func
+
+
+def _bf16_function(name: str) -> str:
+    lanes = int(name.removeprefix(_BF16_NAME))
+    return _BF16_FUNCTION.substitute(name=name, n=lanes, pairs=2 * lanes, bits=32 * lanes)
 
 
 def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
