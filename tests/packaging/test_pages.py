@@ -26,7 +26,7 @@ def _is_run(block: Block) -> bool:
 RUNNABLE = [page for page in PAGES if any(map(_is_run, blocks(page)))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_say_how_they_are_run(page):
     for block in blocks(page):
         if block.language in ("sh", "python"):
@@ -37,7 +37,7 @@ def test_blocks_say_how_they_are_run(page):
 
 @pytest.mark.slow
 @pytest.mark.any_processor
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_runs(page: Path):
     command = [sys.executable, "-m", "tests.packaging.pages", str(page), "--slow"]
     done = subprocess.run(
