@@ -1,6 +1,6 @@
 """Selections for the layers of all suites on sm_90: tiles full of FMAs, by the cost model.
 
-docs/contributing/kernels-cuda.md has the same exceptions, with their reasons.
+docs/notes/kernels-cuda.md has the same exceptions, with their reasons.
 """
 
 from __future__ import annotations

@@ -90,18 +90,9 @@ def save_artifact(
 ) -> Path:
     """Write all files; see :meth:`CompiledModel.save`.
 
-    Parameters
-    ----------
-    manifest
-        The model's manifest, without the library's hash and size.
-    link
-        Makes library and weights; called after the destination is checked.
-    path
-        Name of the shared object.
-    header
-        Makes the text of the model's header, if it is wanted.
-    separate
-        Whether a file of weights is written.
+    ``manifest`` is without the library's hash and size, and ``path`` is the shared object. ``link``
+    makes library and weights after the destination is checked. ``header`` makes the text of the
+    model's header. ``separate`` is whether a file of weights is written.
     """
     check_destination(path, separate=separate, header=header is not None)
     settle(path)
@@ -193,13 +184,8 @@ def open_artifact(
 ) -> tuple[Manifest, Library]:
     """Read and check a model's files; no code of the library is mapped.
 
-    ``verify`` compares hashes, and ``here`` checks this CPU.
-
-    Raises
-    ------
-    ArtifactError
-        If a file is missing or damaged, the files do not belong together, or this CPU lacks a
-        feature.
+    ``verify`` compares hashes, and ``here`` checks this CPU. Raises ``ArtifactError`` if a file is
+    missing or damaged, the files do not belong together, or this CPU lacks a feature.
     """
     if path.suffix != ".so":
         raise ArtifactError(

@@ -47,18 +47,10 @@ def find_compiler() -> Nvcc | Nvrtc:
 def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
     """Machine code of CUDA C++ for a GPU's architectures, and PTX for later ones, in one file.
 
-    Arithmetic is IEEE's: no option for faster and less exact functions is given.
-
-    Returns
-    -------
-    tuple
-        The fatbin, and the resources of each kernel: the maximum over the architectures. With the
-        share of FMA in main loops, if nvdisasm is installed.
-
-    Raises
-    ------
-    ArtifactError
-        If no compiler is installed, or it rejects the source.
+    Arithmetic is IEEE's: no option for faster and less exact functions is given. Raises
+    ``ArtifactError`` if no compiler is installed, or it rejects the source. Each kernel's resources
+    are the maximum over the architectures, with the share of FMA in main loops if nvdisasm is
+    installed.
     """
     compiler = find_compiler()
     kept = _kept(source, compiler, machine)

@@ -32,18 +32,9 @@ def run_emulated(
 ) -> list[Array]:
     """One call of a saved model by a C program under qemu.
 
-    Parameters
-    ----------
-    path, triple
-        The shared object, and the system that it is for.
-    inputs, outputs
-        The model's tensors.
-    values
-        All inputs by name.
-    options
-        Options of qemu, such as ``-cpu cortex-a72``.
-    caller
-        Source of the program, which is started with paths of the model, inputs and outputs.
+    ``path`` is the shared object for the system ``triple``. ``options`` are qemu's, such as
+    ``-cpu cortex-a72``. ``caller`` is the source of the program, which is started with paths of the
+    model, inputs and outputs.
     """
     qemu = emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:

@@ -26,18 +26,10 @@ _ALIGNMENT = 16
 class GpuCode:
     """The kernels of a program.
 
-    Parameters
-    ----------
-    machine
-        The GPU.
-    sources
-        CUDA C++, one for each module.
-    fatbins
-        The modules: machine code for the GPU's architectures, and PTX for later ones.
-    launches
-        Launches of a call in order, by the function's symbol.
-    modules
-        Index of the module that holds a kernel, by the kernel's name.
+    ``sources`` are CUDA C++, one for each module. ``fatbins`` are the modules: machine code for the
+    GPU's architectures, and PTX for later ones. ``launches`` are launches of a call in order, by
+    the function's symbol. ``modules`` has the index of the module that holds a kernel, by the
+    kernel's name.
     """
 
     machine: CudaMachine

@@ -29,17 +29,10 @@ _FAILED = tirx.call_intrin("int32", "tirx.tvm_throw_last_error")
 class Joined:
     """The one call that replaces a sequence of calls.
 
-    Parameters
-    ----------
-    function
-        Makes the calls. Its parameters are the tensors from outside, one block of all constants,
-        the results, and memory for intermediate tensors.
-    arguments, types
-        Arguments of ``call_dps_packed``.
-    results
-        Index of the result that replaces a variable, or of each part of a tuple.
-    key
-        Equal for functions that compute the same.
+    The parameters of ``function`` are the tensors from outside, one block of all constants, the
+    results, and memory for intermediate tensors. ``arguments`` and ``types`` are arguments of
+    ``call_dps_packed``. ``results`` has the index of the result that replaces a variable, or of
+    each part of a tuple. ``key`` is equal for functions that compute the same.
     """
 
     function: PrimFunc

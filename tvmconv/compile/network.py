@@ -11,12 +11,7 @@ from typing import Any, Protocol
 from tvmconv.compile.c_text import identifier
 from tvmconv.compile.gpu import compile_gpu, write_fatbins
 from tvmconv.compile.header import model_header
-from tvmconv.compile.link import (
-    constants_source,
-    link_model,
-    write_constants,
-    write_objects,
-)
+from tvmconv.compile.link import constants_source, link_model, write_constants, write_objects
 from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.source import Facts, program_source
 from tvmconv.compile.toolchain import SOURCES, Toolchain, libraries, usual_driver
@@ -84,12 +79,8 @@ def compile_program(
     """Schedule functions that have no schedule yet, plan memory and generate machine code.
 
     In ``lowered`` every operator is a call of a ``PrimFunc``. ``cc`` names the C compiler, as for
-    :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
-
-    Raises
-    ------
-    ModelError
-        If an operator needs TVM's virtual machine or runtime; names the operator.
+    :meth:`~tvmconv.compile.toolchain.Toolchain.find`. Raises ``ModelError`` if an operator needs
+    TVM's virtual machine or runtime; names the operator.
     """
     calls, decisions = getattr(lowered, "calls", ()), getattr(lowered, "decisions", ())
     with compiler_lock():

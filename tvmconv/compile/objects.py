@@ -29,17 +29,11 @@ _POLL_SECONDS = 0.1
 class Objects:
     """Compiled kernels.
 
-    Parameters
-    ----------
-    code
-        Relocatable object file by symbol, in the order of the functions.
-    workspace
-        Bytes of scratch memory that one thread uses in a call, by symbol of functions that use any.
-    vectors
-        Description of the vectors in the code by symbol, for targets with scalable vectors; see
-        :func:`~tvmconv.tir.general.record_vector_code.recorded_code`.
-    gpu
-        The kernels of a GPU, in place of all these.
+    ``code`` has the relocatable object file by symbol, in the order of the functions. ``workspace``
+    has bytes of scratch memory that one thread uses in a call, by symbol of functions that use any.
+    ``vectors`` describes the vectors in the code by symbol, for targets with scalable vectors; see
+    :func:`~tvmconv.tir.general.record_vector_code.recorded_code`. ``gpu`` has the kernels of a GPU,
+    in place of all these.
     """
 
     code: Mapping[str, bytes]

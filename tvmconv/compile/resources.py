@@ -19,17 +19,10 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 class Resources:
     """Resources of a kernel on a multiprocessor.
 
-    Parameters
-    ----------
-    registers
-        Registers of one thread.
-    shared_bytes
-        Shared memory of a block.
-    spill_bytes
-        Bytes of registers that one thread stores and loads.
-    multiply_add_share
-        Share of FMA in the main loop's instructions on the first architecture. 0 without such a
-        loop, or without nvdisasm.
+    ``registers`` are of one thread, ``shared_bytes`` of a block. ``spill_bytes`` are bytes of
+    registers that one thread stores and loads. ``multiply_add_share`` is the share of FMA in the
+    main loop's instructions on the first architecture. It is 0 without such a loop, or without
+    nvdisasm.
     """
 
     registers: int

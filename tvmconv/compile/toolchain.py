@@ -56,21 +56,13 @@ class Toolchain:
     def find(cls, named: str = "", triple: str = "") -> Toolchain:
         """The named driver with options as in a shell; else from ``CC``, ``CXX``; else a usual one.
 
-        Parameters
-        ----------
-        named
-            The driver: ``gcc``, ``clang --target=aarch64-linux-gnu``.
-        triple
-            LLVM's name of the target system, by default this system. For another system, ``CC``
-            and ``CXX`` are used if they compile for it. The usual names are then
-            ``<triple>-gcc`` and ``clang --target=<triple>``.
+        Raises ``ArtifactError`` if no driver is installed, or the named one is for another
+        architecture. Raises ``ConfigError`` if the name is not a command.
 
-        Raises
-        ------
-        ArtifactError
-            If no driver is installed, or the named one is for another architecture.
-        ConfigError
-            If the name is not a command.
+        ``named`` is a driver such as ``clang --target=aarch64-linux-gnu``. ``triple`` is LLVM's
+        name of the target system, by default this system. For another system, ``CC`` and ``CXX``
+        are used if they compile for it. The usual names are then ``<triple>-gcc`` and
+        ``clang --target=<triple>``.
         """
         if _is_foreign(triple):
             return cls(_cross_driver(named, _short(triple)), _short(triple))

@@ -34,16 +34,10 @@ _LEAST = {80: (7, 0), 86: (7, 1), 87: (7, 4), 89: (7, 8), 90: (7, 8)}
 class Part:
     """Code for one architecture.
 
-    Parameters
-    ----------
-    kind
-        :data:`PTX`, :data:`MACHINE_CODE`, or what others may define.
-    version
-        Major and minor version of the PTX language; for machine code, 1 and the ELF ABI version.
-    architecture
-        90 of ``sm_90``.
-    content
-        The bytes in a fatbin, the part's head included.
+    ``kind`` is :data:`PTX`, :data:`MACHINE_CODE`, or what others may define. ``version`` is major
+    and minor version of the PTX language; for machine code, 1 and the ELF ABI version.
+    ``architecture`` is 90 of ``sm_90``. ``content`` has the bytes in a fatbin, the part's head
+    included.
     """
 
     kind: int
@@ -55,10 +49,7 @@ class Part:
 def parts_of(fatbin: bytes) -> list[Part]:
     """The parts of a fatbin.
 
-    Raises
-    ------
-    ValueError
-        If it is none.
+    Raises ``ValueError`` if it is none.
     """
     if len(fatbin) < _HEAD.size or not fatbin.startswith(_MAGIC.to_bytes(4, "little")):
         raise ValueError("it does not begin as a fatbin")

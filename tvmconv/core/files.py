@@ -28,28 +28,10 @@ def open_regular(
 ) -> int:
     """Open a user's file for reading: a regular one, of a size that can be meant.
 
-    A named pipe or a device would let the reader wait, or never end.
-
-    Parameters
-    ----------
-    path
-        The file.
-    limit
-        Most bytes.
-    error
-        Raised with a sentence where the file is something else or larger.
-    flags, dir_fd
-        As of ``os.open``, in addition.
-
-    Returns
-    -------
-    int
-        A descriptor that the caller closes.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened.
+    A named pipe or a device would let the reader wait, or never end. Raises ``OSError`` if it
+    cannot be opened. Raises ``error`` if the file is of another kind, or larger than ``limit``
+    bytes. ``flags`` and ``dir_fd`` are as of ``os.open``. The caller closes the returned
+    descriptor.
     """
     try:
         flags |= os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -87,21 +69,10 @@ def read_regular(
 def check_destination(path: Path, suffix: str = "", *, replaced: bool = False) -> None:
     """Refuse a destination before work is spent on it.
 
-    Parameters
-    ----------
-    path
-        The file.
-    suffix
-        The required ending of its name, if any.
-    replaced
-        Whether a new file replaces an existing one, which requires access to the folder only.
-        Otherwise the existing file is written.
-
-    Raises
-    ------
-    ArtifactError
-        If the name has another suffix, the folder is missing or not writable, or ``path`` is a
-        folder or not writable.
+    Raises ``ArtifactError`` if the name has another suffix, the folder is missing or not writable,
+    or ``path`` is a folder or not writable. ``suffix`` is the required ending of the name, if any.
+    A file that is ``replaced`` needs access to its folder only. Otherwise the existing file is
+    written.
     """
     if suffix and path.suffix != suffix:
         raise ArtifactError(f"{path}: the file name must end in {suffix}")
@@ -120,10 +91,7 @@ def check_destination(path: Path, suffix: str = "", *, replaced: bool = False) -
 def check_folder(path: Path) -> None:
     """Refuse a folder to fill before work is spent on it.
 
-    Raises
-    ------
-    ArtifactError
-        If it is not a folder, cannot be made, or is not writable.
+    Raises ``ArtifactError`` if it is not a folder, cannot be made, or is not writable.
     """
     if path.is_dir():
         if not os.access(path, os.W_OK | os.X_OK):
@@ -140,22 +108,11 @@ def replacing(modes: Mapping[Path, int]) -> Iterator[list[int]]:
 
     Until the first file is renamed, nothing has changed; after that, all others are renamed, too.
     If the process is killed in between, complete files with temporary names remain. The function
-    :func:`pending` finds them.
+    :func:`pending` finds them. Raises ``ArtifactError`` if the system refuses, e.g. because the
+    disk is full; the old files are as they were.
 
-    Parameters
-    ----------
-    modes
-        The files, in the order of renaming, and their permissions, which the user's mask limits.
-
-    Yields
-    ------
-    list[int]
-        Descriptors, open for writing.
-
-    Raises
-    ------
-    ArtifactError
-        If the system refuses, e.g. because the disk is full; the old files are as they were.
+    ``modes`` has the files in the order of renaming, and their permissions, which the user's mask
+    limits. The block gets descriptors that are open for writing.
     """
     paths = list(modes)
     written: list[tuple[Path, int]] = []
@@ -238,10 +195,7 @@ def remove_abandoned(path: Path) -> None:
 def folder_lock(folder: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
     """Exclude other processes and threads that rename files in a folder.
 
-    Raises
-    ------
-    ArtifactError
-        If another one holds the lock all the time.
+    Raises ``ArtifactError`` if another one holds the lock all the time.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

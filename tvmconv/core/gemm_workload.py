@@ -62,10 +62,7 @@ class GemmWorkload:
     def parse(cls, text: str) -> GemmWorkload:
         """Read the text form.
 
-        Raises
-        ------
-        WorkloadError
-            If it is not one, or a size is out of range.
+        Raises ``WorkloadError`` if it is not one, or a size is out of range.
         """
         match = _TEXT.fullmatch(text)
         try:

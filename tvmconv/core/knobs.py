@@ -19,20 +19,11 @@ Workload = TypeVar("Workload")
 class Knob(Generic[Workload]):
     """One choice that a schedule leaves open.
 
-    Parameters
-    ----------
-    name
-        As in configs and logs.
-    doc
-        The meaning as a clause, with the unit.
-    values
-        The values worth trying for a workload on a machine. The schedule's ``check`` decides
-        whether other integers are legal.
-    neutral
-        The backward-compatible default. Older records without the knob have this value, and
-        defaults may omit it. None for knobs that every config has.
-    closed
-        Whether no other values exist, as for strings and booleans.
+    ``doc`` is the meaning as a clause, with the unit. ``values`` are worth trying for a workload on
+    a machine. The schedule's ``check`` decides whether other integers are legal. ``neutral`` is the
+    backward-compatible default. Older records without the knob have this value, and defaults may
+    omit it. It is None for knobs that every config has. A knob is ``closed`` if no other values
+    exist, as for strings and booleans.
     """
 
     name: str
@@ -57,12 +48,8 @@ class Knob(Generic[Workload]):
 class Knobs(Generic[Workload]):
     """All knobs of a schedule.
 
-    Parameters
-    ----------
-    knobs
-        In the order in which they are shown.
-    retired
-        Removed knobs of older records, with the value that the schedule still implements.
+    ``knobs`` are in the order in which they are shown. ``retired`` are removed knobs of older
+    records, with the value that the schedule still implements.
     """
 
     knobs: tuple[Knob[Workload], ...]
@@ -83,10 +70,7 @@ class Knobs(Generic[Workload]):
     def complete(self, config: Mapping[str, KnobValue]) -> Config:
         """A config of an earlier version, or without some defaults, as a complete config.
 
-        Raises
-        ------
-        ConfigError
-            If a knob is unknown, or missing without a default.
+        Raises ``ConfigError`` if a knob is unknown, or missing without a default.
         """
         kept = {k: v for k, v in config.items() if k not in self.retired or v != self.retired[k]}
         neutral = {knob.name: knob.neutral for knob in self.knobs if knob.neutral is not None}

@@ -16,11 +16,8 @@ _LARGEST = 1 << 63
 def parse(text: str) -> Any:
     """The data of a JSON text.
 
-    Raises
-    ------
-    ValueError
-        If the text is not JSON, is nested too deep, or contains a number that is not finite or
-        exceeds 64 bits, or an invalid character.
+    Raises ``ValueError`` if the text is not JSON, is nested too deep, or contains an invalid
+    character. Numbers must be finite and at most 64 bits long.
     """
     try:
         data = json.loads(text, parse_constant=no_number, parse_float=finite, parse_int=_integer)
@@ -74,19 +71,8 @@ def _hints(record: type) -> dict[str, Any]:
 def check_types(value: object, hint: Any, where: str) -> None:
     """Compare a value with a type annotation, records and containers with all they hold.
 
-    Parameters
-    ----------
-    value
-        Any value.
-    hint
-        A dataclass, a plain type, ``tuple``, ``Mapping`` or a union of such.
-    where
-        How errors call the value.
-
-    Raises
-    ------
-    TypeError
-        Naming the entry and its value.
+    ``hint`` is a dataclass, a plain type, ``tuple``, ``Mapping`` or a union of such. ``TypeError``
+    names the entry and its value. ``where`` is the name of the value in errors.
     """
     # thousands of values that fit, as a manifest has, need no place in a sentence
     if not _fitting(hint)(value):

@@ -15,12 +15,8 @@ from .files import remove_abandoned, replacing, write_all
 def write_result(path: Path, content: bytes) -> None:
     """Write a file completely, or leave the existing one unchanged.
 
-    Pipes, devices, and files in folders without write access are written in place.
-
-    Raises
-    ------
-    ArtifactError
-        If the operating system refuses, e.g. because the disk is full.
+    Pipes, devices, and files in folders without write access are written in place. Raises
+    ``ArtifactError`` if the operating system refuses, e.g. because the disk is full.
     """
     if os.access(path.parent, os.W_OK | os.X_OK) and (path.is_file() or not path.exists()):
         remove_abandoned(path)
@@ -37,10 +33,7 @@ def write_result(path: Path, content: bytes) -> None:
 def filled_folder(path: Path) -> Iterator[None]:
     """Make a folder for the block to fill; one that is new is gone again if the block fails.
 
-    Raises
-    ------
-    ArtifactError
-        If it cannot be made.
+    Raises ``ArtifactError`` if it cannot be made.
     """
     new = not path.exists()
     try:

@@ -16,22 +16,10 @@ __all__ = ["LoadedModel", "layer_name", "read_model", "to_relax"]
 def to_relax(loaded: LoadedModel) -> IRModule:
     """Convert a checked model to a Relax ``IRModule``.
 
-    Parameters
-    ----------
-    loaded
-        Result of :func:`read_model`.
-
-    Returns
-    -------
-    tvm.IRModule
-        Function ``main``: parameters are the graph inputs in order, the result is one tensor or
-        a tuple in output order, every shape is static and weights are constants. The operator
-        forms are listed in :mod:`tvmconv.frontend.canonical`.
-
-    Raises
-    ------
-    ModelError
-        An operator, or an attribute of one, cannot be converted.
+    Raises ``ModelError`` if an operator, or an attribute of one, cannot be converted. The function
+    ``main`` takes the graph inputs in order, and returns one tensor or a tuple. Every shape is
+    static and weights are constants. The module :mod:`tvmconv.frontend.canonical` lists the
+    operator forms.
     """
     from tvmconv.frontend.convert import convert_graph
 

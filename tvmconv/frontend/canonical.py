@@ -17,10 +17,8 @@ Graph passes match only these forms. ``c`` is a float32 constant of shape ``()``
   (0, inf) is ``nn.relu(x)``.
 - PRelu: ``nn.prelu(x, slope, axis=1)`` for one slope per channel.
 - Sigmoid, Tanh: ``sigmoid(x)``, ``tanh(x)``.
-- SiLU, also as x * Sigmoid(x): ``nn.silu(x)``.
 - HardSigmoid: ``clip(add(multiply(x, c_alpha), c_beta), 0, 1)``.
-- HardSwish: ``multiply(x, clip(add(multiply(x, c_1/6), c_1/2), 0, 1))``. Exporters' Add(3),
-  Clip(0, 6), Div(6) have the same form.
+- HardSwish: ``multiply(x, clip(add(multiply(x, c_1/6), c_1/2), 0, 1))``.
 - Gelu: ``nn.gelu(x)``, also for the form with Erf, or ``nn.gelu_tanh(x)``.
 - Gemm, MatMul and bias: ``matmul(x, W)`` with a constant ``W`` of shape (in, out), scaled and
   transposed at import. Then ``add(y, b)`` with ``b`` of shape (out,).

@@ -149,12 +149,8 @@ def _check_values(graph: onnx.GraphProto) -> None:
 def in_execution_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     """The nodes with every node after the nodes whose values it reads.
 
-    Nodes keep their places as far as possible: a list that is in order stays as it is.
-
-    Raises
-    ------
-    ModelError
-        A value depends on itself.
+    Nodes keep their places as far as possible: a list that is in order stays as it is. Raises
+    ``ModelError`` if a value depends on itself.
     """
     producers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     ordered: list[onnx.NodeProto] = []

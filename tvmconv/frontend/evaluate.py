@@ -42,10 +42,7 @@ def is_evaluated(node: OnnxNode) -> bool:
 def evaluate(node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]) -> dict[str, Array]:
     """The node's named outputs as arrays.
 
-    Raises
-    ------
-    ModelError
-        The operator cannot be evaluated on these operands.
+    Raises ``ModelError`` if the operator cannot be evaluated on these operands.
     """
     try:
         # the model may compute with numbers beyond float32's range

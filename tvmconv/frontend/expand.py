@@ -26,22 +26,11 @@ _Places = tuple[int, int, int]
 class _Form:
     """The float operator of a quantized operator, and the indices of its inputs.
 
-    Parameters
-    ----------
-    op
-        The float operator.
-    operands
-        Indices of each quantized tensor, its scale and its zero point.
-    output
-        Indices of the result's scale and zero point.
-    bias
-        Index of an INT32 bias.
-    plain
-        Indices of inputs that are passed unchanged, before the others.
-    default
-        Attributes that are supported with this value only.
-    since
-        The first operator set with the float operator.
+    ``op`` is the float operator. ``operands`` are indices of each quantized tensor, its scale and
+    its zero point. ``output`` are indices of the result's scale and zero point, and ``bias`` is the
+    index of an INT32 bias. Inputs at the indices ``plain`` are passed unchanged, before the others.
+    ``default`` are attributes that are supported with this value only. ``since`` is the first
+    operator set with the float operator.
     """
 
     op: str
@@ -77,13 +66,9 @@ def in_standard_form(
 ) -> list[OnnxNode]:
     """The node as nodes of the default operator set; most nodes are returned unchanged.
 
-    ``domain`` is the node's operator set, ``fresh`` makes unique names of values.
-
-    Raises
-    ------
-    ModelError
-        If scales or zero points are not constant or do not fit, an attribute is unknown, or
-        accumulators may overflow.
+    ``domain`` is the node's operator set, ``fresh`` makes unique names of values. Raises
+    ``ModelError`` if scales or zero points are not constant or do not fit, an attribute is unknown,
+    or accumulators may overflow.
     """
     if domain == MICROSOFT and node.op in LINEAR:
         opset = max(node.opset, LINEAR_OPSET)

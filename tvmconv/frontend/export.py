@@ -18,14 +18,9 @@ from tvmconv.frontend.quantize_linear import LINEAR
 def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
     """A ``ModelProto`` that computes what the graph computes, with static shapes.
 
-    Merged operators are written as several operators again, so that the model is standard ONNX. If
-    the model's operator set lacks a feature, QuantizeLinear and DequantizeLinear of com.microsoft
-    are used.
-
-    Raises
-    ------
-    ValueError
-        From protobuf, if the constants exceed its 2 GiB limit.
+    A merged Gelu is written as several operators if the model's operator set lacks it. If the set
+    lacks a form of QuantizeLinear or DequantizeLinear, operators of com.microsoft replace them.
+    Protobuf raises ``ValueError`` if the constants exceed its limit of 2 GiB.
     """
     nodes = [proto for node in graph.nodes for proto in spelled_out(node, graph.opset)]
     imports = [helper.make_opsetid("", graph.opset)]
@@ -60,13 +55,6 @@ def _attribute(value: Any) -> Any:
 
 def spelled_out(node: OnnxNode, opset: int) -> list[onnx.NodeProto]:
     """The node as ONNX nodes in a model of operator set ``opset``."""
-    if node.op == "Silu":
-        return _spelled(node, [("Sigmoid", ("x",), "gate"), ("Mul", ("x", "gate"), "y")])
-    if node.op == "HardSwish" and node.opset < 14:
-        gate = helper.make_node(
-            "HardSigmoid", node.inputs, [f"{node.outputs[0]}.gate"], alpha=1 / 6, beta=0.5
-        )
-        return [gate, helper.make_node("Mul", [node.inputs[0], gate.output[0]], node.outputs)]
     if node.op == "Gelu" and node.opset < 20:
         constants = [
             helper.make_node("Constant", [], [f"{node.outputs[0]}.{key}"], value=_scalar(value))

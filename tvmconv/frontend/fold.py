@@ -62,12 +62,8 @@ class Folder:
     def fold(self, node: OnnxNode, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
         """Replace a node by constants; False if the model has to compute it.
 
-        ``outputs`` is the result of shape inference, if any.
-
-        Raises
-        ------
-        ModelError
-            The constants would exceed the budget, or cannot be evaluated.
+        ``outputs`` is the result of shape inference, if any. Raises ``ModelError`` if the constants
+        would exceed the budget, or cannot be evaluated.
         """
         constants = self._graph.constants
         if outputs and self._makes_nothing(node, outputs):

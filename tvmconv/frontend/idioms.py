@@ -1,7 +1,7 @@
-"""Recognizes activations that exporters write as several operators.
+"""Recognizes Gelu, which exporters write as several operators.
 
-The operators are Silu (internal to tvmconv), HardSwish and Gelu. Each replaces the last operator of
-its pattern. Operators without readers are removed later.
+It replaces the last operator of its pattern. Operators without readers are removed later. The graph
+recognizes SiLU and HardSwish, see :mod:`tvmconv.graph.rewrite.activations`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ def merge_idioms(graph: OnnxGraph) -> None:
     makers = {name: node for node in graph.nodes for name in node.outputs}
     finder = _Finder(graph, makers)
     for index, node in enumerate(graph.nodes):
-        found = finder.match(node)
-        if found is None:
-            continue
-        op, source = found
-        if graph.types[source].dtype != "float32":
+        source = finder.gelu_input(node)
+        if source is None or graph.types[source].dtype != "float32":
             continue
         if graph.shape(source) != graph.shape(node.outputs[0]):
             continue
-        merged = replace(node, op=op, inputs=(source,), attrs={})
+        merged = replace(node, op="Gelu", inputs=(source,), attrs={})
         graph.nodes[index] = merged
         makers[node.outputs[0]] = merged
 
@@ -37,35 +34,21 @@ class _Finder:
         self._graph = graph
         self._makers = makers
 
-    def match(self, node: OnnxNode) -> tuple[str, str] | None:
-        """The activation that a node completes, and its input."""
+    def gelu_input(self, node: OnnxNode) -> str | None:
+        """x of the Gelu 0.5 * (x * (1 + erf(x / sqrt 2))) that a node completes, in any order."""
         for x, other in self._orders(node, "Mul"):
-            maker = self._makers.get(other)
-            if maker is not None and maker.op == "Sigmoid" and maker.inputs[0] == x:
-                return "Silu", x
-            if self._hard_sigmoid_of(other) == x:
-                return "HardSwish", x
             if self._gelu_factor_of(other) == x:
-                return "Gelu", x
-        divided = self._divided(node, 6.0)
-        if divided is not None:
-            for x, other in self._orders(self._makers.get(divided), "Mul"):
-                if self._relu6_of_plus3(other) == x:
-                    return "HardSwish", x
-        return self._gelu(node)
-
-    def _gelu(self, node: OnnxNode) -> tuple[str, str] | None:
-        """0.5 * (x * (1 + erf(x / sqrt 2))) with the factors in another order."""
+                return x
         half = self._scaled(node, 0.5)
         if half is not None:
             for x, other in self._orders(self._makers.get(half), "Mul"):
                 if self._erf_plus_one_of(other) == x:
-                    return "Gelu", x
+                    return x
         for left, right in self._orders(node, "Mul"):
             maker = self._makers.get(left)
             source = self._scaled(maker, 0.5) if maker is not None else None
             if source is not None and self._erf_plus_one_of(right) == source:
-                return "Gelu", source
+                return source
         return None
 
     def _gelu_factor_of(self, name: str) -> str | None:
@@ -83,31 +66,6 @@ class _Finder:
             if inner is not None:
                 root = float(np.sqrt(2.0))
                 return self._divided(inner, root) or self._scaled(inner, 1 / root)
-        return None
-
-    def _hard_sigmoid_of(self, name: str) -> str | None:
-        """x of clip(x / 6 + 1/2, 0, 1), in any of its forms."""
-        maker = self._makers.get(name)
-        if maker is None:
-            return None
-        if maker.op == "HardSigmoid":
-            alpha, beta = maker.attrs.get("alpha", 0.2), maker.attrs.get("beta", 0.5)
-            # exporters store 1/6 as float32
-            return maker.inputs[0] if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5 else None
-        clipped = self._divided(maker, 6.0)
-        return self._relu6_of_plus3(clipped) if clipped else None
-
-    def _relu6_of_plus3(self, name: str) -> str | None:
-        maker = self._makers.get(name)
-        if maker is None or maker.op != "Clip":
-            return None
-        bounds = clip_bounds(self._graph, maker)
-        plus = self._makers.get(maker.inputs[0])
-        if bounds != (0.0, 6.0) or plus is None:
-            return None
-        for x, three in self._orders(plus, "Add"):
-            if self._scalar(three) == 3.0:
-                return x
         return None
 
     def _scaled(self, node: OnnxNode, factor: float) -> str | None:

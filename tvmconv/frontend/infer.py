@@ -17,11 +17,7 @@ from onnx import helper
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
-from tvmconv.frontend.attributes import (
-    check_attributes,
-    check_list_operands,
-    in_ascending_order,
-)
+from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
 from tvmconv.frontend.checks import describe
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.fold import Folder, keeps_everything
@@ -67,12 +63,8 @@ def infer_graph(
     """Build the graph of a model whose structure was checked.
 
     ``nodes`` are in execution order, ``constants`` are the initializers. ``fold_budget`` and
-    ``weight_budget`` are as in :class:`~tvmconv.frontend.fold.Folder`.
-
-    Raises
-    ------
-    ModelError
-        A node is malformed, unknown to ONNX, or has an output whose shape depends on data.
+    ``weight_budget`` are as in :class:`~tvmconv.frontend.fold.Folder`. Raises ``ModelError`` if a
+    node is malformed, unknown to ONNX, or has an output whose shape depends on data.
     """
     graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:

@@ -27,12 +27,8 @@ def freeze_inputs(
     """The graph's inputs with static shapes, without inputs that are also initializers.
 
     ``shapes`` holds full shapes by input name. A symbolic dimension of several inputs must be given
-    once, unless its name stands for any unknown size, such as `?`.
-
-    Raises
-    ------
-    ModelError
-        Names the input, the dimension and a sufficient ``shapes=``.
+    once, unless its name stands for any unknown size, such as `?`. ``ModelError`` names the input,
+    the dimension and a sufficient ``shapes=``.
     """
     inputs = [value for value in graph.input if value.name not in constants]
     given = {name: _given(name, shape) for name, shape in check_shapes(shapes).items()}

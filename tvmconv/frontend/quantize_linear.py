@@ -26,11 +26,8 @@ _FLOATS = ("float16", "float32")
 def infer_linear(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo]:
     """Check a QuantizeLinear or DequantizeLinear and return its output.
 
-    Raises
-    ------
-    ModelError
-        If a scale has a wrong shape or value, the zero point does not fit scale or tensor, or the
-        element type is not supported.
+    Raises ``ModelError`` if a scale has a wrong shape or value, or the element type is not
+    supported. The zero point must fit scale and tensor.
     """
     if len(node.inputs) < 2 or not node.input(1):
         raise node.error("it has no scale")

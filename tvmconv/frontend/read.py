@@ -62,6 +62,9 @@ def read_model(
 ) -> LoadedModel:
     """Read an ONNX model, check it hard, fix its shapes and fold its constants.
 
+    Raises ``ModelError`` if the model is damaged, beyond the limits, or cannot be given static
+    shapes. The message names the node, operator and value at fault and what to do about it.
+
     Parameters
     ----------
     model
@@ -77,12 +80,6 @@ def read_model(
     -------
     LoadedModel
         Checked and simplified; every value in it has a static shape.
-
-    Raises
-    ------
-    ModelError
-        The model is damaged, beyond the limits, or cannot be given static shapes. The message
-        names the node, operator and value at fault and what to do about it.
     """
     try:
         with fitted(shapes):

@@ -17,7 +17,7 @@ def simplify(graph: OnnxGraph) -> OnnxGraph:
     1. float16 values become float32: see :mod:`tvmconv.frontend.float16`.
     2. Identity, inference Dropout and casts to the same type are bypassed.
     3. Values that no output needs are dropped.
-    4. Activations that exporters write as several operators become one operator.
+    4. A Gelu that exporters write as several operators becomes one operator.
     5. BatchNormalization and per-channel Mul/Add are folded into the convolution before them.
     """
     widen_float16(graph)

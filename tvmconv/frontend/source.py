@@ -50,10 +50,7 @@ _OTHERS = (
 def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
     """Read and parse a model; nothing in it is checked yet.
 
-    Raises
-    ------
-    ModelError
-        The file cannot be read, is too large, or is not an ONNX model.
+    Raises ``ModelError`` if the file cannot be read, is too large, or is not an ONNX model.
     """
     import onnx
 

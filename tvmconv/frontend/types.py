@@ -24,12 +24,8 @@ _Formal = tuple[str, frozenset[str]]
 def check_input_types(graph: OnnxGraph, node: OnnxNode) -> None:
     """Check the operands' element types against the operator's definition.
 
-    onnx's own inference does not check them.
-
-    Raises
-    ------
-    ModelError
-        If the operator set has no such operator or it does not support the types of the operands.
+    onnx's own inference does not check them. Raises ``ModelError`` if the operator set has no such
+    operator or it does not support the types of the operands.
     """
     operator_schema(node)
     formals, repeats = _formal_inputs(node.op, node.opset)

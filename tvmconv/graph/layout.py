@@ -61,12 +61,8 @@ def plan_layouts(
 ) -> LayoutPlan:
     """Select layouts and algorithms in one pass over a graph with fused layers.
 
-    ``progress`` is called with the number of decided and of all convolutions.
-
-    Raises
-    ------
-    ConfigError
-        If no allowed algorithm computes a layer.
+    ``progress`` is called with the number of decided and of all convolutions. Raises
+    ``ConfigError`` if no allowed algorithm computes a layer.
     """
     plan = LayoutPlan()
     in_blocks: set[Value] = set()

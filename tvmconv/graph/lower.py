@@ -32,21 +32,12 @@ Progress = Callable[[str, int, int], None]
 class LoweredGraph:
     """A network ready to be compiled.
 
-    Parameters
-    ----------
-    mod
-        Function ``main`` calls only ``PrimFunc`` s (and reshapes, which are views). Convolution
-        kernels are scheduled, weights are packed constants.
-    decisions
-        One for each convolution, and each layer that runs as one, in execution order.
-    calls
-        Every kernel call in execution order.
-    reorders
-        Number of layout changes that move data.
-    padding_overhead_bytes
-        Bytes of activations and weights that pad the last channel block.
-    unscheduled
-        Convolutions that no algorithm computes.
+    The function ``main`` of ``mod`` calls only ``PrimFunc`` s, and reshapes, which are views.
+    Convolution kernels are scheduled, weights are packed constants. ``decisions`` has one for each
+    convolution, and each layer that runs as one, in execution order like ``calls``. ``reorders``
+    counts layout changes that move data. ``padding_overhead_bytes`` are bytes of activations and
+    weights that pad the last channel block. No algorithm computes the convolutions in
+    ``unscheduled``.
     """
 
     mod: IRModule
@@ -66,12 +57,8 @@ def lower(
 ) -> LoweredGraph:
     """Select and fuse kernels for the function ``main`` of :func:`tvmconv.frontend.to_relax`.
 
-    ``progress`` is called with a stage's name, the steps done and the total steps.
-
-    Raises
-    ------
-    ConfigError
-        If no allowed algorithm computes a layer; the message names it.
+    ``progress`` is called with a stage's name, the steps done and the total steps. Raises
+    ``ConfigError`` if no allowed algorithm computes a layer; the message names it.
     """
     planned = plan_module(mod, machine, policy, _stage("choose algorithms", progress))
     graph, plan = planned.graph, planned.plan

@@ -54,10 +54,7 @@ def plan_module(
 ) -> PlannedGraph:
     """Plan the function ``main`` of :func:`tvmconv.frontend.to_relax`.
 
-    Raises
-    ------
-    ConfigError
-        If no allowed algorithm computes a layer, or an override names no layer.
+    Raises ``ConfigError`` if no allowed algorithm computes a layer, or an override names no layer.
     """
     graph = _prepared(mod, machine, policy)
     if policy is not None:

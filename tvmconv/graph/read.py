@@ -78,10 +78,7 @@ def is_readable(binding: Binding) -> bool:
 def read_function(func: Function, layer_name: Callable[[RelaxVar], str] | None = None) -> Graph:
     """The graph of a function without control flow.
 
-    Raises
-    ------
-    ValueError
-        If the function holds control flow or returns nested tuples.
+    Raises ``ValueError`` if the function holds control flow or returns nested tuples.
     """
     inputs = {param: value_of(param) for param in func.params}
     nodes: list[Node] = []

@@ -178,10 +178,7 @@ class CudaMachine:
 def read_cuda_machine(data: dict[str, Any]) -> CudaMachine:
     """Inverse of :meth:`CudaMachine.to_json`.
 
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If a field is missing or of another type.
+    Raises ``KeyError``, ``TypeError`` or ``ValueError`` if a field is missing or of another type.
     """
     given = {name: value for name, value in data.items() if name != "kind"}
     origins = tuple((str(k), str(v)) for k, v in dict(given["origins"]).items())

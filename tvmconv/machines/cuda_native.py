@@ -26,12 +26,9 @@ def native_gpu(index: int = 0) -> CudaMachine:
     """One of the GPUs that the driver lists, by default the first.
 
     Its machine model is that architecture's, or the newest older one with schedules, whose code it
-    can run or translate. Figures that the driver does not report come from this model.
-
-    Raises
-    ------
-    TargetError
-        If a driver or a GPU is missing, or the GPU is older than all supported architectures.
+    can run or translate. Figures that the driver does not report come from this model. Raises
+    ``TargetError`` if a driver or a GPU is missing, or the GPU is older than all supported
+    architectures.
     """
     names = ", ".join(MACHINES)
     try:

@@ -34,19 +34,9 @@ def lacks(machine: Machine) -> tuple[str, ...]:
 def ensure_executable(needed: Iterable[str], subject: str, remedy: str = _REMEDY) -> None:
     """Raise an error if this CPU lacks an instruction set that the code may use.
 
-    Parameters
-    ----------
-    needed
-        CPU flags, named as in ``/proc/cpuinfo``.
-    subject
-        The beginning of the message: ``model.so was built for x86-64-v4``.
-    remedy
-        The end of the message.
-
-    Raises
-    ------
-    ArtifactError
-        If features are missing; names them and the remedy.
+    Raises ``ArtifactError`` if features are missing; names them and the remedy. ``needed`` are CPU
+    flags, named as in ``/proc/cpuinfo``. The message begins with ``subject``, such as
+    ``model.so was built for x86-64-v4``, and ends with ``remedy``.
     """
     missing = _missing(needed)
     if "asimd" in missing:

@@ -23,12 +23,8 @@ def host_features() -> frozenset[str]:
     """CPU flags of this host; empty if ``/proc/cpuinfo`` lists none.
 
     The environment variable ``TVMCONV_HIDE_FEATURES`` hides flags: names separated by commas, with
-    ``avx512`` for all flags that begin with it.
-
-    Raises
-    ------
-    TargetError
-        If the variable names an unknown feature.
+    ``avx512`` for all flags that begin with it. Raises ``TargetError`` if the variable names an
+    unknown feature.
     """
     flags = _cpu_flags()
     return flags - _hidden_features(flags)
@@ -102,15 +98,8 @@ def host_model() -> str:
 def native_machine(mcpu: str | None = None) -> Machine:
     """Detect this host: instruction set, cache sizes and cores.
 
-    Parameters
-    ----------
-    mcpu
-        LLVM's name of the CPU; by default the generic name of the widest instruction set.
-
-    Raises
-    ------
-    TargetError
-        If the host has neither AVX2 nor NEON.
+    Raises ``TargetError`` if the host has neither AVX2 nor NEON. ``mcpu`` is LLVM's name of the
+    CPU, by default the generic name of the widest instruction set.
     """
     have = host_features()
     bits = host_vector_bits()

@@ -47,20 +47,11 @@ def measure(
 ) -> MeasuredRates:
     """Measure one core of this host; takes about ten seconds.
 
-    Parameters
-    ----------
-    machine
-        Determines the instructions, and the cache sizes that separate the levels.
-    tell
-        Receives the name of each rate before its measurement.
-    packed_steps
-        Makes a call, and returns it with its number of integer reduction steps. It is an argument
-        because this module does not compile kernels. Without it the model's rate stays.
-
-    Raises
-    ------
-    TargetError
-        If this host lacks a feature of the machine.
+    Raises ``TargetError`` if this host lacks a feature of the machine. The machine determines the
+    instructions, and the cache sizes that separate the levels. ``tell`` gets the name of each rate
+    before its measurement. ``packed_steps`` makes a call, and returns it with its number of integer
+    reduction steps. It is an argument because this module does not compile kernels. Without it the
+    model's rate stays.
     """
     if missing := sorted(set(machine.features) - host_features()):
         raise TargetError(

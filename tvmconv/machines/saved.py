@@ -104,10 +104,7 @@ def path_of(machine: Machine) -> Path | None:
 def save(machine: Machine, hertz: float) -> Path:
     """Keep a measurement; builds for ``native`` then use it.
 
-    Raises
-    ------
-    TvmconvError
-        If the file cannot be written, or the user disables saved measurements.
+    Raises ``TvmconvError`` if the file cannot be written, or the user disables saved measurements.
     """
     path = path_of(machine)
     if path is None:

@@ -29,14 +29,9 @@ def read_machine(data: Mapping[str, Any]) -> Machine:
     """Inverse of :meth:`~tvmconv.machines.record.Machine.to_json`, also for data of older versions.
 
     Those have one number of lanes for vectors and channel blocks, and no rates. Missing fields come
-    from the shipped model of their instruction set.
-
-    Raises
-    ------
-    TargetError
-        If data of the first version have an unknown instruction set.
-    KeyError, TypeError, ValueError
-        If a field is missing or of another type.
+    from the shipped model of their instruction set. Raises ``TargetError`` if data of the first
+    version have an unknown instruction set. Raises ``KeyError``, ``TypeError`` or ``ValueError`` if
+    a field is missing or of another type.
     """
     if "lanes" in data:
         return _first_form(data)
@@ -53,10 +48,7 @@ def read_machine(data: Mapping[str, Any]) -> Machine:
 def read_rates(data: Mapping[str, Any]) -> Rates:
     """Rates as :func:`dataclasses.asdict` writes them.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a rate is missing or not plausible; names the rate.
+    Raises ``TypeError`` or ``ValueError`` if a rate is missing or not plausible; names the rate.
     """
     rates = Rates(**data)
     for field in fields(Rates):

@@ -36,6 +36,8 @@ def resolve_device(
 ) -> Machine | CudaMachine:
     """The machine model of a target, a CPU or a GPU.
 
+    Raises ``TargetError`` if the target is unknown, or a GPU without schedules.
+
     Parameters
     ----------
     target
@@ -43,11 +45,6 @@ def resolve_device(
         ``cuda`` for the GPU of this host. Otherwise as in :func:`resolve_machine`.
     threads
         As in :func:`resolve_machine`; GPU kernels are called by one thread.
-
-    Raises
-    ------
-    TargetError
-        If the target is unknown, or a GPU without schedules.
     """
     gpu = _gpu(target)
     return resolve_machine(target, threads) if gpu is None else gpu
@@ -74,6 +71,8 @@ def _gpu(target: TargetLike) -> CudaMachine | None:
 def resolve_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
     """The machine model of a target; for ``native`` with measurements of this host.
 
+    Raises ``TargetError`` if the target is unknown or its instruction set has no schedules.
+
     Parameters
     ----------
     target
@@ -83,11 +82,6 @@ def resolve_machine(target: TargetLike = "native", threads: int | None = None) -
         ``Target``, or a :class:`Machine`.
     threads
         Threads to partition the kernels for; by default all CPUs this process may use.
-
-    Raises
-    ------
-    TargetError
-        If the target is unknown or its instruction set has no schedules.
     """
     machine = shipped_machine(target, threads)
     return as_measured(machine) if target == "native" else machine

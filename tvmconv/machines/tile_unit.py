@@ -17,16 +17,9 @@ class TileUnit:
     One instruction multiplies a tile of data by a tile of weights, and adds to a tile of 32-bit
     accumulators. A tile of data has one row of bytes for each position.
 
-    Parameters
-    ----------
-    registers
-        Number of tile registers.
-    rows
-        Maximum rows of a tile: positions, accumulators, and dwords of weights.
-    row_bytes
-        Bytes of a row: the channels that one instruction reduces.
-    rows_a_cycle
-        Rows of data that are multiplied by a whole tile of weights in a cycle.
+    A tile has at most ``rows`` rows: positions, accumulators, and dwords of weights. A row has
+    ``row_bytes`` bytes: the channels that one instruction reduces. In a cycle, ``rows_a_cycle``
+    rows of data are multiplied by a whole tile of weights.
     """
 
     registers: int

@@ -51,14 +51,9 @@ def slice_blocked(
 ) -> Tensor:
     """Cut a range of channels, rows and columns out of a blocked tensor.
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    channels
-        Begin and end. A begin that is a multiple of ``c`` keeps whole blocks.
-    rows, columns
-        (first, count, step); None keeps all. The step may be negative.
+    ``data`` is ``(N, CB, H, W, c)``. ``channels`` are begin and end; a begin that is a multiple of
+    ``c`` keeps whole blocks. ``rows`` and ``columns`` are (first, count, step), where the step may
+    be negative; None keeps all.
     """
     batch, _, height, width, lanes = (int(d) for d in data.shape)
     begin, end = channels

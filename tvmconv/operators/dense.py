@@ -25,14 +25,8 @@ FloatArray = npt.NDArray[np.float32]
 class DenseTile:
     """The tiling of a fully connected layer.
 
-    Parameters
-    ----------
-    rows, vectors
-        The register tile: rows of the data times vectors of outputs.
-    splits
-        Parts of the inner dimension that threads sum separately.
-    lanes
-        FP32 values in a vector.
+    The register tile is ``rows`` rows of the data times ``vectors`` vectors of outputs, of
+    ``lanes`` FP32 values each. Threads sum ``splits`` parts of the inner dimension separately.
     """
 
     rows: int
@@ -89,22 +83,11 @@ def dense(
 ) -> Tensor:
     """``epilogue(data @ weight)`` with a packed weight.
 
-    Parameters
-    ----------
-    data
-        ``(M, K)``, or any shape whose flattened tail of ``K`` values follows ``M`` in row-major
-        order, e.g. a blocked image with a weight from :func:`block_flattened_weight`.
-    weight
-        From :func:`pack_dense_weight`.
-    rest
-        The packed bias if the epilogue has ``bias``, then the residual ``(M, N)`` if it has
-        ``add``.
-    outputs
-        ``N``.
-    tile
-        The tiling, see :func:`tvmconv.costs.cpu.products.dense_tile`.
-    epilogue
-        Steps applied to each output in order.
+    ``data`` is ``(M, K)``, or any shape whose flattened tail of ``K`` values follows ``M`` in
+    row-major order. An example is a blocked image with a weight from
+    :func:`block_flattened_weight`; other weights are from :func:`pack_dense_weight`. ``rest`` is
+    the packed bias if the epilogue has ``bias``, then the residual ``(M, N)`` if it has ``add``.
+    ``outputs`` is ``N``. For the tile see :func:`tvmconv.costs.cpu.products.dense_tile`.
     """
     kinds = [step.kind for step in epilogue]
     others = list(rest)

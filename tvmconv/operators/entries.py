@@ -18,19 +18,11 @@ _WIDE = ("float64", "int64", "uint64")
 class Entries:
     """Entries of one row.
 
-    Parameters
-    ----------
-    dtype
-        Type of an entry.
-    lowest
-        An entry that comes after all others.
-    make, position
-        The entry of an element, and the other way round.
-    before
-        Whether an entry comes before another one. For equal elements, neither or the first does.
-    order
-        A position's 32-bit number; entries with higher numbers come first. None if elements have
-        64 bits.
+    ``dtype`` is the type of an entry, and ``lowest`` an entry that comes after all others. ``make``
+    gives the entry of an element, and ``position`` the other way round. ``before`` is whether an
+    entry comes before another one. For equal elements, neither or the first does. ``order`` gives a
+    position's 32-bit number; entries with higher numbers come first. It is None if elements have 64
+    bits.
     """
 
     dtype: str

@@ -54,14 +54,9 @@ def rescaled_in_integers(
 ) -> Expr:
     """A sum of products of integers as the output.
 
-    Parameters
-    ----------
-    total, epilogue, output, residual, packs
-        As for :func:`~tvmconv.operators.requantise.rescaled`; the output has 8 bits.
-    scale
-        The numbers of the sum's channel, int32, by their place among :data:`SCALES`.
-    numbers
-        int32, the concatenated numbers of the steps.
+    ``scale`` gives the int32 numbers of the sum's channel by their place among :data:`SCALES`.
+    ``numbers`` are the concatenated int32 numbers of the steps. Other arguments are as for
+    :func:`~tvmconv.operators.requantise.rescaled`; the output has 8 bits.
     """
     steps = steps_after_bias(epilogue)
     is_sum = True

@@ -26,18 +26,10 @@ def bilinear_samples(
 ) -> Tensor:
     """Sample each channel at each point: ``(N, C, points)``.
 
-    Parameters
-    ----------
-    data
-        ``(N, C, H * W)`` of float32.
-    grid
-        ``(N, 2, points)``: x, then y, from -1 to 1.
-    size
-        H and W.
-    border
-        Points outside of the image are moved to its border; otherwise what is outside is zero.
-    align_corners
-        -1 and 1 are the centers of the outermost elements, not their outer edges.
+    ``data`` is ``(N, C, H * W)`` of float32, and ``size`` is H and W. ``grid`` is
+    ``(N, 2, points)``: x, then y, from -1 to 1. With ``border``, points outside of the image are
+    moved to its border; otherwise what is outside is zero. With ``align_corners``, -1 and 1 are the
+    centers of the outermost elements, not their outer edges.
     """
     batch, channels = (int(extent) for extent in data.shape[:2])
     points = int(grid.shape[2])

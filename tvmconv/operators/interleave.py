@@ -20,25 +20,12 @@ def depth_to_space(
     With ``phase = y % bh * bw + x % bw``, output channel ``k = g * inner + o`` at (y, x) is input
     channel ``(g * bh * bw + phase) * stride + o`` at (y // bh, x // bw).
 
-    Parameters
-    ----------
-    data
-        ``(N, CB, H, W, c)``.
-    channels, size
-        Channels, height and width of the output.
-    block
-        (bh, bw).
-    inner, stride
-        Channels of one group of the output, and the distance between phases in the input.
-        ONNX's DCR mode has ``inner = stride = channels``, its CRD mode ``inner = stride = 1``.
-    crop
-        Rows and columns left out at the top and left.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, ceil(channels / c), *size, c)``. Whole vectors are copied where there is one group
-        and ``stride`` is a multiple of ``c``.
+    ``data`` is ``(N, CB, H, W, c)``. ``channels`` and ``size`` are of the output, and ``block`` is
+    (bh, bw). A group of the output has ``inner`` channels; ``stride`` is the distance between
+    phases in the input. ONNX's DCR mode has ``inner = stride = channels``, its CRD mode
+    ``inner = stride = 1``. ``crop`` are rows and columns left out at the top and left. The result
+    is ``(N, ceil(channels / c), *size, c)``. Whole vectors are copied where there is one group and
+    ``stride`` is a multiple of ``c``.
     """
     batch, lanes = int(data.shape[0]), int(data.shape[4])
     (bh, bw), phases = block, block[0] * block[1]

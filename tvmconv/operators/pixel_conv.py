@@ -57,28 +57,13 @@ def pixel_conv(
 ) -> Tensor:
     """``epilogue(conv(data, weight))``.
 
-    Parameters
-    ----------
-    data
-        ``(N, C, H, W)``.
-    weight
-        From :func:`pack_pixel_weight`, or OIHW as it is if the tile divides a group's outputs.
-    rest
-        The bias ``(G, J)`` if the epilogue has ``bias``, then the residual, as the output, if it
-        has ``add``.
-    workload
-        The layer, as :func:`tvmconv.algorithms.direct.direct.flattened` makes it where outputs are
-        not interleaved.
-    tile
-        How it is cut up.
-    phases
-        Rows and columns that a transposed convolution makes of each pixel; neighboring outputs
-        are interleaved into them.
-
-    Returns
-    -------
-    te.Tensor
-        ``(N, G, J, OH, OW)``, or of ``a x b`` phases ``(N, G, J / a / b, OH, a, OW, b)``.
+    ``data`` is ``(N, C, H, W)``. The weight is from :func:`pack_pixel_weight`, or OIHW as it is if
+    the tile divides a group's outputs. ``rest`` is the bias ``(G, J)`` if the epilogue has
+    ``bias``, then the residual, as the output, if it has ``add``. Where outputs are not
+    interleaved, :func:`tvmconv.algorithms.direct.direct.flattened` makes the workload. ``phases``
+    are rows and columns that a transposed convolution makes of each pixel; neighboring outputs are
+    interleaved into them. The result is ``(N, G, J, OH, OW)``, or of ``a x b`` phases
+    ``(N, G, J / a / b, OH, a, OW, b)``.
     """
     w, lanes = workload, tile.lanes
     others = list(rest)

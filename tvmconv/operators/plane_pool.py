@@ -31,18 +31,9 @@ def plane_pool(
 ) -> Tensor:
     """Maximum or mean over windows.
 
-    Parameters
-    ----------
-    data
-        ``(planes, H, W)`` of one of :data:`TYPES`.
-    rows, columns
-        The window along H and W.
-    kind
-        ``max`` or ``avg``.
-    lanes
-        Elements of a vector.
-    count_include_pad
-        Divide by the taps that are in the image or its padding, instead of in the image only.
+    ``data`` is ``(planes, H, W)`` of one of :data:`TYPES`, and ``kind`` is ``max`` or ``avg``.
+    ``lanes`` are elements of a vector. ``count_include_pad`` divides by the taps that are in the
+    image or its padding, instead of in the image only.
     """
     planes, height, width = (int(size) for size in data.shape)
     shape = (planes, rows.output(height), columns.output(width))

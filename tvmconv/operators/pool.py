@@ -25,15 +25,9 @@ LINES = "max_pool_lines"
 class PoolWindow:
     """A pooling window along one spatial axis.
 
-    Parameters
-    ----------
-    kernel, stride, dilation
-        In elements; dilation 1 is dense.
-    pad_before, pad_after
-        Padding on either side.
-    ceil_mode
-        Round the output size up, as long as the last window starts inside the image or the
-        padding before it (ONNX's rule).
+    ``kernel``, ``stride`` and ``dilation`` are in elements; dilation 1 is dense. ``ceil_mode``
+    rounds the output size up, as long as the last window starts inside the image or the padding
+    before it (ONNX's rule).
     """
 
     kernel: int

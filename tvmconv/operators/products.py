@@ -44,13 +44,8 @@ def pair(element: Expr) -> Expr:
 def side_by_side(values: Sequence[Expr], width: int) -> Expr:
     """The dword of unsigned 8-bit values, the first in its low bits.
 
-    Parameters
-    ----------
-    values
-        As many as a dword has elements, or fewer. Missing elements may have any value, and must
-        be multiplied by zero.
-    width
-        Elements of a dword: 4 of 8 bits, or 2 that are widened to 16.
+    ``width`` is 4 elements of 8 bits, or 2 that are widened to 16. If there are fewer values,
+    missing elements may have any value, and must be multiplied by zero.
     """
     return _call(f"{SIDE_BY_SIDE}{width}", *values)
 
@@ -66,12 +61,7 @@ def tap(data: Expr, weight: Expr) -> Expr:
 def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
     """The dot product of the elements of two dwords, as an instruction computes it.
 
-    Parameters
-    ----------
-    data, weight
-        Dwords.
-    instruction
-        One of :data:`tvmconv.machines.multiply.BY_NAME`.
+    ``instruction`` is one of :data:`tvmconv.machines.multiply.BY_NAME`.
     """
     accumulator = BY_NAME[instruction].accumulator
     return tirx.call_intrin(accumulator, operator_of(instruction), data, weight)
@@ -82,14 +72,9 @@ def joined_dot(
 ) -> Expr:
     """The sum of the dot products of two steps, added before they are widened to 32 bits.
 
-    Parameters
-    ----------
-    step, other
-        Dwords of data and weights. The other step is omitted if its weights are the constant 0.
-    instruction
-        One of :data:`tvmconv.machines.multiply.BY_NAME`.
-    mask
-        XOR mask for the data of the first step, in vectors.
+    A step has dwords of data and weights. The other step is omitted if its weights are the constant
+    0. ``instruction`` is one of :data:`tvmconv.machines.multiply.BY_NAME`. ``mask`` is a XOR mask
+    for the data of the first step, in vectors.
     """
     masks = [] if mask is None else [mask]
     return _call(_DOT + instruction + JOINED, *step, *other, *masks)

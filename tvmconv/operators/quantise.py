@@ -32,18 +32,10 @@ def quantise(
 ) -> Tensor:
     """Quantize real numbers to integers.
 
-    Parameters
-    ----------
-    data
-        float32, of any shape.
-    scale, zero_point
-        In FP32, and in ``dtype``: tensors with an axis for each of ``axes``, or functions of as
-        many indices.
-    dtype
-        One of :data:`LIMITS`.
-    axes
-        The data's axes along which the parameters vary: ``(1,)`` for the channels of NCHW,
-        ``(1, 4)`` for the channels of ``(N, C/c, H, W, c)`` with parameters ``(C/c, c)``.
+    ``data`` are float32 of any shape, and ``dtype`` is one of :data:`LIMITS`. ``scale`` in FP32 and
+    ``zero_point`` in ``dtype`` are tensors with an axis for each of ``axes``, or functions of as
+    many indices. ``axes`` are the data's axes along which they vary: ``(1,)`` for the channels of
+    NCHW, ``(1, 4)`` for the channels of ``(N, C/c, H, W, c)`` with parameters ``(C/c, c)``.
     """
 
     def element(*index: Expr) -> Expr:

@@ -46,23 +46,12 @@ def rescaled(
 ) -> Expr:
     """The output for an integer accumulator.
 
-    Parameters
-    ----------
-    total
-        int32, the bias added.
-    epilogue
-        The workload's steps.
-    output
-        ``"uint8"``, ``"int8"`` or ``"float32"``, which has no last rounding.
-    scale
-        FP32 factor of the accumulator.
-    numbers
-        The concatenated numbers of the steps; None if the output is FP32.
-    residual
-        8 bits if the output is, else FP32; None if no step adds it.
-    packs
-        Whether the operators of :mod:`tvmconv.operators.narrow` narrow the result. Rounded sums
-        and additions must then be below 2**31 in magnitude.
+    ``total`` is int32, the bias added. ``output`` is ``"uint8"``, ``"int8"`` or ``"float32"``,
+    which has no last rounding. ``scale`` is the FP32 factor of the accumulator. ``numbers`` are the
+    concatenated numbers of the steps; None if the output is FP32. The residual has 8 bits if the
+    output does, else it is FP32; None if no step adds it. ``packs`` is whether the operators of
+    :mod:`tvmconv.operators.narrow` narrow the result. Rounded sums and additions must then be below
+    2**31 in magnitude.
     """
     value = total.astype("float32") * scale
 

@@ -19,16 +19,8 @@ def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor
     Neighboring columns are summed side by side. In rows, steps of doubled distance compute the sums
     of a vector. Only the total of the previous vectors causes a wait.
 
-    Parameters
-    ----------
-    data
-        ``(outer, size, columns)``, or ``(outer, size)`` for rows.
-    dtype
-        Type of the sums.
-    exclusive
-        As in ONNX's CumSum.
-    lanes
-        Values of ``dtype`` in a vector.
+    ``data`` is ``(outer, size, columns)``, or ``(outer, size)`` for rows. ``exclusive`` is as in
+    ONNX's CumSum. A vector has ``lanes`` values of ``dtype``, the type of the sums.
     """
     shape = [int(size) for size in data.shape]
 

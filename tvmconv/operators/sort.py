@@ -26,16 +26,8 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     """Values and indices of the ``k`` largest elements along an axis, or of the smallest.
 
     Equal elements keep their order. NaN counts as larger than every number, as in numpy and torch;
-    onnxruntime gives it no fixed place.
-
-    Parameters
-    ----------
-    data
-        Any shape and numeric type; at least ``k`` elements along ``axis``.
-    k, axis, largest
-        As in ONNX's TopK.
-    index_type
-        Type of the indices.
+    onnxruntime gives it no fixed place. ``k`` is at most the elements along ``axis``; it and the
+    flags are as in ONNX's TopK.
     """
     shape = [int(size) for size in data.shape]
     axis %= len(shape)

@@ -31,27 +31,13 @@ def collect(
 ) -> tuple[Program, Any]:
     """The program of a network whose operators are all calls of functions.
 
-    Parameters
-    ----------
-    mod
-        As :func:`tvmconv.compile.network.scheduled` makes it.
-    inputs, outputs
-        The model's tensors, one for each parameter and result of ``main``.
-    calls
-        Descriptions of the calls; descriptions of one function are in the order of its calls.
-    decisions
-        Give the algorithms of calls.
+    Raises ``ModelError`` if an operator has no function, or its function needs TVM at run time.
 
-    Returns
-    -------
-    tuple
-        The program, with ``workspace_bytes`` still 0, and a ``tvm.IRModule`` of the functions
-        that it calls, each with its symbol.
-
-    Raises
-    ------
-    ModelError
-        If an operator has no function, or its function needs TVM at run time.
+    ``mod`` is as :func:`tvmconv.compile.network.scheduled` makes it. ``inputs`` and ``outputs`` are
+    the parameters and results of ``main``. ``calls`` describe the calls; descriptions of one
+    function are in the order of its calls. ``decisions`` give the algorithms of calls. The
+    program's ``workspace_bytes`` is still 0. It comes with a ``tvm.IRModule`` of the functions that
+    it calls, each with its symbol.
     """
     reader = _BufferReader(mod, calls)
     results = reader.read(mod["main"])

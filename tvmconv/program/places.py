@@ -77,10 +77,7 @@ class Step:
 def place_outputs(results: Iterable[Buffer]) -> list[Step]:
     """Let results be computed in the caller's tensors.
 
-    Returns
-    -------
-    list of Step
-        Copies of results that have another place: inputs, constants, other results.
+    Returns copies of results that have another place: inputs, constants, other results.
     """
     copies = []
     for index, buffer in enumerate(results):

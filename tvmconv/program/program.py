@@ -54,10 +54,7 @@ class Operand:
     def parse(cls, text: str) -> Operand:
         """Inverse of ``str``.
 
-        Raises
-        ------
-        ValueError
-            If the text is not an operand.
+        Raises ``ValueError`` if the text is not an operand.
         """
         match = _OPERAND.fullmatch(text)
         if not match or int(match[4]) < int(match[3]):
@@ -104,22 +101,11 @@ class Constant:
 class Program:
     """A compiled network but for the machine code of its kernels.
 
-    Parameters
-    ----------
-    inputs, outputs
-        The model's tensors, plain layouts, in order.
-    calls
-        In the order of execution.
-    constants
-        By offset, without overlap; each array once, however often it is used.
-    constant_bytes
-        From the start of the first to the end of the last.
-    arena_bytes
-        Activation memory of one call.
-    arena_bound
-        The largest sum of buffers that are alive at the same time: no plan is smaller.
-    workspace_bytes
-        Maximum scratch memory of one thread in any kernel.
+    Tensors have plain layouts, and ``calls`` are in the order of execution. ``constants`` have
+    offsets without overlap; each array is held once, however often it is used. ``constant_bytes``
+    reach from the start of the first to the end of the last. ``arena_bytes`` are activation memory
+    of one call. ``arena_bound`` is the largest sum of buffers that are alive at the same time: no
+    plan is smaller. ``workspace_bytes`` is the maximum scratch memory of one thread in any kernel.
     """
 
     inputs: tuple[TensorInfo, ...]

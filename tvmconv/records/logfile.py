@@ -45,12 +45,8 @@ class Log:
 def read_log(path: Path, *, warn: bool = True) -> Log:
     """Read a log, and skip lines that hold no valid record.
 
-    With ``warn``, the logger ``tvmconv.tuning`` warns about skipped lines.
-
-    Raises
-    ------
-    TvmconvError
-        If the file cannot be opened, is larger than any log or has more lines.
+    With ``warn``, the logger ``tvmconv.tuning`` warns about skipped lines. Raises ``TvmconvError``
+    if the file cannot be opened, is larger than any log or has more lines.
     """
     records: list[Record] = []
     skipped: list[Skipped] = []
@@ -92,10 +88,7 @@ def check_log(path: Path) -> None:
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Numbered lines that are not empty; overlong lines are cut.
 
-    Raises
-    ------
-    TvmconvError
-        If the file cannot be opened or is larger than any log.
+    Raises ``TvmconvError`` if the file cannot be opened or is larger than any log.
     """
     try:
         with os.fdopen(files.open_regular(path, MAX_FILE_BYTES, TvmconvError), "rb") as file:
@@ -133,11 +126,7 @@ def append(path: Path, lines: Iterable[str]) -> None:
     """Add lines to a file that others may be writing: whole lines or nothing.
 
     If the file ends in an unfinished line, that line is ended first. Then only that line is lost.
-
-    Raises
-    ------
-    TvmconvError
-        If the file cannot be written.
+    Raises ``TvmconvError`` if the file cannot be written.
     """
     data = "".join(line + "\n" for line in lines).encode()
     if not data:
@@ -157,12 +146,8 @@ def append(path: Path, lines: Iterable[str]) -> None:
 def rewrite(path: Path, lines: Iterable[str]) -> None:
     """Replace a file's content; readers find the old or the new one, never a part.
 
-    The caller holds :func:`locked` if the new content depends on the old.
-
-    Raises
-    ------
-    TvmconvError
-        If the file cannot be written.
+    The caller holds :func:`locked` if the new content depends on the old. Raises ``TvmconvError``
+    if the file cannot be written.
     """
     files.remove_abandoned(path)
     with _reported(path), files.replacing({path: 0o666}) as (descriptor,):
@@ -173,10 +158,8 @@ def rewrite(path: Path, lines: Iterable[str]) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a log; released by the system if the process dies.
 
-    Raises
-    ------
-    TvmconvError
-        If another process holds the lock for a minute, or the folder cannot be written.
+    Raises ``TvmconvError`` if another process holds the lock for a minute, or the folder cannot be
+    written.
     """
     from filelock import FileLock, Timeout
 

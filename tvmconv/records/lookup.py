@@ -32,18 +32,11 @@ _NEAR_TOLERANCE = 1.1
 class Tuned:
     """A record's config as a candidate of one build.
 
-    Parameters
-    ----------
-    config
-        The knob values; they passed the schedule's check for the build's machine.
-    ratio
-        Time over the time of the default, both measured, or both estimated.
-    default_algorithm, default_config
-        The default. Its predicted cycles times ``ratio`` are comparable with predictions.
-    source
-        Text for ``explain``: file, date, gain, and whether the machine is a near one.
-    near
-        Measured on another machine with the same instruction set.
+    The knob values in ``config`` passed the schedule's check for the build's machine. ``ratio`` is
+    its time over the time of the default, both measured, or both estimated. The default's predicted
+    cycles times ``ratio`` are comparable with predictions. ``source`` is text for ``explain``:
+    file, date, gain, and whether the machine is a near one. A ``near`` record was measured on
+    another machine with the same instruction set.
     """
 
     config: Config
@@ -76,10 +69,7 @@ def default_log(machine: Device, estimated: bool = False) -> Path:
 def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
     """Log files in the order of preference; ``log`` is the first, and ``"none"`` disables all logs.
 
-    Raises
-    ------
-    TvmconvError
-        If the given file does not exist or holds no record.
+    Raises ``TvmconvError`` if the given file does not exist or holds no record.
     """
     first = []
     if log is not None:

@@ -138,10 +138,7 @@ class Record:
     def from_json(cls, data: Any) -> Record:
         """Inverse of :meth:`to_json`; nothing in ``data`` is trusted.
 
-        Raises
-        ------
-        RecordError
-            If a field is missing, of another type, or out of range.
+        Raises ``RecordError`` if a field is missing, of another type, or out of range.
         """
         fields.as_object(data, "record")
         version = data.get("v")
@@ -182,10 +179,7 @@ class Record:
     def from_line(cls, line: str | bytes) -> Record:
         """Read one line of a log.
 
-        Raises
-        ------
-        RecordError
-            If the line is too long, is not JSON, or holds no valid record.
+        Raises ``RecordError`` if the line is too long, is not JSON, or holds no valid record.
         """
         size = len(line) if isinstance(line, bytes) else len(line.encode("utf-8", "replace"))
         if size > MAX_LINE_BYTES:

@@ -28,20 +28,11 @@ _ATTEMPTS = 200
 class Space:
     """All configs of one algorithm for one workload and machine.
 
-    Parameters
-    ----------
-    workload, machine, algorithm
-        The kernel.
-    values
-        Knob -> values worth trying, which include the values of the schedule's own offers.
-    starts
-        The schedule's offers, with which a search begins.
-    error_budget
-        Maximum estimate of max|error| / max|reference|.
-    facts
-        Properties of the weights, for which configs must be exact; None for any config.
-    precision
-        The precision other than FP32 to which operands may be rounded; empty for any.
+    ``values`` has the values worth trying of each knob, which include the values of the schedule's
+    own offers. A search begins with these offers, ``starts``. ``error_budget`` is the maximum
+    estimate of max|error| / max|reference|. ``facts`` are properties of the weights, for which
+    configs must be exact; None for any config. ``precision`` is the one other than FP32 to which
+    operands may be rounded; empty for any.
     """
 
     workload: Conv2dWorkload
@@ -121,10 +112,8 @@ def make_space(
 ) -> Space:
     """The space of an algorithm; without ``starts`` if none of its offers is exact enough.
 
-    Raises
-    ------
-    ConfigError
-        If the algorithm is unknown or cannot compute the workload on the machine.
+    Raises ``ConfigError`` if the algorithm is unknown or cannot compute the workload on the
+    machine.
     """
     names = registry.names(machine.kind)
     if algorithm not in names:
@@ -149,12 +138,8 @@ def validate(workload: Conv2dWorkload, machine: Device, algorithm: str, config: 
     """A config from outside, completed with all knobs.
 
     Knobs that an older config lacks get their backward-compatible default. Integers must be within
-    the range of the knob's listed values, other settings must be listed.
-
-    Raises
-    ------
-    ConfigError
-        If a knob is out of range, or the schedule's own check fails.
+    the range of the knob's listed values, other settings must be listed. Raises ``ConfigError`` if
+    a knob is out of range, or the schedule's own check fails.
     """
     if problem := registry.unknown(algorithm):
         raise ConfigError(f"{problem}; builds choose from {', '.join(registry.offered(machine))}")
@@ -191,10 +176,7 @@ def validated(record: Record, machine: Device) -> Record:
 def record_machine(facts: Mapping[str, Any]) -> Machine | CudaMachine:
     """The machine of a record, with the fields that schedules read.
 
-    Raises
-    ------
-    ConfigError
-        If its instruction set has no schedules.
+    Raises ``ConfigError`` if its instruction set has no schedules.
     """
     if facts["family"] == CudaMachine.family:
         return _record_gpu(facts)

@@ -38,10 +38,7 @@ def merge(logs: Iterable[Sequence[Record]]) -> tuple[Record, ...]:
 def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Record, str], ...]]:
     """The best records that the schedules of this version still accept.
 
-    Returns
-    -------
-    tuple
-        The kept records, and each dropped record with the reason.
+    Returns the kept records, and each dropped record with the reason.
     """
     from tvmconv.records.space import error_class, refusal
 
@@ -61,10 +58,7 @@ def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Re
 def for_workloads(records: Iterable[Record], text: str) -> tuple[Record, ...]:
     """The records whose workload, machine name or algorithm contains a text.
 
-    Raises
-    ------
-    TvmconvError
-        If there is none.
+    Raises ``TvmconvError`` if there is none.
     """
     matching = tuple(
         r

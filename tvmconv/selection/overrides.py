@@ -30,16 +30,9 @@ _FORM = '{"algorithm": NAME, "knobs": {KNOB: VALUE}}, knobs being optional'
 class Override:
     """The algorithm, and optionally some parameters, of layers whose name matches a pattern.
 
-    Parameters
-    ----------
-    pattern
-        A layer's name, or a shell pattern (``*``, ``?``, ``[...]``).
-    algorithm
-        A registered name.
-    knobs
-        Parameter values to fix.
-    source
-        File with the override, for messages.
+    ``pattern`` is a layer's name, or a shell pattern (``*``, ``?``, ``[...]``). ``algorithm`` is a
+    registered name, and ``knobs`` are parameter values to fix. ``source`` is the file with the
+    override, for messages.
     """
 
     pattern: str
@@ -58,10 +51,8 @@ class Override:
 def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Override, ...]:
     """Overrides from a JSON file, or from the mapping that it would contain.
 
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read or an entry is invalid; names file, layer and value.
+    Raises ``ConfigError`` if the file cannot be read or an entry is invalid; names file, layer and
+    value.
     """
     if isinstance(source, Mapping):
         name, data = "overrides", dict(source)

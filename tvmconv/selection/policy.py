@@ -115,11 +115,8 @@ def make_policy(
 ) -> Policy:
     """A policy from a user's arguments; omitted arguments have their defaults.
 
-    Raises
-    ------
-    ConfigError
-        If a name is not registered, a budget is not a non-negative number, ``finite`` is not a
-        boolean, ``requantize`` or ``precision`` is unknown, or the overrides cannot be read.
+    Raises ``ConfigError`` if an argument has a wrong type or value, or the overrides cannot be
+    read.
     """
     if not isinstance(precision, str) or precision not in (FLOAT32, *PRECISIONS):
         raise ConfigError(
@@ -163,10 +160,7 @@ def _check_budget(value: Any) -> float:
 def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
     """The allowed algorithm names, by default all of them; ``-name`` excludes one.
 
-    Raises
-    ------
-    ConfigError
-        If a name is not registered.
+    Raises ``ConfigError`` if a name is not registered.
     """
     if algorithms is None:
         return tuple(registry.choices())

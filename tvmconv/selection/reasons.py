@@ -100,14 +100,8 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
 def vector_code(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> str:
     """Why a layer of a target with scalable vectors has scalable code, or NEON code.
 
-    Parameters
-    ----------
-    chosen
-        The selected candidate.
-    able
-        All possible candidates, including the selected one.
-    policy
-        A policy whose error budget excludes some of them.
+    ``able`` are all possible candidates, including the selected one. The policy's error budget
+    excludes some of them.
     """
     scalable = has_scalable_vectors(chosen)
     own, other = ("SVE", "NEON") if scalable else ("NEON", "SVE")

@@ -48,10 +48,7 @@ def make_candidate(
 ) -> Candidate:
     """A configuration of an algorithm with its predicted cycles, bytes and error.
 
-    Raises
-    ------
-    ConfigError
-        If the configuration exceeds a limit of the machine.
+    Raises ``ConfigError`` if the configuration exceeds a limit of the machine.
     """
     algorithm = registry.algorithm(name, machine.kind)
     schedule = registry.required(name, workload, machine)
@@ -104,23 +101,10 @@ def select(
 ) -> Decision:
     """Select the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
-    Parameters
-    ----------
-    workload
-        The layer with its epilogue and input layout.
-    machine
-        The target.
-    layer
-        Name for overrides, reports and errors.
-    policy
-        Allowed algorithms, budgets and overrides; everything within the default budgets if None.
-    facts
-        Properties of the layer's weights; by default properties that hold for all weights.
-
-    Raises
-    ------
-    ConfigError
-        If nothing that the policy allows computes the workload.
+    Raises ``ConfigError`` if nothing that the policy allows computes the workload. ``layer`` is the
+    name for overrides, reports and errors. Without a policy, everything within the default budgets
+    is allowed. ``facts`` are properties of the layer's weights, by default properties that hold for
+    all weights.
     """
     policy = policy or make_policy()
     if workload.types.is_integer:

@@ -15,16 +15,9 @@ from typing import Any
 class Annotation:
     """The meaning of one annotation key of loops.
 
-    Parameters
-    ----------
-    loop
-        The loop that carries it.
-    value
-        The meaning of its value.
-    meaning
-        The rewrite that the schedule requests.
-    consumer
-        The pass of :mod:`tvmconv.tir.pipeline` that applies it, by its name in TVM.
+    ``loop`` is the loop that carries it, ``value`` the meaning of its value, and ``meaning`` the
+    rewrite that the schedule requests. The pass of :mod:`tvmconv.tir.pipeline` that applies it is
+    ``consumer``, by its name in TVM.
     """
 
     loop: str

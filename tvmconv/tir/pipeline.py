@@ -54,18 +54,10 @@ def compile_function(
 ) -> GuardedCode:
     """Compile a scheduled function (or module) by the passes that build networks.
 
-    Parameters
-    ----------
-    function
-        ``tirx.PrimFunc`` or module of them.
-    machine
-        The target.
-    draft
-        Whether LLVM optimizes less, and arguments are not checked. Schedules leave nothing for LLVM
-        to hoist or to unroll, so that drafts are as fast within 2 %. Argument checks are most of
-        the code of a small kernel.
-    calls
-        The calling convention; by default TVM's (:func:`packed_calls`).
+    In a ``draft``, LLVM optimizes less, and arguments are not checked. Schedules leave nothing for
+    LLVM to hoist or to unroll, so that drafts are as fast within 2 %. Argument checks are most of
+    the code of a small kernel. ``calls`` is the calling convention, by default TVM's
+    (:func:`packed_calls`).
     """
     options = machine.tvm_target()
     if draft:
@@ -100,10 +92,7 @@ class Pipeline:
     def until(self, name: str) -> Pipeline:
         """The passes up to and including one, named with or without ``tvmconv.``.
 
-        Raises
-        ------
-        ValueError
-            If no pass has this name.
+        Raises ``ValueError`` if no pass has this name.
         """
         for number, step in enumerate(self.steps, 1):
             if f".{step.info.name}".endswith(f".{name}"):

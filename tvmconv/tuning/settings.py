@@ -17,23 +17,11 @@ from tvmconv.tuning.measure import Final
 class Settings:
     """How much to search.
 
-    Parameters
-    ----------
-    trials
-        Candidates measured for one workload at most.
-    early_stop
-        End a workload after so many trials without a better one; 0 never.
-    algorithms
-        Names to choose from, by default all.
-    error_budget
-        Limit of the estimated max|error| / max|reference| of a candidate; None for the limits of
-        builds.
-    precision, requantize
-        As of ``tvmconv.build``.
-    batch
-        Candidates that are built before they are measured.
-    final
-        The measurement that decides.
+    A workload has at most ``trials`` measured candidates. It ends after ``early_stop`` trials
+    without a better one; 0 never. ``algorithms`` are names to choose from, by default all.
+    ``error_budget`` limits the estimated max|error| / max|reference| of a candidate; None for the
+    limits of builds. ``precision`` and ``requantize`` are as of ``tvmconv.build``. ``batch``
+    candidates are built before they are measured. ``final`` is the measurement that decides.
     """
 
     trials: int = 64

@@ -20,18 +20,9 @@ def convert(
     """The importer's result for one node.
 
     The importer's public function accepts only whole models, and infers their shapes itself. Its
-    converters are in a private table.
-
-    Parameters
-    ----------
-    builder
-        Inside a dataflow block.
-    operator, opset
-        An ONNX operator of the default domain, and the version of its operator set.
-    operands
-        Inputs; None for omitted ones.
-    attributes
-        Attributes as protobuf stores them, and ``tvm_custom``, the importer's own.
+    converters are in a private table. The builder is inside a dataflow block. ``operator`` is of
+    ONNX's default domain, and ``opset`` is the version of its operator set. Omitted operands are
+    None. ``attributes`` are as protobuf stores them, and ``tvm_custom``, the importer's own.
     """
     converter = onnx_frontend._get_convert_map()[operator].get_converter(opset)
     # the last argument: graphs and parameters of subgraphs, which single operators have not

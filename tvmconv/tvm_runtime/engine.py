@@ -21,10 +21,8 @@ from tvmconv.tvm_runtime.environment import set_environment_defaults
 def ffi() -> Any:
     """The ``tvm_ffi`` module, with TVM's runtime library loaded.
 
-    Raises
-    ------
-    ArtifactError
-        If the packages ``apache-tvm`` and ``apache-tvm-ffi`` are not installed.
+    Raises ``ArtifactError`` if the packages ``apache-tvm`` and ``apache-tvm-ffi`` are not
+    installed.
     """
     set_environment_defaults()
     try:

@@ -78,14 +78,9 @@ def _quota(file: Path, unlimited: int) -> int:
 def activate(threads: int) -> bool:
     """Let parallel kernels that the calling thread starts use ``threads`` threads.
 
-    At most :func:`available_cpus` are used: workers poll, and more of them than CPUs would
-    wait for each other.
-
-    Returns
-    -------
-    bool
-        False if this thread's pool, made earlier by someone else, is too small; :func:`call`
-        goes through another thread then.
+    At most :func:`available_cpus` are used: workers poll, and more of them than CPUs would wait for
+    each other. Returns False if this thread's pool, made earlier by someone else, is too small;
+    :func:`call` goes through another thread then.
     """
     if _caller.requested == threads:
         return True

@@ -143,9 +143,8 @@ def taken(name: str) -> list[dict[str, Any]]:
 
 
 def test_predictions_on_tensor_cores_are_those_of_the_tables():
-    section = (
-        (RESULTS.parent / "notes/cuda-predicted.md").read_text().partition("## Tensor cores")[2]
-    )
+    page = (RESULTS.parent / "notes/cuda-predicted.md").read_text()
+    section = page.partition("## Tensor cores")[2]
     lines = section.partition("\n## ")[0].splitlines()
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in lines if "| not" in line

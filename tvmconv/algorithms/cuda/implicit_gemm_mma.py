@@ -15,12 +15,7 @@ import numpy as np
 from tvmconv.algorithms.base import FloatArray, reduction_axes
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.base import CudaOperands
-from tvmconv.algorithms.cuda.implicit_gemm import (
-    ImplicitGemm,
-    pack_slices,
-    padded_rows,
-    slices_of,
-)
+from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm, pack_slices, padded_rows, slices_of
 from tvmconv.algorithms.cuda.precision import PRECISIONS, Precision, largest_finite
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError

@@ -19,18 +19,9 @@ Array = npt.NDArray[np.float32]
 class Precision:
     """One precision to which operands are rounded; accumulators are FP32.
 
-    Parameters
-    ----------
-    name
-        The name that users give.
-    dword
-        Type of the dwords of operands in shared memory.
-    values
-        Values of a dword, neighbors of the reduction.
-    significant_bits
-        Bits of an operand's significand, including the leading bit.
-    largest
-        The limit beyond which an operand becomes infinite.
+    ``name`` is what users give. Operands in shared memory are dwords of type ``dword`` with
+    ``values`` values each, neighbors of the reduction. ``significant_bits`` of an operand's
+    significand include the leading bit. An operand beyond ``largest`` becomes infinite.
     """
 
     name: str

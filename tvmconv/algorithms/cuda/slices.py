@@ -29,18 +29,9 @@ class Slices:
     A slice of ``channels`` holds channels of one tap. A slice of ``row`` or ``column`` holds all
     channels of one row or column of the window, which fills slices of layers with few channels.
     Slices of ``window`` hold the whole window, channels outermost and columns innermost. The last
-    slice of each tap, row, column or window is padded with zeros.
-
-    Parameters
-    ----------
-    workload
-        The convolution; the slices are of one group.
-    kind
-        One of :data:`KINDS`, or of :data:`COLUMN_KINDS`.
-    size
-        Values of a slice.
-    by_columns
-        Whether rows are innermost in a slice of ``window``, as im2win arranges windows.
+    slice of each tap, row, column or window is padded with zeros. The slices are of one group of
+    the workload. ``kind`` is one of :data:`KINDS`, or of :data:`COLUMN_KINDS`. ``by_columns`` is
+    whether rows are innermost in a slice of ``window``, as im2win arranges windows.
     """
 
     workload: Conv2dWorkload

@@ -15,12 +15,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only, reduction_axes
 from tvmconv.algorithms.integer.dwords import WIDEN
-from tvmconv.algorithms.integer.tile_copies import (
-    is_pixelwise,
-    padded_plane,
-    tile_copy,
-    tiles_of,
-)
+from tvmconv.algorithms.integer.tile_copies import is_pixelwise, padded_plane, tile_copy, tiles_of
 from tvmconv.algorithms.operands import DWORD_BYTES, Operands, split_outputs
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes

@@ -63,11 +63,6 @@ class Transforms:
     moved
         Power of its point by which each column of ``A^T`` is divided, and the row of ``G``
         multiplied.
-    pairs
-        Rows of opposite points, each pair once, the positive point first.
-    moved
-        Powers of its point by which each column of ``A^T`` is divided, and the row of ``G``
-        multiplied.
     """
 
     m: int

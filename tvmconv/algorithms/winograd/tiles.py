@@ -10,11 +10,7 @@ import numpy.typing as npt
 
 from tvmconv.algorithms.planes import plane_stride
 from tvmconv.algorithms.winograd.integers import MOST_PRODUCTS as MOST_INTEGER_PRODUCTS
-from tvmconv.algorithms.winograd.integers import (
-    IntegerTransforms,
-    fits_shorts,
-    integer_transforms,
-)
+from tvmconv.algorithms.winograd.integers import IntegerTransforms, fits_shorts, integer_transforms
 from tvmconv.algorithms.winograd.matrices import (
     MOST_PRODUCTS,
     Transforms,

@@ -25,23 +25,11 @@ _SERVED = 3
 class Microkernel:
     """A register tile of ``rows`` by ``vectors`` accumulators on one machine.
 
-    Parameters
-    ----------
-    machine
-        The processor.
-    rows
-        Values that are broadcast in a step: pixels, or rows of the first matrix.
-    vectors
-        Vectors that are loaded in a step: blocks of output channels, or columns of the second
-        matrix.
-    rate
-        Products in a cycle, of dwords for integer types; 0 for FP32.
-    dwords
-        Dwords in each operand of a product.
-    read
-        Loaded vectors in a step whose lanes are factors; by default rows over lanes.
-    halved
-        Whether vectors are loaded in two parts, if the machine's code does so.
+    A step broadcasts ``rows`` values: pixels, or rows of the first matrix. It loads ``vectors``
+    vectors: blocks of output channels, or columns of the second matrix. ``rate`` is products in a
+    cycle, of dwords for integer types; 0 for FP32. An operand has ``dwords`` dwords. ``read``
+    counts loaded vectors in a step whose lanes are factors; by default rows over lanes. ``halved``
+    is whether vectors are loaded in two parts, if the machine's code does so.
     """
 
     machine: Machine

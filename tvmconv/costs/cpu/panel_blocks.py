@@ -31,21 +31,11 @@ def weights_again(machine: Machine, weight_bytes: int, groups: int, tiles: int) 
 class PanelBlocks:
     """A packed product, block by block: every group of columns passes over every block of panels.
 
-    Parameters
-    ----------
-    machine
-        The processor.
-    panels, panel_bytes
-        Panels of rows as high as a register tile: pixels of one image, or slivers of A.
-    groups, weight_bytes
-        Groups of columns as wide as a register tile, and the bytes of all of them. 0 for B, which
-        is prefetched from L3 without delay.
-    block
-        Panels of a block.
-    others
-        Bytes that have to stay in L2 in addition to the block.
-    share
-        Share of L2 in which both stay.
+    A panel has as many rows as a register tile: pixels of one image, or slivers of A. A group has
+    as many columns as a register tile. ``weight_bytes`` are bytes of all groups; 0 for B, which is
+    prefetched from L3 without delay. ``block`` counts panels of a block. ``others`` are bytes that
+    have to stay in L2 in addition to the block, and ``share`` is the share of L2 in which both
+    stay.
     """
 
     machine: Machine

@@ -19,17 +19,10 @@ _OF_WARP = _WARP * _THREAD_ROWS * _THREAD_COLUMNS
 class BlockTile:
     """``m`` rows by ``p`` columns of the product for one block of threads.
 
-    Parameters
-    ----------
-    m, p
-        Rows and columns.
-    vector
-        Neighboring values that a thread reads at once: the side of the pieces of its accumulators.
-        Pieces are interleaved, so that a warp reads shared memory without bank conflicts.
-    micro
-        Whether a thread has many accumulators. Otherwise a warp has 32 neighbors of a row.
-    size
-        Values of a slice of the reduction.
+    A thread reads ``vector`` neighboring values at once: the side of the pieces of its
+    accumulators. Pieces are interleaved, so that a warp reads shared memory without bank conflicts.
+    With ``micro``, a thread has many accumulators. Otherwise a warp has 32 neighbors of a row.
+    ``size`` counts values of a slice of the reduction.
     """
 
     m: int

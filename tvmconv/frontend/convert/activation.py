@@ -33,7 +33,6 @@ def _softplus(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
 _PLAIN: dict[str, Callable[[RelaxWriter, RelaxExpr, str], RelaxExpr]] = {
     "Mish": lambda e, x, dtype: op.multiply(x, op.tanh(_softplus(e, x, dtype))),
     "Relu": _relu,
-    "Silu": lambda _e, x, _dtype: op.nn.silu(x),  # merged by tvmconv.frontend.idioms
     "Softplus": _softplus,
     "Softsign": lambda e, x, dtype: op.divide(x, op.add(op.abs(x), e.scalar(1, dtype))),
 }

@@ -136,14 +136,8 @@ CONVERTERS: dict[str, Converter] = {}
 def converts(*ops: str, attrs: str = "", inputs: int = 1) -> Callable[[Convert], Convert]:
     """Register a function for operators.
 
-    Parameters
-    ----------
-    ops
-        ONNX operator names.
-    attrs
-        Names of the attributes that the function reads, separated by blanks.
-    inputs
-        Number of leading inputs that must be present.
+    ``attrs`` names the attributes that the function reads, separated by blanks. The first
+    ``inputs`` inputs must be present.
     """
 
     def register(function: Convert) -> Convert:

@@ -35,19 +35,9 @@ class CallRecord:
 class Emitter:
     """State while one graph is written; rules in the modules of this folder add the calls.
 
-    Parameters
-    ----------
-    builder
-        A ``relax.BlockBuilder`` inside a dataflow block.
-    machine
-        Target of the kernels.
-    plan
-        Layouts and decisions.
-    kernels
-        Functions in the builder's module, by kernel; new ones are added.
-    shares
-        Whether :mod:`tvmconv.program` plans the memory. It lets concatenations and slices share
-        buffers, so these are not merged with other operators.
+    The builder is inside a dataflow block. ``kernels`` are functions in its module, by kernel; new
+    ones are added. ``shares`` is whether :mod:`tvmconv.program` plans the memory. It lets
+    concatenations and slices share buffers, so these are not merged with other operators.
     """
 
     def __init__(

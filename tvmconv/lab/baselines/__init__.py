@@ -14,16 +14,9 @@ from dataclasses import dataclass
 class Baseline:
     """A library and its adapter.
 
-    Parameters
-    ----------
-    name
-        Its name in ``--baselines``.
-    module
-        File of this folder that drives it.
-    distribution
-        The Python package to install, whose version is reported.
-    models, layers, products
-        Whether it takes part in benches of whole models, single layers and matrix products.
+    ``module`` is the file of this folder that drives it, and ``distribution`` the Python package to
+    install, whose version is reported. ``models``, ``layers`` and ``products`` are the benches in
+    which it takes part.
     """
 
     name: str

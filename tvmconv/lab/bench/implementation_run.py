@@ -18,18 +18,10 @@ _SLOW_CALL = 1.0
 class Extras:
     """Measurements other than the time of warm calls.
 
-    Parameters
-    ----------
-    stages
-        Stages of our kernels.
-    cold_bytes
-        Calls after everything was evicted from caches of this size; 0 for none.
-    memory
-        The growth of a process in its first call, in a process of its own.
-    load
-        Time and memory of loading a model and of its first call in a fresh process.
-    samples
-        Minimum number of samples of one round; one for calls above a second.
+    ``stages`` are of our kernels. ``cold_bytes`` is the size of caches from which everything is
+    evicted before a call; 0 for no such calls. ``memory`` is the growth of a process in its first
+    call, in a process of its own. ``load`` is time and memory of loading a model and of its first
+    call in a fresh process. A round has at least ``samples`` samples; one for calls above a second.
     """
 
     stages: bool = False

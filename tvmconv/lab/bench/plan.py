@@ -120,14 +120,9 @@ def make_plan(
     them, or ``NAME=PATH`` for one. ``batch`` sizes replace the sizes of every layer and model.
     ``types`` are data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
     :class:`Extras` explains ``stages``, ``cold``, ``memory`` and ``load``. ``samples`` is their
-    minimum number for each implementation on a GPU; papers repeat calls fifty times.
-
-    Raises
-    ------
-    InputError, WorkloadError
-        If a baseline, suite, layer or file does not exist.
-    ConfigError
-        If the target does not have the precision.
+    minimum number for each implementation on a GPU; papers repeat calls fifty times. Raises
+    ``InputError`` or ``WorkloadError`` if a baseline, suite, layer or file does not exist. Raises
+    ``ConfigError`` if the target does not have the precision.
     """
     from tvmconv.records.lookup import search_path
     from tvmconv.selection.policy import check_precision, make_policy

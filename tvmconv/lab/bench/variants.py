@@ -29,18 +29,10 @@ _WRITE = (
 class Variant:
     """One of our algorithms with some knobs fixed.
 
-    Parameters
-    ----------
-    algorithm
-        Its registered name.
-    knobs
-        Fixed knobs; the others come from the candidate that agrees with most of these.
-    layout
-        The input's layout, ``NCHW`` or ``NCHWc``; empty for the layer's own.
-    adapts
-        Whether the other layout is used where the algorithm cannot read the layer's own.
-    named
-        Whether the user named this form: the report then says where it cannot compute a layer.
+    Fixed ``knobs`` complete the candidate that agrees with most of them. ``layout`` is the input's,
+    ``NCHW`` or ``NCHWc``; empty for the layer's own. ``adapts`` is whether the other layout is used
+    where the algorithm cannot read the layer's own. ``named`` is whether the user named this form:
+    the report then says where it cannot compute a layer.
     """
 
     algorithm: str

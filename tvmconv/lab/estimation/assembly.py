@@ -38,26 +38,13 @@ _BRANCH = {
 class Instruction:
     """One instruction.
 
-    Parameters
-    ----------
-    text
-        In the assembler's language.
-    size
-        Bytes.
-    ends
-        Whether the next instruction in memory is never executed next, or only after a call.
-    target
-        Where it may branch to, in bytes from its own address; None without a branch.
-    multiply_add
-        Whether it is an FMA on FP32 vectors.
-    multiply
-        Whether it multiplies FP32 vectors of AArch64 without adding.
-    wide_loads, narrow_loads
-        Vector registers of AArch64 that it loads: 128 bits of each, or fewer.
-    insert
-        Whether it inserts an integer register of AArch64 into a vector.
-    half
-        The number of the vector of which it loads or inserts only one half.
+    ``text`` is in the assembler's language, and ``size`` in bytes. ``ends`` is whether the next
+    instruction in memory is never executed next, or only after a call. ``target`` is where it may
+    branch to, in bytes from its own address; None without a branch. ``multiply_add`` is whether it
+    is an FMA on FP32 vectors. ``multiply`` is whether it multiplies FP32 vectors of AArch64 without
+    adding. ``wide_loads`` counts vector registers of AArch64 that it loads whole, 128 bits, and
+    ``narrow_loads`` others. ``insert`` is whether it inserts an integer register of AArch64 into a
+    vector. ``half`` is the number of the vector of which it loads or inserts only one half.
     """
 
     text: str

@@ -19,32 +19,16 @@ from tvmconv.machines.record import Machine
 class Core:
     """A CPU as estimates see it.
 
-    Parameters
-    ----------
-    name
-        The CPU's.
-    model
-        llvm-mca's name of the nearest CPU that it has a model of.
-    multiply_adds
-        Vector FMAs that the CPU starts in a cycle: some models allow more.
-    lanes
-        FP32 values of one vector of fixed length.
-    scalable
-        FMAs of such vectors that scalable ones do in a cycle, at the estimated length; 0 without
-        them.
-    wide_load, narrow_load
-        Cycles without an FMA while a vector register is loaded, 128 bits of it or fewer: in-order
-        cores with 64 bits to L1.
-    lone_insert
-        The same for an integer register that is inserted into a vector without a load, or another
-        insertion, of half a vector.
-    note
-        Known errors of the model.
-    of_bytes, of_shorts
-        Products of 8-bit data by weights of 8 and of 16 bits, for each lane, that the CPU adds in a
-        cycle; 0 without INT8 kernels.
-    hertz, product
-        A clock in cycles a second, and the product that has it.
+    ``model`` is llvm-mca's name of the nearest CPU that it has a model of, and ``note`` has known
+    errors of the model. ``multiply_adds`` are vector FMAs that the CPU starts in a cycle: some
+    models allow more. ``lanes`` are FP32 values of one vector of fixed length. ``scalable`` counts
+    FMAs of such vectors that scalable ones do in a cycle, at the estimated length; 0 without them.
+    ``wide_load`` and ``narrow_load`` are cycles without an FMA while 128 bits of a vector register
+    are loaded, or fewer: in-order cores with 64 bits to L1. ``lone_insert`` is the same for an
+    integer register that is inserted into a vector without a load, or another insertion, of half a
+    vector. ``of_bytes`` and ``of_shorts`` count products that the CPU adds in a cycle for each
+    lane: of 8-bit data by weights of 8 and of 16 bits. They are 0 without INT8 kernels. ``hertz``
+    is a clock in cycles a second, and ``product`` the product that has it.
     """
 
     name: str

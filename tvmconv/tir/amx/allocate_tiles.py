@@ -87,15 +87,9 @@ def _key(call: Any) -> tuple[Any, int]:
 class _Registers:
     """The assignment of registers.
 
-    Parameters
-    ----------
-    sums
-        Tile of accumulators -> its register.
-    pixels
-        Rows of tiles of data and of accumulators.
-    weight_count, pixel_count
-        Number of registers for tiles of weights, which follow the accumulators, and for tiles of
-        data, which follow the weights.
+    ``sums`` has each tile of accumulators with its register. ``pixels`` are rows of tiles of data
+    and of accumulators. Registers of ``weight_count`` tiles of weights follow the accumulators;
+    registers of ``pixel_count`` tiles of data follow the weights.
     """
 
     sums: Mapping[tuple[Any, int], int]

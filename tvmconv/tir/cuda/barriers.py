@@ -31,19 +31,10 @@ _Values = npt.NDArray[np.int64]
 class _SharedAccess:
     """One load or store of shared memory.
 
-    Parameters
-    ----------
-    buffer, index
-        The accessed element.
-    writes
-        Whether it is a store.
-    ahead
-        How many iterations after the iteration of the barrier.
-    ranges
-        Ranges of the variables of inner loops around the access.
-    tests
-        Conditions under which the access happens. Where threads share a copy unevenly, they
-        select the threads that take part.
+    ``buffer`` and ``index`` are the accessed element, and ``writes`` is whether it is stored.
+    ``ahead`` counts iterations after the iteration of the barrier. ``ranges`` are of the variables
+    of inner loops. ``tests`` are conditions under which the access happens. Where threads share a
+    copy unevenly, they select the threads that take part.
     """
 
     buffer: Any
@@ -76,14 +67,8 @@ def _rewrite(func: Any) -> Any:
 def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
     """A statement of a kernel's outermost level without redundant barriers; None if unchanged.
 
-    Parameters
-    ----------
-    statement
-        The statement to search. Nested loops are left as they are.
-    ranges
-        Thread indices and their ranges.
-    later
-        Statements that the kernel executes afterwards.
+    ``ranges`` has the ranges of thread indices. ``later`` are statements that the kernel executes
+    afterwards. Nested loops are left as they are.
     """
     if isinstance(statement, tirx.AttrStmt):
         inner = dict(ranges)
@@ -227,14 +212,9 @@ def _reach(
 class _Places:
     """All combinations of iterations and threads, in every second iteration of a loop.
 
-    Parameters
-    ----------
-    var, turn
-        The loop's variable and its value modulo 2. Only its parity is known.
-    ranges
-        Ranges of all other variables. Each is an axis of the arrays.
-    is_turn
-        Whether the variable equals ``turn``.
+    ``turn`` is the value of the loop's variable ``var`` modulo 2: only its parity is known. All
+    other variables with their ``ranges`` are axes of the arrays. ``is_turn`` is whether the
+    variable equals ``turn``.
     """
 
     var: Any

@@ -77,14 +77,9 @@ def _rewrite(func: Any) -> Any:
 class _BufferBase:
     """The base address of some accesses of an iteration.
 
-    Parameters
-    ----------
-    buffer, view
-        The array, and the buffer that accesses name instead.
-    fixed, own
-        Invariant terms in elements, and the start of the buffer of the first iteration.
-    half
-        Elements of one of the two buffers.
+    Accesses name ``view`` instead of the array ``buffer``. ``fixed`` are invariant terms in
+    elements, and ``own`` is the start of the buffer of the first iteration. ``half`` counts
+    elements of one of the two buffers.
     """
 
     buffer: Any

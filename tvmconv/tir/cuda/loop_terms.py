@@ -18,14 +18,8 @@ _BARRIER = "tirx.tvm_storage_sync"
 class LoopTerms:
     """A sum in the body of a loop.
 
-    Parameters
-    ----------
-    moving
-        Terms with the loop's variable.
-    inner
-        Other terms with variables of inner loops.
-    fixed, constant
-        Loop-invariant terms, and integer constants.
+    ``moving`` are terms with the loop's variable, ``inner`` other terms with variables of inner
+    loops. ``fixed`` are loop-invariant terms, and ``constant`` is the sum of integers.
     """
 
     moving: tuple[Any, ...]
@@ -78,12 +72,8 @@ def total_of(terms: Sequence[Any]) -> Any:
 class ReductionParts:
     """Groups of neighboring blocks that compute the same part of a reduction.
 
-    Parameters
-    ----------
-    block
-        The variable of the block index; None if all blocks compute the same part.
-    size, count
-        Blocks of a group, and the number of groups.
+    ``block`` is the variable of the block index; None if all blocks compute the same part. A group
+    has ``size`` blocks, and there are ``count`` groups.
     """
 
     block: Any = None
@@ -98,19 +88,9 @@ class ReductionParts:
 def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> ReductionParts | None:
     """Group blocks by the part of a reduction that they compute.
 
-    Parameters
-    ----------
-    moving
-        A sum of terms with a loop's variable.
-    blocks
-        Number of blocks by the variable of the block index.
-    analyzer
-        An analyzer that knows the ranges of other variables.
-
-    Returns
-    -------
-    ReductionParts
-        The largest groups whose blocks have the same sum; None if several block indices occur.
+    ``moving`` is a sum of terms with a loop's variable. ``blocks`` has the number of blocks by the
+    variable of the block index. The analyzer knows the ranges of other variables. The result is the
+    largest groups whose blocks have the same sum; None if several block indices occur.
     """
     used = [var for var in blocks if uses(moving, var)]
     if len(used) != 1:

@@ -22,13 +22,7 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.annotations import RESIDENT
-from tvmconv.tir.cuda import (
-    double_buffers,
-    half,
-    predicated_loads,
-    predicated_stores,
-    tap_tables,
-)
+from tvmconv.tir.cuda import double_buffers, half, predicated_loads, predicated_stores, tap_tables
 from tvmconv.tir.cuda.barriers import Barriers
 from tvmconv.tir.cuda.extrema import DEFINITIONS, Extrema
 from tvmconv.tir.cuda.full_warps import FullWarps
@@ -68,12 +62,8 @@ _PREAMBLE = """#include <cstdint>
 class CudaCode:
     """Kernels of one function, or of several.
 
-    Parameters
-    ----------
-    source
-        CUDA C++ of the kernels, each ``extern "C"``.
-    launches
-        The launches of each function in order, by its symbol.
+    ``source`` is CUDA C++ of the kernels, each ``extern "C"``. ``launches`` has the launches of
+    each function in order, by its symbol.
     """
 
     source: str
@@ -156,17 +146,8 @@ def CommonExpressions() -> Any:
 def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     """Lower scheduled functions to CUDA source and launches.
 
-    Parameters
-    ----------
-    functions
-        A ``PrimFunc`` with its symbol, or a ``tvm.IRModule`` of them.
-    machine
-        The GPU.
-
-    Raises
-    ------
-    ModelError
-        If a function computes outside of kernels, or its launches depend on its arguments.
+    Raises ``ModelError`` if a function computes outside of kernels, or its launches depend on its
+    arguments. ``functions`` is a ``PrimFunc`` with its symbol, or a ``tvm.IRModule`` of them.
     """
     if isinstance(functions, tirx.PrimFunc):
         functions = ir.IRModule({str(functions.attrs["global_symbol"]): functions})

@@ -115,20 +115,10 @@ def _rewrite(func: Any) -> Any:
 class _Kernel:
     """The properties of a kernel, and the tables that the pass has made for it.
 
-    Parameters
-    ----------
-    symbol
-        The kernel's name.
-    analyzer
-        An analyzer that knows the ranges of thread indices.
-    values
-        Bound variables and their values, in order.
-    blocks
-        Number of blocks by the variable of the block index.
-    written
-        Arrays that the kernel writes.
-    tables, zeros
-        Rows of the tables by name, and the largest span of one access.
+    ``symbol`` is the kernel's name, and the analyzer knows the ranges of thread indices. ``values``
+    are bound variables and their values, in order. ``blocks`` has the number of blocks by the
+    variable of the block index. ``written`` are arrays that the kernel writes. ``tables`` are rows
+    of the tables by name, and ``zeros`` is the largest span of one access.
     """
 
     symbol: str
@@ -144,14 +134,9 @@ class _Kernel:
 class _TableAddress:
     """The address of an access in a slice, in elements.
 
-    Parameters
-    ----------
-    first, moving
-        Loop-invariant terms; terms that depend on the slice, and constants.
-    left
-        The position within the slice.
-    span
-        Elements from the first position to the last, both included.
+    ``first`` are loop-invariant terms; ``moving`` are terms that depend on the slice, and
+    constants. ``left`` is the position within the slice. ``span`` counts elements from the first
+    position to the last, both included.
     """
 
     first: Any

@@ -14,13 +14,7 @@ from tvmconv.tir.general.rewrite import rebuilt_block
 
 
 def with_workspace(func: Any) -> Any:
-    """Append a function's intermediate buffers in global memory to its parameters.
-
-    Parameters
-    ----------
-    func
-        Scheduled ``tirx.PrimFunc``.
-    """
+    """Append a function's intermediate buffers in global memory to its parameters."""
     if not isinstance(func.body, s_tir.SBlockRealize):
         return func
     root = func.body.block

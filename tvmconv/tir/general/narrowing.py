@@ -25,20 +25,11 @@ MOST = 4
 class Forms:
     """How a family lowers the operators.
 
-    Parameters
-    ----------
-    nearest
-        FP32 -> the nearest int32.
-    scaled
-        (int32, multiplier, shift) -> their fixed-point product.
-    whole
-        FP32 -> the nearest integer, as FP32.
-    packed
-        (four int32 vectors, zero point, 8-bit type, lanes) -> one vector, bounded later.
-    lanes
-        Lane counts of int32 vectors that can be packed.
-    rounds_late
-        Whether ``packed`` gets FP32 vectors and rounds them itself.
+    ``nearest`` makes FP32 the nearest int32, and ``whole`` the nearest integer as FP32. ``scaled``
+    makes (int32, multiplier, shift) their fixed-point product. ``packed`` makes (four int32
+    vectors, zero point, 8-bit type, lanes) one vector, bounded later. ``lanes`` are lane counts of
+    int32 vectors that can be packed. If it ``rounds_late``, ``packed`` gets FP32 vectors and rounds
+    them itself.
     """
 
     nearest: Callable[..., Any]

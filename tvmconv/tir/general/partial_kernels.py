@@ -22,11 +22,7 @@ def LeaveOutBlocks(names: Collection[str]) -> Any:
     Why here: TVM and LLVM would remove stores to buffers that only removed blocks read. One element
     of each such buffer is therefore copied to the output.
 
-    Parameters
-    ----------
-    names
-        Names of the expression's blocks. Blocks that a schedule derived from them
-        (``conv2d_update``) are removed as well.
+    Blocks that a schedule derived from the named ones (``conv2d_update``) are removed as well.
     """
     return function_pass("LeaveOutBlocks", lambda func: _without_blocks(func, names))
 

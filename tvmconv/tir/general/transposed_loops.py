@@ -40,19 +40,9 @@ class _Copy:
 def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     """A function of one spatial block that is a transposing copy, as loops without blocks.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` in block form, of as few axes as it can have.
-    vector_bytes
-        Bytes of a vector register.
-    parallel
-        Whether threads share the outermost loop.
-
-    Returns
-    -------
-    tirx.PrimFunc
-        None where the block is not a copy whose source and result are contiguous along two axes.
+    The function is in block form, with as few axes as it can have. ``parallel`` is whether threads
+    share the outermost loop. None where the block is not a copy whose source and result are
+    contiguous along two axes.
     """
     copy = _copy(func)
     if copy is None or str(copy.load.source.dtype) == "bool":

@@ -170,20 +170,10 @@ def assembly(
 ) -> tuple[str, str] | None:
     """The name and the text of an LLVM function that accumulates to memory.
 
-    Parameters
-    ----------
-    sums
-        FMAs in an order in which none waits for a recent one.
-    places
-        The pointer of each vector, and its byte offset, a multiple of 8.
-    pointers
-        Number of pointers.
-
-    Returns
-    -------
-    tuple or None
-        The function's arguments are a pointer to the accumulators, vectors of four FP32 values, and
-        the other pointers. None if the vectors exceed the registers.
+    ``sums`` are FMAs in an order in which none waits for a recent one. ``places`` are the pointer
+    of each vector, and its byte offset, a multiple of 8. ``pointers`` is the number of pointers.
+    The function's arguments are a pointer to the accumulators, vectors of four FP32 values, and the
+    other pointers. None if the vectors exceed the registers.
     """
     totals = sorted({each.total for each in sums})
     texts = [_Text(order, places, totals) for order in (_by_factor(sums), sums)]

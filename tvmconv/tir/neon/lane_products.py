@@ -52,10 +52,8 @@ def lane_operands(call: Any) -> Any:
 def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
     """``total`` plus the products of data and weights.
 
-    Raises
-    ------
-    ValueError
-        If ``smull`` is used for other vectors than four dwords, for which weights are packed.
+    Raises ``ValueError`` if ``smull`` is used for other vectors than four dwords, for which weights
+    are packed.
     """
     lanes = int(total.ty.dtype.lanes)
     if name == "smlal":

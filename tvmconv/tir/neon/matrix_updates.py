@@ -23,12 +23,8 @@ Pair = tuple[Key, Key]
 class Update:
     """A store that adds a product to a vector of accumulators.
 
-    Parameters
-    ----------
-    store
-        The statement.
-    data, weight
-        Loads of one item of data, and of the vector of first elements of the weights' rows.
+    ``data`` loads one item of data, and ``weight`` the vector of first elements of the weights'
+    rows.
     """
 
     store: Any

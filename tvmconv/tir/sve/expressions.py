@@ -43,14 +43,8 @@ _OPERATIONS = {
 class Pixels(Lanes):
     """One vector of positions: computes the expression of a single position for all of them.
 
-    Parameters
-    ----------
-    private
-        Buffers of one position -> the buffers of the vector, by element.
-    panels
-        Interleaved panels.
-    tile
-        The tile's index, and the offset of the vector in the tile, in segments.
+    ``private`` has the buffers of the vector, by element, for buffers of one position. ``tile`` is
+    the tile's index, and the offset of the vector in the tile, in segments.
     """
 
     private: dict[Any, dict[int, Any]]
@@ -64,17 +58,9 @@ class Pixels(Lanes):
     def value(self, node: Any, tests: Sequence[Any] = ()) -> Any:
         """An expression of four lanes, or a scalar that is the same for all lanes.
 
-        Parameters
-        ----------
-        node
-            The expression of one position.
-        tests
-            Conditions under which a position may be read; elsewhere the value is zero.
-
-        Raises
-        ------
-        NoScalableForm
-            If scalable vectors cannot compute the expression.
+        Raises ``NoScalableForm`` if scalable vectors cannot compute the expression. ``node`` is the
+        expression of one position. ``tests`` are conditions under which a position may be read;
+        elsewhere the value is zero.
         """
         if isinstance(node, tirx.Add):
             return self._sum(node, tests)

@@ -23,21 +23,9 @@ _HALVES = 2
 def gathered(pixels: Lanes, buffer: Any, first: Any, tests: Sequence[Any]) -> Any:
     """Gather four contiguous values of each position; addresses depend on the position's index.
 
-    Parameters
-    ----------
-    pixels
-        The vector.
-    buffer
-        A buffer of FP32, or of vectors of four FP32 values.
-    first
-        Index at which the values of one position begin.
-    tests
-        Conditions under which a position may be read; elsewhere the value is zero.
-
-    Raises
-    ------
-    NoScalableForm
-        If positions begin inside a segment.
+    Raises ``NoScalableForm`` if positions begin inside a segment. The buffer is of FP32, or of
+    vectors of four FP32 values. The values of one position begin at the index ``first``. ``tests``
+    are conditions under which a position may be read; elsewhere the value is zero.
     """
     analyzer, pixel = pixels.analyzer, pixels.pixel
     each = number(SEGMENT // int(buffer.dtype.lanes))

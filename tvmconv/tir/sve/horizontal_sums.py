@@ -25,19 +25,8 @@ def is_fold(loop: Any) -> bool:
 def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> Any:
     """The statements for a loop of which :func:`is_fold` holds.
 
-    Parameters
-    ----------
-    loop
-        A loop over segments.
-    groups
-        The vectors of a tile.
-    tiles
-        Makes a loop over tiles from a body.
-
-    Raises
-    ------
-    NoScalableForm
-        If scalable vectors cannot compute the addend.
+    Raises ``NoScalableForm`` if scalable vectors cannot compute the addend. ``groups`` are the
+    vectors of a tile. ``tiles`` makes a loop over tiles from a body.
     """
     found = _parts(loop)
     assert found is not None

@@ -22,14 +22,8 @@ from tvmconv.tir.sve.vectors import SEGMENT, is_number, number
 class Panels:
     """The panels that a loop over segments reads or writes.
 
-    Parameters
-    ----------
-    buffers
-        The buffers of the panels.
-    steps
-        Steps of a panel: the distance of neighboring panels, in segments, before interleaving.
-    vectors
-        Vectors of a tile.
+    ``steps`` is the distance of neighboring panels, in segments, before interleaving. A tile has
+    ``vectors`` vectors.
     """
 
     buffers: frozenset[Any]
@@ -39,14 +33,8 @@ class Panels:
     def place(self, buffer: Any, tile: Any, offset: Any, step: Any) -> Any:
         """The index of a segment's first value.
 
-        Parameters
-        ----------
-        buffer
-            The buffer, of FP32 or of vectors of four FP32 values.
-        tile, offset
-            The tile of the segment, and the segment's index in the tile.
-        step
-            The index of this step in the very first panel.
+        The buffer is of FP32, or of vectors of four FP32 values. ``offset`` is the segment's index
+        in the tile, and ``step`` the index of this step in the very first panel.
         """
         each = SEGMENT // int(buffer.dtype.lanes)
         wide = self.vectors * tirx.vscale()
@@ -94,10 +82,7 @@ def panels_of(loop: Any, vectors: int, steps: int, analyzer: Any) -> Panels:
 class PanelUse:
     """The panels of a function, and whether all their accesses use the same tiles.
 
-    Parameters
-    ----------
-    accesses
-        Number of accesses to each buffer in the function.
+    ``accesses`` counts accesses to each buffer in the function.
     """
 
     accesses: Mapping[Any, int]

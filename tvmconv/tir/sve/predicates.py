@@ -20,16 +20,8 @@ from tvmconv.tir.sve.vectors import FLAGS, SEGMENT, NoScalableForm, intrinsic, l
 class Lanes:
     """The lanes of one vector of positions.
 
-    Parameters
-    ----------
-    pixel
-        The variable of the position index.
-    first
-        Index of the vector's first position.
-    count
-        Number of positions; lanes beyond them are neither read nor written.
-    analyzer
-        TVM's arithmetic analyzer.
+    ``pixel`` is the variable of the position index, and ``first`` the index of the vector's first
+    position. Lanes beyond ``count`` positions are neither read nor written.
     """
 
     pixel: Any
