@@ -35,6 +35,8 @@ def test_blocks_say_how_they_are_run(page):
             assert block.language in SHOWN, block
 
 
+# the tutorial builds many networks, and the page of the command line runs each example
+@pytest.mark.timeout(3600)
 @pytest.mark.slow
 @pytest.mark.any_processor
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
