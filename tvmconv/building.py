@@ -52,6 +52,9 @@ def build(
 ) -> CompiledModel:
     """Compile an ONNX model for one machine.
 
+    Any number of threads may build at the same time. A lock serializes reading and scheduling;
+    kernels are compiled in parallel. Ctrl-C ends a build at the next kernel.
+
     Parameters
     ----------
     model
@@ -113,9 +116,6 @@ def build(
         Called as ``progress(stage, done, total)`` while building.
     requantise
         Former name of ``requantize``; deprecated.
-
-    Any number of threads may build at the same time. A lock serializes reading and scheduling;
-    kernels are compiled in parallel. Ctrl-C ends a build at the next kernel.
 
     Returns
     -------

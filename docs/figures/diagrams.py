@@ -77,7 +77,7 @@ def memory_layouts(palette: Palette) -> Figure:
         figure.text(x, 22, name, bold=True)
         for row in range(high):
             for column in range(wide):
-                fill = palette.series[0] if _marked(name, row, column) else palette.fill
+                fill = palette.series[0] if _marked(name, row, column) else palette.series[1]
                 figure.box(x + column * cell, 36 + row * cell, cell - 1, cell - 1, fill, fill)
         bottom = 36 + 16 * cell + 24
         figure.text(x, bottom, text, size=11, color=palette.muted)

@@ -119,7 +119,7 @@ def _table(file: str, title: str) -> str:
     report = saved(file)
     lines = [
         f"**{title}**\n",
-        "| network | tvmconv, ms | fastest other, ms | | ratio | by medians |",
+        "| network | tvmconv, ms | fastest other, ms | library | ratio | by medians |",
         "|---|---|---|---|---|---|",
     ]
     ratios = []

@@ -46,8 +46,8 @@ class DirectTilesSchedule(ConvSchedule[Machine]):
             Knob("side", "tiles of a group side by side", lambda w, machine: range(1, 7)),
             Knob(
                 "rows",
-                "groups (of other than 1x1 kernels: rows of groups) of a cache block, which copies "
-                "its own pixels of a 1x1 layer; a divisor of their number, or 0: all",
+                "groups of a cache block, or rows of groups if the kernel is not 1x1; a divisor of "
+                "their number, or 0 for all",
                 lambda w, machine: (0, 1, 2, 4, 7, 8, 14, 16, 28, 49),
             ),
             Knob(

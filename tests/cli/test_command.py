@@ -16,6 +16,7 @@ import tvmconv
 from tests.cli.test_help import COMMANDS
 from tests.cli.verbs import invoke
 from tests.graph.quantised_networks import single
+from tests.packaging.pages import ROOT, blocks
 from tvmconv.cli.command import RENAMED
 from tvmconv.cli.main import app
 from tvmconv.core.errors import TvmconvError
@@ -23,16 +24,15 @@ from tvmconv.core.errors import TvmconvError
 BUILD = ("--shape", "input:1x3x21x20", "--threads", 1)
 
 
-ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
 def documented() -> Iterator[list[str]]:
     """Commands of code blocks in the documents and of the help, whole."""
     texts = [command.help or "" for command in COMMANDS.values()]
     for path in PAGES:
-        text = path.read_text().replace("\\\n", " ")
-        texts += re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        shell = (block.text for block in blocks(path) if block.language == "sh")
+        texts += [text.replace("\\\n", " ") for text in shell]
     for text in texts:
         for line in re.findall(r"(?:^|[ =&])tvmconv ([a-z][^\n#&|>]*)", text, re.MULTILINE):
             yield shlex.split(line)

@@ -21,6 +21,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+# pip reads, resolves and builds metadata, and leaves the environment as it is
+_PROGRAMS = {
+    "python": f'exec {sys.executable} "$@"',
+    "tvmconv": f'exec {sys.executable} -m tvmconv "$@"',
+    "pip": f'[ "$1" != install ] || set -- "$@" --dry-run\nexec {sys.executable} -m pip "$@"',
+}
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -53,10 +59,9 @@ def checkout(folder: Path) -> Path:
     # an environment that is already installed: this one
     binaries = folder / ".venv/bin"
     binaries.mkdir(parents=True)
-    for name in ("python", "tvmconv"):
-        command = f"{sys.executable} -m tvmconv" if name == "tvmconv" else sys.executable
+    for name, command in _PROGRAMS.items():
         script = binaries / name
-        script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        script.write_text(f"#!/bin/sh\n{command}\n")
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
     (binaries / "activate").write_text(f"PATH={binaries}:$PATH\n")
     for extras in ("peers", "test"):
@@ -67,6 +72,8 @@ def checkout(folder: Path) -> Path:
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables of a reader who has activated the environment of a checkout."""
     values = {**os.environ, "PATH": f"{folder}/.venv/bin:{os.environ['PATH']}"}
+    # the page's tuning logs and measured rates stay in the folder, the user's do not count
+    values["XDG_CONFIG_HOME"] = f"{folder}/.config"
     values.pop("PYTEST_XDIST_WORKER", None)
     return values
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
-_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-BLOCKS = [(match[1], match[2]) for match in _FENCE.finditer(README)]
+from tests.packaging import pages
+
+README = (pages.ROOT / "README.md").read_text()
+BLOCKS = [(block.language, block.text) for block in pages.blocks(pages.ROOT / "README.md")]
 # The changes that make a command short. .ci/run and the slow test below execute the full forms of
 # the two set-up commands. tests/networks writes the networks by the command of the README.
 _SHORTENED = {
@@ -31,31 +28,14 @@ _SHORTENED = {
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
     """A folder that looks like the repository and in which commands may write files."""
-    folder = tmp_path_factory.mktemp("checkout")
-    for entry in ROOT.iterdir():
-        if not entry.name.startswith(".") and entry.name != "quickstart":
-            (folder / entry.name).symlink_to(entry)
-    # an environment that is already installed: this one
-    binaries = folder / ".venv/bin"
-    binaries.mkdir(parents=True)
-    for name in ("python", "tvmconv"):
-        command = f"{sys.executable} -m tvmconv" if name == "tvmconv" else sys.executable
-        script = binaries / name
-        script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    (binaries / "activate").write_text(f"PATH={binaries}:$PATH\n")
-    for extras in ("peers", "test"):
-        (folder / f".venv/.tvmconv-{extras}").touch()
-    return folder
+    return pages.checkout(tmp_path_factory.mktemp("checkout"))
 
 
 def _run(command: list[str], checkout: Path) -> str:
-    environment = {**os.environ, "PATH": f"{checkout}/.venv/bin:{os.environ['PATH']}"}
-    environment.pop("PYTEST_XDIST_WORKER", None)
     done = subprocess.run(
         command,
         cwd=checkout,
-        env=environment,
+        env=pages.environment(checkout),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -66,7 +46,7 @@ def _run(command: list[str], checkout: Path) -> str:
 
 
 def test_blocks_are_commands_or_python():
-    assert {language for language, _ in BLOCKS} == {"sh", "python", "text"}
+    assert {language for language, _ in BLOCKS} <= {"sh", "python", "text"}
     assert all(whole in README for whole in _SHORTENED)
 
 

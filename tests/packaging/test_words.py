@@ -16,6 +16,8 @@ from tests.packaging import words
 from tvmconv.cli.main import app
 
 SOURCES = [path for path in words.files() if path.suffix == ".py"]
+# folders of the documents that users read first
+FOLDERS = ("getting-started", "how-to", "reference")
 MESSAGES = [p for p in SOURCES if p.relative_to(words.ROOT).parts[0] in ("tvmconv", "schedules")]
 
 
@@ -74,6 +76,27 @@ def test_schedules_are_plain():
         if words.faults(line)
     ]
     assert found == []
+
+
+PAGES = [
+    words.ROOT / "README.md",
+    *(p for folder in FOLDERS for p in sorted((words.ROOT / "docs" / folder).glob("*.md"))),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_are_plain(page):
+    """Also their paragraphs and tables are of a size that people read."""
+    assert [line for line in words.sentences(page) if words.faults(line)] == []
+    assert words.shape_faults(page.read_text()) == []
+
+
+def test_shapes_of_pages():
+    wide = f"| {'a | ' * 7}\n"
+    assert words.shape_faults(f"# 1 2 3 4\n\n{wide}| {'a' * 200} |\n") != []
+    assert words.shape_faults(f"{wide[4:]}\n```\n1 2 3 4 | | | | | | | |\n```\n") == []
+    assert words.shape_faults("1, 2 and 3 with INT8, F(4x4) and 3x3\n\n1. 2\n2. 3\n3. 4\n") == []
+    assert words.shape_faults("1, 2.5, 3\nand 4e-5") == ["1, 2.5, 3 and 4e-5"]
 
 
 def public() -> Iterator[tuple[str, Any]]:

@@ -22,6 +22,10 @@ COUNTS = Path(__file__).with_name("word_counts.json")
 _BANNED = Path(__file__).with_name("banned_words.txt")
 _SUFFIXES = (".py", ".md", ".c", ".h", ".hpp")
 _LONGEST = 25  # in the longest sentence
+_NUMERALS = 3  # of a paragraph
+_COLUMNS, _WIDEST = 6, 200  # of a table
+# numbers in names, such as F(4x4), INT8 and 3x3, do not count
+_NUMERAL = re.compile(r"(?<![\w.,(^-])\d[\d.,]*(?:e-?\d+)?\b(?![-\w(])")
 # names, options and arguments are not prose
 _CODE = re.compile(
     r"``[^`]*``|`[^`]*`|'\+[\w+]+'|:\w+:|\]\([^)]*\)|https?://\S+|--[\w-]+|\b\w+=\S*"
@@ -164,6 +168,23 @@ def sentences(path: Path) -> Iterator[str]:
         for paragraph in re.split(r"\n\s*\n|\n *-{3,}\n|\n(?=    )|\n *- ", _CODE.sub("X", text)):
             line = " ".join(paragraph.split())
             yield from (part for part in re.split(r"(?<=[.!?]) ", line) if part)
+
+
+def shape_faults(page: str) -> list[str]:
+    """Paragraphs of a page with more than three numerals, and tables that are too wide."""
+    prose = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
+    rows = re.findall(r"^\|.*", prose, flags=re.MULTILINE)
+    found = [
+        row
+        for row in rows
+        if len(row) > _WIDEST or len(re.findall(r"(?<!\\)\|", row)) > _COLUMNS + 1
+    ]
+    prose = re.sub(r"^\|.*|^#.*", "", _CODE.sub("X", prose), flags=re.MULTILINE)
+    # an item of a list is a paragraph, which begins after its number
+    for paragraph in re.split(r"\n\s*\n|^ *(?:[-*]|\d+\.) ", prose, flags=re.MULTILINE):
+        if len(_NUMERAL.findall(paragraph)) > _NUMERALS:
+            found.append(" ".join(paragraph.split()))
+    return found
 
 
 def _is_long(sentence: str) -> bool:

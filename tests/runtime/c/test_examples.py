@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.packaging.pages import blocks
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -79,15 +80,15 @@ def test_what_cannot_be_run(classify: Path, model: Path, scores: Path) -> None:
 
 
 def test_example_of_the_documents(folder: Path, model: Path) -> None:
-    page = (toolchain.ROOT / "docs/reference/file-format.md").read_text()
-    (code,) = re.findall(r"^```c\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
-    (folder / "least.c").write_text(code)
+    page = toolchain.ROOT / "docs/how-to/deploy-c-cpp.md"
+    (block,) = (each for each in blocks(page) if each.language == "c")
+    (folder / block.mark).write_text(block.text)
     strict = ("-Wall", "-Wextra", "-Werror", f"-I{toolchain.RUNTIME}")
     done = toolchain.run(
-        toolchain.tool("cc"), *strict, folder / "least.c", "-o", folder / "least", "-ldl"
+        toolchain.tool("cc"), *strict, folder / block.mark, "-o", folder / "example", "-ldl"
     )
     assert done.returncode == 0, done.stderr
-    done = toolchain.run(folder / "least", model)
+    done = toolchain.run(folder / "example", model)
     assert (done.returncode, done.stdout) == (0, "scores: 0\n")
 
 
