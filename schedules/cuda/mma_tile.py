@@ -6,7 +6,6 @@ from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.precision import Precision
 from tvmconv.costs.cuda.mma_tile import MmaTile
 from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline
-from tvmconv.tir.cuda.mma import mma_intrinsic
 from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule
 
 # dwords that a thread copies at a time: registers of a fragment of weights, and of columns
@@ -104,6 +103,7 @@ def store_sums(schedule: Schedule, sums: BlockRV, stored: BlockRV, warp: LoopRV)
 
 def multiply(schedule: Schedule, sums: BlockRV, part: LoopRV, precision: Precision) -> None:
     """Initialize accumulators before the first slice; the innermost loops are one instruction."""
+    from tvmconv.tir.cuda.mma import mma_intrinsic
     from tvmconv.tvm_api.tirx import IndexMap
 
     own_sums(schedule, *schedule.get_loops(schedule.decompose_reduction(sums, part))[-4:])

@@ -26,7 +26,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """The probe's result, without its seconds; tests/machines runs it."""
     machine = shipped_machine("native", 1)
     found = replace(machine, rates=replace(machine.rates, l3=7.25, origin="measured 2026-01-02"))
-    monkeypatch.setattr(probe, "measure", lambda *_: probe.Measured(found, 3e9))
+    monkeypatch.setattr(probe, "measure", lambda *_: probe.MeasuredRates(found, 3e9))
     return found
 
 

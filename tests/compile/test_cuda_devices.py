@@ -139,4 +139,4 @@ def test_profiles_show_the_peak_of_the_gpu(single, tmp_path):
     assert all(row["seconds"] > 0 for row in found["layers"])
     assert found["gpu"] == "H100 SXM5" and found["launches_that_spill"] == 0
     assert found["launches_of_a_call"] == len(found["launches"]) > len(found["layers"])
-    assert "record at 1.98 GHz" in page.read_text()
+    assert "description at 1.98 GHz" in page.read_text()

@@ -240,7 +240,7 @@ def test_groups_that_do_not_fit_are_refused(knobs: dict[str, int], reason: str):
     ("text", "machine", "reason"),
     [
         ("ic64ih14oc64kh1:u8s8s32u8+bias", V4, "has no AMX tiles"),
-        ("ic64ih14oc64kh1", TILES, "it computes in 8 bits, not float32"),
+        ("ic64ih14oc64kh1", TILES, "it computes in INT8, not float32"),
         ("g2ic64ih14oc64kh1:u8s8s32u8+bias", TILES, "dense layers, not groups"),
         ("ic18ih7oc33kh3ph1:u8s16s32u8:zpdata+bias", TILES, "weights are int16"),
         ("ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias", TILES, "channel-blocked input"),

@@ -213,9 +213,9 @@ def lacking(types: DataTypes, machine: Machine) -> str | None:
 
 def _of_floats(types: DataTypes, machine: Machine) -> Multiply | None:
     kinds = types.data, types.weight, types.accumulator
-    return next(
-        (m for m in multiplies(machine) if (m.element, m.element, m.accumulator) == kinds), None
-    )
+    found = [m for m in MULTIPLIES if (m.element, m.element, m.accumulator) == kinds]
+    # the features of a machine come from TVM, which only instructions with features need
+    return next((m for m in found if not m.features or m in multiplies(machine)), None)
 
 
 def multiply_of_bytes(machine: Machine) -> Multiply:

@@ -77,7 +77,7 @@ def test_every_barrier_that_is_left_is_needed(form):
     assert len(places) == count
     for place in places:
         text = whole.text[:place] + whole.text[place + len(BARRIER) :]
-        with pytest.raises(ArtifactError, match="depend on the order of the threads"):
+        with pytest.raises(ArtifactError, match="depend on the order of threads"):
             run_kernel(kernel, Source(text, whole.launches, whole.shapes))
     actual, expected = run_kernel(kernel)
     np.testing.assert_allclose(actual, expected, atol=1e-5)

@@ -81,7 +81,7 @@ def test_every_barrier_that_is_left_is_needed(pipeline, count):
         kept = [BARRIER] * count
         kept[lost] = ""
         text = "".join(part + end for part, end in zip(parts, [*kept, ""], strict=True))
-        with pytest.raises(ArtifactError, match="depend on the order of the threads"):
+        with pytest.raises(ArtifactError, match="depend on the order of threads"):
             run_kernel(kernel, Source(text, whole.launches, whole.shapes))
 
 
