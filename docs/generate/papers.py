@@ -125,7 +125,7 @@ def _im2win() -> str:
 
 
 def _memory(layer: dict[str, Any]) -> dict[str, int]:
-    """Bytes of each entry: what a process grows by in its first call, input and weights."""
+    """Bytes of each entry: input, weights and the growth of a process in its first call."""
     workload = Conv2dWorkload.parse(layer["problem"])
     tensors = 4 * (math.prod(workload.data_shape) + math.prod(workload.weight_shape))
     return {

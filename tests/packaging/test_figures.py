@@ -1,4 +1,4 @@
-"""The figures of the documents are those that their code draws today."""
+"""The figures of the documents equal the output of their code."""
 
 from __future__ import annotations
 

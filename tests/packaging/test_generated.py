@@ -1,4 +1,4 @@
-"""The pages of the documents that code writes are those that it writes today."""
+"""The generated pages of the documents equal the output of their generators."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _NAME_SHARE = 0.4
 _LONG = 16
 
 
-class Fitted:
+class FittingTable:
     """A table that is at most as wide as the console.
 
     If a frame does not fit, the table has none. Long texts, the longest first, and then the last

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tvmconv.core.printed import printable
-from tvmconv.report.fitting import Fitted
+from tvmconv.report.fitting import FittingTable
 from tvmconv.report.lines import Lines, cut
 from tvmconv.report.table import bytes_text, seconds_text
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tvmconv.report.brief import Brief
     from tvmconv.report.table import Printable, Table
 
-# of short views without a terminal
+# width of short views without a terminal
 PIPE_WIDTH = 120
 # parts of the names of facts, and their titles
 _TITLES = {
@@ -85,8 +85,8 @@ def renderable(report: Printable) -> Group:
     return Group(*parts)
 
 
-def _view(table: Table) -> Lines | Fitted:
-    return Lines(table) if table.one_line else Fitted(table)
+def _view(table: Table) -> Lines | FittingTable:
+    return Lines(table) if table.one_line else FittingTable(table)
 
 
 def fact_title(name: str) -> str:

@@ -17,7 +17,7 @@ from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.stored import read_device
 from tvmconv.measuring.operands import blocked, random_operands, typed, unblocked
 from tvmconv.tuning.gpu_runner import make_gpu_runner
-from tvmconv.tuning.runner import Runner, make_runner
+from tvmconv.tuning.runner import CandidateRunner, make_runner
 from tvmconv.tvm_api.types import DeviceTensor
 
 Array = npt.NDArray[Any]
@@ -142,7 +142,7 @@ class CandidateKernels:
         self,
         operands: SeededOperands,
         kernels: list[Kernel],
-        runner: Runner,
+        runner: CandidateRunner,
         build_seconds: float = 0.0,
     ) -> None:
         self.operands = operands

@@ -22,7 +22,7 @@ from tvmconv.measuring.gpu.compiled import Compiled, compile_kernel, spill_bytes
 from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
 from tvmconv.measuring.gpu.kernel_run import GpuCall
 from tvmconv.measuring.gpu.timing import Timer
-from tvmconv.tuning.runner import Runner, session_of
+from tvmconv.tuning.runner import CandidateRunner, session_of
 
 Array = npt.NDArray[Any]
 
@@ -31,7 +31,7 @@ def make_gpu_runner(
     remote: Mapping[str, Any] | None,
     kernels: Sequence[Kernel],
     constants: Constants,
-) -> Runner:
+) -> CandidateRunner:
     """Compile kernels for this machine's GPU, or for the device that ``remote`` names."""
     if remote:
         return RemoteGpuRunner(remote, kernels, constants)
@@ -52,18 +52,18 @@ class GpuRunner:
         self._bound: dict[int, tuple[Sequence[Any], Callable[[], object], list[DeviceArray]]] = {}
 
     def tensors(self, arrays: Sequence[Array]) -> list[Any]:
-        """See :class:`~tvmconv.tuning.runner.Runner`."""
+        """See :class:`~tvmconv.tuning.runner.CandidateRunner`."""
         return [self._gpu.array(array) for array in arrays]
 
     def call(self, number: int, tensors: Sequence[Any]) -> None:
-        """See :class:`~tvmconv.tuning.runner.Runner`."""
+        """See :class:`~tvmconv.tuning.runner.CandidateRunner`."""
         self._run(number, tensors)()
         self._gpu.wait()
 
     def time(
         self, number: int, tensors: Sequence[Any], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`~tvmconv.tuning.runner.Runner`; each is the mean of calls in a graph."""
+        """See :class:`~tvmconv.tuning.runner.CandidateRunner`; each is the mean of calls in a graph."""
         return self._timer.samples(self._run(number, tensors), samples)
 
     def _run(self, number: int, tensors: Sequence[Any]) -> Callable[[], object]:
@@ -107,7 +107,7 @@ class RemoteGpuRunner:
         self._loaded: list[Any] = []
 
     def tensors(self, arrays: Sequence[Array]) -> list[Any]:
-        """See :class:`~tvmconv.tuning.runner.Runner`; the models hold their constants."""
+        """See :class:`~tvmconv.tuning.runner.CandidateRunner`; the models hold their constants."""
         from tvmconv.tvm_api import runtime
 
         self._open()
@@ -121,13 +121,13 @@ class RemoteGpuRunner:
         ]
 
     def call(self, number: int, tensors: Sequence[Any]) -> None:
-        """See :class:`~tvmconv.tuning.runner.Runner`."""
+        """See :class:`~tvmconv.tuning.runner.CandidateRunner`."""
         self._loaded[number]["main"](*tensors)
 
     def time(
         self, number: int, tensors: Sequence[Any], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`~tvmconv.tuning.runner.Runner`; one call a sample."""
+        """See :class:`~tvmconv.tuning.runner.CandidateRunner`; one call a sample."""
         from tvmconv.tvm_api import runtime
 
         device = self._session.cpu(0)

@@ -43,7 +43,7 @@ def stay(threads: int) -> None:
         os.sched_setaffinity(0, pick_cpus(threads))
 
 
-class Runner(Protocol):
+class CandidateRunner(Protocol):
     """Memory, calls and times of one device; kernels go by their number.
 
     ``shared`` devices may be requested by others, and wait for their turn. ``spill_bytes`` is what
@@ -70,7 +70,7 @@ class Runner(Protocol):
 
 def make_runner(
     remote: Mapping[str, Any] | None, modules: Sequence[GuardedCode], machine: Machine
-) -> Runner:
+) -> CandidateRunner:
     """This process, or the device that ``remote`` (``host``, ``port``, ``key``) names."""
     if remote:
         return RemoteRunner(remote, modules, machine)
@@ -90,13 +90,13 @@ class LocalRunner:
         self._counts: dict[tuple[int, float], int] = {}
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
-        """See :class:`Runner`."""
+        """See :class:`CandidateRunner`."""
         from tvmconv.tvm_api import runtime
 
         return [runtime.tensor(np.ascontiguousarray(a)) for a in arrays]
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
-        """See :class:`Runner`."""
+        """See :class:`CandidateRunner`."""
         from tvmconv.tvm_runtime.threads import call
 
         call(self._threads, self._functions[number], *tensors)
@@ -104,7 +104,7 @@ class LocalRunner:
     def time(
         self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`Runner`."""
+        """See :class:`CandidateRunner`."""
         ring = self._rings.get(number)
         if ring is None or ring.tensors is not tensors:
             ring = self._rings[number] = _Ring(tensors, self._cache_bytes)
@@ -155,7 +155,7 @@ class RemoteRunner:
         self._loaded: list[Module] = []
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
-        """See :class:`Runner`."""
+        """See :class:`CandidateRunner`."""
         from tvmconv.tvm_api import runtime
 
         self._open()
@@ -163,13 +163,13 @@ class RemoteRunner:
         return [runtime.tensor(np.ascontiguousarray(a), device) for a in arrays]
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
-        """See :class:`Runner`."""
+        """See :class:`CandidateRunner`."""
         self._functions[number](*tensors)
 
     def time(
         self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`Runner`; the device's clock, without the network.
+        """See :class:`CandidateRunner`; the device's clock, without the network.
 
         All tensors but the first are flushed from the device's caches before a call.
         """
