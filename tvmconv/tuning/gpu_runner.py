@@ -63,7 +63,7 @@ class GpuRunner:
     def time(
         self, number: int, tensors: Sequence[Any], samples: int, seconds: float
     ) -> list[float]:
-        """See :class:`~tvmconv.tuning.runner.CandidateRunner`; each is the mean of calls in a graph."""
+        """See :class:`~tvmconv.tuning.runner.CandidateRunner`: means of calls in a graph."""
         return self._timer.samples(self._run(number, tensors), samples)
 
     def _run(self, number: int, tensors: Sequence[Any]) -> Callable[[], object]:
