@@ -37,7 +37,7 @@ class FittingTable:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.cells = [[column.text(row) for column in table.columns] for row in table.shown]
+        self.cells = table.cells()
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -53,16 +53,12 @@ class FittingTable:
         yield Text(printable(self.table.title), style="italic")
         yield from self._lines(widths, options.max_width)
 
-    def _numeric(self, i: int) -> bool:
-        key = self.table.columns[i].key
-        return any(isinstance(row.get(key), int | float) for row in self.table.shown)
-
     def _frame(self) -> RichTable:
         view = RichTable(
             title=escape(printable(self.table.title)), title_justify="left", header_style="bold"
         )
         for i, column in enumerate(self.table.columns):
-            justify: Literal["right", "left"] = "right" if self._numeric(i) else "left"
+            justify: Literal["right", "left"] = "right" if self.table.is_numeric(i) else "left"
             view.add_column(escape(column.title), justify=justify)
         for row in self.cells:
             view.add_row(*map(escape, row))
@@ -91,7 +87,7 @@ class FittingTable:
             leaving = [i for i in kept if i > 0]
             if not leaving:
                 break
-            long = [i for i in leaving if widths[i] > _LONG and not self._numeric(i)]
+            long = [i for i in leaving if widths[i] > _LONG and not self.table.is_numeric(i)]
             kept.remove(max(long, key=widths.__getitem__) if long else leaving[-1])
         return kept
 
@@ -99,7 +95,7 @@ class FittingTable:
         cells = []
         for i in kept:
             space = " " * (widths[i] - cell_len(texts[i]))
-            cells.append(space + texts[i] if self._numeric(i) else texts[i] + space)
+            cells.append(space + texts[i] if self.table.is_numeric(i) else texts[i] + space)
         return (" " * _GAP).join(cells).rstrip()
 
     def _under(self, row: list[str], below: list[int], width: int) -> Iterator[RenderableType]:

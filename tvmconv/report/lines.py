@@ -40,7 +40,7 @@ class Lines:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.cells = [[column.text(row) for column in table.columns] for row in table.shown]
+        self.cells = table.cells()
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -54,10 +54,6 @@ class Lines:
         yield Text(self._line(heading, widths), style="bold", no_wrap=True)
         for row in self.cells:
             yield Text(self._line(row, widths), no_wrap=True)
-
-    def _is_number(self, i: int) -> bool:
-        key = self.table.columns[i].key
-        return any(isinstance(row.get(key), int | float) for row in self.table.shown)
 
     def _widths(self, limit: int) -> dict[int, int]:
         """The width of each column that is shown."""
@@ -77,7 +73,7 @@ class Lines:
         shrink(0, _NAME)
         leaving = [i for i in range(1, len(columns)) if columns[i].leaves]
         for i in sorted(leaving, key=lambda i: -columns[i].leaves):
-            if is_wide() and not self._is_number(i):
+            if is_wide() and not self.table.is_numeric(i):
                 shrink(i, _SENTENCE)
             if is_wide():
                 del widths[i]
@@ -94,5 +90,5 @@ class Lines:
             if cell_len(text) > width:
                 text = cut(text, width) if i == 0 else set_cell_size(text, width - 2) + _CUT
             space = " " * (width - cell_len(text))
-            cells.append(space + text if self._is_number(i) else text + space)
+            cells.append(space + text if self.table.is_numeric(i) else text + space)
         return (" " * _GAP).join(cells).rstrip()

@@ -82,6 +82,15 @@ class Table:
         """The rows of the terminal."""
         return self.rows if self.brief is None else self.brief
 
+    def cells(self) -> list[list[str]]:
+        """The text of each cell of the terminal."""
+        return [[column.text(row) for column in self.columns] for row in self.shown]
+
+    def is_numeric(self, column: int) -> bool:
+        """Whether a column has numbers on the terminal."""
+        key = self.columns[column].key
+        return any(isinstance(row.get(key), int | float) for row in self.shown)
+
     def to_csv(self) -> str:
         """All values of the rows, unrounded; a heading line first."""
         stream = io.StringIO()
