@@ -40,10 +40,13 @@ EXPANDED = frozenset({
     "QLinearSigmoid", "QLinearSoftmax", "QLinearWhere",
 })  # fmt: skip
 
+# operators with sub-graphs, which are read in place or become programs of their own
+CONTROL = frozenset({"If", "Loop", "Scan"})
+
 # operators of other operator sets than the default one, by operator set
 MICROSOFT = "com.microsoft"
 FOREIGN = {
     MICROSOFT: EXPANDED - {"QLinearConv", "QLinearMatMul"} | {"DequantizeLinear", "QuantizeLinear"}
 }
 
-IMPORTED = CONVERTED | FOLDED | EXPANDED
+IMPORTED = CONVERTED | FOLDED | EXPANDED | CONTROL

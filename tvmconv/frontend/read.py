@@ -12,6 +12,7 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.checks import check_structure, check_versions, in_execution_order, run_checker
 from tvmconv.frontend.export import to_proto
 from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.functions import without_functions
 from tvmconv.frontend.graph import OnnxGraph
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import Shapes, fitted, freeze_inputs
@@ -92,20 +93,20 @@ def read_model(
 
 
 def _read(source: Source, shapes: Shapes | None, fold_budget: int | None) -> LoadedModel:
-    proto = source.proto
-    opset = check_versions(proto)
+    opset = check_versions(source.proto)
+    proto = without_functions(source.proto)
     check_structure(proto)
     with closing(ExternalData(source.folders, source.digest)) as external:
-        constants = read_initializers(proto.graph, external if source.folders else None)
-    nodes = in_execution_order(proto.graph)
-    run_checker(proto, nodes)
-    inputs = freeze_inputs(proto.graph, constants, shapes)
-    weight_budget = FREE_WEIGHT_BYTES if fold_budget is None else 0
-    if fold_budget is None:
-        size = source.size + external.size
-        fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
-    graph = simplify(
-        infer_graph(proto, nodes, opset, inputs, constants, fold_budget, weight_budget)
-    )
+        files = external if source.folders else None
+        constants = read_initializers(proto.graph, files)
+        nodes = in_execution_order(proto.graph)
+        run_checker(proto, nodes)
+        inputs = freeze_inputs(proto.graph, constants, shapes)
+        weight_budget = FREE_WEIGHT_BYTES if fold_budget is None else 0
+        if fold_budget is None:
+            size = source.size + external.size
+            fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
+        budgets = (fold_budget, weight_budget)
+        graph = simplify(infer_graph(proto, nodes, opset, inputs, constants, budgets, files))
     digest = source.digest.hexdigest()
     return LoadedModel(source.name, graph.inputs, graph.outputs, digest, graph, fold_budget)
