@@ -28,6 +28,7 @@ from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import CONTROL, IMPORTED
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.recurrent import RECURRENT, infer_recurrent
 from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
 from tvmconv.frontend.subgraphs import all_names
 from tvmconv.frontend.tensors import (
@@ -198,7 +199,8 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
             else "this operator is not supported",
             "replace it with supported operators or cut the model before it",
         )
-    if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
+    named = bool(node.outputs) and (node.op in RECURRENT or bool(node.outputs[0]))
+    if not named or (node.op != "Constant" and not node.input(0)):
         raise node.error("its first input and output must be named")
     return node
 
@@ -240,7 +242,7 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
     # onnx's inference takes no operands of shape (1,)
     if node.op == "Range" and folder.fold(node, proto, None):
         return
-    known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
+    known = _own_inference(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
@@ -258,6 +260,15 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
     if node.op == "Dropout" and len(node.outputs) > 1 and keeps_everything(node, graph.constants):
         _store_mask(graph, folder, node)
     graph.nodes.append(node)
+
+
+def _own_inference(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
+    """The outputs of operators that onnx's inference does not check; None for others."""
+    if node.op in LINEAR:
+        return infer_linear(graph, node)
+    if node.op in RECURRENT:
+        return infer_recurrent(graph, node)
+    return window_outputs(graph, node)
 
 
 def _store_mask(graph: OnnxGraph, folder: Folder, node: OnnxNode) -> None:

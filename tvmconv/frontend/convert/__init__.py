@@ -31,6 +31,7 @@ _FAMILIES = (
     "norm",
     "pool",
     "quantize_linear",
+    "recurrent",
     "reduction",
     "reorder",
     "resize",
