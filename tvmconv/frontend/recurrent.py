@@ -27,14 +27,15 @@ from tvmconv.operators.recurrent_form import (
 RECURRENT = ("GRU", "LSTM", "RNN")
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
-# activations by their names in lower case, with onnxruntime's alpha and beta if they have them
-_PARAMETERS: dict[str, tuple[float, ...]] = {
-    "affine": (1.0, 0.0),
+# activations by their names in lower case, with the alpha and beta of the operator of that name;
+# None: there is no such operator. onnxruntime's default threshold is 0, against the definition
+_PARAMETERS: dict[str, tuple[float | None, ...]] = {
+    "affine": (None, None),
     "elu": (1.0,),
     "hardsigmoid": (0.2, 0.5),
     "leakyrelu": (0.01,),
     "relu": (),
-    "scaledtanh": (1.0, 1.0),
+    "scaledtanh": (None, None),
     "sigmoid": (),
     "softplus": (),
     "softsign": (),
@@ -190,7 +191,13 @@ def _activations(node: OnnxNode, directions: int) -> tuple[tuple[Activation, ...
             )
         own = _PARAMETERS[key]
         given = [next(values, value) for values, value in zip((alphas, betas), own, strict=False)]
-        made.append(Activation(key, *given))
+        parameters = [value for value in given if value is not None]
+        if len(parameters) < len(own):
+            raise node.error(
+                f"activation {name!r} has no alpha or no beta. Expected a value in "
+                "activation_alpha and in activation_beta"
+            )
+        made.append(Activation(key, *parameters))
     count = len(defaults)
     return tuple(tuple(made[i * count : i * count + count]) for i in range(directions))
 

@@ -74,13 +74,17 @@ class Cells:
         self._units(start)
 
     def end(self, direction: Any, first: Any, row: Any) -> None:
-        """Store the states after the last step."""
+        """Store the states after the last step; zeros of a sequence without steps."""
 
         def store(unit: Any) -> None:
             for name, state in self._states():
                 if name in self._results:
                     place = (*self._state(direction, first + row), unit)
-                    self._results[name][place] = state[self._unit(row, unit)]
+                    value = state[self._unit(row, unit)]
+                    if LENGTHS in self._operands:
+                        empty = self._length(first + row) <= 0
+                        value = tirx.Select(empty, constant(0.0), value)
+                    self._results[name][place] = value
 
         if {HIDDEN, CELL} & set(self._results):
             self._units(store)
@@ -184,12 +188,16 @@ class Cells:
         if LENGTHS not in self._operands:
             active(self._time(direction, step, self._steps))
             return
-        length = tirx.max(tirx.min(self._operands[LENGTHS][sequence], self._steps), 0)
+        length = self._length(sequence)
         with T.If(step < length):
             with T.Then():
                 active(self._time(direction, step, length))
             with T.Else():
                 ended()
+
+    def _length(self, sequence: Any) -> Any:
+        """Steps of a sequence; no length reaches beyond the tensors."""
+        return tirx.min(self._operands[LENGTHS][sequence], self._steps)
 
     def _time(self, direction: Any, step: Any, length: Any) -> Any:
         backward = self._form.backward
