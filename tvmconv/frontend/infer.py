@@ -27,9 +27,10 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import CONTROL, IMPORTED
-from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
-from tvmconv.frontend.recurrent import RECURRENT, infer_recurrent
-from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
+from tvmconv.frontend.quantize_linear import report_wide
+from tvmconv.frontend.quantized_lstm import QUANTIZED_LSTM
+from tvmconv.frontend.recurrent import RECURRENT
+from tvmconv.frontend.shapes import RESIZING, checked_outputs, with_resized_shape
 from tvmconv.frontend.subgraphs import all_names
 from tvmconv.frontend.tensors import (
     as_tensor,
@@ -51,6 +52,9 @@ _SMALL = 4096  # constants up to this many elements can be shape operands
 # onnx does not infer the mask of old Dropout nodes; it infers GroupNormalization from its function
 # body, which is not available for single nodes
 _SAME_SHAPE = ("Dropout", "GroupNormalization")
+
+# operators whose first output may be absent
+_ANY_OUTPUT = (*RECURRENT, QUANTIZED_LSTM)
 
 # first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
@@ -199,7 +203,7 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
             else "this operator is not supported",
             "replace it with supported operators or cut the model before it",
         )
-    named = bool(node.outputs) and (node.op in RECURRENT or bool(node.outputs[0]))
+    named = bool(node.outputs) and (node.op in _ANY_OUTPUT or bool(node.outputs[0]))
     if not named or (node.op != "Constant" and not node.input(0)):
         raise node.error("its first input and output must be named")
     return node
@@ -242,7 +246,7 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
     # onnx's inference takes no operands of shape (1,)
     if node.op == "Range" and folder.fold(node, proto, None):
         return
-    known = _own_inference(graph, node)
+    known = checked_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
@@ -260,15 +264,6 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
     if node.op == "Dropout" and len(node.outputs) > 1 and keeps_everything(node, graph.constants):
         _store_mask(graph, folder, node)
     graph.nodes.append(node)
-
-
-def _own_inference(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
-    """The outputs of operators that onnx's inference does not check; None for others."""
-    if node.op in LINEAR:
-        return infer_linear(graph, node)
-    if node.op in RECURRENT:
-        return infer_recurrent(graph, node)
-    return window_outputs(graph, node)
 
 
 def _store_mask(graph: OnnxGraph, folder: Folder, node: OnnxNode) -> None:

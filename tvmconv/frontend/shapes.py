@@ -10,6 +10,8 @@ import numpy as np
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_DIMENSION
+from tvmconv.frontend.quantize_linear import LINEAR, infer_linear
+from tvmconv.frontend.recurrent import RECURRENT, infer_recurrent
 from tvmconv.frontend.tensors import check_shape
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
 
@@ -50,6 +52,15 @@ def _scales(node: OnnxNode, operands: Mapping[str, Array]) -> Array | None:
     index = 2 if node.op == "Resize" and node.opset >= 11 else 1
     found = operands.get(node.input(index))
     return found.reshape(-1) if found is not None and found.size else None
+
+
+def checked_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
+    """The outputs of operators that onnx's inference does not check; None for others."""
+    if node.op in LINEAR:
+        return infer_linear(graph, node)
+    if node.op in RECURRENT:
+        return infer_recurrent(graph, node)
+    return window_outputs(graph, node)
 
 
 def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:

@@ -23,7 +23,7 @@ op = relax.op
     "layout linear_before_reset",
     inputs=3,
 )  # fmt: skip
-def recurrent(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
+def _recurrent(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
     """One matrix product with the biases, then the steps."""
     form = recurrent_form(e.graph, node)
     product = e.emit(op.matmul(e.value(node.inputs[0]), _weight(e, node)), "input")
@@ -65,9 +65,9 @@ def _biases(e: RelaxWriter, node: OnnxNode, form: RecurrentForm) -> tuple[RelaxE
     # the last gate's recurrent bias is not added to the product if the reset gate multiplies it
     added = gates - 1 if form.reset_after else gates
     if (known := e.array(name)) is not None:
-        own, other = known.reshape(shape)[:, 0].copy(), known.reshape(shape)[:, 1]
-        own[:, :added] += other[:, :added]
-        return constant(own.reshape(-1)), constant(np.ascontiguousarray(other[:, -1]))
+        sums, recurrent = known.reshape(shape)[:, 0].copy(), known.reshape(shape)[:, 1]
+        sums[:, :added] += recurrent[:, :added]
+        return constant(sums.reshape(-1)), constant(np.ascontiguousarray(recurrent[:, -1]))
     whole = e.emit(op.reshape(e.value(name), shape), "bias")
     own, other = (
         e.emit(op.squeeze(op.strided_slice(whole, [1], [i], [i + 1]), [1]), "bias") for i in (0, 1)
@@ -77,5 +77,5 @@ def _biases(e: RelaxWriter, node: OnnxNode, form: RecurrentForm) -> tuple[RelaxE
         mask = np.ones((gates, 1), np.float32)
         mask[-1] = 0
         other = e.emit(op.multiply(other, constant(mask)), "bias")
-    sums = e.emit(op.add(own, other), "bias")
-    return e.emit(op.reshape(sums, (directions * gates * hidden,)), "bias"), last
+    whole = e.emit(op.add(own, other), "bias")
+    return e.emit(op.reshape(whole, (directions * gates * hidden,)), "bias"), last
