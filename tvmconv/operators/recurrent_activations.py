@@ -18,6 +18,13 @@ def activated(x: Expr, activation: Activation) -> Expr:
     return math.bind(x, lambda x: FUNCTIONS[activation.name](x, activation), "gate")
 
 
+def _sigmoid(x: Expr, _: Activation) -> Expr:
+    # states are sums and products with numbers near 1: only the absolute error counts, and this
+    # takes fewer instructions than 1 / (1 + e**-x)
+    half = constant(0.5)
+    return math.rational_tanh(x * half) * half + half
+
+
 def _leaky(x: Expr, of: Activation) -> Expr:
     return tirx.Select(x < constant(0.0), x * constant(of.alpha), x)
 
@@ -48,10 +55,10 @@ FUNCTIONS: Mapping[str, _Function] = {
     "hardsigmoid": _hard_sigmoid,
     "leakyrelu": _leaky,
     "relu": lambda x, _: math.at_least(x, 0.0),
-    "scaledtanh": lambda x, of: math.inline_tanh(x * constant(of.beta)) * constant(of.alpha),
-    "sigmoid": lambda x, _: math.sigmoid(x),
+    "scaledtanh": lambda x, of: math.rational_tanh(x * constant(of.beta)) * constant(of.alpha),
+    "sigmoid": _sigmoid,
     "softplus": _softplus,
     "softsign": lambda x, _: x / (constant(1.0) + tirx.abs(x)),
-    "tanh": lambda x, _: math.inline_tanh(x),
+    "tanh": lambda x, _: math.rational_tanh(x),
     "thresholdedrelu": _thresholded,
 }

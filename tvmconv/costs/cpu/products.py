@@ -125,7 +125,7 @@ def _streamed_vectors(outputs: int, machine: Machine) -> int:
     """
     present = -(-outputs // machine.lanes)
     if machine.code.by_lane:
-        return hiding_vectors(present, machine)
+        return _hiding_vectors(present, machine)
     most = min(_WIDEST, present)
 
     def longest(vectors: int) -> tuple[int, int]:
@@ -135,7 +135,7 @@ def _streamed_vectors(outputs: int, machine: Machine) -> int:
     return min(range(max(1, most // 2), most + 1), key=longest)
 
 
-def hiding_vectors(present: int, machine: Machine) -> int:
+def _hiding_vectors(present: int, machine: Machine) -> int:
     """Vectors of one row with the fewest cycles for ``present`` vectors; the fewest of equals."""
     registers = machine.vector_registers
 
