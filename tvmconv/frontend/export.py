@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.operators import MICROSOFT
@@ -41,7 +42,7 @@ def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
 
 def _infos(infos: Iterable[TensorInfo]) -> Iterable[onnx.ValueInfoProto]:
     for info in infos:
-        code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+        code = helper.np_dtype_to_tensor_dtype(numpy_type(info.dtype))
         yield helper.make_tensor_value_info(info.name, code, info.shape)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, seconds
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
@@ -168,7 +169,7 @@ def _sizes(
 ) -> tuple[int, int]:
     """Elements and bytes of the results; an upper bound where they depend on values."""
     if outputs is not None:
-        sizes = [(prod(info.shape), np.dtype(info.dtype).itemsize) for info in outputs]
+        sizes = [(prod(info.shape), numpy_type(info.dtype).itemsize) for info in outputs]
         return sum(n for n, _ in sizes), sum(n * itemsize for n, itemsize in sizes)
     if node.op == "Range":
         start, limit, delta = (float(value.reshape(-1)[0]) for value in operands)

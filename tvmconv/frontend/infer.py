@@ -15,6 +15,7 @@ import onnx
 from onnx import helper
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
@@ -115,7 +116,7 @@ def _check_activations(graph: OnnxGraph) -> None:
 
 
 def _bytes(info: TensorInfo) -> int:
-    return prod(info.shape) * np.dtype(info.dtype).itemsize
+    return prod(info.shape) * numpy_type(info.dtype).itemsize
 
 
 def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
@@ -241,7 +242,7 @@ def _infer(
     types = {}
     for name in filter(None, node.inputs):
         info = graph.types[name]
-        code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+        code = helper.np_dtype_to_tensor_dtype(numpy_type(info.dtype))
         types[name] = helper.make_tensor_type_proto(code, info.shape)
     data = {name: as_tensor(a) for name, a in operands.items() if a.size <= _SMALL}
     try:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.stored_types import numpy_type
+
 Array = npt.NDArray[Any]
 
 
@@ -59,8 +61,8 @@ class Outputs(tuple[Any, ...]):
 
 def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:
     """An uninitialized array whose first element is aligned as the kernels require."""
-    itemsize = np.dtype(dtype).itemsize
-    size = int(np.prod(shape, dtype=np.int64)) * itemsize
+    element = numpy_type(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * element.itemsize
     raw = np.empty(size + alignment, np.uint8)
     offset = -raw.ctypes.data % alignment
-    return raw[offset : offset + size].view(dtype).reshape(shape)
+    return raw[offset : offset + size].view(element).reshape(shape)

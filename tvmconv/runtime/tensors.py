@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import ArtifactError, InputError
+from ..core.stored_types import numpy_type
 from ..core.tensor import TensorInfo
 from . import dlpack
 from .driver import DEFAULT_STREAM, driver
@@ -36,7 +37,7 @@ class GpuTensor:
     ) -> None:
         self.address = address
         self.shape = shape
-        self.dtype = np.dtype(dtype)
+        self.dtype = numpy_type(dtype)
         self.stream = stream
         self.device = device
         self._owner = owner

@@ -9,6 +9,7 @@ from importlib import import_module
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.interrupts import checkpoint
+from tvmconv.core.stored_types import code_type
 from tvmconv.core.unexpected import summary
 from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
@@ -30,6 +31,7 @@ _FAMILIES = (
     "reduction",
     "reorder",
     "resize",
+    "stored_types",
 )
 
 
@@ -43,7 +45,7 @@ def convert_graph(graph: OnnxGraph, budget: int) -> IRModule:
     emitter = RelaxWriter(graph, builder, budget)
     params = []
     for info in graph.inputs:
-        param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
+        param = relax.Var(info.name, relax.TensorType(info.shape, code_type(info.dtype)))
         emitter.define(info.name, param)
         params.append(param)
     with builder.function("main", params):
@@ -107,7 +109,7 @@ def _check_type(emitter: RelaxWriter, node: OnnxNode, name: str, value: RelaxExp
     if expected is None:
         return
     shape = tuple(int(n) for n in value.ty.shape)
-    if (shape, str(value.ty.dtype)) != (expected.shape, expected.dtype):
+    if (shape, str(value.ty.dtype)) != (expected.shape, code_type(expected.dtype)):
         raise node.error(
             f"the converted operator makes {value.ty.dtype}{list(shape)}, but the model says "
             f"{expected.dtype}{list(expected.shape)}",

@@ -54,7 +54,6 @@ _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
 }
 _WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 _EQUAL = ("Equal", "GreaterOrEqual", "LessOrEqual")
-_SIGNED_FIRST = {"uint8": "int32", "uint16": "int32", "uint32": "int64"}
 _VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
     "Max": op.maximum,
     "Mean": op.add,
@@ -272,17 +271,3 @@ def variadic(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def where(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Choose element-wise by a condition."""
     return op.where(*(e.value(name) for name in node.inputs))
-
-
-@converts("Cast", "CastLike", attrs="to saturate")
-def cast(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Change of element type; the target type is the output's."""
-    x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
-    target = e.dtype(node.outputs[0])
-    if target == "bool" and source != "bool":
-        # a NaN is not zero either, but in TVM it does not differ from any number
-        return negated(e.emit(op.equal(x, constant(np.zeros((), source))), "is_zero"))
-    if source.startswith("float") and target in _SIGNED_FIRST:
-        # ONNX leaves negative numbers open; onnxruntime wraps them
-        x = e.emit(op.astype(x, _SIGNED_FIRST[target]), "signed")
-    return op.astype(x, target)
