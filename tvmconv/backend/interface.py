@@ -122,7 +122,7 @@ def _target(device: str) -> dict[str, Any]:
 
 def _is_fixed(value: onnx.ValueInfoProto) -> bool:
     tensor = value.type.tensor_type
-    return tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim)
+    return tensor.HasField("shape") and all(d.dim_value > 0 for d in tensor.shape.dim)
 
 
 def _model_of(

@@ -43,6 +43,25 @@ STORED: dict[str, StoredType] = {
 }
 SMALL_INTEGERS = ("int4", "uint4", "int2", "uint2")
 
+# the largest finite number of each short floating-point type
+LARGEST = {
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+    "float8_e8m0fnu": 2.0**127,
+    "float4_e2m1fn": 6.0,
+}
+
+
+def integer_limits(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest value of an integer type."""
+    if dtype not in STORED:
+        limits = np.iinfo(dtype)
+        return int(limits.min), int(limits.max)
+    count = 1 << STORED[dtype].bits
+    return (0, count - 1) if dtype.startswith("u") else (-count // 2, count // 2 - 1)
+
 
 def code_type(dtype: str) -> str:
     """The type that kernels read and write for a type; itself for types that they compute with."""

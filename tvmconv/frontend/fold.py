@@ -75,8 +75,7 @@ class Folder:
         names = list(dict.fromkeys(name for name in node.inputs if name))
         if not all(name in constants for name in names) or not _is_foldable(node, constants):
             return False
-        if node.op == "DequantizeLinear" and not self._is_parameter(node):
-            # integers are what kernels of 8 bits read
+        if node.op == "DequantizeLinear" and not self._is_folded(node):
             return False
         operands = [constants[name] for name in node.inputs if name]
         if outputs is None and node.op not in _DYNAMIC:
@@ -115,9 +114,14 @@ class Folder:
         is_given = node.op in RESIZING and 0 not in self._graph.shape(node.inputs[0])
         return made == set(filter(None, node.outputs)) and not (is_given or node.op in _DYNAMIC)
 
-    def _is_parameter(self, node: OnnxNode) -> bool:
-        """Whether an operator reads the result that wants it constant, and in float."""
-        return node.outputs[0] in self._parameters
+    def _is_folded(self, node: OnnxNode) -> bool:
+        """Whether the numbers of a DequantizeLinear are computed here.
+
+        Kernels of 8 bits read the integers. Some operators want the numbers to be constant, and
+        no kernel reads short floating-point numbers.
+        """
+        integers = not self._graph.types[node.inputs[0]].dtype.startswith("float")
+        return not integers or node.outputs[0] in self._parameters
 
     def store(self, node: OnnxNode, name: str, value: Array) -> None:
         """Add a computed constant."""

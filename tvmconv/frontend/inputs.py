@@ -59,14 +59,14 @@ def _given(name: str, shape: Sequence[int]) -> tuple[int, ...]:
     try:
         sizes = tuple(int(n) for n in shape)
         fine = all(
-            1 <= n <= MAX_DIMENSION and type(m) is not bool and bool(n == m)
+            0 <= n <= MAX_DIMENSION and type(m) is not bool and bool(n == m)
             for n, m in zip(sizes, shape, strict=True)
         )
     except (TypeError, ValueError, OverflowError):
         fine = False
     if not fine:
         raise ModelError(
-            f"shapes[{name!r}]={shown(shape)} must be a sequence of positive integers, "
+            f"shapes[{name!r}]={shown(shape)} must be a sequence of integers of 0 or more, "
             "such as (1, 3, 224, 224)"
         )
     return sizes
@@ -120,6 +120,7 @@ def _freeze(
             dim.dim_value if dim.dim_value > 0 else bound.get(dim.dim_param, 0)
             for dim in declared.shape.dim
         ]
+        # some exporters write 0 for an unknown size; an empty input must be given as such
         missing = [axis for axis, size in enumerate(sizes) if not size]
         if missing:
             sides = _declared(value)

@@ -12,15 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-
-from tvmconv.core.stored_types import SMALL_INTEGERS, STORED
+from tvmconv.core.stored_types import SMALL_INTEGERS, STORED, integer_limits
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.quantize_linear import LINEAR_OPSET, block_size, channel_axis
 from tvmconv.frontend.tensors import CODES
 
 _WIDE = {"float16": "float32", **{name: stored.wide for name, stored in STORED.items()}}
-_LIMITS = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 _LONG = ("float16", "bfloat16")
 _CASTS = ("Cast", "CastLike")
 
@@ -108,7 +106,8 @@ class _Widening:
             if node.input(2):
                 del attrs["output_dtype"]
             self._nodes.append(replace(node, outputs=(whole,), attrs=attrs))
-            bounds = [self._number(f"{output}.{b}", b, _WIDE[target]) for b in _LIMITS[target]]
+            limits = integer_limits(target)
+            bounds = [self._number(f"{output}.{b}", b, _WIDE[target]) for b in limits]
             self._node("Clip", (whole, *bounds), output)
             return
         quotient = self._value(f"{output}.quotient", shape, "float32")

@@ -88,7 +88,7 @@ def bit_cast(data: Tensor, dtype: str) -> Tensor:
         x = data[index]
         if booleans:
             # a byte of 0 or 1
-            return x.astype(dtype) if dtype != "bool" else x != tirx.const(0, str(x.dtype))
+            return x.astype(dtype) if dtype != "bool" else x != tirx.const(0, str(data.dtype))
         return tirx.reinterpret(dtype, x)
 
     return te.compute(data.shape, element, name="bit_cast")
@@ -113,7 +113,9 @@ def _float_code(x: Expr, to: _Format, bits: int, saturate: bool) -> Expr:
         smallest = (_BIAS - to.bias + 1) << _MANTISSA
         # multiples of the smallest number; the product with a power of two is exact
         scale = tirx.const(2.0 ** (to.bias - 1 + to.mantissa), "float32")
-        near = tirx.min(tirx.reinterpret("float32", magnitude) * scale, tirx.const(256.0, "float32"))
+        near = tirx.min(
+            tirx.reinterpret("float32", magnitude) * scale, tirx.const(256.0, "float32")
+        )
         multiple = tirx.nearbyint(near).astype("uint32")
         normal = rounded - _number((_BIAS - to.bias) << to.mantissa)
         code = _choose(magnitude < _number(smallest), multiple, normal)
@@ -145,5 +147,3 @@ def _power_code(x: Expr, saturate: bool, round_mode: str) -> Expr:
         grown = exponent + more
     grown = tirx.min(grown, _number(0xFE if saturate else 0xFF))
     return _choose(exponent == _number(0xFF), _number(0xFF), grown)
-
-

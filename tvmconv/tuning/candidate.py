@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import numpy_type
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
