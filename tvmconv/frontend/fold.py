@@ -96,7 +96,7 @@ class Folder:
         try:
             results = evaluate(node, proto, {name: constants[name] for name in names})
         except ModelError:
-            if node.op in CONVERTED:
+            if node.op in CONVERTED and all(value.size for value in operands):
                 return False
             raise
         for name, value in results.items():

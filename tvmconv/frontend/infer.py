@@ -70,6 +70,9 @@ def infer_graph(
     graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:
         graph.types[info.name] = info
+        if 0 in info.shape:
+            # what depends on it alone is known
+            graph.constants[info.name] = np.zeros(info.shape, numpy_type(info.dtype))
     for name, value in constants.items():
         _set_constant(graph, name, value)
     folder = Folder(graph, proto.graph, fold_budget, weight_budget)

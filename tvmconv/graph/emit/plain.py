@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
@@ -110,7 +110,7 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
             lambda x: all_pairs.running_sum(x, axis, dtype, exclusive), [data], record, opaque=True
         )
     axis %= len(shape)
-    lanes = processor(emitter.machine).vector_bytes // itemsize(dtype)
+    lanes = processor(emitter.machine).vector_bytes // numpy_type(dtype).itemsize
     outer, columns = prod(shape[:axis]), prod(shape[axis + 1 :])
     view = emitter.reshape(data, (outer, shape[axis], *([columns] if columns > 1 else [])))
     total = emitter.call(
