@@ -21,6 +21,7 @@ from tvmconv.core.unexpected import reported
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
 from tvmconv.frontend.checks import describe
 from tvmconv.frontend.expand import in_standard_form
+from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
@@ -201,6 +202,11 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
+    if node.op == "EyeLike":
+        folder.check_memory(node, eye_bytes(graph, node))
+        folder.store(node, node.outputs[0], eye(graph, node))
+        folder.release(node)
+        return
     known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)

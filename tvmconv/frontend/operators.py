@@ -22,8 +22,9 @@ CONVERTED = frozenset({
     "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
     "ReduceSumSquare", "Relu", "Reshape", "Resize", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
     "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
-    "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
-    "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
+    "Squeeze", "Sub", "Sum", "SwiGLU", "Swish", "Tan", "Tanh", "TensorScatter",
+    "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where",
+    "Xor",
 })  # fmt: skip
 
 # operators that are supported with constant operands, or removed by the reader

@@ -50,6 +50,7 @@ from tvm.tirx import (
     erf,
     exp,
     floor,
+    floormod,
     if_then_else,
     isnan,
     log,

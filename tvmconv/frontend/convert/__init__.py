@@ -21,6 +21,7 @@ __all__ = ["CONVERTERS", "convert_graph"]
 _FAMILIES = (
     "activation",
     "borrowed",
+    "cache",
     "conv",
     "elementwise",
     "integer",

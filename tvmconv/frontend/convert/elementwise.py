@@ -142,11 +142,19 @@ def _divisor(e: RelaxWriter, node: OnnxNode, b: RelaxExpr, traps: set[int]) -> R
 def modulo(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Remainder with the divisor's sign, or with the dividend's for ``fmod=1``."""
     a, b = _operands(e, node)
-    if e.dtype(node.inputs[0]).startswith("float") and not node.attrs.get("fmod", 0):
-        raise node.error("fmod=0 on floating-point data is not supported", "use fmod=1")
-    if not e.dtype(node.inputs[0]).startswith("float"):
+    truncated, dtype = bool(node.attrs.get("fmod", 0)), e.dtype(node.inputs[0])
+    if not dtype.startswith("float"):
         b = _divisor(e, node, b, {0, -1})
-    return op.mod(a, b) if node.attrs.get("fmod", 0) else op.floor_mod(a, b)
+        return op.mod(a, b) if truncated else op.floor_mod(a, b)
+    rest = e.emit(op.mod(a, b), "rest")
+    if truncated:
+        return rest
+    zero = e.scalar(0, dtype)
+    below = e.emit(op.less(b, zero), "below")
+    differs = e.emit(op.logical_xor(op.less(rest, zero), below), "differs")
+    moved = e.emit(op.where(differs, op.add(rest, b), rest), "moved")
+    signed = e.emit(op.where(below, e.scalar(-0.0, dtype), zero), "zero")
+    return op.where(op.equal(rest, zero), signed, moved)
 
 
 @converts("Pow", attrs="axis broadcast", inputs=2)
