@@ -68,6 +68,11 @@ def code_type(dtype: str) -> str:
     return STORED[dtype].code if dtype in STORED else dtype
 
 
+def wide_type(dtype: str) -> str:
+    """The type in which values of a type are computed between operators."""
+    return "float32" if dtype == "float16" else STORED[dtype].wide if dtype in STORED else dtype
+
+
 def numpy_type(name: str) -> np.dtype[Any]:
     """numpy's type; ml_dtypes defines bfloat16 and all types of less than 8 bits."""
     if name not in STORED:

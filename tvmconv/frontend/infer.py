@@ -27,6 +27,7 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.refused import refusal
 from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
 from tvmconv.frontend.tensors import (
     as_tensor,
@@ -159,10 +160,7 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
         opset,
     )
     if node.op not in IMPORTED:
-        raise node.error(
-            "this operator is not supported",
-            "replace it with supported operators or cut the model before it",
-        )
+        raise refusal(node)
     if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
         raise node.error("its first input and output must be named")
     return node

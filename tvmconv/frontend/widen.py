@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvmconv.core.stored_types import SMALL_INTEGERS, STORED, integer_limits
+from tvmconv.core.stored_types import SMALL_INTEGERS, STORED, integer_limits, wide_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.quantize_linear import LINEAR_OPSET, block_size, channel_axis
 from tvmconv.frontend.tensors import CODES
 
-_WIDE = {"float16": "float32", **{name: stored.wide for name, stored in STORED.items()}}
+_WIDE = {name: wide_type(name) for name in ("float16", *STORED)}
 _LONG = ("float16", "bfloat16")
 _CASTS = ("Cast", "CastLike")
 

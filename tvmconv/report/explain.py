@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import PIXEL_CONV, Decision, Unscheduled
+from tvmconv.core.stored_types import wide_type
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.report.candidates import candidate_row, candidates_table
@@ -117,6 +118,8 @@ def explain_report(
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
     if estimates is not None:
         facts |= estimates[1]
+    if stored := _stored_types(model):
+        facts["stored_types"] = stored
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
@@ -150,6 +153,13 @@ def explain_report(
         data={"calls": [call.to_json() for call in model.calls]},
         brief=explain_brief(model, _title(model), facts, layers.rows, asked),
     )
+
+
+def _stored_types(model: ModelFacts) -> str:
+    """What inputs and outputs of types that no kernel computes in are computed as."""
+    names = dict.fromkeys(info.dtype for info in (*model.inputs, *model.outputs))
+    wide = {name: wide_type(name) for name in names if wide_type(name) != name}
+    return "; ".join(f"{name} computes in {computed}" for name, computed in wide.items())
 
 
 def _layers_table(

@@ -13,6 +13,7 @@ from tvmconv.core.stored_types import code_type
 from tvmconv.core.unexpected import summary
 from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
+from tvmconv.frontend.refused import refusal
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import IRModule, RelaxExpr
 
@@ -66,10 +67,7 @@ def convert_graph(graph: OnnxGraph, budget: int) -> IRModule:
 def _find(node: OnnxNode) -> Converter:
     converter = CONVERTERS.get(node.op)
     if converter is None:
-        raise node.error(
-            "this operator is not supported",
-            "replace it with supported operators or cut the model before it",
-        )
+        raise refusal(node)
     if unknown := sorted(set(node.attrs) - converter.attributes):
         raise node.error(
             f"attribute(s) {', '.join(f'{k}={node.attrs[k]!r}' for k in unknown)} are not "
