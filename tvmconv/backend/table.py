@@ -66,7 +66,7 @@ def _reason(message: str) -> str:
     """The message of an error without names and values."""
     match = _NODE.search(message)
     operator, problem = match.groups() if match else ("", message)
-    first = _VALUES.sub("_", problem).split(". ")[0]
+    first = _VALUES.sub("\0", problem).split(". ")[0].replace("\0", "...")
     return f"{operator}: {first}" if operator else first
 
 
