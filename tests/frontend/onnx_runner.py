@@ -49,7 +49,9 @@ def whole_build(loaded: LoadedModel, feeds: Arrays) -> list[np.ndarray]:
     """``tvmconv.build``: the importer together with everything after it."""
     import tvmconv
 
-    results = tvmconv.build(loaded.proto).run(dict(feeds))
+    # as the sizes of empty inputs must be given
+    shapes = {info.name: info.shape for info in loaded.inputs}
+    results = tvmconv.build(loaded.proto, shapes=shapes).run(dict(feeds))
     return [results[info.name] for info in loaded.outputs]
 
 

@@ -31,34 +31,43 @@ class Verdict:
 def judge(case: Case) -> Verdict:
     """Build and run a test.
 
-    If the model is refused, it is built again with all inputs but the first as constants, because
-    the tests pass also shapes, axes and counts as inputs.
+    If the model is refused, it is built again with operands as constants, because the tests pass
+    also shapes, axes and counts as inputs: see :func:`_kept`.
     """
     if case.left_out:
         return Verdict(case.kind, case.name, LEFT_OUT, case.left_out)
     model = onnx.ModelProto.FromString(case.model)
-    outcome, reason = _attempt(model, case, 0)
-    if outcome == REFUSED and len(case.data) == 1 and len(case.data[0][0]) > 1:
-        second, other = _attempt(_with_constants(model, case.data[0][0]), case, 1)
+    outcome, reason = _attempt(model, case, None)
+    if outcome != REFUSED or len(case.data) != 1:
+        return Verdict(case.kind, case.name, outcome, reason)
+    inputs = case.data[0][0]
+    kept = _kept(model, inputs)
+    if kept < len(inputs):
+        second, other = _attempt(_with_constants(model, inputs, kept), case, kept)
         if second == PASSED:
             return Verdict(case.kind, case.name, CONSTANT, reason)
         outcome, reason = second, other
     return Verdict(case.kind, case.name, outcome, reason)
 
 
-def _attempt(model: onnx.ModelProto, case: Case, constants: int) -> tuple[str, str]:
-    """The outcome with the model's remaining inputs, and the reason.
+def _kept(model: onnx.ModelProto, inputs: list[Array]) -> int:
+    """How many inputs stay inputs in the second attempt: the first, which is the data.
 
-    ``constants`` is 1 where the inputs after the first one are constants of the model.
+    None stays where all are sizes: numbers as those of a Range, or the shape of a
+    ConstantOfShape.
     """
+    operators = {node.op_type for node in model.graph.node}
+    sizes = operators == {"ConstantOfShape"} or all(array.ndim == 0 for array in inputs)
+    return 0 if sizes else 1
+
+
+def _attempt(model: onnx.ModelProto, case: Case, kept: int | None) -> tuple[str, str]:
+    """The outcome with the first ``kept`` inputs, or with all, and the reason."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             prepared = Prepared(model, {"threads": 1})
-            results = [
-                (expected, [*prepared.run(inputs[:1] if constants else inputs)])
-                for inputs, expected in case.data
-            ]
+            results = [(expected, [*prepared.run(inputs[:kept])]) for inputs, expected in case.data]
     except TvmconvError as error:
         foreign = isinstance(error, UnexpectedError) or error.__cause__ is not None
         return FOREIGN if foreign else REFUSED, str(error)
@@ -72,13 +81,14 @@ def _attempt(model: onnx.ModelProto, case: Case, constants: int) -> tuple[str, s
     return PASSED, ""
 
 
-def _with_constants(model: onnx.ModelProto, inputs: list[Array]) -> onnx.ModelProto:
+def _with_constants(model: onnx.ModelProto, inputs: list[Array], kept: int) -> onnx.ModelProto:
+    """The model with all inputs but the first ``kept`` as constants."""
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     graph = changed.graph
     stored = {tensor.name for tensor in graph.initializer}
     values = [value for value in graph.input if value.name not in stored]
-    for value, array in zip(values[1:], inputs[1:], strict=True):
+    for value, array in zip(values[kept:], inputs[kept:], strict=True):
         graph.input.remove(value)
         graph.initializer.append(numpy_helper.from_array(array, value.name))
     return changed

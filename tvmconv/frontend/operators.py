@@ -33,6 +33,8 @@ FOLDED = frozenset({
     "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike", "GatherElements",
     "GatherND", "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
     "ScatterElements", "ScatterND", "Shape", "Size",
+    # tables of signal processing
+    "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix",
 })  # fmt: skip
 
 # operators that the reader writes as float operators between DequantizeLinear and QuantizeLinear
