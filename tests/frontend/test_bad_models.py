@@ -248,9 +248,7 @@ def test_functions_that_grow() -> None:
     versions = [helper.make_opsetid("mine", 1), *model.opset_import]
     for depth in range(40):
         op, domain = (f"F{depth - 1}", "mine") if depth else ("Relu", "")
-        calls = [
-            helper.make_node(op, [a], [b], domain=domain) for a, b in (("p", "m"), ("m", "q"))
-        ]
+        calls = [helper.make_node(op, [a], [b], domain=domain) for a, b in (("p", "m"), ("m", "q"))]
         function = helper.make_function("mine", f"F{depth}", ["p"], ["q"], calls, versions)
         model.functions.append(function)
     model.opset_import.add(domain="mine", version=1)

@@ -105,7 +105,7 @@ def command(
         with progress() as callback:
             shapes = parse_shapes(shape)
             arguments["errors"] = measure_errors(
-                model, opened, shapes, callback, choices.fold_budget
+                model, opened, shapes, callback, choices.fold_budget, choices.outputs
             )
     if estimate:
         from tvmconv.lab.estimation.report import estimate_facts, estimates_table

@@ -14,6 +14,7 @@ import typer
 from tvmconv.cli import (
     bench,
     bundle,
+    check,
     compile,
     cpu,
     dev,
@@ -98,6 +99,7 @@ def _global(
 
 
 for _name, _function in (
+    ("check", check.command),
     ("compile", compile.command),
     ("bundle", bundle.command),
     ("run", run.command),

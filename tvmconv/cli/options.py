@@ -64,7 +64,24 @@ Threads = Annotated[
     int | None, number(1, help="Number of threads.", panel=BUILD, show_default=ALL_CPUS)
 ]
 Shape = Annotated[
-    list[str] | None, value("NAME:1x3x224x224", help="Shape of an input; repeatable.", panel=BUILD)
+    list[str] | None,
+    value(
+        "NAME:1x3x224x224|NAME=224",
+        "--shape",
+        "--dim",
+        help="Shape of an input, or size of a named dimension; repeatable.",
+        panel=BUILD,
+    ),
+]
+Outputs = Annotated[
+    str | None,
+    value(
+        "NAME,...",
+        "--outputs",
+        help="Values at which the model ends; the rest is left out.",
+        panel=BUILD,
+        show_default="the model's outputs",
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,

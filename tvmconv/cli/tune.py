@@ -15,7 +15,7 @@ from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
-from tvmconv.cli.values import fold_bytes, number, parse_shapes, value
+from tvmconv.cli.values import fold_bytes, number, parse_outputs, parse_shapes, value
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.baseline_times import BaselineTimes
@@ -94,6 +94,7 @@ def command(
     threads: options.Threads = None,
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
+    outputs: options.Outputs = None,
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
@@ -178,7 +179,14 @@ def command(
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
         tasks = collect(
-            machine, models or [], suite or [], layer or [], shapes, folding, settings.policy
+            machine,
+            models or [],
+            suite or [],
+            layer or [],
+            shapes,
+            folding,
+            settings.policy,
+            parse_outputs(outputs),
         )
         core = core_of(processor(machine)) if estimate else None
         unit = f", times estimated at {core.clock_text}" if core else ""

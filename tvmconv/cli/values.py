@@ -62,18 +62,30 @@ def parse_weights(text: str) -> Literal["embedded", "external"]:
     return "external" if text in _EXTERNAL else "embedded"
 
 
-def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
-    """``NAME:1x3x224x224`` options as a mapping."""
+def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...] | int] | None:
+    """``NAME:1x3x224x224`` and ``NAME=224`` options as a mapping."""
     if not items:
         return None
-    shapes = {}
+    shapes: dict[str, tuple[int, ...] | int] = {}
     for item in items:
-        name, _, sizes = item.rpartition(":")
-        parts = sizes.split("x")
-        if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            raise InputError(f"cannot read --shape {item!r}. Expected NAME:1x3x224x224.")
-        shapes[name] = tuple(int(part) for part in parts)
+        match = re.fullmatch(
+            r"(?P<input>.+):(?P<sizes>[0-9]{1,9}(x[0-9]{1,9})*)|(?P<dim>.+)=(?P<size>[0-9]{1,9})",
+            item,
+        )
+        sizes = (match["sizes"] or match["size"]).split("x") if match else ()
+        if not match or not all(int(size) > 0 for size in sizes):
+            raise InputError(
+                f"cannot read --shape or --dim {item!r}. Expected --shape NAME:1x3x224x224, or "
+                "--dim NAME=224."
+            )
+        shape = tuple(map(int, sizes))
+        shapes[match["input"] or match["dim"]] = shape if match["input"] else shape[0]
     return shapes
+
+
+def parse_outputs(text: str | None) -> tuple[str, ...] | None:
+    """``--outputs`` as names; ``None`` for the model's own outputs."""
+    return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
 def integers(text: str, option: str) -> tuple[int, ...]:

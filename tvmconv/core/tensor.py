@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
+
+# full shapes by input name, and sizes by the name of a symbolic dimension
+Shapes = Mapping[str, Sequence[int] | int]
 
 
 @dataclass(frozen=True)

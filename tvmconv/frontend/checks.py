@@ -17,7 +17,7 @@ from tvmconv.frontend.limits import (
     MIN_IR_VERSION,
     MIN_OPSET,
 )
-from tvmconv.frontend.operators import FOREIGN
+from tvmconv.frontend.operators import is_imported
 from tvmconv.frontend.subgraphs import reads, subgraphs
 
 if TYPE_CHECKING:
@@ -85,13 +85,23 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
             pending.extend((inner, depth + 1) for inner in subgraphs(node))
 
 
-def _check_node(node: onnx.NodeProto) -> None:
-    if node.domain not in ("", "ai.onnx") and node.op_type not in FOREIGN.get(node.domain, ()):
+def check_operator(node: onnx.NodeProto) -> None:
+    """Refuse a node of an operator that the reader does not know."""
+    if is_imported(node.domain, node.op_type):
+        return
+    if node.domain in ("", "ai.onnx"):
         raise ModelError(
-            f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
-            "of com.microsoft for 8-bit tensors. "
-            "Export the model with standard ONNX operators only."
+            f"{describe(node)}: this operator is not supported. Replace it with supported "
+            "operators, or cut the model before it."
         )
+    raise ModelError(
+        f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
+        "of com.microsoft. Export the model with standard ONNX operators, or cut the model before "
+        "it."
+    )
+
+
+def _check_node(node: onnx.NodeProto) -> None:
     if max(len(node.input), len(node.output)) > MAX_NODE_VALUES:
         raise ModelError(
             f"{describe(node)}: more than {MAX_NODE_VALUES} inputs or outputs. Split the node."

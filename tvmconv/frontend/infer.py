@@ -18,16 +18,18 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
-from tvmconv.frontend.checks import describe, in_execution_order
+from tvmconv.frontend.checks import check_operator, describe, in_execution_order
 from tvmconv.frontend.control import read_control
+from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
-from tvmconv.frontend.operators import CONTROL, IMPORTED
+from tvmconv.frontend.operators import CONTROL
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
 from tvmconv.frontend.subgraphs import all_names
 from tvmconv.frontend.tensors import (
@@ -63,13 +65,14 @@ def infer_graph(
     constants: dict[str, Array],
     budgets: tuple[int, int],
     external: ExternalData | None,
+    refusals: Refusals,
 ) -> OnnxGraph:
     """Build the graph of a model whose structure was checked.
 
     ``nodes`` are in execution order, ``constants`` are the initializers. ``budgets`` are for
     :class:`~tvmconv.frontend.fold.Folder`. ``external`` reads external data of sub-graphs. Raises
     ``ModelError`` if a node is malformed, unknown to ONNX, or has an output whose shape depends on
-    data.
+    data. If ``refusals`` collects such errors, the outputs are the values before these nodes.
     """
     graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:
@@ -77,7 +80,12 @@ def infer_graph(
     for name, value in constants.items():
         _set_constant(graph, name, value)
     shared = Shared(_fresh_names(proto.graph), set(), external)
-    _Walk(graph, Folder(graph, proto.graph, *budgets), shared).read(nodes)
+    _Walk(graph, Folder(graph, proto.graph, *budgets), shared, refusals).read(nodes)
+    refusals.values.update(name for node in nodes for name in node.output)
+    if refusals.found:
+        names = cut_before(proto.graph, nodes, refusals.unknown)
+        graph.outputs = tuple(graph.types[name] for name in names if name in graph.types)
+        return graph
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
     check_output_types(proto.graph, graph.outputs)
     report_declared_shapes(proto.graph, graph)
@@ -95,22 +103,34 @@ def infer_graph(
 class _Walk:
     """Reads nodes into a graph; sub-graphs have walks of their own."""
 
-    def __init__(self, graph: OnnxGraph, folder: Folder, shared: Shared) -> None:
+    def __init__(
+        self, graph: OnnxGraph, folder: Folder, shared: Shared, refusals: Refusals | None = None
+    ) -> None:
         self.graph = graph
         self.shared = shared
         self._folder = folder
+        self._refusals = refusals or Refusals()
 
     def read(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Read nodes in execution order."""
         for proto in nodes:
-            with reported(f"reading {describe(proto)}"):
-                self.shared.count(proto)
-                if proto.op_type in CONTROL:
-                    read_control(self, proto)
-                    continue
-                node = _decoded(proto, self.shared.own_name(proto), self.graph.opset)
-                for part in _in_standard_form(self.graph, node, proto.domain, self.shared.fresh):
-                    _visit(self.graph, self._folder, part, _proto_of(part, node, proto))
+            if self._refusals.hides(proto):
+                continue
+            try:
+                with reported(f"reading {describe(proto)}"):
+                    self._read(proto)
+            except ModelError as error:
+                self._refusals.add_node(proto, error)
+
+    def _read(self, proto: onnx.NodeProto) -> None:
+        self.shared.count(proto)
+        check_operator(proto)
+        if proto.op_type in CONTROL:
+            read_control(self, proto)
+            return
+        node = _decoded(proto, self.shared.own_name(proto), self.graph.opset)
+        for part in _in_standard_form(self.graph, node, proto.domain, self.shared.fresh):
+            _visit(self.graph, self._folder, part, _proto_of(part, node, proto))
 
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Count the reads of nodes that are read in place of another one."""
@@ -186,11 +206,6 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
         decode_attributes(proto, describe(proto)),
         opset,
     )
-    if node.op not in IMPORTED:
-        raise node.error(
-            "this operator is not supported",
-            "replace it with supported operators or cut the model before it",
-        )
     if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
         raise node.error("its first input and output must be named")
     return node

@@ -50,3 +50,8 @@ FOREIGN = {
 }
 
 IMPORTED = CONVERTED | FOLDED | EXPANDED | CONTROL
+
+
+def is_imported(domain: str, op: str) -> bool:
+    """Whether the reader takes an operator, at least with constant operands."""
+    return op in (IMPORTED if domain in ("", "ai.onnx") else FOREIGN.get(domain, ()))

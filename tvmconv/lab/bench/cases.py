@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.errors import InputError, WorkloadError
+from tvmconv.core.tensor import Shapes
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines.case import PLACES
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
@@ -123,7 +124,7 @@ def batched_model(path: Path, batch: int, folder: Path) -> Path:
 def write_model_case(
     folder: Path,
     path: Path,
-    shapes: Mapping[str, tuple[int, ...]] | None,
+    shapes: Shapes | None,
     fold_budget: int | None = None,
 ) -> CaseInfo:
     """A folder for a whole model with seeded inputs; a worker writes the reference.
