@@ -70,8 +70,8 @@ def build(
         Full shapes of inputs that have symbolic dimensions, by input name, or sizes of such
         dimensions by their names: ``{"image": (1, 3, 224, 224)}`` or ``{"height": 224}``.
     outputs
-        Names of values at which the model ends, in place of its own outputs. What they do not
-        need is left out. :func:`tvmconv.check` names the values before nodes that are refused.
+        Names of values at which the model ends, in place of its own outputs. All nodes after them
+        are left out. :func:`tvmconv.check` names the values before refused nodes.
     threads
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms

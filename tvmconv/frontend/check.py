@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """What a model contains, and what prevents its build.
+    """The nodes of a model, and the reasons that prevent its build.
 
     Attributes
     ----------
@@ -71,8 +71,9 @@ def check(
 ) -> ModelCheck:
     """Check whether a model can be built, without building it.
 
-    All refused nodes and missing dimensions are found at once. The arguments are those of
-    :func:`tvmconv.build`. Raises ``ModelError`` if the file is damaged or is no ONNX model.
+    All refused nodes and missing dimensions are found at once. The arguments have the meaning
+    that :func:`tvmconv.build` gives them. Raises ``ModelError`` if the file is damaged or is not an
+    ONNX model.
 
     Examples
     --------

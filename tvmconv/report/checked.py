@@ -18,7 +18,7 @@ _SHOWN = 10
 
 
 def check_report(found: ModelCheck) -> Report:
-    """What a model contains, and what prevents its build."""
+    """The nodes of a model, and the reasons that prevent its build."""
     operators = [{"operator": name, "nodes": count} for name, count in found.operators.items()]
     columns = (Column("operator", "operator"), Column("nodes", "nodes"))
     refused = [asdict(refusal) for refusal in found.refused]
