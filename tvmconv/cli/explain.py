@@ -122,7 +122,7 @@ def command(
         write_text(html, explain_page(found, opened.machine, budget))
         tell(f"wrote {html}")
     if decision is not None:
-        found = explain_layer(found, decision, opened.machine)
+        found = explain_layer(found, [decision], opened.machine)
     emit(found, as_json, report)
 
 

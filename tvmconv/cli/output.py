@@ -15,7 +15,7 @@ from tvmconv.core.errors import TvmconvError
 from tvmconv.core.plain_data import json_text
 from tvmconv.core.printed import printable
 from tvmconv.core.results import write_result
-from tvmconv.report.document import Report
+from tvmconv.report.document import PIPE_WIDTH, WIDE_PIPE, Report
 
 ProgressCallback = Callable[[str, int, int], None]
 
@@ -75,18 +75,12 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
         return
     from rich.console import Console
 
-    from tvmconv.report.render import PIPE_WIDTH, print_brief, print_report
-
-    brief = None if _shown.stages else report.brief
-    is_narrow = brief or all(table.one_line for table in report.tables)
+    short = None if _shown.stages else report.brief
     # a pipe has no width, and 80 columns would fold every table
-    piped = PIPE_WIDTH if is_narrow else 200
+    piped = PIPE_WIDTH if short else WIDE_PIPE
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else piped
     with _standard_output():
-        if brief:
-            print_brief(brief, Console(width=width))
-        else:
-            print_report(report, Console(width=width))
+        (short or report).print(Console(width=width), short=short is not None)
 
 
 @contextmanager

@@ -25,17 +25,11 @@ _ALIKE = attrgetter("workload", "chosen", "reason", "rejected")
 
 def candidates_table(decisions: Sequence[Decision], clock: Clock) -> Table:
     """The candidates of every layer; layers that differ only in their names share rows."""
-    considered = [_considered(group, clock) for group in _alike(decisions)]
-    return Table(
-        "candidates",
-        "All candidates, by layer",
-        _CANDIDATES,
-        [row for rows in considered for row in rows],
-        brief=[row for rows in considered for row in _brief(rows)],
-    )
+    rows = [row for group in alike(decisions) for row in _considered(group, clock)]
+    return Table("candidates", "All candidates, by layer", _CANDIDATES, rows, brief=())
 
 
-def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
+def alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
     """Groups of decisions that differ only in the layer."""
     groups: list[list[Decision]] = []
     for decision in decisions:
@@ -62,20 +56,6 @@ def _considered(group: list[Decision], clock: Clock) -> list[dict[str, Any]]:
             for o in others
         ),
     ]
-
-
-def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows for the terminal: the layer's name once, and unsupported candidates in one row.
-
-    Each layer has several unsupported algorithms, mostly for the same reasons as other layers.
-    """
-    able = [row for row in rows if row["cause"] != "unsupported"]
-    unable = [f"{row['algorithm']}: {row['verdict']}" for row in rows[len(able) :]]
-    brief = [able[0], *({**row, "layers": ""} for row in able[1:])]
-    if unable:
-        verdict = f"cannot compute it: {'; '.join(unable)}"
-        brief.append({"layers": "", "algorithm": "others", "config": "", "verdict": verdict})
-    return brief
 
 
 def candidate_row(candidate: Candidate, clock: Clock) -> dict[str, Any]:

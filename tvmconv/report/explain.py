@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import PIXEL_CONV, Decision, Unscheduled
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
-from tvmconv.report.candidates import candidate_row, candidates_table
+from tvmconv.report.candidates import alike, candidate_row, candidates_table
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Report
 from tvmconv.report.explain_brief import explain_brief
+from tvmconv.report.explain_layer import explain_layer
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
 from tvmconv.report.summary import memory_table, model_facts
@@ -125,7 +127,7 @@ def explain_report(
         *([estimates[0]] if estimates is not None else []),
         *([knobs_table(decisions, model.machine)] if knobs else []),
     )
-    return Report(
+    report = Report(
         kind="explain",
         title=_title(model),
         facts=facts,
@@ -150,6 +152,8 @@ def explain_report(
         data={"calls": [call.to_json() for call in model.calls]},
         brief=explain_brief(model, _title(model), facts, layers.rows, asked),
     )
+    details = tuple(explain_layer(report, group, model.machine) for group in alike(decisions))
+    return replace(report, details=details)
 
 
 def _layers_table(
@@ -178,7 +182,7 @@ def _layers_table(
         columns.insert(columns.index(_DECISIONS[8]) + 1, _MEASURED_ERROR)
         for row, error in zip(rows, errors, strict=True):
             row["error_measured"] = error
-    return Table("layers", "Decisions", tuple(columns), rows)
+    return Table("layers", "Decisions", tuple(columns), rows, brief=())
 
 
 def _convolution_facts(

@@ -47,11 +47,11 @@ def knob_values(decision: Decision, machine: Device) -> Table:
     columns = (
         Column("knob", "knob"),
         Column("value", "value"),
-        Column("doc", "meaning", leaves=1),
-        Column("values", "worth trying here", leaves=2),
+        Column("doc", "meaning"),
+        Column("values", "worth trying here"),
     )
     title = f"Schedule parameters of {chosen.algorithm}"
-    return Table("knobs", title, columns, rows, one_line=True)
+    return Table("knobs", title, columns, rows)
 
 
 def listed(values: Sequence[KnobValue]) -> str:

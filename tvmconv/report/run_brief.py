@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.report.brief import Brief
+from tvmconv.report.document import Report
 from tvmconv.report.summary import compiled_for
 from tvmconv.report.table import Column, Table, seconds_text
 
@@ -17,7 +17,7 @@ _LEFT_OUT = ("dtype", "mean", "max_difference")
 _OUTPUTS = 4
 
 
-def run_brief(model: ModelFacts, title: str, facts: Mapping[str, Any], outputs: Table) -> Brief:
+def run_brief(model: ModelFacts, title: str, facts: Mapping[str, Any], outputs: Table) -> Report:
     """The short view of a report of :func:`~tvmconv.measuring.running.run_report`."""
     head: dict[str, str] = {}
     if "call_seconds_median" in facts:
@@ -37,9 +37,10 @@ def run_brief(model: ModelFacts, title: str, facts: Mapping[str, Any], outputs: 
     left = len(outputs.rows) - _OUTPUTS
     columns: tuple[Column, ...] = tuple(c for c in outputs.columns if c.key not in _LEFT_OUT)
     shown = Table("values", "", columns, outputs.rows[:_OUTPUTS], one_line=True)
-    return Brief(
+    return Report(
+        kind="run",
         title=f"{title}, {compiled_for(model)}",
-        head=head,
+        facts=head,
         tables=(shown,),
         notes=(f"-v shows {left} more outputs.",) if left > 0 else (),
     )

@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from tvmconv.core.printed import printable
 
@@ -122,26 +122,6 @@ def grouped(
             first["error_measured"] = max(row["error_measured"] for row in members)
         made.append({**first, "count": f"x{len(members)}" if len(members) > 1 else ""})
     return made
-
-
-class Printable(Protocol):
-    """The part of a :class:`~tvmconv.report.document.Report` that the terminal shows."""
-
-    @property
-    def title(self) -> str:
-        """Heading."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Single values by name."""
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """The tables, in order."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences below the tables."""
 
 
 def bytes_text(count: float) -> str:

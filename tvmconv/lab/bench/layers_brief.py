@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.report.brief import Brief
+from tvmconv.report.document import Report
 from tvmconv.report.reasons import algorithm_text
 from tvmconv.report.shapes import shape_text
 from tvmconv.report.summary import compiled_for, macs_text, memory_text
@@ -34,7 +34,7 @@ def profile_brief(
     layers: Sequence[Mapping[str, Any]],
     kinds: Sequence[Mapping[str, Any]],
     notes: tuple[str, ...],
-) -> Brief:
+) -> Report:
     """The short view of a report.
 
     Parameters
@@ -55,9 +55,10 @@ def profile_brief(
     shares = [f"{kind['algorithm']} {kind['time_share']:.0%}" for kind in kinds[:_KINDS]]
     kernels = seconds_text(facts["kernel_seconds"])
     least, median = facts["call_seconds_min"], facts["call_seconds_median"]
-    return Brief(
+    return Report(
+        kind="profile",
         title=f"{model.name}: {seconds_text(least)} a call, {compiled_for(model)}",
-        head={
+        facts={
             "speed": f"{speed}; {macs_text(model)}",
             "time": f"median {seconds_text(median)}; {kernels} in kernels: {', '.join(shares)}",
             "memory": memory_text(model.memory),
