@@ -119,7 +119,10 @@ Verbose = Annotated[
 Quiet = Annotated[
     bool,
     _switch(
-        "-q", "--quiet", help="Print results, warnings and errors only.", set_to=output.be_quiet
+        "-q",
+        "--quiet",
+        help="Print errors only, and the output of --json and --show.",
+        set_to=output.be_quiet,
     ),
 ]
 Debug = Annotated[

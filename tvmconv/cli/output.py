@@ -43,7 +43,7 @@ def be_verbose() -> None:
 
 
 def be_quiet() -> None:
-    """Print no notes and no progress."""
+    """Print errors only, and the output of ``--json`` and ``--show``."""
     _shown.notes = False
 
 
@@ -58,7 +58,7 @@ def shows_tracebacks() -> bool:
 
 
 def shows_notes() -> bool:
-    """Whether notes and progress are printed."""
+    """Whether notes, progress and tables are printed."""
     return _shown.notes
 
 
@@ -72,6 +72,8 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
     if as_json:
         with _standard_output():
             sys.stdout.write(text + "\n")
+        return
+    if not _shown.notes:
         return
     from rich.console import Console
 
@@ -110,8 +112,9 @@ def tell(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Print a warning on standard error."""
-    sys.stderr.write(f"tvmconv: warning: {printable(' '.join(message.split()))}\n")
+    """Print a warning on standard error, unless the command is quiet."""
+    if _shown.notes:
+        sys.stderr.write(f"tvmconv: warning: {printable(' '.join(message.split()))}\n")
 
 
 @contextmanager
@@ -123,6 +126,8 @@ def progress() -> Iterator[ProgressCallback | None]:
         return
     if not _shown.notes or not sys.stderr.isatty():
         yield None
+        return
+    if not _shown.notes:
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

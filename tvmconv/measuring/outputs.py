@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.errors import TvmconvError
-from tvmconv.measuring.columns import plain
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 Array = npt.NDArray[Any]
 

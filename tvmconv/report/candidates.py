@@ -8,11 +8,10 @@ from typing import Any
 
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.report.clock import Clock
-from tvmconv.report.table import Column, Table, bytes_text
+from tvmconv.report.table import Column, Table, bytes_text, plain
 
 _CANDIDATES = (
-    Column("layers", "layers"),
-    Column("algorithm", "algorithm"),
+    *plain("layers", "algorithm"),
     Column("config", "schedule"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),
     Column("workspace", "workspace"),

@@ -18,7 +18,7 @@ from tvmconv.report.explain_layer import explain_layer
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
 from tvmconv.report.summary import memory_table, model_facts
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
@@ -59,19 +59,10 @@ _SCALABLE = {
     "SVE": "its loops over pixels use scalable vectors",
     "SVE and NEON": "some of its loops use scalable vectors",
 }
-_UNSCHEDULED = (
-    Column("layer", "layer"),
-    Column("operator", "operator"),
-    Column("reason", "why"),
-)
-_PIXELS = (Column("layer", "layer"), Column("workload", "problem"), Column("reason", "why"))
-_VECTORS = (
-    Column("layer", "layer"),
-    Column("operator", "operator"),
-    Column("algorithm", "algorithm"),
-    Column("vectors", "code"),
-    Column("reason", "why"),
-)
+_WHY = Column("reason", "why")
+_UNSCHEDULED = (*plain("layer", "operator"), _WHY)
+_PIXELS = (Column("layer", "layer"), Column("workload", "problem"), _WHY)
+_VECTORS = (*plain("layer", "operator", "algorithm"), Column("vectors", "code"), _WHY)
 
 
 def explain_report(

@@ -10,12 +10,11 @@ from tvmconv.core.decision import Decision
 from tvmconv.core.knobs import Knob
 from tvmconv.kernels import registry
 from tvmconv.machines.device import Device
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 _SHOWN = 12
 _COLUMNS = (
-    Column("algorithm", "algorithm"),
-    Column("knob", "knob"),
+    *plain("algorithm", "knob"),
     Column("doc", "meaning"),
     Column("values", "worth trying here"),
     Column("neutral", "neutral"),
@@ -45,8 +44,7 @@ def knob_values(decision: Decision, machine: Device) -> Table:
         for knob in registry.knobs(chosen.algorithm, machine)
     ]
     columns = (
-        Column("knob", "knob"),
-        Column("value", "value"),
+        *plain("knob", "value"),
         Column("doc", "meaning"),
         Column("values", "worth trying here"),
     )

@@ -12,6 +12,8 @@ from typing import Any
 from tvmconv.core.printed import printable
 
 _BYTES = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+# keys of saved results, under other headings
+_HEADINGS = {"contender": "implementation"}
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
@@ -48,6 +50,11 @@ class Column:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return printable(str(value))
         return format(value * self.scale if self.scale != 1.0 else value, self.spec)
+
+
+def plain(*keys: str) -> tuple[Column, ...]:
+    """A column for each key, with the key as heading and without a format."""
+    return tuple(Column(key, _HEADINGS.get(key, key)) for key in keys)
 
 
 @dataclass(frozen=True)

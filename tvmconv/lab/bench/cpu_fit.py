@@ -21,10 +21,9 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.check_model import check_layer, measured_workload
 from tvmconv.lab.bench.descent import descend, huber
 from tvmconv.machines.record import Machine
-from tvmconv.measuring.columns import plain
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 from tvmconv.selection.policy import make_policy
 
 # the models whose constants are fitted, and the algorithms whose candidates they predict

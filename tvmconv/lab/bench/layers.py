@@ -12,11 +12,10 @@ from tvmconv.lab.bench.layers_brief import profile_brief
 from tvmconv.lab.bench.peak import Peak, measure_peak
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import processor
-from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
 from tvmconv.report.shapes import shape_text
 from tvmconv.report.summary import memory_table, model_facts
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 from tvmconv.runtime.executable import Executable
 
 if TYPE_CHECKING:
@@ -37,10 +36,7 @@ _COLUMNS = (
 _GROUPS = (
     Column("algorithm", "kind"),
     Column("calls", "calls"),
-    Column("seconds", "ms", ".3f", 1e3),
-    Column("time_share", "% of time", ".1f", 100),
-    Column("gflops", "GFLOP/s", ".1f"),
-    Column("peak_share", "% of peak", ".1f", 100),
+    *_COLUMNS[4:8],
 )
 
 
