@@ -11,11 +11,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tvmconv.cli import destinations, output
-from tvmconv.cli.values import flag
+from tvmconv.cli.values import Panel
 
-GENERAL = "General options"
+GENERAL = Panel("General options")
 # the last headings of the help; the others follow the order of the options
-LAST = (destinations.HEADING, GENERAL)
+LAST = (destinations.OUTPUT.heading, GENERAL.heading)
 
 # former name -> name; accepted for one release
 RENAMED = {
@@ -87,7 +87,7 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
             groups["Arguments"].append((each.metavar or "", each.help or ""))
         elif (record := each.get_help_record(ctx)) is not None:
             is_general = each.name in ("help", "install_completion", "show_completion")
-            heading = each.rich_help_panel or (GENERAL if is_general else "Options")
+            heading = each.rich_help_panel or (GENERAL.heading if is_general else "Options")
             groups.setdefault(heading, []).append(record)
     last = {heading: groups.pop(heading) for heading in LAST if heading in groups}
     for heading, rows in {**groups, **last}.items():
@@ -104,7 +104,7 @@ def _switch(*names: str, help: str, set_to: Callable[[], None]) -> Any:
             set_to()
         return given
 
-    return flag(*names, help=help, panel=GENERAL, callback=callback, is_eager=True)
+    return GENERAL.flag(*names, help=help, callback=callback, is_eager=True)
 
 
 Verbose = Annotated[

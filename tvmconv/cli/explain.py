@@ -28,11 +28,7 @@ def command(
     ] = False,
     measure: Annotated[
         bool,
-        flag(
-            "--measure",
-            help="Time every layer and measure the CPU's peak.",
-            panel=options.MEASURING,
-        ),
+        options.MEASURING.flag("--measure", help="Time every layer and measure the CPU's peak."),
     ] = False,
     device: options.GpuIndex = 0,
     estimate: estimating.Option = False,
@@ -51,8 +47,7 @@ def command(
         ),
     ] = "",
     html: Annotated[
-        Path | None,
-        destinations.result_file("--html", help="Write an HTML page with charts."),
+        Path | None, destinations.result_file("--html", help="Write an HTML page with charts.")
     ] = None,
     as_json: options.Json = False,
     report: options.Report = None,
