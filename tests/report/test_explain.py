@@ -22,9 +22,9 @@ from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.lab.bench.measured_error import measure_errors
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.measuring.operands import random_operands
+from tvmconv.report.candidates import memory_frontier
 from tvmconv.report.clock import clock_of
 from tvmconv.report.explain import explain_report
-from tvmconv.report.explain_frontier import memory_frontier
 from tvmconv.report.explain_page import explain_page
 from tvmconv.report.summary import compile_report
 from tvmconv.report.table import Column, Table

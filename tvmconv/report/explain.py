@@ -27,14 +27,23 @@ _DECISIONS = (
     Column("layer", "layer"),
     Column("workload", "problem"),
     Column("algorithm", "algorithm"),
+    Column("precision", "precision"),
     Column("config", "schedule"),
     Column("source", "from"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),
+    Column("limit_share", "% of limit", ".0f", 100),
+    Column("seconds", "measured ms", ".3f", 1e3),
     Column("workspace", "workspace"),
     Column("packed_weight", "weights"),
     Column("error_estimate", "error est.", ".1e"),
+    Column("error_measured", "error meas.", ".1e"),
+    Column("rounding_error", "rounding err.", ".1e"),
     Column("reason", "reason"),
 )
+# columns of models in which some layers round operands
+_ROUNDED = ("precision", "rounding_error")
+# columns of GPUs and of measurements
+_OPTIONAL = ("limit_share", "seconds", "error_measured")
 _LEGEND = (
     "problem: the convolution, in the form of `tvmconv bench run --layer` . "
     "schedule: values of the algorithm's knobs, which --knobs explains. from: their origin, the "
@@ -47,13 +56,6 @@ _ROUNDING = (
     "Rounding errors are measured while building, on products of the layer's weights and 128 "
     "pixels of such input with rounded operands and float32 accumulators."
 )
-# GPUs only
-_LIMIT = Column("limit_share", "% of limit", ".0f", 100)
-# models in which some layers round operands
-_PRECISION = Column("precision", "precision")
-_ROUNDING_ERROR = Column("rounding_error", "rounding err.", ".1e")
-_MEASURED_ERROR = Column("error_measured", "error meas.", ".1e")
-_MEASURED_TIME = Column("seconds", "measured ms", ".3f", 1e3)
 # reasons for calls without alternatives
 _SCALABLE = {
     "SVE": "its loops over pixels use scalable vectors",
@@ -154,26 +156,20 @@ def _layers_table(
     errors: Sequence[float] | None,
 ) -> Table:
     """A row for every decision, with the columns for this target and these measurements."""
-    decisions = model.decisions
-    rows = [_decision(d, clock) for d in decisions]
-    columns = list(_DECISIONS)
-    if isinstance(model.machine, CudaMachine):
-        columns.insert(columns.index(_DECISIONS[6]), _LIMIT)
-        for row, d in zip(rows, decisions, strict=True):
-            row["limit_share"] = limit_share(d, model.machine)
-    precise = any(d.chosen.precision for d in decisions)
-    if precise or model.manifest.policy.get("precision"):
-        columns.insert(columns.index(_DECISIONS[8]) + 1, _ROUNDING_ERROR)
-        columns.insert(3, _PRECISION)
-    if seconds is not None:
-        columns.insert(columns.index(_DECISIONS[6]), _MEASURED_TIME)
-        for row, d in zip(rows, decisions, strict=True):
-            row["seconds"] = seconds.get((d.layer, d.kernel))
-    if errors is not None:
-        columns.insert(columns.index(_DECISIONS[8]) + 1, _MEASURED_ERROR)
-        for row, error in zip(rows, errors, strict=True):
-            row["error_measured"] = error
-    return Table("layers", "Decisions", tuple(columns), rows, brief=())
+    rows = [_decision(decision, clock) for decision in model.decisions]
+    for index, (row, decision) in enumerate(zip(rows, model.decisions, strict=True)):
+        if isinstance(model.machine, CudaMachine):
+            row["limit_share"] = limit_share(decision, model.machine)
+        if seconds is not None:
+            row["seconds"] = seconds.get((decision.layer, decision.kernel))
+        if errors is not None:
+            row["error_measured"] = errors[index]
+    hidden = {key for key in _OPTIONAL if not any(key in row for row in rows)}
+    is_rounded = any(decision.chosen.precision for decision in model.decisions)
+    if not is_rounded and not model.manifest.policy.get("precision"):
+        hidden.update(_ROUNDED)
+    columns = tuple(column for column in _DECISIONS if column.key not in hidden)
+    return Table("layers", "Decisions", columns, rows, brief=())
 
 
 def _convolution_facts(

@@ -12,9 +12,9 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import processor
 from tvmconv.report import charts
+from tvmconv.report.candidates import memory_frontier
 from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Report, fact_text, fact_title
-from tvmconv.report.explain_frontier import memory_frontier
 from tvmconv.report.reasons import tiled
 from tvmconv.report.table import Column, Table
 
