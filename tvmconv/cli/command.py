@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any
 
 import typer
@@ -96,38 +96,22 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
                 formatter.write_dl(rows)
 
 
-def _switch(*names: str, help: str, set_to: Callable[[], None]) -> Any:
-    """A flag that every command has, whose effect is on the whole process."""
-
-    def callback(given: bool) -> bool:
-        if given:
-            set_to()
-        return given
-
-    return GENERAL.flag(*names, help=help, callback=callback, is_eager=True)
+def _noted(option: typer.CallbackParam, given: bool) -> bool:
+    """Set a general option, which has its effect on the whole process."""
+    if given:
+        setattr(output.general, str(option.name), True)
+    return given
 
 
+_flag = partial(GENERAL.flag, callback=_noted, is_eager=True)
 Verbose = Annotated[
-    bool,
-    _switch(
-        "-v",
-        "--verbose",
-        help="Print stages with times, and full reports.",
-        set_to=output.be_verbose,
-    ),
+    bool, _flag("-v", "--verbose", help="Print stages with times, and full reports.")
 ]
 Quiet = Annotated[
     bool,
-    _switch(
-        "-q",
-        "--quiet",
-        help="Print errors only, and the output of --json and --show.",
-        set_to=output.be_quiet,
-    ),
+    _flag("-q", "--quiet", help="Print errors only, and the output of --json and --show."),
 ]
-Debug = Annotated[
-    bool, _switch("--debug", help="Show tracebacks of errors.", set_to=output.show_tracebacks)
-]
+Debug = Annotated[bool, _flag("--debug", help="Show tracebacks of errors.")]
 
 
 def general(verbose: Verbose = False, quiet: Quiet = False, debug: Debug = False) -> None:

@@ -21,45 +21,19 @@ ProgressCallback = Callable[[str, int, int], None]
 
 
 @dataclass
-class _Shown:
-    """Settings of this process for notes, stages and tracebacks."""
+class General:
+    """The general options of this process, by their names."""
 
-    notes: bool = True
-    stages: bool = False
-    tracebacks: bool = False
+    verbose: bool = False
+    quiet: bool = False
+    debug: bool = False
 
-
-_shown = _Shown()
-
-
-def reset() -> None:
-    """Forget the options of an earlier command in this process."""
-    vars(_shown).update(vars(_Shown()))
+    def reset(self) -> None:
+        """Forget the options of an earlier command in this process."""
+        vars(self).update(vars(General()))
 
 
-def be_verbose() -> None:
-    """Print each stage of a build with its time, and all of a report."""
-    _shown.stages = True
-
-
-def be_quiet() -> None:
-    """Print errors only, and the output of ``--json`` and ``--show``."""
-    _shown.notes = False
-
-
-def show_tracebacks() -> None:
-    """Let errors end the command with a traceback."""
-    _shown.tracebacks = True
-
-
-def shows_tracebacks() -> bool:
-    """Whether errors end the command with a traceback."""
-    return _shown.tracebacks
-
-
-def shows_notes() -> bool:
-    """Whether notes, progress and tables are printed."""
-    return _shown.notes
+general = General()
 
 
 def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | None = None) -> None:
@@ -73,11 +47,11 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
         with _standard_output():
             sys.stdout.write(text + "\n")
         return
-    if not _shown.notes:
+    if general.quiet:
         return
     from rich.console import Console
 
-    short = None if _shown.stages else report.brief
+    short = None if general.verbose else report.brief
     # a pipe has no width, and 80 columns would fold every table
     piped = PIPE_WIDTH if short else WIDE_PIPE
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else piped
@@ -107,27 +81,27 @@ def write_text(path: Path, text: str) -> None:
 
 def tell(message: str) -> None:
     """Print one line on standard error, unless the command is quiet."""
-    if _shown.notes:
+    if not general.quiet:
         sys.stderr.write(printable(message) + "\n")
 
 
 def warn(message: str) -> None:
     """Print a warning on standard error, unless the command is quiet."""
-    if _shown.notes:
+    if not general.quiet:
         sys.stderr.write(f"tvmconv: warning: {printable(' '.join(message.split()))}\n")
 
 
 @contextmanager
 def progress() -> Iterator[ProgressCallback | None]:
     """A callback ``(stage, done, total)`` that draws a bar; None without a terminal."""
-    if _shown.stages:
+    if general.verbose:
         with _stages() as callback:
             yield callback
         return
-    if not _shown.notes or not sys.stderr.isatty():
+    if general.quiet or not sys.stderr.isatty():
         yield None
         return
-    if not _shown.notes:
+    if general.quiet:
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _DECISIONS = (
     Column("layer", "layer"),
     Column("workload", "problem"),
-    Column("algorithm", "algorithm"),
-    Column("precision", "precision"),
+    *plain("algorithm", "precision"),
     Column("config", "schedule"),
     Column("source", "from"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),

@@ -213,8 +213,7 @@ def fit_report(
                 "candidates",
                 "Candidates",
                 (
-                    Column("layer", "layer"),
-                    Column("algorithm", "algorithm"),
+                    *plain("layer", "algorithm"),
                     Column("seconds", "cold weights ms", ".3f", 1e3),
                 ),
                 [

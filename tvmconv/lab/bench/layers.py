@@ -48,8 +48,7 @@ _GROUPS = (
 _SHORT = (
     Column("layer", "layer"),
     Column("count", ""),
-    Column("shape", "shape"),
-    Column("algorithm", "algorithm"),
+    *plain("shape", "algorithm"),
     Column("seconds", "ms", ".3f", 1e3),
     Column("time_share", "% time", ".1f", 100),
     Column("gflops", "GFLOP/s", ".1f", leaves=2),
