@@ -115,24 +115,22 @@ def explain_report(
     if left:
         facts["unscheduled_convolutions"] = len(left)
     layers = _layers_table(model, clock, seconds, errors)
-    asked = (
-        *([estimates[0]] if estimates is not None else []),
-        *([knobs_table(decisions, model.machine)] if knobs else []),
-    )
+    estimated = () if estimates is None else (estimates[0],)
+    described = (knobs_table(decisions, model.machine),) if knobs else ()
     report = Report(
         kind="explain",
         title=_title(model),
         facts=facts,
         tables=(
             layers,
-            *([estimates[0]] if estimates is not None else []),
+            *estimated,
             candidates_table(decisions, clock),
             *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
             *([launches_table(model.calls, gpu)] if gpu else []),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
             *_noted_tables(model),
-            *asked[len(asked) - knobs :],
+            *described,
         ),
         notes=(
             *_LEGEND,
@@ -142,7 +140,7 @@ def explain_report(
             *([_ROUNDING] if precise else []),
         ),
         data={"calls": [call.to_json() for call in model.calls]},
-        brief=explain_brief(model, _title(model), facts, layers.rows, asked),
+        brief=explain_brief(model, _title(model), facts, layers.rows, (*estimated, *described)),
     )
     details = tuple(explain_layer(report, group, model.machine) for group in alike(decisions))
     return replace(report, details=details)

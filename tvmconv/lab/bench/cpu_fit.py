@@ -41,18 +41,13 @@ _CONSTANTS = (
     Column("old", "old", ".4g"),
     Column("new", "new", ".4g"),
 )
-_ERRORS = (
-    *plain("suite", "candidates"),
-    Column("before", "error before %", ".1f", 100),
+_FORMS = (
+    Column("before", "before %", ".1f", 100),
     Column("after", "after %", ".1f", 100),
     Column("unseen", "fitted without the suite %", ".1f", 100),
 )
-_LOSSES = (
-    *plain("suite", "layers"),
-    Column("before", "loss before %", ".1f", 100),
-    Column("after", "after %", ".1f", 100),
-    Column("unseen", "fitted without the suite %", ".1f", 100),
-)
+_ERRORS = (*plain("suite", "candidates"), *_FORMS)
+_LOSSES = (*plain("suite", "layers"), *_FORMS)
 Values = Mapping[str, float]
 
 
