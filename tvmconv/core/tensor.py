@@ -1,4 +1,4 @@
-"""Name, shape and type of a model's input or output."""
+"""Arrays, and the name, shape and type of a model's input or output."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.errors import TvmconvError
+from tvmconv.core.tensor import Array
 from tvmconv.report.table import Column, Table, plain
-
-Array = npt.NDArray[Any]
 
 _COLUMNS = (
     *plain("output", "shape"),

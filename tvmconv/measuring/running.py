@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.arguments import nearest
 from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.files import open_regular
 from tvmconv.core.results import write_result
+from tvmconv.core.tensor import Array
 from tvmconv.core.unexpected import summary
 from tvmconv.measuring.outputs import outputs_table
 from tvmconv.measuring.quantized import is_quantized
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
     from tvmconv.remote import RemoteModel
 
-Array = npt.NDArray[Any]
 
 MAX_FILE_BYTES = 1 << 36
 _POOL_REST_SECONDS = 0.02

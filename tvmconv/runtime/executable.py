@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy.typing as npt
+from tvmconv.core.tensor import Array
 
 from ..core.arguments import shown, whole
 from ..core.errors import InputError
@@ -23,8 +23,6 @@ from .timing import BoundCall, Timing, random_inputs, time_call
 if TYPE_CHECKING:
     from ..core.decision import KernelCall
     from .profile import Profile
-
-Array = npt.NDArray[Any]
 
 
 class Executable(ABC):

@@ -6,15 +6,14 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from tvmconv.core.tensor import Array
 
 from ..core.errors import ArtifactError, InputError
 from ..core.tensor import TensorInfo
 from . import dlpack
 from .driver import DEFAULT_STREAM, driver
 from .outputs import empty_aligned
-
-Array = npt.NDArray[Any]
 
 
 class GpuTensor:

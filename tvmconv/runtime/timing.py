@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from tvmconv.core.tensor import Array
 
 from ..core.tensor import TensorInfo
 from .outputs import Outputs
 from .runner import Runner, addresses
 from .tensors import GpuTensor, own_copy
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
