@@ -94,7 +94,10 @@ def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
 
 
 def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: str = "") -> Report:
-    """The report of a profile, with ``note`` as one more note."""
+    """The report of a profile, with ``note`` as one more note.
+
+    ``events`` of its data are a trace for ``{"traceEvents": [...]}``.
+    """
     decisions = {(d.layer, d.kernel): d for d in model.decisions}
     total = profile.kernel_seconds or 1.0
     best = peak.gflops if peak else None
@@ -233,8 +236,3 @@ def _shape_rows(
             row["gflops"] = row["flops"] / row["seconds"] * 1e-9
             row["peak_share"] = row["gflops"] / peak if peak else None
     return made
-
-
-def chrome_trace_events(report: Report) -> list[dict[str, Any]]:
-    """The trace of a profile report, for ``{"traceEvents": [...]}``."""
-    return list(report.data["events"])
