@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.core.tensor import Array
-
 from ..core.arguments import nearest, shown
 from ..core.errors import InputError
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from .dlpack import on_gpu
 from .tensors import GpuTensor, borrowed
 

@@ -6,12 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tvmconv.core.tensor import Array
-
 from ..core.arguments import shown, whole
 from ..core.errors import InputError
 from ..core.interrupts import uninterrupted
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from . import forks
 from .arguments import Parameters
 from .gpu_options import GpuOptions

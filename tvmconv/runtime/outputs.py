@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.core.tensor import Array
+from ..core.tensor import Array
 
 
 class Outputs(tuple[Any, ...]):

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.core.tensor import Array
-
 from ..core.errors import ArtifactError, InputError
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from . import dlpack
 from .driver import DEFAULT_STREAM, driver
 from .outputs import empty_aligned

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.core.tensor import Array
-
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from .outputs import Outputs
 from .runner import Runner, addresses
 from .tensors import GpuTensor, own_copy
