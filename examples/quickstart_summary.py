@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from tvmconv.lab.bench.report import DISTURBED
-from tvmconv.report.brief import Brief
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table, bytes_text, seconds_text
 
@@ -102,7 +101,8 @@ def summary(
     return Report(
         kind="quickstart",
         title="Summary",
-        brief=Brief(
+        brief=Report(
+            "quickstart",
             f"{facts['model']}, {facts['threads']} thread(s)",
             head,
             (Table("slowest", "", _COLUMNS, slowest, one_line=True),),

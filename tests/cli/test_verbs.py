@@ -107,7 +107,7 @@ def test_explain_gives_reasons(library: Path):
     assert max(map(len, text.splitlines())) <= 120
     assert "stem" in text and "problem" not in text
     full = invoke("explain", library, "-v").stdout
-    assert "Decisions" in full and "requantize" in full and "requantise" not in full
+    assert "Candidates" in full and "requantize" in full and "requantise" not in full
 
 
 def test_explain_shows_one_layer(library: Path):

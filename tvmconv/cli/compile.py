@@ -9,7 +9,7 @@ from typing import Annotated
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
-from tvmconv.cli.values import flag, parse_weights
+from tvmconv.cli.values import parse_weights
 
 
 @with_choices
@@ -21,10 +21,7 @@ def command(
     shape: options.Shape = None,
     choices: Choices = DEFAULT,
     header: Annotated[
-        bool,
-        flag(
-            "--header", help="Also write the model's C header and tvmconv.h.", panel=options.OUTPUT
-        ),
+        bool, options.OUTPUT.flag("--header", help="Also write the model's C header and tvmconv.h.")
     ] = False,
     weights: options.Weights = "embedded",
     emit_sources: Annotated[

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tvmconv.cli.values import value
+from tvmconv.cli.values import Panel
 from tvmconv.core import files
 
-HEADING = "Output"
+OUTPUT = Panel("Output")
 
 
 def result_file(*names: str, help: str, suffix: str = "") -> Any:
@@ -25,9 +25,9 @@ def model_file(*names: str, help: str) -> Any:
     return _destination(names, "FILE.so", help, _check_model)
 
 
-def result_folder(*names: str, help: str, heading: str = HEADING) -> Any:
+def result_folder(*names: str, help: str, panel: Panel = OUTPUT) -> Any:
     """An option that names a folder which the subcommand fills."""
-    return _destination(names, "DIR", help, files.check_folder, heading)
+    return _destination(names, "DIR", help, files.check_folder, panel)
 
 
 def log_file(*names: str, help: str) -> Any:
@@ -40,14 +40,14 @@ def _destination(
     metavar: str,
     help: str,
     check: Callable[[Path], None],
-    heading: str = HEADING,
+    panel: Panel = OUTPUT,
 ) -> Any:
     def callback(path: Path | None) -> Path | None:
         if path is not None:
             check(path)
         return path
 
-    return value(metavar, *names, help=help, panel=heading, show_default=False, callback=callback)
+    return panel.value(metavar, *names, help=help, show_default=False, callback=callback)
 
 
 def _check_model(path: Path) -> None:

@@ -44,7 +44,7 @@ class Main(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Begin with the defaults of the general options."""
-        output.reset()
+        output.general.reset()
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -54,7 +54,7 @@ class Main(Group):
                 warnings.showwarning = _warn
                 return super().invoke(ctx)
         except TvmconvError as error:
-            if output.shows_tracebacks():
+            if output.general.debug:
                 raise
             sys.stderr.write(f"tvmconv: {printable(' '.join(str(error).split()))}\n")
             raise typer.Exit(1) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import typer
@@ -23,19 +24,23 @@ def argument(metavar: str, *, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-def flag(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
-    """An option that is given or not."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+@dataclass(frozen=True)
+class Panel:
+    """A heading of the help, which makes the options under it."""
 
+    heading: str = ""
 
-def value(metavar: str, *names: str, help: str, panel: str | None = None, **more: Any) -> Any:
-    """An option with a value, which the help shows as ``metavar``."""
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
+    def flag(self, *names: str, help: str, **more: Any) -> Any:
+        """An option that is given or not."""
+        return typer.Option(*names, help=help, rich_help_panel=self.heading or None, **more)
 
+    def value(self, metavar: str, *names: str, help: str, **more: Any) -> Any:
+        """An option with a value, which the help shows as ``metavar``."""
+        return self.flag(*names, metavar=metavar, help=help, **more)
 
-def number(minimum: float, *names: str, metavar: str = "N", **more: Any) -> Any:
-    """An option whose value is a number of the minimum's type, not smaller than the minimum."""
-    return value(metavar, *names, parser=at_least(minimum), **more)
+    def number(self, minimum: float, *names: str, metavar: str = "N", **more: Any) -> Any:
+        """An option whose value is a number of the minimum's type, not below the minimum."""
+        return self.value(metavar, *names, parser=at_least(minimum), **more)
 
 
 def at_least(minimum: Number) -> Callable[[str], Number]:
@@ -53,6 +58,10 @@ def at_least(minimum: Number) -> Callable[[str], Number]:
         return found
 
     return number
+
+
+_PLAIN = Panel()
+flag, value, number = _PLAIN.flag, _PLAIN.value, _PLAIN.number
 
 
 def parse_weights(text: str) -> Literal["embedded", "external"]:

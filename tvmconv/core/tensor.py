@@ -1,4 +1,4 @@
-"""Name, shape and type of a model's input or output."""
+"""Arrays, and the name, shape and type of a model's input or output."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
 
 # full shapes by input name, and sizes by the name of a symbolic dimension
 Shapes = Mapping[str, Sequence[int] | int]

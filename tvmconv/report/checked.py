@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.report.brief import Brief
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
@@ -41,9 +40,8 @@ def check_report(found: ModelCheck) -> Report:
         Table("refused", "Refused nodes", refused_columns, refused),
     )
     title = _title(found)
-    notes = _notes(found)
-    brief = Brief(title, _head(found), notes=notes)
-    return Report("check", title, facts, tables, notes, brief=brief)
+    brief = Report("check", title, _head(found), notes=(*_refused(found), *_notes(found)))
+    return Report("check", title, facts, tables, _notes(found), brief=brief)
 
 
 def _title(found: ModelCheck) -> str:
@@ -66,12 +64,17 @@ def _head(found: ModelCheck) -> Mapping[str, str]:
     return {name: text for name, text in head.items() if text}
 
 
-def _notes(found: ModelCheck) -> tuple[str, ...]:
-    from tvmconv.frontend.cut import cut_text
-
+def _refused(found: ModelCheck) -> tuple[str, ...]:
     notes = [f"refused: {refusal.error}" for refusal in found.refused[:_SHOWN]]
     if len(found.refused) > _SHOWN:
         notes.append(f"{len(found.refused) - _SHOWN} more nodes are refused; -v shows all.")
+    return tuple(notes)
+
+
+def _notes(found: ModelCheck) -> tuple[str, ...]:
+    from tvmconv.frontend.cut import cut_text
+
+    notes: list[str] = []
     if found.missing:
         notes.append(found.missing)
     if found.unread:

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from .outputs import Outputs
 from .runner import Runner, addresses
 from .tensors import GpuTensor, own_copy
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

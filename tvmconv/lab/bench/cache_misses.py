@@ -10,9 +10,8 @@ from tvmconv.lab.bench.plan import BenchPlan
 from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.lab.estimation.cachegrind import Misses, check_cachegrind, stage_misses
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 _ALL = "whole call"
 _COLUMNS = (

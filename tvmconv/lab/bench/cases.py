@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.errors import InputError, WorkloadError
-from tvmconv.core.tensor import Shapes
+from tvmconv.core.tensor import Array, Shapes
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines.case import PLACES
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
@@ -19,11 +18,10 @@ from tvmconv.measuring.operands import rounded
 from tvmconv.measuring.quantized import is_quantized
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
 
-FloatArray = npt.NDArray[Any]
 _DRAWN = 4_194_301
 
 
-def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
+def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> Array:
     """Normally distributed values, or small non-negative integers for an integer type."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
@@ -32,7 +30,7 @@ def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generato
     return generator.integers(0, high, shape).astype(kind)
 
 
-def repeated_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
+def repeated_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> Array:
     """Normally distributed values; large arrays repeat a prime number of them.
 
     Because the number is prime, neighbors in no dimension are equal.

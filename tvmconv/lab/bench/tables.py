@@ -9,8 +9,7 @@ from typing import Any
 from tvmconv.core.errors import InputError
 from tvmconv.lab.bench.gpu.predictions import prediction_table
 from tvmconv.lab.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry
-from tvmconv.measuring.columns import plain
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 _MIB = 2.0**-20
 # baselines of the papers: the whole im2col buffer, or else its panels, and direct

@@ -20,9 +20,8 @@ from tvmconv.lab.bench.descent import descend, huber
 from tvmconv.lab.bench.gpu.predictions import RIGHT_WITHIN, share_right
 from tvmconv.lab.bench.result import BenchResult
 from tvmconv.machines.cuda import MACHINES, CudaMachine
-from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 # fields of the machine model; lanes are FMA units whose slots are all filled
 FACTORS = ("lanes", "l2_rate", "memory_rate", "launch_seconds")

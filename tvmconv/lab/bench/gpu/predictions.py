@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.lab.bench.result import BenchResult
-from tvmconv.measuring.columns import plain
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 # the share of the measured time by which a correct prediction may be off
 RIGHT_WITHIN = 0.25
