@@ -56,6 +56,7 @@ def command(
         raise InputError(f"compile requires an ONNX model, got {model}")
     gpu = built_for(device, target)
     place = parse_weights(weights)
+    destinations.check_apart(report, output)
     check_destination(output, separate=place == "external", header=header)
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices, gpu=gpu)

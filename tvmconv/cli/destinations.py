@@ -9,15 +9,16 @@ from typing import Any
 
 from tvmconv.cli.values import Panel
 from tvmconv.core import files
+from tvmconv.core.errors import ArtifactError
 
 OUTPUT = Panel("Output")
+# names of files that hold a model
+_MODEL_FILES = (".onnx", ".so", ".weights", ".h")
 
 
 def result_file(*names: str, help: str, suffix: str = "") -> Any:
     """An option that names a file which the subcommand writes."""
-    return _destination(
-        names, f"FILE{suffix}", help, partial(files.check_destination, suffix=suffix)
-    )
+    return _destination(names, f"FILE{suffix}", help, partial(_check_result, suffix=suffix))
 
 
 def model_file(*names: str, help: str) -> Any:
@@ -48,6 +49,25 @@ def _destination(
         return path
 
     return panel.value(metavar, *names, help=help, show_default=False, callback=callback)
+
+
+def _check_result(path: Path, suffix: str) -> None:
+    """Refuse a destination that is a file of a model, which would be lost."""
+    from tvmconv.artifact.manifest import is_manifest
+
+    files.check_destination(path, suffix)
+    if path.suffix in _MODEL_FILES:
+        raise ArtifactError(f"{path} is the name of a model's file. Name a file of results.")
+    if path.is_file() and is_manifest(path):
+        raise ArtifactError(f"{path} is the manifest of a saved model. Name another file.")
+
+
+def check_apart(result: Path | None, model: Path) -> None:
+    """Refuse a file of results that a saved model's manifest will overwrite."""
+    from tvmconv.artifact.manifest import manifest_path
+
+    if result is not None and result.resolve() == manifest_path(model).resolve():
+        raise ArtifactError(f"{result} will be the manifest of {model}. Name another file.")
 
 
 def _check_model(path: Path) -> None:
