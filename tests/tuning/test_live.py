@@ -51,7 +51,7 @@ def test_progress_tells_what_is_left(tmp_path):
     assert {row["peer"] for row in data["workloads"]} == {"fast"}
     assert {row["outliers"] for row in data["workloads"]} == {"0/18"}
     assert data["geometric_mean_over_best_peer"] > 0
-    assert "best peer" in str(report)
+    assert "best baseline" in str(report)
     assert "slow not measured" in data["notes"][0]
 
 

@@ -1,8 +1,11 @@
-"""Columns of tables whose headings are the keys of their values."""
+"""Columns of tables that benchmarks and the tuner share."""
 
 from __future__ import annotations
 
 from tvmconv.report.table import Column
+
+# its key is the key of saved reports
+IMPLEMENTATION = Column("contender", "implementation")
 
 
 def plain(*keys: str) -> tuple[Column, ...]:

@@ -22,6 +22,7 @@ from tvmconv.measuring.quantized import is_quantized
 from tvmconv.report.document import Report
 from tvmconv.report.run_brief import run_brief
 from tvmconv.report.summary import model_facts
+from tvmconv.report.table import seconds_text
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.timing import Timing
 
@@ -129,7 +130,7 @@ def run_report(
         "call_seconds_p99": timing.percentile(99),
         "calls_per_second": timing.rate,
     }
-    title = f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})"
+    title = f"{model.name}: {seconds_text(min(ours))} a call (best of {repeat})"
     found = _described(model, title, facts, values, expected)
     return replace(found, data={"samples": ours, "onnxruntime_samples": theirs})
 

@@ -34,9 +34,9 @@ _ESTIMATED = (
     *_OUTCOMES[8:],
 )
 _BASELINES = (
-    Column("peer", "best peer"),
+    Column("peer", "best baseline"),
     Column("peer_milliseconds", "ms", ".4f"),
-    Column("over_peer", "x peer", ".3f"),
+    Column("over_peer", "x baseline", ".3f"),
 )
 _SPACES = (
     Column("layer", "layer"),

@@ -36,7 +36,7 @@ from tvmconv.report.table import Column, Table
 
 _COLUMNS = (
     Column("case", "case"),
-    Column("label", "contender"),
+    Column("label", "implementation"),
     Column("estimated_cycles", "est. cycles", ",.0f"),
     Column("estimated_seconds", "est. ms", ".3f", 1e3),
     Column("over_least", "x least", ".2f"),
@@ -46,7 +46,7 @@ _COLUMNS = (
     Column("info", "schedule, or why not"),
 )
 _TOTALS = (
-    Column("label", "contender"),
+    Column("label", "implementation"),
     Column("cases", "cases"),
     Column("estimated_cycles", "est. cycles", ",.0f"),
     Column("estimated_seconds", "est. ms", ".3f", 1e3),

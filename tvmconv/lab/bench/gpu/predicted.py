@@ -21,7 +21,7 @@ from tvmconv.lab.bench.result import OWN
 from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
-from tvmconv.measuring.columns import plain
+from tvmconv.measuring.columns import IMPLEMENTATION, plain
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 NOT_MEASURED = "not measured"
 _COLUMNS = (
-    *plain("case", "contender", "precision"),
+    *plain("case"),
+    IMPLEMENTATION,
+    *plain("precision"),
     Column("measured", "ms"),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("gflops", "pred. GFLOP/s", ",.0f"),
