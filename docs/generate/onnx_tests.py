@@ -1,4 +1,5 @@
 """The page of ONNX's backend tests, from a saved run of ``python -m tvmconv.backend``."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 

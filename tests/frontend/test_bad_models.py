@@ -236,11 +236,24 @@ def test_deep_nesting() -> None:
     refuse(model, "nested")
 
 
-def test_local_functions() -> None:
+def test_recursive_functions() -> None:
     model = relu_chain(("x", "a"))
-    function = helper.make_function("mine", "F", ["p"], ["q"], [], [])
-    model.functions.append(function)
-    refuse(model, "inline_local_functions")
+    call = helper.make_node("F", ["p"], ["q"], domain="mine")
+    model.functions.append(helper.make_function("mine", "F", ["p"], ["q"], [call], []))
+    refuse(model, "'F'", "calls itself")
+
+
+def test_functions_that_grow() -> None:
+    model = relu_chain(("x", "a"))
+    versions = [helper.make_opsetid("mine", 1), *model.opset_import]
+    for depth in range(40):
+        op, domain = (f"F{depth - 1}", "mine") if depth else ("Relu", "")
+        calls = [helper.make_node(op, [a], [b], domain=domain) for a, b in (("p", "m"), ("m", "q"))]
+        function = helper.make_function("mine", f"F{depth}", ["p"], ["q"], calls, versions)
+        model.functions.append(function)
+    model.opset_import.add(domain="mine", version=1)
+    model.graph.node[0].op_type, model.graph.node[0].domain = "F39", "mine"
+    refuse(model, "too many nodes")
 
 
 def test_batch_norm_statistics() -> None:

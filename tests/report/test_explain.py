@@ -22,9 +22,9 @@ from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.lab.bench.measured_error import measure_errors
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.measuring.operands import random_operands
+from tvmconv.report.candidates import memory_frontier
 from tvmconv.report.clock import clock_of
 from tvmconv.report.explain import explain_report
-from tvmconv.report.explain_frontier import memory_frontier
 from tvmconv.report.explain_page import explain_page
 from tvmconv.report.summary import compile_report
 from tvmconv.report.table import Column, Table
@@ -78,8 +78,10 @@ def test_report_holds_every_candidate(model, errors):
         assert rows[0]["verdict"] == "chosen"
         assert all(row["verdict"] for row in rows)
     text = " ".join(report.full().split())
-    assert "meas." in text
-    assert all(row["verdict"] in text for row in data["candidates"])
+    assert "error measured" in text
+    for row in data["candidates"]:
+        _, bracket, parts = row["verdict"].partition(" (")
+        assert (bracket + parts if row["cause"] == "slower" else row["verdict"]) in text
     assert data["predicted_at"] == str(clock_of(model.machine)) == "2.50 GHz, assumed"
     assert data["rates"] == "shipped"
     for row in data["layers"]:

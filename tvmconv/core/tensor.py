@@ -1,12 +1,20 @@
-"""Name, shape and type of a model's input or output."""
+"""Arrays, and the name, shape and type of a model's input or output."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy.typing as npt
+
 from .stored_types import numpy_type
+
+Array = npt.NDArray[Any]
+
+# full shapes by input name, and sizes by the name of a symbolic dimension
+Shapes = Mapping[str, Sequence[int] | int]
 
 
 @dataclass(frozen=True)

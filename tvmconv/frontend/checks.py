@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,9 @@ from tvmconv.frontend.limits import (
     MIN_IR_VERSION,
     MIN_OPSET,
 )
-from tvmconv.frontend.operators import FOREIGN
+from tvmconv.frontend.operators import is_imported
+from tvmconv.frontend.refused import reason_of
+from tvmconv.frontend.subgraphs import reads, subgraphs
 
 if TYPE_CHECKING:
     import onnx
@@ -56,27 +58,24 @@ def check_versions(model: onnx.ModelProto) -> int:
 def check_structure(model: onnx.ModelProto) -> None:
     """Check counts, names, nesting, domains, and that no value depends on itself."""
     graph = model.graph
-    if model.functions:
-        raise ModelError(
-            f"the model defines local functions (such as {model.functions[0].name!r}). "
-            "Expand them with onnx.inliner.inline_local_functions."
-        )
-    if graph.sparse_initializer:
-        raise ModelError("sparse initializers are not supported. Store the weights densely.")
     if not graph.output:
         raise ModelError("the graph has no outputs. Export the model again.")
-    nodes = sum(1 for _ in _all_nodes(graph))
-    if nodes > MAX_NODES:
+    nodes = list(all_nodes(graph))
+    if len(nodes) > MAX_NODES:
         raise ModelError(
-            f"the model has too many nodes: {nodes}. Expected at most {MAX_NODES}. "
+            f"the model has too many nodes: {len(nodes)}. Expected at most {MAX_NODES}. "
             "Split the model, or simplify it with onnxsim"
         )
-    for node in graph.node:
+    for node in nodes:
         _check_node(node)
-    _check_values(graph)
+    _check_values(graph, "", ())
 
 
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and its sub-graphs.
+
+    Raises ``ModelError`` if sub-graphs are nested too deeply.
+    """
     pending = [(graph, 0)]
     while pending:
         current, depth = pending.pop()
@@ -84,18 +83,24 @@ def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
             raise ModelError(f"sub-graphs are nested deeper than {MAX_NESTING}. Flatten the model.")
         for node in current.node:
             yield node
-            for attribute in node.attribute:
-                inner = [attribute.g] if attribute.HasField("g") else []
-                pending.extend((g, depth + 1) for g in [*inner, *attribute.graphs])
+            pending.extend((inner, depth + 1) for inner in subgraphs(node))
+
+
+def check_operator(node: onnx.NodeProto) -> None:
+    """Refuse a node of an operator that the reader does not know."""
+    if is_imported(node.domain, node.op_type):
+        return
+    if node.domain in ("", "ai.onnx"):
+        reason, remedy = reason_of(node.op_type)
+        raise ModelError(f"{describe(node)}: {reason}. {remedy[0].upper()}{remedy[1:]}.")
+    raise ModelError(
+        f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
+        "of com.microsoft. Export the model with standard ONNX operators, or cut the model before "
+        "it."
+    )
 
 
 def _check_node(node: onnx.NodeProto) -> None:
-    if node.domain not in ("", "ai.onnx") and node.op_type not in FOREIGN.get(node.domain, ()):
-        raise ModelError(
-            f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
-            "of com.microsoft for 8-bit tensors. "
-            "Export the model with standard ONNX operators only."
-        )
     if max(len(node.input), len(node.output)) > MAX_NODE_VALUES:
         raise ModelError(
             f"{describe(node)}: more than {MAX_NODE_VALUES} inputs or outputs. Split the node."
@@ -116,8 +121,15 @@ def _check_node(node: onnx.NodeProto) -> None:
             )
 
 
-def _check_values(graph: onnx.GraphProto) -> None:
-    """Every value that is read is made once."""
+def _check_values(graph: onnx.GraphProto, where: str, outer: tuple[Set[str], ...]) -> None:
+    """Every value that is read is made once.
+
+    ``outer`` has the values of the graphs around a sub-graph, and ``where`` starts its messages.
+    """
+    if graph.sparse_initializer:
+        raise ModelError(
+            f"{where}sparse initializers are not supported. Store the weights densely."
+        )
     defined: set[str] = set()
     for kind, names in (
         ("input", [i.name for i in graph.input]),
@@ -126,7 +138,7 @@ def _check_values(graph: onnx.GraphProto) -> None:
         for name, count in Counter(names).items():
             if not name or count > 1:
                 raise ModelError(
-                    f"{kind} name {name!r} is {'given twice' if name else 'empty'}. "
+                    f"{where}{kind} name {name!r} is {'given twice' if name else 'empty'}. "
                     "Each must have a name of its own. Export the model again."
                 )
         defined.update(names)
@@ -134,16 +146,21 @@ def _check_values(graph: onnx.GraphProto) -> None:
         for name in filter(None, node.output):
             if name in defined:
                 raise ModelError(
-                    f"{describe(node)}: value {name!r} is already made elsewhere. "
+                    f"{where}{describe(node)}: value {name!r} is already made elsewhere. "
                     "Each must be made once. Export the model again."
                 )
             defined.add(name)
-    reads = ((f"{describe(node)}: input", name) for node in graph.node for name in node.input)
-    for what, name in chain(reads, (("output", output.name) for output in graph.output)):
-        if name not in defined and (name or what == "output"):
+    known = (defined, *outer)
+    made = ((f"{describe(node)}: input", name) for node in graph.node for name in node.input)
+    for what, name in chain(made, (("output", output.name) for output in graph.output)):
+        if (name or what == "output") and not any(name in names for names in known):
             raise ModelError(
-                f"{what} {name!r} is made by no node, input or initializer. Export the model again."
+                f"{where}{what} {name!r} is made by no node, input or initializer. "
+                "Export the model again."
             )
+    for node in graph.node:
+        for inner in subgraphs(node):
+            _check_values(inner, f"{where}{describe(node)}: sub-graph {inner.name!r}: ", known)
 
 
 def in_execution_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
@@ -153,6 +170,7 @@ def in_execution_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     ``ModelError`` if a value depends on itself.
     """
     producers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+    operands = [[name for name in reads(node) if name in producers] for node in graph.node]
     ordered: list[onnx.NodeProto] = []
     started: set[int] = set()
     finished: set[int] = set()
@@ -164,14 +182,14 @@ def in_execution_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
                 pending.pop()
                 continue
             node = graph.node[index]
-            needed = [producers[name] for name in node.input if name in producers]
+            needed = [producers[name] for name in operands[index]]
             waiting = [i for i in needed if i not in finished]
             if not waiting:
                 ordered.append(node)
                 finished.add(pending.pop())
                 continue
             if index in started:
-                value = next(n for n in node.input if producers.get(n) in waiting)
+                value = next(n for n in operands[index] if producers[n] in waiting)
                 raise ModelError(
                     f"{describe(node)}: its input {value!r} depends on its own output, so the "
                     "graph is cyclic. Expected a graph without cycles. Export the model again"
@@ -204,8 +222,23 @@ def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
             graph.input.append(
                 onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
             )
+    for node in graph.node:
+        for inner in subgraphs(node):
+            _sort(inner)
     try:
         onnx.checker.check_model(skeleton)
     except Exception as error:
         text = re.sub(r"\s+", " ", str(error)).strip()
         raise ModelError(f"the ONNX checker refuses the model: {text}. Export it again.") from None
+
+
+def _sort(graph: onnx.GraphProto) -> None:
+    """Put the nodes of a sub-graph and of those inside it in execution order, in place."""
+    ordered = in_execution_order(graph)
+    if ordered != list(graph.node):
+        copies = [type(node).FromString(node.SerializeToString()) for node in ordered]
+        del graph.node[:]
+        graph.node.extend(copies)
+    for node in graph.node:
+        for inner in subgraphs(node):
+            _sort(inner)

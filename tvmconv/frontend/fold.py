@@ -8,6 +8,7 @@ released.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from math import prod
 
 import numpy as np
@@ -21,6 +22,7 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
 from tvmconv.frontend.operators import CONVERTED
 from tvmconv.frontend.shapes import RESIZING
+from tvmconv.frontend.subgraphs import reads
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (
@@ -45,7 +47,8 @@ class Folder:
     ) -> None:
         self._graph = graph
         self._budgets = (budget, weight_budget)
-        self._seconds_left = FOLD_SECONDS * max(budget / FREE_FOLD_BYTES, 1.0)
+        # a list, because sub-graphs share it
+        self._seconds_left = [FOLD_SECONDS * max(budget / FREE_FOLD_BYTES, 1.0)]
         self._made: dict[str, int] = {}
         self._alive = [0, 0]
         self._weights: set[str] = set()
@@ -54,11 +57,24 @@ class Folder:
             filled = (n for n in proto.node if n.op_type == "ConstantOfShape")
             self._weights = {name for n in filled for name in n.output if name in read}
         # reads by nodes that are not folded, and by the graph's outputs, are never taken off
-        self._readers = Counter(name for node in proto.node for name in node.input)
+        self._readers = Counter(name for node in proto.node for name in reads(node))
         self._readers.update(output.name for output in proto.output)
         self._parameters = {
             name for node in proto.node if node.op_type in _BY_PARAMETER for name in node.input[1:]
         }
+
+    def inner(self, graph: OnnxGraph, proto: onnx.GraphProto) -> Folder:
+        """The folder of a sub-graph, within the same bounds."""
+        folder = Folder(graph, proto, *self._budgets)
+        folder._alive, folder._seconds_left = self._alive, self._seconds_left
+        return folder
+
+    def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Count the reads of nodes that are put in place of another one."""
+        for node in nodes:
+            self._readers.update(reads(node))
+            if node.op_type in _BY_PARAMETER:
+                self._parameters.update(node.input[1:])
 
     def fold(self, node: OnnxNode, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
         """Replace a node by constants; False if the model has to compute it.
@@ -83,7 +99,7 @@ class Folder:
         written, size = _sizes(node, operands, outputs)
         self.check_memory(node, size + scratch_bytes(node, operands, written))
         cost = seconds(node, operands, written)
-        if cost > self._seconds_left:
+        if cost > self._seconds_left[0]:
             if node.op in CONVERTED:
                 return False
             raise node.error(
@@ -91,7 +107,7 @@ class Folder:
                 f"{sum(value.nbytes for value in operands)} bytes and writes {size}",
                 "fold the model's constants before, or allow more with fold_budget",
             )
-        self._seconds_left -= cost
+        self._seconds_left[0] -= cost
         types = {info.name: info for info in outputs or ()}
         try:
             results = evaluate(node, proto, {name: constants[name] for name in names})

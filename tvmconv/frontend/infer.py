@@ -6,7 +6,7 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
@@ -19,16 +19,21 @@ from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
-from tvmconv.frontend.checks import describe
+from tvmconv.frontend.checks import check_operator, describe, in_execution_order
+from tvmconv.frontend.control import read_control
+from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
+from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
-from tvmconv.frontend.operators import IMPORTED
+from tvmconv.frontend.operators import CONTROL
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
-from tvmconv.frontend.refused import refusal
+from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
+from tvmconv.frontend.subgraphs import all_names
 from tvmconv.frontend.tensors import (
     as_tensor,
     check_shape,
@@ -60,14 +65,16 @@ def infer_graph(
     opset: int,
     inputs: tuple[TensorInfo, ...],
     constants: dict[str, Array],
-    fold_budget: int,
-    weight_budget: int,
+    budgets: tuple[int, int],
+    external: ExternalData | None,
+    refusals: Refusals,
 ) -> OnnxGraph:
     """Build the graph of a model whose structure was checked.
 
-    ``nodes`` are in execution order, ``constants`` are the initializers. ``fold_budget`` and
-    ``weight_budget`` are as in :class:`~tvmconv.frontend.fold.Folder`. Raises ``ModelError`` if a
-    node is malformed, unknown to ONNX, or has an output whose shape depends on data.
+    ``nodes`` are in execution order, ``constants`` are the initializers. ``budgets`` are for
+    :class:`~tvmconv.frontend.fold.Folder`. ``external`` reads external data of sub-graphs. Raises
+    ``ModelError`` if a node is malformed, unknown to ONNX, or has an output whose shape depends on
+    data. If ``refusals`` collects such errors, the outputs are the values before these nodes.
     """
     graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:
@@ -77,14 +84,13 @@ def infer_graph(
             graph.constants[info.name] = np.zeros(info.shape, numpy_type(info.dtype))
     for name, value in constants.items():
         _set_constant(graph, name, value)
-    folder = Folder(graph, proto.graph, fold_budget, weight_budget)
-    names: set[str] = set()
-    fresh = _fresh_names(proto.graph)
-    for node_proto in nodes:
-        with reported(f"reading {describe(node_proto)}"):
-            node = _decoded(node_proto, _own_name(node_proto, names), opset)
-            for part in _in_standard_form(graph, node, node_proto.domain, fresh):
-                _visit(graph, folder, part, _proto_of(part, node, node_proto))
+    shared = Shared(_fresh_names(proto.graph), set(), external)
+    _Walk(graph, Folder(graph, proto.graph, *budgets), shared, refusals).read(nodes)
+    refusals.values.update(name for node in nodes for name in node.output)
+    if refusals.found:
+        names = cut_before(proto.graph, nodes, refusals.unknown)
+        graph.outputs = tuple(graph.types[name] for name in names if name in graph.types)
+        return graph
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
     check_output_types(proto.graph, graph.outputs)
     report_declared_shapes(proto.graph, graph)
@@ -97,6 +103,58 @@ def infer_graph(
             "safety limit. Split the model."
         )
     return graph
+
+
+class _Walk:
+    """Reads nodes into a graph; sub-graphs have walks of their own."""
+
+    def __init__(
+        self, graph: OnnxGraph, folder: Folder, shared: Shared, refusals: Refusals | None = None
+    ) -> None:
+        self.graph = graph
+        self.shared = shared
+        self._folder = folder
+        self._refusals = refusals or Refusals()
+
+    def read(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Read nodes in execution order."""
+        for proto in nodes:
+            if self._refusals.hides(proto):
+                continue
+            try:
+                with reported(f"reading {describe(proto)}"):
+                    self._read(proto)
+            except ModelError as error:
+                self._refusals.add_node(proto, error)
+
+    def _read(self, proto: onnx.NodeProto) -> None:
+        self.shared.count(proto)
+        check_operator(proto)
+        if proto.op_type in CONTROL:
+            read_control(self, proto)
+            return
+        node = _decoded(proto, self.shared.own_name(proto), self.graph.opset)
+        for part in _in_standard_form(self.graph, node, proto.domain, self.shared.fresh):
+            _visit(self.graph, self._folder, part, _proto_of(part, node, proto))
+
+    def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Count the reads of nodes that are read in place of another one."""
+        self._folder.expect(nodes)
+
+    def nested(
+        self, body: onnx.GraphProto, inputs: tuple[TensorInfo, ...], constants: dict[str, Array]
+    ) -> OnnxGraph:
+        """The graph of a sub-graph that runs as a program of its own."""
+        outer = self.graph
+        graph = OnnxGraph(body.name, outer.opset, outer.ir_version, inputs, ())
+        graph.types.update((info.name, info) for info in inputs)
+        for name, value in constants.items():
+            _set_constant(graph, name, value)
+        _Walk(graph, self._folder.inner(graph, body), self.shared).read(in_execution_order(body))
+        graph.outputs = tuple(graph.types[output.name] for output in body.output)
+        _check_activations(graph)
+        report_wide(graph)
+        return graph
 
 
 def _check_activations(graph: OnnxGraph) -> None:
@@ -124,25 +182,19 @@ def _bytes(info: TensorInfo) -> int:
     return prod(info.shape) * numpy_type(info.dtype).itemsize
 
 
-def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
-    """The node's name, or its first output where it has none or shares it."""
-    name = str(proto.name)
-    if not name or name in taken:
-        name = str(next(filter(None, proto.output), name) or proto.op_type)
-    taken.add(name)
-    return name
-
-
 def _fresh_names(graph: onnx.GraphProto) -> Callable[[str], str]:
     """A function that makes names that no value of the model has."""
-    taken = {name for node in graph.node for name in (*node.input, *node.output)}
-    taken.update(value.name for value in (*graph.input, *graph.initializer))
+    taken = all_names(graph)
+    numbers: dict[str, int] = {}
 
     def fresh(name: str) -> str:
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        return name
+        unique = name
+        while unique in taken:
+            # continue after the last number, so that many equal names stay cheap
+            count = numbers[name] = numbers.get(name, 0) + 1
+            unique = f"{name}_{count}"
+        taken.add(unique)
+        return unique
 
     return fresh
 
@@ -159,8 +211,6 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
         decode_attributes(proto, describe(proto)),
         opset,
     )
-    if node.op not in IMPORTED:
-        raise refusal(node)
     if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
         raise node.error("its first input and output must be named")
     return node

@@ -44,10 +44,18 @@ EXPANDED = frozenset({
     "QLinearSigmoid", "QLinearSoftmax", "QLinearWhere",
 })  # fmt: skip
 
+# operators with sub-graphs, which are read in place or become programs of their own
+CONTROL = frozenset({"If", "Loop", "Scan"})
+
 # operators of other operator sets than the default one, by operator set
 MICROSOFT = "com.microsoft"
 FOREIGN = {
     MICROSOFT: EXPANDED - {"QLinearConv", "QLinearMatMul"} | {"DequantizeLinear", "QuantizeLinear"}
 }
 
-IMPORTED = CONVERTED | FOLDED | EXPANDED
+IMPORTED = CONVERTED | FOLDED | EXPANDED | CONTROL
+
+
+def is_imported(domain: str, op: str) -> bool:
+    """Whether the reader takes an operator, at least with constant operands."""
+    return op in (IMPORTED if domain in ("", "ai.onnx") else FOREIGN.get(domain, ()))

@@ -6,7 +6,7 @@ from tvmconv.core.errors import ModelError
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.operators import FOLDED
 
-_REMEDY = "replace it with supported operators or cut the model before it"
+_REMEDY = "replace it with supported operators, or cut the model before it"
 _RANDOM = ("it draws random numbers", "pass the numbers as an input")
 _STRINGS = ("it works on strings, and tensors hold numbers only", "do this step outside the model")
 _SEQUENCES = (
@@ -37,6 +37,11 @@ REFUSED: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
+def reason_of(op: str) -> tuple[str, str]:
+    """Why an operator that cannot be imported is refused, and the remedy."""
+    return REFUSED.get(op, ("this operator is not supported", _REMEDY))
+
+
 def refusal(node: OnnxNode) -> ModelError:
     """The error of a node whose operator cannot be imported."""
     if node.op == "Dropout":
@@ -49,5 +54,4 @@ def refusal(node: OnnxNode) -> ModelError:
             "its operands are computed at run time, and it is supported with constants only",
             "simplify the model, or cut it before this node",
         )
-    reason, remedy = REFUSED.get(node.op, ("this operator is not supported", _REMEDY))
-    return node.error(reason, remedy)
+    return node.error(*reason_of(node.op))

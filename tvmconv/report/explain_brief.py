@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import PIXEL_CONV
-from tvmconv.report.brief import Brief
+from tvmconv.report.document import Report
 from tvmconv.report.reasons import algorithm_text, short_reason
 from tvmconv.report.shapes import shape_text
 from tvmconv.report.summary import compiled_for, macs_text, memory_text
@@ -34,7 +34,7 @@ def explain_brief(
     facts: Mapping[str, Any],
     layers: Sequence[Mapping[str, Any]],
     tables: tuple[Table, ...],
-) -> Brief:
+) -> Report:
     """The short view of a report.
 
     Parameters
@@ -58,9 +58,10 @@ def explain_brief(
         *(column for column in _OPTIONAL if any(row.get(column.key) is not None for row in rows)),
         _REASON,
     )
-    return Brief(
+    return Report(
+        kind="explain",
         title=f"{title}, {compiled_for(model)}",
-        head=_head(model, facts),
+        facts=_head(model, facts),
         tables=(Table("layers", "", columns, rows, one_line=True), *tables),
         notes=(_POINTER,),
     )

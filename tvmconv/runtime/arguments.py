@@ -7,16 +7,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.arguments import nearest, shown
 from ..core.errors import InputError
 from ..core.stored_types import numpy_type
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from .dlpack import on_gpu
 from .tensors import GpuTensor, borrowed
-
-Array = npt.NDArray[Any]
 
 
 class Parameters:

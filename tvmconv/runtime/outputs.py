@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.stored_types import numpy_type
-
-Array = npt.NDArray[Any]
+from ..core.tensor import Array
 
 
 class Outputs(tuple[Any, ...]):

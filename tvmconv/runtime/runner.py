@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..core.arguments import shown
 from ..core.errors import ArtifactError, InputError
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from .arguments import shared_array
 from .binding import Code, State, pointers
 from .dlpack import on_gpu
@@ -19,8 +19,6 @@ from .driver import DEFAULT_STREAM, driver
 from .gpu_options import GpuOptions
 from .outputs import empty_aligned
 from .tensors import GpuTensor, borrowed
-
-Array = npt.NDArray[Any]
 
 
 class Runner:

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.stored_types import SMALL_INTEGERS, STORED, numpy_type
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from .outputs import Outputs
 from .runner import Runner, addresses
 from .tensors import GpuTensor, own_copy
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tvmconv.core.stored_types import code_type
 from tvmconv.core.unexpected import summary
 from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
+from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.refused import refusal
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import IRModule, RelaxExpr
@@ -37,12 +38,13 @@ _FAMILIES = (
 )
 
 
-def convert_graph(graph: OnnxGraph, budget: int) -> IRModule:
+def convert_graph(graph: OnnxGraph, budget: int, refusals: Refusals | None = None) -> IRModule:
     """Build ``main`` from a graph; see :func:`tvmconv.frontend.to_relax`.
 
-    ``budget`` is the most bytes of tables, such as indices along an axis, that converters make.
+    ``budget`` is the most bytes of tables, such as indices along an axis, that converters make. If
+    ``refusals`` collects the errors of nodes, results of such nodes are zeros.
     """
-    converters = [_find(node) for node in graph.nodes]
+    refusals = refusals or Refusals()
     builder = relax.BlockBuilder()
     emitter = RelaxWriter(graph, builder, budget)
     params = []
@@ -52,9 +54,17 @@ def convert_graph(graph: OnnxGraph, budget: int) -> IRModule:
         params.append(param)
     with builder.function("main", params):
         with relax.dataflow(builder):
-            for node, converter in zip(graph.nodes, converters, strict=True):
+            for node in graph.nodes:
                 checkpoint()
-                _convert_node(emitter, node, converter)
+                try:
+                    _convert_node(emitter, node, _find(node))
+                except ModelError as error:
+                    refusals.add(node.name, node.op, error)
+                    for name in filter(None, node.outputs):
+                        info = graph.types[name]
+                        emitter.define(
+                            name, emitter.emit(relax.op.zeros(info.shape, code_type(info.dtype)))
+                        )
             results = [emitter.value(info.name) for info in graph.outputs]
             result = results[0] if len(results) == 1 else relax.Tuple(results)
             bound = builder.emit_output(result)
