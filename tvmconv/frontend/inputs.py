@@ -86,7 +86,7 @@ def _split(
         if name in dimensions and isinstance(shape, int):
             (bound[name],) = _given(name, (shape,))
         elif name in names:
-            given[name] = _given(name, shape)
+            given[name] = _given(name, shape, _empty_axes(inputs[names.index(name)]))
         else:
             unknown.append(name)
     if unknown:
@@ -106,18 +106,26 @@ def _dimensions(value: onnx.ValueInfoProto) -> list[str]:
     return [name for name in named if not _UNKNOWN.fullmatch(name)]
 
 
-def _given(name: str, shape: Any) -> tuple[int, ...]:
+def _empty_axes(value: onnx.ValueInfoProto) -> list[int]:
+    """Axes that the model declares as empty, or of an unknown size as some exporters do."""
+    dims = enumerate(value.type.tensor_type.shape.dim)
+    return [axis for axis, dim in dims if dim.HasField("dim_value") and not dim.dim_value]
+
+
+def _given(name: str, shape: Any, empty_axes: Sequence[int] = ()) -> tuple[int, ...]:
     try:
         sizes = tuple(int(n) for n in shape)
         fine = all(
-            0 <= n <= MAX_DIMENSION and type(m) is not bool and bool(n == m)
-            for n, m in zip(sizes, shape, strict=True)
+            int(axis not in empty_axes) <= n <= MAX_DIMENSION
+            and type(m) is not bool
+            and bool(n == m)
+            for axis, (n, m) in enumerate(zip(sizes, shape, strict=True))
         )
     except (TypeError, ValueError, OverflowError):
         fine = False
     if not fine:
         raise ModelError(
-            f"shapes[{name!r}]={shown(shape)} must be a sequence of integers of 0 or more, "
+            f"shapes[{name!r}]={shown(shape)} must be a sequence of positive integers, "
             "such as (1, 3, 224, 224)"
         )
     return sizes
