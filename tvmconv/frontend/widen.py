@@ -15,6 +15,7 @@ import numpy as np
 from tvmconv.core.stored_types import SMALL_INTEGERS, STORED, integer_limits, wide_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
+from tvmconv.frontend.operators import CONTROL
 from tvmconv.frontend.quantize_linear import LINEAR_OPSET, block_size, channel_axis
 from tvmconv.frontend.tensors import CODES
 
@@ -29,10 +30,11 @@ def widen_stored_types(graph: OnnxGraph) -> None:
     These values keep their type, and a Cast node connects them with the others:
 
     1. inputs and outputs of the graph;
-    2. the result of a Cast to float16 or bfloat16 that another Cast reads: such a pair asks for
+    2. operands and results of operators that run nested graphs;
+    3. the result of a Cast to float16 or bfloat16 that another Cast reads: such a pair asks for
        rounding;
-    3. the result of a Cast to a shorter type;
-    4. data and scale of a QuantizeLinear whose scale is float16, since it divides in that type.
+    4. the result of a Cast to a shorter type;
+    5. data and scale of a QuantizeLinear whose scale is float16, since it divides in that type.
     """
     if any(info.dtype in _WIDE for info in graph.types.values()):
         _Widening(graph).run()
@@ -45,6 +47,9 @@ class _Widening:
         self._stored = {n: info.dtype for n, info in graph.types.items() if info.dtype in _WIDE}
         self._cast_again = {node.inputs[0] for node in graph.nodes if node.op in _CASTS}
         kept = {info.name for info in (*graph.inputs, *graph.outputs)}
+        for node in graph.nodes:
+            if node.op in CONTROL:
+                kept.update(node.inputs, node.outputs)
         scales = {node.inputs[1] for node in graph.nodes if node.op == "QuantizeLinear"}
         kept.update(name for name in scales if self._stored.get(name) == "float16")
         self._kept = kept & set(self._stored)
@@ -62,6 +67,10 @@ class _Widening:
         graph.nodes = self._nodes
 
     def _rewrite(self, node: OnnxNode) -> None:
+        if node.op in CONTROL:
+            # nested graphs have inputs and outputs of storage types, too
+            self._nodes.append(node)
+            return
         if node.op == "QuantizeLinear" and self._stored.get(node.inputs[1]) == "float16":
             data = node.inputs[0]
             if data in self._stored and data not in self._kept:
