@@ -40,6 +40,8 @@ class Shared:
         name = str(proto.name)
         if not name or name in self.names:
             name = str(next(filter(None, proto.output), name) or proto.op_type)
+        if name in self.names:
+            name = self.fresh(name)
         self.names.add(name)
         return name
 
