@@ -84,9 +84,10 @@ class _Loop:
         graph, proto = self.walk.graph, self.proto
         name = proto.input[0] if proto.input else ""
         if self.guard in graph.constants:
-            if not graph.constants[self.guard].reshape(-1)[:1].any():
-                return 0
+            starts = graph.constants[self.guard].any()
             self.guard = ""
+            if not starts:
+                return 0
         if not name:
             return None
         if name not in graph.constants:
