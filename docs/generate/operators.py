@@ -33,6 +33,24 @@ The first table also has `QuantizeLinear`, `DequantizeLinear`, `ConvInteger` and
 | operator | operator set |
 |---|---|
 """
+_CONTROL = """
+## Control flow
+
+Functions that a model defines itself are inlined.
+
+| operator | known when the model is built | otherwise |
+|---|---|---|
+| `If` | the nodes of one branch take its place | both branches are nested programs, and one runs |
+| `Loop` | a trip count and no condition: a nested program runs in a loop | see below |
+| `Scan` | a nested program runs in a loop | |
+
+- Both branches of a run-time `If` must give results of the same shapes and types.
+- A `Loop` needs a constant trip count, or a condition that follows from constants.
+- A `Loop` may end early by a run-time condition if it has no stacked results.
+- States of a `Loop` keep their shapes and types. A short `Loop` whose states change is unrolled.
+- Sequences, `SequenceMap` and optional values are refused. GPUs run no nested programs.
+
+"""
 _FOLDED = """
 ## On constants only
 
@@ -49,7 +67,7 @@ def page() -> str:
         for name in sorted(EXPANDED)
     ]
     folded = ", ".join(f"`{name}`" for name in sorted(FOLDED - {"Constant"}))
-    return "".join([_HEAD, *rows, _QUANTIZED, *quantized, _FOLDED, folded, ".\n"])
+    return "".join([_HEAD, *rows, _QUANTIZED, *quantized, _CONTROL, _FOLDED, folded, ".\n"])
 
 
 def _attributes(name: str) -> str:

@@ -150,18 +150,20 @@ class Unscheduled:
 class KernelCall:
     """One kernel call of a compiled model; the model's list of them is in execution order.
 
+    Calls of a sub-graph follow the call that runs it.
+
     Parameters
     ----------
     layer
         Name of the ONNX node the call computes; empty for a layout change.
     kernel
-        Symbol of the compiled function.
+        Symbol of the compiled function; empty for a copy, and for a call that runs sub-graphs.
     operator
-        The graph's name of the computed operator.
+        The graph's name of the computed operator; ``if`` or ``loop`` if the call runs sub-graphs.
     workload
         Problem string of a convolution, empty for other operators.
     flops, bytes
-        Nominal floating-point operations, and bytes of all arguments, of one call.
+        Nominal floating-point operations, and bytes of all arguments. In a loop, of all its trips.
     vectors
         Scalable targets only, the vectors of the code: ``SVE``, ``SVE and NEON``, ``NEON: why`` or
         ``no vectors``.

@@ -90,9 +90,11 @@ def check_operator(node: onnx.NodeProto) -> None:
     if is_imported(node.domain, node.op_type):
         return
     if node.domain in ("", "ai.onnx"):
+        kind = next((kind for kind in ("Sequence", "Optional") if kind in node.op_type), "")
+        what = f"{kind.lower()} values are" if kind else "this operator is"
         raise ModelError(
-            f"{describe(node)}: this operator is not supported. Replace it with supported "
-            "operators, or cut the model before it."
+            f"{describe(node)}: {what} not supported. Replace it with supported operators, or cut "
+            "the model before it."
         )
     raise ModelError(
         f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "

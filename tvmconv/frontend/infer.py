@@ -136,6 +136,10 @@ class _Walk:
         """Count the reads of nodes that are read in place of another one."""
         self._folder.expect(nodes)
 
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep constants of these names, which no node reads."""
+        self._folder.keep(names)
+
     def nested(
         self, body: onnx.GraphProto, inputs: tuple[TensorInfo, ...], constants: dict[str, Array]
     ) -> OnnxGraph:
@@ -245,6 +249,9 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
+    # onnx's inference takes no operands of shape (1,)
+    if node.op == "Range" and folder.fold(node, proto, None):
+        return
     known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)

@@ -39,6 +39,8 @@ class RelaxWriter:
         self.builder = builder
         self.uses = graph.use_counts()
         self.quantized: dict[str, QuantizedConstant] = {}
+        # symbols of calls that run nested functions, by node
+        self.symbols: dict[str, str] = {}
         self._values: dict[str, RelaxExpr] = {}
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}
