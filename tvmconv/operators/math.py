@@ -32,7 +32,7 @@ _EXP = (
     5.0000001201e-1,
 )
 _TWICE_EXP = tuple(2 * coefficient for coefficient in _EXP)
-_LOG2_E = 1.44269504088896341
+LOG2_E = 1.44269504088896341
 _LOG = (
     7.0376836292e-2,
     -1.1514610310e-1,
@@ -92,8 +92,8 @@ COUNTS_IN_ONES = 12582912.0
 _EXP_RANGE = (-87.33654, 88.37626)
 _SMALLEST_NORMAL, _DENORMAL_BITS = 1.17549435e-38, 23
 # ln 2 in two parts; the first has few bits, so that n * LN2_HIGH is exact
-_LN2_HIGH = 0.693359375
-_LN2_LOW = -2.12194440e-4
+LN2_HIGH = 0.693359375
+LN2_LOW = -2.12194440e-4
 
 
 def constant(value: float) -> Expr:
@@ -165,11 +165,11 @@ def exp(x: Expr) -> Expr:
         return bind(bounded, reduced, "exp_x")
 
     def reduced(x: Expr) -> Expr:
-        exponent = tirx.floor(x * constant(_LOG2_E) + constant(0.5))
+        exponent = tirx.floor(x * constant(LOG2_E) + constant(0.5))
         return bind(exponent, lambda n: assembled(x, n), "exp_n")
 
     def assembled(x: Expr, n: Expr) -> Expr:
-        rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
+        rest = x - n * constant(LN2_HIGH) - n * constant(LN2_LOW)
         # 2**n is infinite where e**x may still be finite: twice the series, times 2**(n-1)
         power = tirx.reinterpret("float32", (tirx.Cast("int32", n) + 126) << 23)
         return bind(rest, series, "exp_f") * power
@@ -205,8 +205,8 @@ def log(x: Expr) -> Expr:
 
     def series(f: Expr, n: Expr) -> Expr:
         square = f * f
-        tail = polynomial(f, _LOG) * f * square + n * constant(_LN2_LOW)
-        return tail - constant(0.5) * square + f + n * constant(_LN2_HIGH)
+        tail = polynomial(f, _LOG) * f * square + n * constant(LN2_LOW)
+        return tail - constant(0.5) * square + f + n * constant(LN2_HIGH)
 
     def special(x: Expr, value: Expr) -> Expr:
         value = tirx.Select(x < constant(inf), value, x)  # +inf and NaN
@@ -226,8 +226,8 @@ def inline_exp(x: Expr) -> Expr:
 
     Arguments beyond the finite range of the result saturate; NaN stays NaN.
     """
-    exponent = tirx.floor(clamp(x, *_EXP_RANGE) * constant(_LOG2_E) + constant(0.5))
-    rest = limited(x, *_EXP_RANGE) - exponent * constant(_LN2_HIGH) - exponent * constant(_LN2_LOW)
+    exponent = tirx.floor(clamp(x, *_EXP_RANGE) * constant(LOG2_E) + constant(0.5))
+    rest = limited(x, *_EXP_RANGE) - exponent * constant(LN2_HIGH) - exponent * constant(LN2_LOW)
     power = tirx.reinterpret("float32", (exponent.astype("int32") + 127) << 23)
     return polynomial(rest, (*_EXP, 1.0, 1.0)) * power
 

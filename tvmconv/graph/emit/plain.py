@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -32,9 +33,13 @@ from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
 from tvmconv.operators.scan import running_sum
 from tvmconv.operators.softmax import log_softmax, softmax
+from tvmconv.operators.softmax_rows import softmax_rows
 from tvmconv.operators.sort import top_k
 from tvmconv.tvm_api import relax, te
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
+
+# shorter rows of a softmax are computed side by side
+_SHORT_ROW = 8
 
 
 def emit_plain(emitter: Emitter, node: Node) -> None:
@@ -46,9 +51,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     if function is not None:
         _call(emitter, node, lambda x: map_tensor(x, function, record.operator), record)
     elif node.op in ("nn.softmax", "nn.log_softmax") and node.output.dtype == "float32":
-        normalize = softmax if node.op == "nn.softmax" else log_softmax
-        axis = node.attrs["axis"]
-        _call(emitter, node, lambda x: normalize(x, axis), record, opaque=True)
+        emitter.plain[node.output] = _softmax(emitter, node, record)
     elif node.op == STANDARDIZE:
         standardize_plain(emitter, node)
     elif node.op == PICK:
@@ -98,6 +101,22 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
             _take_parts(emitter, node, result, record)
     else:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
+
+
+def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
+    """Softmax or its logarithm."""
+    data, logarithm = emitter.as_plain(node.inputs[0]), node.op == "nn.log_softmax"
+    shape, machine = node.output.dims, emitter.machine
+    axis = node.attrs["axis"] % len(shape)
+    rows, size = prod(shape[:axis]), shape[axis]
+    if machine.runs_along_axes and size > _SHORT_ROW and prod(shape) == rows * size:
+        cpu = processor(machine)
+        if not cpu.vector.scalable:
+            view = emitter.reshape(data, (rows, size))
+            loops = partial(softmax_rows, lanes=cpu.lanes, logarithm=logarithm)
+            return emitter.reshape(emitter.call(loops, [view], record, opaque=True), shape)
+    normalize = log_softmax if logarithm else softmax
+    return emitter.call(lambda x: normalize(x, axis), [data], record, opaque=True)
 
 
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
