@@ -23,6 +23,7 @@ from tvmconv.graph.emit.resize import (
 from tvmconv.graph.emit.statistics import standardize_plain
 from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
+from tvmconv.graph.rewrite.reversed_sums import REVERSE
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
 from tvmconv.graph.rewrite.transposed_operands import PRODUCT
@@ -121,19 +122,23 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
 
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     """CumSum; LegalizeOps leaves it alone."""
-    axis, exclusive, dtype = node.attrs["axis"], bool(node.attrs["exclusive"]), node.output.dtype
+    axis, dtype = node.attrs["axis"], node.output.dtype
+    exclusive, reverse = bool(node.attrs["exclusive"]), node.attrs.get(REVERSE, False)
     data, shape = emitter.as_plain(node.inputs[0]), node.output.dims
     if not emitter.machine.runs_along_axes:
         _check_length(emitter, node)
         return emitter.call(
-            lambda x: all_pairs.running_sum(x, axis, dtype, exclusive), [data], record, opaque=True
+            lambda x: all_pairs.running_sum(x, axis, dtype, exclusive, reverse),
+            [data],
+            record,
+            opaque=True,
         )
     axis %= len(shape)
     lanes = processor(emitter.machine).vector_bytes // itemsize(dtype)
     outer, columns = prod(shape[:axis]), prod(shape[axis + 1 :])
     view = emitter.reshape(data, (outer, shape[axis], *([columns] if columns > 1 else [])))
     total = emitter.call(
-        lambda x: running_sum(x, dtype, exclusive, lanes), [view], record, opaque=True
+        lambda x: running_sum(x, dtype, exclusive, lanes, reverse), [view], record, opaque=True
     )
     return emitter.reshape(total, shape)
 
