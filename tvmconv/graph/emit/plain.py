@@ -7,7 +7,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tvmconv.core.datatypes import itemsize
+from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.moves import picked
@@ -30,6 +30,8 @@ from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
 from tvmconv.operators import all_pairs
+from tvmconv.operators.extreme_position import TYPES as POSITION_TYPES
+from tvmconv.operators.extreme_position import extreme_position
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
 from tvmconv.operators.scan import running_sum
@@ -41,6 +43,8 @@ from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 # shorter rows of a softmax are computed side by side
 _SHORT_ROW = 8
+# shorter rows have their extreme and its position compared together
+_LONG_ROW = 64
 
 
 def emit_plain(emitter: Emitter, node: Node) -> None:
@@ -78,6 +82,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         left, right = (emitter.expression_of(arg) for arg in node.args)
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
+    elif _is_position_in_rows(emitter, node):
+        emitter.plain[node.output] = _position_in_rows(emitter, node, record)
     elif node.op == "cumsum":
         emitter.plain[node.output] = _running_sum(emitter, node, record)
     elif node.op == "topk":
@@ -120,6 +126,27 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     return emitter.call(lambda x: normalize(x, axis), [data], record, opaque=True)
 
 
+def _is_position_in_rows(emitter: Emitter, node: Node) -> bool:
+    """Whether ArgMax or ArgMin runs along rows of some vectors."""
+    if node.op not in ("argmax", "argmin") or not emitter.machine.runs_along_axes:
+        return False
+    source, axis = node.inputs[0], node.attrs["axis"]
+    if source.dtype not in POSITION_TYPES or axis is None or node.output.dtype != "int64":
+        return False
+    return source.dims[axis] >= _LONG_ROW and prod(source.dims[axis:][1:]) == 1
+
+
+def _position_in_rows(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
+    dims, axis = node.inputs[0].dims, node.attrs["axis"]
+    rows = prod(dims) // dims[axis]
+    view = emitter.reshape(emitter.as_plain(node.inputs[0]), (rows, dims[axis]))
+    bytes_ = processor(emitter.machine).vector_bytes
+    places = emitter.call(
+        lambda x: extreme_position(x, node.op == "argmax", bytes_), [view], record, opaque=True
+    )
+    return emitter.reshape(places, node.output.dims)
+
+
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     """CumSum; LegalizeOps leaves it alone."""
     axis, dtype = node.attrs["axis"], node.output.dtype
@@ -134,7 +161,7 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
             opaque=True,
         )
     axis %= len(shape)
-    lanes = processor(emitter.machine).vector_bytes // itemsize(dtype)
+    lanes = processor(emitter.machine).vector_bytes // numpy_type(dtype).itemsize
     outer, columns = prod(shape[:axis]), prod(shape[axis + 1 :])
     view = emitter.reshape(data, (outer, shape[axis], *([columns] if columns > 1 else [])))
     total = emitter.call(
