@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
 
+from tests.frontend.onnx_runner import make_model, run_reference, whole_build
+from tests.frontend.onnx_runner import run as run_model
 from tests.layout import block, unblock
 from tests.operators.harness import HOST, Built, assert_close, each_machine, normal, onnx_node, run
 from tvmconv.operators.lrn import lrn, lrn_blocked
@@ -56,6 +59,20 @@ def test_softmax_of_rows_without_numbers():
     y = run(lambda t: softmax_rows(t, HOST.lanes, False), x, machine=HOST)
     assert np.isnan(y[[0, 2]]).all() and np.isnan(y[1, 3])
     np.testing.assert_allclose(y[3], 1 / 21, rtol=1e-6)
+
+
+def test_softmax_of_few_columns_is_one_of_rows():
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["y"], axis=1),
+        helper.make_node("LogSoftmax", ["x"], ["z"], axis=2),
+    ]
+    x = normal(2, 70, 67, 1) * 4
+    model = make_model(nodes, {"x": x.shape}, ["y", "z"], {})
+    few = make_model(nodes[:1], {"x": (2, 70, 3)}, ["y"], {})
+    for built, feed in ((model, x), (few, x[:, :, :3, 0])):
+        results = run_model(built, {"x": feed}, whole_build)
+        for actual, wanted in zip(results, run_reference(built, {"x": feed}), strict=True):
+            assert_close(actual, wanted)
 
 
 def test_softmax_calls_no_library():

@@ -45,6 +45,8 @@ from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 _SHORT_ROW = 8
 # shorter rows have their extreme and its position compared together
 _LONG_ROW = 64
+# so few neighbors leave most of a vector empty
+_FEW_COLUMNS = 7
 
 
 def emit_plain(emitter: Emitter, node: Node) -> None:
@@ -115,15 +117,29 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     data, logarithm = emitter.as_plain(node.inputs[0]), node.op == "nn.log_softmax"
     shape, machine = node.output.dims, emitter.machine
     axis = node.attrs["axis"] % len(shape)
-    rows, size = prod(shape[:axis]), shape[axis]
-    if machine.runs_along_axes and size > _SHORT_ROW and prod(shape) == rows * size:
+    outer, size, columns = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    shortest = _SHORT_ROW if columns == 1 else _LONG_ROW
+    if machine.runs_along_axes and size > shortest and columns <= _FEW_COLUMNS:
         cpu = processor(machine)
         if not cpu.vector.scalable:
-            view = emitter.reshape(data, (rows, size))
             loops = partial(softmax_rows, lanes=cpu.lanes, logarithm=logarithm)
-            return emitter.reshape(emitter.call(loops, [view], record, opaque=True), shape)
+            view = _rows_of_columns(emitter, node, data, (outer, size, columns))
+            view = emitter.reshape(view, (outer * columns, size))
+            result = emitter.call(loops, [view], record, opaque=True)
+            result = _rows_of_columns(emitter, node, result, (outer, columns, size))
+            return emitter.reshape(result, shape)
     normalize = log_softmax if logarithm else softmax
     return emitter.call(lambda x: normalize(x, axis), [data], record, opaque=True)
+
+
+def _rows_of_columns(
+    emitter: Emitter, node: Node, data: RelaxExpr, shape: tuple[int, int, int]
+) -> RelaxExpr:
+    """A tensor of that shape with its last two axes exchanged."""
+    view = emitter.reshape(data, shape)
+    if 1 in shape[1:]:
+        return view
+    return emitter.bind(relax.op.permute_dims(view, (0, 2, 1)), CallRecord(node.layer, "transpose"))
 
 
 def _is_position_in_rows(emitter: Emitter, node: Node) -> bool:
