@@ -31,7 +31,16 @@ _EXP = (
     1.6666665459e-1,
     5.0000001201e-1,
 )
-_TWICE_EXP = tuple(2 * coefficient for coefficient in _EXP)
+# Twice the minimax polynomial for results relative to e**x, to 3.1e-9: rounding errs by more.
+_TWICE_EXP = (
+    2.7629167308e-3,
+    1.6737448052e-2,
+    8.3336777986e-2,
+    3.3333042264e-1,
+    9.9999988080e-1,
+    2.0,
+    2.0,
+)
 LOG2_E = 1.44269504088896341
 _LOG = (
     7.0376836292e-2,
@@ -88,6 +97,8 @@ _ERF_DENOMINATOR = (
 # 1.5 * 2^23: adding an integer up to 2^22 in magnitude gives a float32 whose last bit has the value
 # 1, so that its low bits are the integer
 COUNTS_IN_ONES = 12582912.0
+# bias of the exponent of half a power of two
+_EXP_BIAS = 126
 # arguments of exp with a finite, normal result
 _EXP_RANGE = (-87.33654, 88.37626)
 _SMALLEST_NORMAL, _DENORMAL_BITS = 1.17549435e-38, 23
@@ -157,28 +168,21 @@ def polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
 
 def exp(x: Expr) -> Expr:
     """``e**x`` of a scalar float32 expression."""
-
-    def scaled(x: Expr) -> Expr:
-        # Comparisons are false for NaN, so that it falls through both selections.
-        above = tirx.Select(x < constant(_EXP_RANGE[0]), constant(_EXP_RANGE[0]), x)
-        bounded = tirx.Select(above > constant(89.0), constant(89.0), above)
-        return bind(bounded, reduced, "exp_x")
+    bias = constant(COUNTS_IN_ONES + _EXP_BIAS)
 
     def reduced(x: Expr) -> Expr:
-        exponent = tirx.floor(x * constant(LOG2_E) + constant(0.5))
-        return bind(exponent, lambda n: assembled(x, n), "exp_n")
+        # the low bits of this sum are the biased exponent: neither rounded nor converted
+        return bind(x * constant(LOG2_E) + bias, lambda n: assembled(x, n), "exp_n")
 
-    def assembled(x: Expr, n: Expr) -> Expr:
-        rest = x - n * constant(LN2_HIGH) - n * constant(LN2_LOW)
+    def assembled(x: Expr, biased: Expr) -> Expr:
         # 2**n is infinite where e**x may still be finite: twice the series, times 2**(n-1)
-        power = tirx.reinterpret("float32", (tirx.Cast("int32", n) + 126) << 23)
-        return bind(rest, series, "exp_f") * power
+        power = tirx.reinterpret("float32", tirx.reinterpret("int32", biased) << 23)
+        rest = bind(
+            biased - bias, lambda n: x - n * constant(LN2_HIGH) - n * constant(LN2_LOW), "exp_r"
+        )
+        return bind(rest, lambda f: polynomial(f, _TWICE_EXP), "exp_f") * power
 
-    def series(f: Expr) -> Expr:
-        two = constant(2.0)
-        return polynomial(f, _TWICE_EXP) * (f * f) + (f * two + two)
-
-    return bind(x, scaled, "exp_in")
+    return bind(between(x, _EXP_RANGE[0], 89.0), reduced, "exp_x")
 
 
 def log(x: Expr) -> Expr:
