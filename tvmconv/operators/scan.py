@@ -13,20 +13,23 @@ from tvmconv.tvm_api.types import Expr, Tensor
 _VECTORS = 4
 
 
-def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor:
+def running_sum(
+    data: Tensor, dtype: str, exclusive: bool, lanes: int, reverse: bool = False
+) -> Tensor:
     """The sum of all values along the second axis up to each; without itself if ``exclusive``.
 
-    Neighboring columns are summed side by side. In rows, steps of doubled distance compute the sums
-    of a vector. Only the total of the previous vectors causes a wait.
+    Neighboring columns are summed side by side. In rows, the sums of a vector are joined to sums of
+    doubled lengths. Only the total of the previous vectors causes a wait.
 
-    ``data`` is ``(outer, size, columns)``, or ``(outer, size)`` for rows. ``exclusive`` is as in
-    ONNX's CumSum. A vector has ``lanes`` values of ``dtype``, the type of the sums.
+    ``data`` is ``(outer, size, columns)``, or ``(outer, size)`` for rows. ``exclusive`` and
+    ``reverse`` are as in ONNX's CumSum. A vector has ``lanes`` values of ``dtype``, the type of the
+    sums.
     """
     shape = [int(size) for size in data.shape]
 
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes)
+            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes, reverse)
             if len(shape) == 2:
                 scan.rows(*shape)
             else:
@@ -40,9 +43,12 @@ def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor
 class _Scan:
     """The loops of one running sum."""
 
-    def __init__(self, source: Any, target: Any, dtype: str, exclusive: bool, lanes: int) -> None:
+    def __init__(
+        self, source: Any, target: Any, dtype: str, exclusive: bool, lanes: int, reverse: bool
+    ) -> None:
         self._source, self._target = source, target
         self._dtype, self._exclusive, self._lanes = dtype, exclusive, lanes
+        self._reverse = reverse
 
     def columns(self, outer: int, size: int, columns: int) -> None:
         """Groups of neighboring columns, whose sums stay in registers."""
@@ -63,7 +69,8 @@ class _Scan:
     def _group(self, row: Any, size: int, first: Any, width: int) -> None:
         sums = self._kept(width)
         with T.serial(0, size) as step:
-            self._advance(sums, [row, step], first, width)
+            place = size - 1 - step if self._reverse else step
+            self._advance(sums, [row, place], first, width)
 
     def rows(self, outer: int, size: int) -> None:
         """Rows by whole vectors, then the values that remain."""
@@ -73,9 +80,14 @@ class _Scan:
             total = self._kept(self._lanes)
             if vectors:
                 with T.serial(0, vectors) as vector:
-                    self._vector(total, row, vector * self._lanes)
-            with T.serial(0, size - vectors * self._lanes) as step:
-                self._advance(total, [row], vectors * self._lanes + step, 1)
+                    start = vector * self._lanes
+                    if self._reverse:
+                        start = size - self._lanes - start
+                    self._vector(total, row, start)
+            done = vectors * self._lanes
+            with T.serial(0, size - done) as step:
+                place = size - 1 - done - step if self._reverse else done + step
+                self._advance(total, [row], place, 1)
 
     def _vector(self, total: Any, row: Any, start: Any) -> None:
         lanes = self._lanes
@@ -84,21 +96,29 @@ class _Scan:
         whole = [ramp(0, lanes)]
         zeros = spread(tirx.const(0, self._dtype), lanes)
         T.buffer_store(sums, self._value(place, lanes), whole)
-        shift = 1
-        while shift < lanes:
-            moved = self._moved(tirx.BufferLoad(sums, whole), zeros, shift)
-            T.buffer_store(sums, tirx.BufferLoad(sums, whole) + moved, whole)
-            shift *= 2
+        length = 1
+        while length < lanes:
+            # the second half of each part gets the total of the first half
+            picks = [
+                lane // length * length - 1 if lane & length else None for lane in range(lanes)
+            ]
+            ends = self._picked(tirx.BufferLoad(sums, whole), zeros, picks)
+            T.buffer_store(sums, tirx.BufferLoad(sums, whole) + ends, whole)
+            length *= 2
         now, before = (tirx.BufferLoad(buffer, whole) for buffer in (sums, total))
-        own = self._moved(now, zeros, 1) if self._exclusive else now
+        own = now
+        if self._exclusive:
+            own = self._picked(now, zeros, [None, *range(lanes - 1)])
         T.buffer_store(self._target, own + before, place)
-        T.buffer_store(total, before + tirx.Shuffle([now], [lanes - 1] * lanes), whole)
+        last = 0 if self._reverse else lanes - 1
+        T.buffer_store(total, before + tirx.Shuffle([now], [last] * lanes), whole)
 
-    def _moved(self, vector: Any, zeros: Any, shift: int) -> Any:
-        """A vector whose lanes are moved up, zeros below."""
+    def _picked(self, vector: Any, zeros: Any, picks: list[int | None]) -> Any:
+        """The lanes of a vector that ``picks`` names in the order of the sums; zero for None."""
         lanes = self._lanes
-        picks = [lane - shift if lane >= shift else lanes for lane in range(lanes)]
-        return tirx.Shuffle([vector, zeros], picks)
+        if self._reverse:
+            picks = [None if pick is None else lanes - 1 - pick for pick in reversed(picks)]
+        return tirx.Shuffle([vector, zeros], [lanes if pick is None else pick for pick in picks])
 
     def _advance(self, sums: Any, outer: list[Any], start: Any, width: int) -> None:
         """Add the next values to their sums, and store these."""
