@@ -19,6 +19,8 @@ from tvmconv.operators.dense import DenseTile
 # Two vectors of columns share each broadcast and leave registers for the most rows. If all rows fit
 # one tile, four vectors give enough independent accumulators to hide the latency of an FMA.
 _WIDE, _WIDEST = 2, 4
+# the widest tile whose last tile may be narrower: more vectors leave too few rows for each
+_MOST_VECTORS = 6
 # minimum and maximum rows of a tile of scalable vectors, if a layer has them: six rows spilled
 _SCALABLE_ROWS = 3, 5
 # MACs of a layer below which waking a thread costs more than its share of the work
@@ -62,6 +64,31 @@ def best_tile(
         return count * (tile.cycles(steps) + constants.PRODUCT_STEP * steps)
 
     return min(tiles, key=lambda tile: (cycles(tile), tile.vectors, -tile.rows))
+
+
+def product_tile(machine: Machine, rows: int, columns: int, steps: int) -> Microkernel:
+    """The register tile of a product whose last tiles have code of their own for the rest."""
+    present = -(-columns // machine.lanes)
+    tiles = [
+        Microkernel(machine, height, vectors)
+        for vectors in range(min(present, _WIDE), min(present, _MOST_VECTORS) + 1)
+        for height in range(1, min(rows, most_rows(machine, vectors)) + 1)
+    ]
+
+    def cycles(tile: Microkernel) -> float:
+        return sum(
+            count * across * Microkernel(machine, height, vectors).cycles(steps)
+            for height, count in _pieces(rows, tile.rows)
+            for vectors, across in _pieces(present, tile.vectors)
+        )
+
+    return min(tiles, key=lambda tile: (cycles(tile), tile.vectors, -tile.rows))
+
+
+def _pieces(size: int, piece: int) -> list[tuple[int, int]]:
+    """Sizes and counts of the pieces that an axis is cut to."""
+    whole, rest = divmod(size, piece)
+    return [(piece, whole), *([(rest, 1)] if rest else [])]
 
 
 def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseTile:

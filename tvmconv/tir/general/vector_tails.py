@@ -26,6 +26,9 @@ def VectorTails() -> Any:
     Rewrite: the last iteration is peeled, and its vectorized loops are cut to the remaining
     elements. One remaining element becomes a serial loop. The tests are then provable and removed.
 
+    Pattern: a vectorized loop whose lanes are tested against a constant, as in the last tile of a
+    specialized function. Rewrite: the loop ends at the constant.
+
     Why here: VectorizeLoop serializes a vectorized loop whose lanes are tested, in every iteration
     and not only in the last. LoopPartition skips loops of constant extent. LLVM unrolls the result
     in place of vectorizing it. The code is slow, and takes seconds to compile if the body is a
@@ -42,8 +45,9 @@ def _split_tails(func: Any) -> Any:
         body = substitute(loop.body, {loop.loop_var: last})
         return tirx.SeqStmt([whole, _narrowed(body, width, rest)])
 
-    replaced = replace_marked(func, {TAIL: split})
-    if replaced is func:
+    marked = replace_marked(func, {TAIL: split})
+    replaced = marked.with_body(tvm_ffi.structural_map(marked.body, (tirx.For, _ended)))
+    if replaced.body.same_as(func.body):
         return func
     return transformed(replaced, tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify())
 
@@ -59,3 +63,22 @@ def _narrowed(body: Any, width: int, rest: int) -> Any:
         return rebuilt(loop, extent=extent, kind=kind)
 
     return tvm_ffi.structural_map(body, (tirx.For, cut))
+
+
+def _ended(loop: Any) -> Any:
+    """A vectorized loop that ends where a test of its lanes fails; others are unchanged."""
+    test = loop.body
+    if int(loop.kind) != tirx.ForKind.VECTORIZED or not isinstance(test, tirx.IfThenElse):
+        return loop
+    condition = test.condition
+    if (
+        test.else_case is not None
+        or not isinstance(condition, tirx.LT)
+        or not condition.a.same_as(loop.loop_var)
+        or not isinstance(condition.b, tirx.IntImm)
+    ):
+        return loop
+    extent = min(int(condition.b), int(loop.extent))
+    kind = tirx.ForKind.VECTORIZED if extent > 1 else tirx.ForKind.SERIAL
+    size = tirx.IntImm(str(loop.loop_var.ty.dtype), extent)
+    return rebuilt(loop, extent=size, kind=kind, body=test.then_case)
