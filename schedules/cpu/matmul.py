@@ -10,7 +10,7 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import Block, blocks, inspect, parallelize, vectorize_loop
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.schedules.cpu.matvec import few_rows, reads_in_place
-from tvmconv.schedules.cpu.operand import pack_columns, plain_product, result_store
+from tvmconv.schedules.cpu.operand import ColumnsOperand, pack_columns, plain_product, result_store
 from tvmconv.tir.annotations import mark_cases, mark_transpose
 from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
 
@@ -53,6 +53,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     side = gcd(k_extent, lanes) if operand.inner_axis == operand.axes - 1 else 1
     across = side >= _SQUARE
     moved = _of_batches(schedule, product) if whole else []
+    if whole and _shares_sets(schedule, product, operand, tile.rows, machine):
+        moved.append(schedule.cache_read(product.rv, 1 - operand.index, "global"))
     for block in moved:
         schedule.compute_at(block, batch, preserve_unit_loops=True)
     register_tile(
@@ -62,6 +64,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         if inspect(schedule, block).extents == product.extents[:-1]:
             schedule.reverse_compute_at(block, batch, preserve_unit_loops=True)
             moved.append(block)
+    mark_cases(schedule, schedule.get_loops(packed)[-3])
     if across:
         _transpose(schedule, packed, side)
     for block in moved:
@@ -83,10 +86,24 @@ def _of_batches(schedule: Schedule, product: Block) -> list[BlockRV]:
     return found
 
 
+def _shares_sets(
+    schedule: Schedule, product: Block, operand: ColumnsOperand, rows: int, machine: Machine
+) -> bool:
+    """Whether the rows that a tile reads at once do not fit the sets of L1 to which they map."""
+    statement = schedule.get(product.rv)
+    region = statement.reads[1 - operand.index]
+    row = statement.iter_vars[len(product.extents) - 3].var
+    axes = [axis for axis, part in enumerate(region.region) if part.min.same_as(row)]
+    if not axes:
+        return False
+    apart = 4 * prod(int(size) for size in region.source.shape[axes[0] + 1 :])
+    sets = max(1, machine.l1d_way_bytes // gcd(apart, machine.l1d_way_bytes))
+    return rows > machine.l1d_ways * sets
+
+
 def _transpose(schedule: Schedule, packed: BlockRV, side: int) -> None:
     """Copy columns to panels by squares in registers."""
-    *_, panel, k, column = schedule.get_loops(packed)
-    mark_cases(schedule, panel)
+    *_, k, column = schedule.get_loops(packed)
     _, k = schedule.split(k, [None, side])
     schedule.reorder(column, k)
     mark_transpose(schedule, column)
