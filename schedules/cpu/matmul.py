@@ -47,8 +47,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     first, second = (row_tiles, columns) if stays else (columns, row_tiles)
     schedule.reorder(*outer, first, second, k, row, vector, lane)
     mark_cases(schedule, first, second)
-    shared = [*outer] if whole else [*outer, first]
-    batch = parallelize(schedule, shared, product.work, machine.cores)
+    batch = parallelize(schedule, outer if whole else [first], product.work, machine.cores)
     # columns whose inner steps are neighbors in memory are transposed when they are copied
     side = gcd(k_extent, lanes) if operand.inner_axis == operand.axes - 1 else 1
     across = side >= _SQUARE
@@ -57,6 +56,9 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         moved.append(schedule.cache_read(product.rv, 1 - operand.index, "global"))
     for block in moved:
         schedule.compute_at(block, batch, preserve_unit_loops=True)
+    if not stays:
+        at = columns if whole else batch
+        schedule.compute_at(packed, at, preserve_unit_loops=True)
     register_tile(
         schedule, product.rv, store, at=second, reduction=k, tile=(row, vector), lane=lane
     )
