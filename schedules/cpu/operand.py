@@ -123,8 +123,10 @@ def _cheap_reader(schedule: Schedule, product: Block) -> BlockRV | None:
     axes = [axis.var for axis in statement.iter_vars]
     written = schedule.get(product.rv).writes[0].source
     read = [region for region in statement.reads if region.source.same_as(written)]
-    if not reader.is_spatial or len(read) != 1 or sorted(reader.extents) != sorted(
-        product.extents[:-1]
+    if (
+        not reader.is_spatial
+        or len(read) != 1
+        or sorted(reader.extents) != sorted(product.extents[:-1])
     ):
         return None
     last = read[0].region[-1].min

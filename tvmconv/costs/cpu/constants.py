@@ -162,6 +162,9 @@ GEMM_L2 = Fitted(
 PRODUCT_STEP = Fitted(
     2.0, "cycles per step", "a step that FMAs do not hide, beyond direct convolution's", _GEMM
 )
+COPIED_VECTOR = Fitted(
+    6.0, "cycles per vector", "copying a vector of columns or windows, with its misses", _GEMM
+)
 
 _IM2WIN = Fit(
     "im2win", "im2win against direct convolution on 120 layers, docs/notes/im2win.md", CHECK_FLOAT

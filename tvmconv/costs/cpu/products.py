@@ -8,6 +8,7 @@ once. A single row then waits for memory, not for FMAs, and has a separate rule.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 
 from tvmconv.costs.cpu import constants
@@ -74,15 +75,26 @@ def product_tile(machine: Machine, rows: int, columns: int, steps: int) -> Micro
         for vectors in range(min(present, _WIDE), min(present, _MOST_VECTORS) + 1)
         for height in range(1, min(rows, most_rows(machine, vectors)) + 1)
     ]
+    return min(
+        tiles,
+        key=lambda tile: (_tiled_cycles(tile, rows, present, steps), tile.vectors, -tile.rows),
+    )
 
-    def cycles(tile: Microkernel) -> float:
-        return sum(
-            count * across * Microkernel(machine, height, vectors).cycles(steps)
-            for height, count in _pieces(rows, tile.rows)
-            for vectors, across in _pieces(present, tile.vectors)
-        )
 
-    return min(tiles, key=lambda tile: (cycles(tile), tile.vectors, -tile.rows))
+def product_cycles(machine: Machine, rows: int, columns: int, steps: int) -> float:
+    """Cycles of a product of two run-time matrices on one core, with its copy of columns."""
+    present = -(-columns // machine.lanes)
+    tile = product_tile(machine, rows, columns, steps)
+    return _tiled_cycles(tile, rows, present, steps) + constants.COPIED_VECTOR * present * steps
+
+
+def _tiled_cycles(tile: Microkernel, rows: int, present: int, steps: int) -> float:
+    """Cycles of all tiles of ``rows`` rows and ``present`` vectors of columns."""
+    return sum(
+        count * across * replace(tile, rows=height, vectors=vectors).cycles(steps)
+        for height, count in _pieces(rows, tile.rows)
+        for vectors, across in _pieces(present, tile.vectors)
+    )
 
 
 def _pieces(size: int, piece: int) -> list[tuple[int, int]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.convert.transposed_volume import transposed_volume
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.integers import QuantizedConstant
@@ -40,7 +42,7 @@ def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 
 @converts("ConvTranspose", attrs=f"{WINDOW} output_padding output_shape", inputs=2)
 def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """ConvTranspose of one or two spatial dimensions.
+    """ConvTranspose of one to three spatial dimensions.
 
     A dilated kernel is stored with its zeros, because TVM's transposed convolution requires
     dilation 1.
@@ -48,8 +50,6 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     data, weight, bias = _operands(e, node)
     window = conv_transpose_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
-    if rank > 2:
-        raise node.error("3-D ConvTranspose is not supported", "cut the model before it")
     x = e.value(data)
     kernel = e.array(weight)
     if kernel is not None and not np.isfinite(kernel).all():
@@ -65,10 +65,19 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         steps = tuple(slice(None, None, d) for d in window.dilations)
         spread[(slice(None), slice(None), *steps)] = kernel
         weight = e.graph.add_constant(f"{weight}.dilated", spread)
-    if rank == 1:
-        x, w, window = as_row(e, x, _kernel(e, weight), window)
+    if rank == 3:
+        kernel = e.array(weight)
+        volume = e.value(weight) if kernel is None else kernel
+        y = transposed_volume(e, x, volume, window, partial(_transposed, e))
+    elif rank == 1:
+        y = _transposed(e, *as_row(e, x, _kernel(e, weight), window))
     else:
-        w = e.value(weight)
+        y = _transposed(e, x, e.value(weight), window)
+    return _finish(e, node, y, rank)
+
+
+def _transposed(e: RelaxWriter, x: RelaxExpr, w: RelaxExpr, window: Window) -> RelaxExpr:
+    """A transposed convolution of images, without dilation."""
     end, added, fill = zip(
         *map(_end_of_output, window.end, window.output_padding, window.strides), strict=True
     )
@@ -80,7 +89,7 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     )  # fmt: skip
     if any(fill):
         y = e.emit(relax.op.nn.pad(y, [0, 0, 0, 0, 0, fill[0], 0, fill[1]]), "fill")
-    return _finish(e, node, y, rank)
+    return y
 
 
 def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
