@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.transposed_volume import transposed_volume
+from tvmconv.frontend.convert.transposed import transposed_product, transposed_volume
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.integers import QuantizedConstant
@@ -65,14 +65,16 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         steps = tuple(slice(None, None, d) for d in window.dilations)
         spread[(slice(None), slice(None), *steps)] = kernel
         weight = e.graph.add_constant(f"{weight}.dilated", spread)
+    at_run_time = e.array(weight) is None and weight not in e.quantized
+    planar = transposed_product if at_run_time else _transposed
     if rank == 3:
         kernel = e.array(weight)
         volume = e.value(weight) if kernel is None else kernel
-        y = transposed_volume(e, x, volume, window, partial(_transposed, e))
+        y = transposed_volume(e, x, volume, window, partial(planar, e))
     elif rank == 1:
-        y = _transposed(e, *as_row(e, x, _kernel(e, weight), window))
+        y = planar(e, *as_row(e, x, _kernel(e, weight), window))
     else:
-        y = _transposed(e, x, e.value(weight), window)
+        y = planar(e, x, e.value(weight), window)
     return _finish(e, node, y, rank)
 
 

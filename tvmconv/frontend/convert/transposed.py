@@ -1,8 +1,9 @@
-"""Transposed convolution of volumes, by those of their slices along the depth.
+"""Transposed convolutions whose outputs are overlapped and added as tensors.
 
-A transposed convolution adds, for each input slice, one output slice for each row of the kernel's
-depth. All of these are one two-dimensional transposed convolution of each input slice, whose
-outputs are overlapped and added afterwards.
+A transposed convolution of volumes adds, for each input slice, one output slice for each row of the
+kernel's depth. All of these are one two-dimensional transposed convolution of each input slice.
+
+With run-time weights, all outputs of a pixel are a product of matrices, which then overlap.
 """
 
 from __future__ import annotations
@@ -46,6 +47,28 @@ def transposed_volume(
     y = _cut(e, y, window.begin[0], window.output[0])
     result = (n, groups * inner, window.output[0], out_height, out_width)
     return e.emit(relax.op.reshape(y, result), "volume")
+
+
+def transposed_product(
+    e: RelaxWriter, x: RelaxExpr, weight: RelaxExpr, window: Window
+) -> RelaxExpr:
+    """``ConvTranspose`` of ``(N, C, H, W)`` with a run-time weight ``(C, K / groups, R, S)``."""
+    n, channels, height, width = (int(size) for size in x.ty.shape)
+    _, inner, rows, columns = (int(size) for size in weight.ty.shape)
+    groups, outputs = window.groups, window.groups * inner
+    inputs, taps = channels // groups, inner * rows * columns
+    pixels = e.emit(relax.op.reshape(x, (n, groups, inputs, height * width)), "pixels")
+    kernels = e.emit(relax.op.reshape(weight, (1, groups, inputs, taps)), "kernels")
+    kernels = e.emit(relax.op.permute_dims(kernels, (0, 1, 3, 2)), "kernels")
+    y = e.emit(relax.op.matmul(kernels, pixels), "products")
+    y = e.emit(relax.op.reshape(y, (n * outputs, rows, columns, height, width)), "taps")
+    y = e.emit(relax.op.permute_dims(y, (0, 3, 1, 4, 2)), "taps")
+    y = e.emit(relax.op.reshape(y, (n, outputs, height, rows, width * columns)), "rows")
+    y = _cut(e, _overlapped(e, y, window.strides[0]), window.begin[0], window.output[0])
+    parts = (n, outputs * window.output[0], width, columns, 1)
+    y = e.emit(relax.op.reshape(y, parts), "columns")
+    y = _cut(e, _overlapped(e, y, window.strides[1]), window.begin[1], window.output[1])
+    return e.emit(relax.op.reshape(y, (n, outputs, *window.output)), "image")
 
 
 def _overlapped(e: RelaxWriter, y: RelaxExpr, stride: int) -> RelaxExpr:
