@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.convert.depth_slices import conv_of_slices
 from tvmconv.frontend.convert.transposed import transposed_product, transposed_volume
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
@@ -26,6 +27,8 @@ def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     window = conv_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
     x = e.value(data)
+    if rank == 3 and _is_run_time(e, weight):
+        return _finish(e, node, conv_of_slices(e, x, e.value(weight), window), rank)
     if rank == 1:
         x, w, window = as_row(e, x, _kernel(e, weight), window)
     else:
@@ -65,8 +68,7 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         steps = tuple(slice(None, None, d) for d in window.dilations)
         spread[(slice(None), slice(None), *steps)] = kernel
         weight = e.graph.add_constant(f"{weight}.dilated", spread)
-    at_run_time = e.array(weight) is None and weight not in e.quantized
-    planar = transposed_product if at_run_time else _transposed
+    planar = transposed_product if _is_run_time(e, weight) else _transposed
     if rank == 3:
         kernel = e.array(weight)
         volume = e.value(weight) if kernel is None else kernel
@@ -108,6 +110,10 @@ def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
 def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[str, str, tuple[int, ...] | None]:
     bias = node.input(2)
     return node.inputs[0], node.inputs[1], e.shape(bias) if bias else None
+
+
+def _is_run_time(e: RelaxWriter, weight: str) -> bool:
+    return e.array(weight) is None and weight not in e.quantized
 
 
 def _kernel(e: RelaxWriter, weight: str) -> Kernel:
