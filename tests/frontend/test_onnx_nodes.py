@@ -50,7 +50,6 @@ QUANTISED = (
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "Shape", "Size"}
 # cases that must be refused, and a part of the reason
 REFUSED = {
-    "convtranspose_3d": "3-D ConvTranspose",
     "maxpool_with_argmax": "Indices",
     "resize_tf_crop_and_resize": "tf_crop_and_resize",
     "antialias": "antialias",

@@ -28,7 +28,6 @@ from tvmconv.core.errors import ModelError
 
 # parts of the reasons for which a valid model is refused
 _KNOWN = (
-    "3-D ConvTranspose",
     "fmod=0",
     "has one point along an axis",
     "bool has no mean values",
