@@ -151,7 +151,7 @@ def test_offsets_beyond_two_gigabytes(compiler, tmp_path):
         "const char tvmconv_constants[1] = {0};\n"
         "int main(void) {\n"
         "    const void *inputs[] = {(const void *)64};\n"
-        "    tvmconv_frame frame = {inputs, NULL, (char *)8192, (char *)4096, NULL, 0, 0, NULL};\n"
+        "    tvmconv_frame frame = {inputs, NULL, (char *)8192, (char *)4096, NULL, 0, 0, NULL, NULL};\n"
         "    return run(&frame);\n}\n"
     )
     check(compiler, text + main, tmp_path)

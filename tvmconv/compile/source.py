@@ -72,6 +72,7 @@ def program_source(
         *_description(program, facts, strings, weights_sha256 is not None, gpu is not None),
         *_program(program, facts, strings, weights_sha256),
     ]
+    run = _run(program.calls, gpu is not None, strings)
     lines = [
         comment(f"{facts.name}: compiled by tvmconv {facts.version} for {facts.target}"),
         "#include <string.h>",
@@ -80,9 +81,9 @@ def program_source(
         '#include "program.h"',
         "",
         *(gpu_definitions(gpu, program) if gpu else _declarations(program.calls)),
-        *_run(program.calls, gpu is not None),
-        "",
         *strings.definitions,
+        *run,
+        "",
         *tables,
     ]
     return "\n".join(lines) + "\n"
@@ -110,8 +111,12 @@ def _declarations(calls: Iterable[Call]) -> list[str]:
     ]
 
 
-def _run(calls: Sequence[Call], on_gpu: bool) -> list[str]:
-    lines = [f"    {_call(index, call, on_gpu)}" for index, call in enumerate(calls)]
+def _run(calls: Sequence[Call], on_gpu: bool, strings: Strings) -> list[str]:
+    lines = [
+        f"    {line}"
+        for index, call in enumerate(calls)
+        for line in (_call(index, call, on_gpu), *_check(index, call, strings))
+    ]
     return [
         "static int32_t run(tvmconv_frame *frame) {",
         *(lines or ["    (void)frame;"]),
@@ -132,6 +137,15 @@ def _call(index: int, call: Call, on_gpu: bool) -> str:
     name = record.layer or record.operator
     said = comment(name, record.workload or record.operator * bool(record.layer), call.algorithm)
     return f"TVMCONV_CALL({index}, {code}); {said}"
+
+
+def _check(index: int, call: Call, strings: Strings) -> list[str]:
+    """The test of the flags that a call writes, if it writes any."""
+    if not call.record.check:
+        return []
+    flags = call.operands[-1]
+    arguments = (str(index), _operand(flags), str(flags.bytes // 4), strings(call.record.check))
+    return [f"TVMCONV_CHECK({', '.join(arguments)});"]
 
 
 def _operand(operand: Operand) -> str:

@@ -25,7 +25,7 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
-from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
+from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
 from tvmconv.frontend.tensors import (
     as_tensor,
     check_shape,
@@ -197,7 +197,7 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
-    known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
+    known = infer_linear(graph, node) if node.op in LINEAR else known_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known

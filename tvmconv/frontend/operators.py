@@ -13,7 +13,8 @@ CONVERTED = frozenset({
     "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvInteger",
     "ConvTranspose", "Cos", "Cosh", "CumSum", "DepthToSpace", "DequantizeLinear", "Div",
     "DynamicQuantizeLinear", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor",
-    "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
+    "Gather", "GatherElements",
+    "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
     "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity",
     "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less",
     "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "MatMulInteger",
@@ -28,8 +29,8 @@ CONVERTED = frozenset({
 
 # operators that are supported with constant operands, or removed by the reader
 FOLDED = frozenset({
-    "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike", "GatherElements",
-    "GatherND", "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
+    "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike",
+    "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
     "ScatterElements", "ScatterND", "Shape", "Size",
 })  # fmt: skip
 

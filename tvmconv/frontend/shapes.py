@@ -52,6 +52,11 @@ def _scales(node: OnnxNode, operands: Mapping[str, Array]) -> Array | None:
     return found.reshape(-1) if found is not None and found.size else None
 
 
+def known_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
+    """The outputs of operators for which onnx's inference is not used, or ``None`` for others."""
+    return gathered_output(graph, node) or window_outputs(graph, node)
+
+
 def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
     """Check a sliding-window operator; its outputs, or ``None`` for other operators.
 
@@ -76,6 +81,23 @@ def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
         window = conv_transpose_window(node, data, weight, bias)
         channels = weight[1] * window.groups
     return _window_outputs(graph, node, channels, window.output)
+
+
+def gathered_output(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
+    """The output of GatherND; ``None`` for other operators or operands that do not fit.
+
+    onnx does not infer a single row of one tuple of indices.
+    """
+    if node.op != "GatherND" or not node.input(1):
+        return None
+    data, index = (graph.shape(name) for name in node.inputs[:2])
+    batch_dims = int(node.attrs.get("batch_dims", 0))
+    if not index or not 0 <= batch_dims < len(index) or batch_dims + index[-1] > len(data):
+        return None
+    shape = (*index[:-1], *data[batch_dims + index[-1] :])
+    info = TensorInfo(node.outputs[0], shape, graph.types[node.inputs[0]].dtype)
+    check_shape(shape, info.dtype, f"node {node.name!r} ({node.op}): output {info.name!r}")
+    return [info]
 
 
 def _window_outputs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -18,6 +19,8 @@ from tvmconv.tvm_api import ffi, ir, relax
 
 # attribute of a function whose result is its operand in another shape: it is not called
 VIEW = "tvmconv.view"
+# attribute of a function whose last result are INT32 flags: the message of the error if one is set
+CHECK = "tvmconv.check"
 # value of a variable: nested tuples of buffers
 _Value = Buffer | tuple["_Value", ...]
 
@@ -120,10 +123,11 @@ class _BufferReader:
         # GPU only: parameters after the results are workspace
         own = self._mod[function].params[len(operands) + len(results) :]
         workspace = [Buffer(_bytes(buffer.shape, buffer.dtype)) for buffer in own]
+        record = replace(self._record(function.name_hint), check=str(attrs.get(CHECK, "")))
         self.steps.append(
             Step(
                 function,
-                self._record(function.name_hint),
+                record,
                 operands,
                 [*results, *workspace],
                 joins=JOIN in attrs,
@@ -171,11 +175,13 @@ def _bytes(shape: Sequence[Any], dtype: Any) -> int:
 
 
 def _needed(steps: Iterable[Step], results: Iterable[Buffer]) -> list[Step]:
-    """The steps that compute something on which a result depends."""
+    """The steps that compute something on which a result depends, and all checks."""
     wanted = set(results)
     kept = []
     for step in reversed(list(steps)):
-        if any(result.bytes and result in wanted for result in step.results):
+        # a function that reads only one place of its operand may be a view, without its index
+        read = any(result.bytes and result in wanted for result in step.results)
+        if read or step.record.check:
             wanted.update(step.operands)
             kept.append(step)
     return kept[::-1]

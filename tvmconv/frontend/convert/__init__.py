@@ -22,6 +22,7 @@ _FAMILIES = (
     "borrowed",
     "conv",
     "elementwise",
+    "gather",
     "integer",
     "linear",
     "norm",

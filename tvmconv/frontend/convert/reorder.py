@@ -199,25 +199,6 @@ def _pad_by_index(
     return x
 
 
-@converts("Gather", attrs="axis", inputs=2)
-def gather(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Pick along an axis; negative indices count from the end."""
-    shape = e.shape(node.inputs[0])
-    axis = int(node.attrs.get("axis", 0)) % len(shape)
-    index = e.array(node.inputs[1])
-    if index is not None:
-        if index.size and not (-shape[axis] <= index.min() and index.max() < shape[axis]):
-            raise node.error(f"an index is outside -{shape[axis]} to {shape[axis] - 1}")
-        picked = constant(np.where(index < 0, index + shape[axis], index).astype(index.dtype))
-    else:
-        raw = e.value(node.inputs[1])
-        dtype = e.dtype(node.inputs[1])
-        wrapped = op.add(raw, e.scalar(shape[axis], dtype))
-        picked = e.emit(op.where(op.less(raw, e.scalar(0, dtype)), wrapped, raw), "index")
-    # "clip": an index from outside must not read beyond the tensor
-    return op.take(e.value(node.inputs[0]), picked, axis, mode="clip")
-
-
 @converts("DepthToSpace", attrs="blocksize mode")
 def depth_to_space(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Move channel blocks into the plane."""

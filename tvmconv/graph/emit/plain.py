@@ -9,6 +9,7 @@ from typing import Any
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
+from tvmconv.graph.emit.indices import checked_sizes, emit_clamped
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
@@ -39,7 +40,7 @@ from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 def emit_plain(emitter: Emitter, node: Node) -> None:
     """A node on plain tensors: by a function of this package, or as the Relax call it was."""
-    record = CallRecord(node.layer, node.op.removeprefix("nn."))
+    record = CallRecord(node.layer, _operator(node))
     function = scalar_expression(node)
     if node.op == "reshape":
         return  # emitted before the first use of its result, see Emitter.as_plain
@@ -90,6 +91,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emit_lookup(emitter, node, blocked=False)
     elif is_linear(node):
         emit_linear(emitter, node, blocked=False)
+    elif (checked := checked_sizes(emitter, node)) is not None:
+        emit_clamped(emitter, node, checked, record)
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:
@@ -98,6 +101,13 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
             _take_parts(emitter, node, result, record)
     else:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
+
+
+def _operator(node: Node) -> str:
+    """The name of a node's operator in reports; a function has a number after its name."""
+    if node.op == "call_tir":
+        return str(node.args[0].name_hint).rstrip("0123456789")
+    return node.op.removeprefix("nn.")
 
 
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
