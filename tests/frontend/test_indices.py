@@ -44,27 +44,83 @@ def draw(*shape: int, low: int = 0, high: int = 0) -> np.ndarray:
 
 
 X = draw(3, 4, 5)
-GATHERS = {
-    "Gather": ({"axis": 1}, draw(2, 2, low=-4, high=4)),
-    "GatherElements": ({"axis": -1}, draw(2, 4, 7, low=-5, high=5)),
-    "GatherND": ({"batch_dims": 1}, draw(3, 2, 2, low=-4, high=4)),
-}
+CASES = [
+    ("Gather", {"axis": 1}, draw(2, 2, low=-4, high=4), None),
+    ("GatherElements", {"axis": -1}, draw(2, 4, 7, low=-5, high=5), None),
+    ("GatherND", {"batch_dims": 1}, draw(3, 2, 2, low=-4, high=4), None),
+    ("ReverseSequence", {"batch_axis": 0, "time_axis": 1}, draw(3, low=1, high=5), None),
+    ("ScatterElements", {"axis": 1, "reduction": "add"}, draw(2, 6, 5, low=-4, high=4), (2, 6, 5)),
+    ("ScatterElements", {"axis": 0}, draw(7, 3, 4, low=-3, high=3), (7, 3, 4)),
+    ("ScatterND", {"reduction": "max"}, draw(9, 2, low=-3, high=3), (9, 5)),
+    ("ScatterND", {"reduction": "mul"}, draw(6, 1, low=-3, high=3), (6, 4, 5)),
+]
 
 
-@pytest.mark.parametrize("op", GATHERS)
-def test_gathers_read_at_computed_indices_and_report_others(op: str) -> None:
-    attrs, index = GATHERS[op]
-    feeds = {"x": X, "i": index}
+@pytest.mark.parametrize(("op", "attrs", "index", "updates"), CASES)
+def test_computed_indices_are_used_and_others_reported(
+    op: str, attrs: dict[str, Any], index: np.ndarray, updates: tuple[int, ...] | None
+) -> None:
+    feeds = {"x": X, "i": index} if updates is None else {"x": X, "i": index, "u": draw(*updates)}
     network = model(op, feeds, **attrs)
     built = tvmconv.build(network)
     np.testing.assert_array_equal(built.run(feeds)["y"], run_reference(network, feeds)[0])
     for wrong in (5, -6, 1 << 62, -(1 << 62)):
         outside = index.copy()
-        outside[0, -1] = wrong
+        outside.reshape(-1)[-1] = wrong
         with pytest.raises(DataError, match=rf"node 'node' \({op}\): input 'i'"):
-            built.run({"x": X, "i": outside})
+            built.run({**feeds, "i": outside})
     # the state of a call that failed is used again
     np.testing.assert_array_equal(built.run(feeds)["y"], run_reference(network, feeds)[0])
+
+
+@pytest.mark.parametrize("storage_order", [0, 1])
+def test_places_of_the_largest_elements(storage_order: int) -> None:
+    window = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}
+    node = helper.make_node(
+        "MaxPool", ["x"], ["y", "places"], "pool", storage_order=storage_order, **window
+    )
+    graph = helper.make_graph(
+        [node],
+        "pool",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 9, 11])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+            helper.make_tensor_value_info("places", TensorProto.INT64, None),
+        ],
+    )
+    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    feeds = {"x": np.round(draw(2, 3, 9, 11))}
+    results = tvmconv.build(network).run(feeds)
+    for actual, expected in zip(results.values(), run_reference(network, feeds), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_elements_are_put_back_where_a_pool_found_them() -> None:
+    index = np.random.default_rng(0).permutation(2 * 36)[:18].reshape(1, 2, 3, 3)
+    feeds = {"x": draw(1, 2, 3, 3), "i": index}
+    network = model("MaxUnpool", feeds, kernel_shape=[2, 2], strides=[2, 2])
+    built = tvmconv.build(network)
+    np.testing.assert_array_equal(built.run(feeds)["y"], run_reference(network, feeds)[0])
+    with pytest.raises(DataError, match="Expected 0 to 71"):
+        built.run({"x": feeds["x"], "i": index - 1 - index.min()})
+
+
+def test_one_hot_of_computed_indices() -> None:
+    index = np.array([[0, 3, -1], [-4, 4, -5]])
+    graph = helper.make_graph(
+        [helper.make_node("OneHot", ["i", "depth", "values"], ["y"], axis=1)],
+        "one_hot",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, index.shape),
+            helper.make_tensor_value_info("values", TensorProto.FLOAT, [2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor("depth", TensorProto.INT64, [1], [4])],
+    )
+    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    feeds = {"i": index, "values": np.array([-1, 2], np.float32)}
+    result = tvmconv.build(network).run(feeds)["y"]
+    np.testing.assert_array_equal(result, run_reference(network, feeds)[0])
 
 
 def test_an_index_that_selects_the_only_element_is_checked() -> None:

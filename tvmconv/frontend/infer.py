@@ -43,9 +43,9 @@ from tvmconv.frontend.windows import disputed_size
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
 
-# onnx does not infer the mask of old Dropout nodes; it infers GroupNormalization from its function
-# body, which is not available for single nodes
-_SAME_SHAPE = ("Dropout", "GroupNormalization")
+# onnx does not infer the mask of old Dropout nodes; it infers normalizations from their function
+# bodies, which are not available for single nodes
+_SAME_SHAPE = ("Dropout", "GroupNormalization", "MeanVarianceNormalization")
 
 # first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
@@ -197,8 +197,9 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
-    known = infer_linear(graph, node) if node.op in LINEAR else known_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
+    is_linear = node.op in LINEAR
+    known = infer_linear(graph, node) if is_linear else known_outputs(graph, node, operands)
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
     if found and node.op in RESIZING:

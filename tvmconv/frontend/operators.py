@@ -25,13 +25,17 @@ CONVERTED = frozenset({
     "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
     "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
     "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
+    # at computed places, and what is written as other operators
+    "BitShift", "CenterCropPad", "Col2Im", "CumProd", "Det", "Hardmax", "MaxUnpool",
+    "MeanVarianceNormalization", "OneHot", "ReverseSequence", "Scatter", "ScatterElements",
+    "ScatterND",
 })  # fmt: skip
 
 # operators that are supported with constant operands, or removed by the reader
 FOLDED = frozenset({
-    "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike",
-    "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
-    "ScatterElements", "ScatterND", "Shape", "Size",
+    "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike",
+    "NonZero", "Range",
+    "Shape", "Size",
 })  # fmt: skip
 
 # operators that the reader writes as float operators between DequantizeLinear and QuantizeLinear

@@ -99,3 +99,14 @@ def picked_elements(data: Tensor, indices: Tensor, axis: int) -> Tensor:
         return data[(*place[:axis], index, *place[axis + 1 :])]
 
     return te.compute(indices.shape, element, name="gather_elements")
+
+
+def reversed_sequences(data: Tensor, lengths: Tensor, batch: int, time: int) -> Tensor:
+    """The first elements along ``time`` in reverse, as many as the length of each sequence."""
+
+    def element(*place: Expr) -> Expr:
+        here, length = place[time], tirx.Cast("int32", lengths[place[batch]])
+        back = tirx.Select(here < length, length - 1 - here, here)
+        return data[(*place[:time], back, *place[time + 1 :])]
+
+    return te.compute(data.shape, element, name="reverse_sequence")

@@ -1,7 +1,8 @@
-"""Running sums along an axis, by vectors."""
+"""Running sums and products along an axis, by vectors."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tvmconv.operators.vector_loops import ramp, spread, vector_type
@@ -13,35 +14,48 @@ from tvmconv.tvm_api.types import Expr, Tensor
 _VECTORS = 4
 
 
-def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor:
+def running_total(
+    data: Tensor, dtype: str, exclusive: bool, lanes: int, *, is_product: bool = False
+) -> Tensor:
     """The sum of all values along the second axis up to each; without itself if ``exclusive``.
 
     Neighboring columns are summed side by side. In rows, steps of doubled distance compute the sums
     of a vector. Only the total of the previous vectors causes a wait.
 
     ``data`` is ``(outer, size, columns)``, or ``(outer, size)`` for rows. ``exclusive`` is as in
-    ONNX's CumSum. A vector has ``lanes`` values of ``dtype``, the type of the sums.
+    ONNX's CumSum. A vector has ``lanes`` values of ``dtype``, the type of the sums. If
+    ``is_product``, products take the place of sums.
     """
     shape = [int(size) for size in data.shape]
 
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes)
+            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes, is_product)
             if len(shape) == 2:
                 scan.rows(*shape)
             else:
                 scan.columns(*shape)
             return builder.get()
 
-    total: Any = te.extern([shape], [data], write, dtype=[dtype], name="running_sum")
+    total: Any = te.extern([shape], [data], write, dtype=[dtype], name="running_total")
     return total
 
 
 class _Scan:
     """The loops of one running sum."""
 
-    def __init__(self, source: Any, target: Any, dtype: str, exclusive: bool, lanes: int) -> None:
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        dtype: str,
+        exclusive: bool,
+        lanes: int,
+        is_product: bool,
+    ) -> None:
         self._source, self._target = source, target
+        self._neutral = tirx.const(int(is_product), dtype)
+        self._combined = operator.mul if is_product else operator.add
         self._dtype, self._exclusive, self._lanes = dtype, exclusive, lanes
 
     def columns(self, outer: int, size: int, columns: int) -> None:
@@ -82,29 +96,31 @@ class _Scan:
         place = [row, ramp(start, lanes)]
         sums = self._kept(lanes)
         whole = [ramp(0, lanes)]
-        zeros = spread(tirx.const(0, self._dtype), lanes)
+        neutral = spread(self._neutral, lanes)
         T.buffer_store(sums, self._value(place, lanes), whole)
         shift = 1
         while shift < lanes:
-            moved = self._moved(tirx.BufferLoad(sums, whole), zeros, shift)
-            T.buffer_store(sums, tirx.BufferLoad(sums, whole) + moved, whole)
+            moved = self._moved(tirx.BufferLoad(sums, whole), neutral, shift)
+            total_so_far = self._combined(tirx.BufferLoad(sums, whole), moved)
+            T.buffer_store(sums, total_so_far, whole)
             shift *= 2
         now, before = (tirx.BufferLoad(buffer, whole) for buffer in (sums, total))
-        own = self._moved(now, zeros, 1) if self._exclusive else now
-        T.buffer_store(self._target, own + before, place)
-        T.buffer_store(total, before + tirx.Shuffle([now], [lanes - 1] * lanes), whole)
+        own = self._moved(now, neutral, 1) if self._exclusive else now
+        T.buffer_store(self._target, self._combined(own, before), place)
+        last = tirx.Shuffle([now], [lanes - 1] * lanes)
+        T.buffer_store(total, self._combined(before, last), whole)
 
-    def _moved(self, vector: Any, zeros: Any, shift: int) -> Any:
-        """A vector whose lanes are moved up, zeros below."""
+    def _moved(self, vector: Any, neutral: Any, shift: int) -> Any:
+        """A vector whose lanes are moved up, neutral values below."""
         lanes = self._lanes
         picks = [lane - shift if lane >= shift else lanes for lane in range(lanes)]
-        return tirx.Shuffle([vector, zeros], picks)
+        return tirx.Shuffle([vector, neutral], picks)
 
     def _advance(self, sums: Any, outer: list[Any], start: Any, width: int) -> None:
         """Add the next values to their sums, and store these."""
         kept, place = [ramp(0, width)], [*outer, ramp(start, width)]
         before = tirx.BufferLoad(sums, kept)
-        after = before + self._value(place, width)
+        after = self._combined(before, self._value(place, width))
         if self._exclusive:
             T.buffer_store(self._target, before, place)
             T.buffer_store(sums, after, kept)
@@ -114,7 +130,7 @@ class _Scan:
 
     def _kept(self, width: int) -> Any:
         sums = T.decl_buffer([width], self._dtype, scope="local")
-        T.buffer_store(sums, spread(tirx.const(0, self._dtype), width), [ramp(0, width)])
+        T.buffer_store(sums, spread(self._neutral, width), [ramp(0, width)])
         return sums
 
     def _value(self, place: list[Any], width: int) -> Expr:

@@ -26,11 +26,13 @@ _FAMILIES = (
     "integer",
     "linear",
     "norm",
+    "one_hot",
     "pool",
     "quantize_linear",
     "reduction",
     "reorder",
     "resize",
+    "scatter",
 )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from tvmconv.core.datatypes import itemsize
+import numpy as np
+
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.indices import checked_sizes, emit_clamped
@@ -31,7 +32,7 @@ from tvmconv.machines.record import processor
 from tvmconv.operators import all_pairs
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
-from tvmconv.operators.scan import running_sum
+from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.sort import top_k
 from tvmconv.tvm_api import relax, te
@@ -75,7 +76,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         left, right = (emitter.expression_of(arg) for arg in node.args)
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
-    elif node.op == "cumsum":
+    elif node.op in ("cumsum", "cumprod"):
         emitter.plain[node.output] = _running_sum(emitter, node, record)
     elif node.op == "topk":
         operand, sort = emitter.as_plain(node.inputs[0]), _sorting(emitter, node)
@@ -111,20 +112,29 @@ def _operator(node: Node) -> str:
 
 
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
-    """CumSum; LegalizeOps leaves it alone."""
+    """CumSum and CumProd; LegalizeOps leaves them alone."""
     axis, exclusive, dtype = node.attrs["axis"], bool(node.attrs["exclusive"]), node.output.dtype
     data, shape = emitter.as_plain(node.inputs[0]), node.output.dims
+    is_product = node.op == "cumprod"
     if not emitter.machine.runs_along_axes:
+        if is_product:
+            raise ModelError(
+                f"layer {node.layer!r} (CumProd): {emitter.machine.name} does not support it. "
+                "Build for a CPU."
+            )
         _check_length(emitter, node)
         return emitter.call(
             lambda x: all_pairs.running_sum(x, axis, dtype, exclusive), [data], record, opaque=True
         )
     axis %= len(shape)
-    lanes = processor(emitter.machine).vector_bytes // itemsize(dtype)
+    lanes = processor(emitter.machine).vector_bytes // np.dtype(dtype).itemsize
     outer, columns = prod(shape[:axis]), prod(shape[axis + 1 :])
     view = emitter.reshape(data, (outer, shape[axis], *([columns] if columns > 1 else [])))
     total = emitter.call(
-        lambda x: running_sum(x, dtype, exclusive, lanes), [view], record, opaque=True
+        lambda x: running_total(x, dtype, exclusive, lanes, is_product=is_product),
+        [view],
+        record,
+        opaque=True,
     )
     return emitter.reshape(total, shape)
 
