@@ -54,6 +54,7 @@ CASES = [
     ("ScatterND", {"reduction": "max"}, draw(9, 2, low=-3, high=3), (9, 5)),
     ("ScatterND", {"reduction": "mul"}, draw(6, 1, low=-3, high=3), (6, 4, 5)),
 ]
+SCATTERED = {"x": (4, 8), "u": (2, 8)}
 
 
 @pytest.mark.parametrize(("op", "attrs", "index", "updates"), CASES)
@@ -146,3 +147,25 @@ def test_indices_of_known_range_are_not_checked() -> None:
     built, feeds = tvmconv.build(network), {"x": draw(8)}
     assert not any(call.check for call in built.calls)
     np.testing.assert_array_equal(built.run(feeds)["y"], run_reference(network, feeds)[0])
+
+
+def test_data_that_are_read_after_a_scatter_stay_as_they_were() -> None:
+    graph = helper.make_graph(
+        [
+            helper.make_node("Neg", ["x"], ["a"]),
+            helper.make_node("ScatterND", ["a", "i", "u"], ["b"]),
+            helper.make_node("ScatterND", ["b", "j", "u"], ["c"]),
+            helper.make_node("Mul", ["a", "c"], ["y"]),
+        ],
+        "scatters",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in SCATTERED.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor("i", TensorProto.INT64, [2, 1], [1, 0]),
+         helper.make_tensor("j", TensorProto.INT64, [2, 1], [3, 0])],
+    )  # fmt: skip
+    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    built = tvmconv.build(network)
+    feeds = {name: draw(*shape) for name, shape in SCATTERED.items()}
+    np.testing.assert_array_equal(built.run(feeds)["y"], run_reference(network, feeds)[0])
+    # the second one changes the result of the first one, which nobody else reads
+    assert [call.operator for call in built.calls].count("copy") == 1

@@ -19,7 +19,7 @@ from tvmconv.graph.layout import LayoutPlan, oihw_weight
 from tvmconv.graph.match import unscheduled
 from tvmconv.graph.prelude import plan_module
 from tvmconv.machines.device import Device
-from tvmconv.program.collect import tensor_bytes
+from tvmconv.program.collect import CALLS, tensor_bytes
 from tvmconv.selection.policy import Policy
 from tvmconv.tvm_api import ir, relax
 from tvmconv.tvm_api.types import Binding, Function, IRModule, RelaxExpr
@@ -149,7 +149,7 @@ def kernel_calls(
     for block in function.body.blocks:
         for binding in block.bindings:
             value = binding.value
-            if getattr(getattr(value, "op", None), "name", "") != "relax.call_tir":
+            if getattr(getattr(value, "op", None), "name", "") not in CALLS:
                 continue
             symbol = value.args[0].name_hint
             record = merged.get(symbol) or records.get(str(binding.var.name))

@@ -1,11 +1,14 @@
-"""Copies of tensors with elements or rows replaced at computed places.
+"""Updates of tensors at computed places, and the copies that they change.
 
 Updates of one place are made in the order of the updates, as in onnxruntime. Indices must be valid.
+The functions of updates leave the other elements of their result as they are. They are called in
+place, on a copy of the data; :mod:`tvmconv.program.joins` omits copies of data that nobody reads
+later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -22,26 +25,55 @@ _TASK_ELEMENTS = 1 << 15
 _MIN_COLUMNS = 256
 
 
-def scatter_elements(
-    data: Tensor,
-    indices: Tensor,
-    updates: Tensor,
-    shape: Sequence[int],
-    axis: int,
-    reduction: str,
+def copied(data: Tensor) -> Tensor:
+    """A copy of a flat tensor."""
+    size = int(data.shape[0])
+    return _by_parts([data], size, lambda source, place: source[0][place], str(data.dtype), "copy")
+
+
+def zeros(size: int, dtype: str) -> Tensor:
+    """A flat tensor of zeros."""
+    return _by_parts([], size, lambda _, __: tirx.const(0, dtype), dtype, "zeros")
+
+
+def _by_parts(
+    operands: list[Tensor],
+    size: int,
+    element: Callable[[list[Any], Any], Any],
+    dtype: str,
+    name: str,
+) -> Tensor:
+    """A flat tensor by its elements, in parts for several threads if it is large."""
+    parts = max(-(-size // _TASK_ELEMENTS), 1)
+    chunk = -(-size // parts)
+
+    def write(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            source, target = [T.buffer_proxy(b) for b in ins], T.buffer_proxy(outs[0])
+            with (T.parallel if parts > 1 else T.serial)(0, parts) as part:
+                first = part * chunk
+                with T.serial(0, tirx.min(chunk, size - first)) as place:
+                    target[first + place] = element(source, first + place)
+            return builder.get()
+
+    result: Any = te.extern([[size]], operands, write, dtype=[dtype], name=name)
+    return result
+
+
+def updated_elements(
+    indices: Tensor, updates: Tensor, shape: Sequence[int], axis: int, reduction: str
 ) -> Tensor:
     """Each update at its index along ``axis``, and at its own place along the other axes.
 
-    ``data`` and the result are flat; ``shape`` is the shape of their view.
+    The result is flat; ``shape`` is the shape of its view.
     """
     counts = [int(size) for size in indices.shape]
     outer, size = prod(counts[:axis]), prod(shape)
     strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
 
     def write(ins: Any, outs: Any) -> Any:
-        copy = _copied(ins[0], outs[0], size)
         with IRBuilder() as builder:
-            places, values, target = (T.buffer_proxy(b) for b in (*ins[1:], outs[0]))
+            places, values, target = (T.buffer_proxy(b) for b in (*ins, outs[0]))
             # different places along the axes before: no update meets another one's
             loop = T.parallel if outer > 1 and prod(counts) >= _TASK_ELEMENTS else T.serial
             with loop(0, outer) as row:
@@ -50,29 +82,24 @@ def scatter_elements(
                     here = (*first, *rest)
                     there = _flat([*first, places[here], *rest[1:]], strides, size)
                     target[there] = _reduced(target[there], values[here], reduction)
-            return tirx.SeqStmt([copy, builder.get()])
+            return builder.get()
 
-    operands = [data, indices, updates]
-    result: Any = te.extern([[size]], operands, write, dtype=[data.dtype], name="scatter_elements")
+    operands, dtype = [indices, updates], str(updates.dtype)
+    result: Any = te.extern([[size]], operands, write, dtype=[dtype], name="scatter_elements")
     return result
 
 
-def scatter_rows(data: Tensor, rows: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """Each row of ``updates`` at its row of ``data``, which ``rows`` gives.
-
-    ``data`` and the result are flat.
-    """
-    count, width = (int(size) for size in updates.shape)
-    size = int(data.shape[0])
+def updated_rows(rows: Tensor, updates: Tensor, size: int, reduction: str) -> Tensor:
+    """Each row of ``updates`` at its row of a flat tensor of ``size`` elements."""
+    count, width = (int(extent) for extent in updates.shape)
     columns = width
     if count * width >= _TASK_ELEMENTS:
         columns = min(width, max(_MIN_COLUMNS, _TASK_ELEMENTS // count // 64 * 64))
     parts = -(-width // max(columns, 1))
 
     def write(ins: Any, outs: Any) -> Any:
-        copy = _copied(ins[0], outs[0], size)
         with IRBuilder() as builder:
-            places, values, target = (T.buffer_proxy(b) for b in (*ins[1:], outs[0]))
+            places, values, target = (T.buffer_proxy(b) for b in (*ins, outs[0]))
             with (T.parallel if parts > 1 else T.serial)(0, parts) as part:
                 first = part * columns
                 length = tirx.min(columns, width - first)
@@ -80,10 +107,10 @@ def scatter_rows(data: Tensor, rows: Tensor, updates: Tensor, reduction: str) ->
                     there = _flat([places[row], first + column], [width, 1], size)
                     value = values[row, first + column]
                     target[there] = _reduced(target[there], value, reduction)
-            return tirx.SeqStmt([copy, builder.get()])
+            return builder.get()
 
-    operands = [data, rows, updates]
-    result: Any = te.extern([[size]], operands, write, dtype=[data.dtype], name="scatter_rows")
+    operands, dtype = [rows, updates], str(updates.dtype)
+    result: Any = te.extern([[size]], operands, write, dtype=[dtype], name="scatter_rows")
     return result
 
 
@@ -93,19 +120,6 @@ def _flat(place: list[Any], strides: list[int], size: int) -> Any:
     for index, stride in zip(place, strides, strict=True):
         number = number + tirx.Cast(dtype, index) * tirx.const(stride, dtype)
     return number
-
-
-def _copied(data: Any, result: Any, size: int) -> Any:
-    """The loops that copy a flat tensor, in parts for several threads if it is large."""
-    parts = max(-(-size // _TASK_ELEMENTS), 1)
-    chunk = -(-size // parts)
-    with IRBuilder() as builder:
-        source, target = T.buffer_proxy(data), T.buffer_proxy(result)
-        with (T.parallel if parts > 1 else T.serial)(0, parts) as part:
-            first = part * chunk
-            with T.serial(0, tirx.min(chunk, size - first)) as place:
-                target[first + place] = source[first + place]
-        return builder.get()
 
 
 def _place(flat: Any, shape: list[int]) -> list[Any]:

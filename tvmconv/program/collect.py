@@ -12,7 +12,7 @@ from typing import Any
 from tvmconv.core.decision import Decision, KernelCall
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.program.joins import JOIN, PART, share_buffers
+from tvmconv.program.joins import COPY, JOIN, PART, share_buffers
 from tvmconv.program.places import Buffer, Step, place_constants, place_in_arena, place_outputs
 from tvmconv.program.program import Place, Program
 from tvmconv.tvm_api import ffi, ir, relax
@@ -21,6 +21,9 @@ from tvmconv.tvm_api import ffi, ir, relax
 VIEW = "tvmconv.view"
 # attribute of a function whose last result are INT32 flags: the message of the error if one is set
 CHECK = "tvmconv.check"
+# operators that call a function; one result of IN_PLACE is an operand
+IN_PLACE = "relax.call_tir_inplace"
+CALLS = ("relax.call_tir", IN_PLACE)
 # value of a variable: nested tuples of buffers
 _Value = Buffer | tuple["_Value", ...]
 
@@ -104,7 +107,7 @@ class _BufferReader:
         if name == "relax.reshape":
             return self._value(value.args[0])
         # with static shapes, all arguments of functions are tensors
-        if name != "relax.call_tir" or len(value.args) > 2:
+        if name not in CALLS or len(value.args) > 2:
             called = getattr(value.args[0], "global_symbol", "") if value.args else ""
             raise ModelError(
                 f"operator {str(called or name).removeprefix('relax.')!r} (value "
@@ -116,6 +119,9 @@ class _BufferReader:
         operands = _flat(self._value(arguments))
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
         results = [Buffer(tensor_bytes(each)) for each in kinds]
+        if name == IN_PLACE:
+            # the last parameter is the operand that the function changes
+            results = [operands.pop()]
         attrs = self._mod[function].attrs or {}
         # TVM marks a slice of the first elements as a reshape, too
         if VIEW in attrs and operands[0].bytes == results[0].bytes:
@@ -132,6 +138,7 @@ class _BufferReader:
                 [*results, *workspace],
                 joins=JOIN in attrs,
                 part=int(attrs[PART]) if PART in attrs else None,
+                copies=COPY in attrs,
             )
         )
         return tuple(results) if isinstance(kind, relax.TupleType) else results[0]

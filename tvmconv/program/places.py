@@ -52,7 +52,8 @@ class Step:
     """A call; ``function`` is the variable of the called function, or None for a copy.
 
     ``joins`` is True if the call writes its operands one after another. ``part`` is the offset if
-    the call copies the bytes of its operand from there on.
+    the call copies the bytes of its operand from there on. ``copies`` is True if the result is a
+    copy of the operand, which a later call changes.
     """
 
     function: Any
@@ -61,6 +62,7 @@ class Step:
     results: Sequence[Buffer]
     joins: bool = False
     part: int | None = None
+    copies: bool = False
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

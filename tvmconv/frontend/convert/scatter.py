@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from math import prod
-
-import numpy as np
+from typing import Any
 
 from tvmconv.frontend.convert.gather import check_extents
 from tvmconv.frontend.convert.indices import along, rows
 from tvmconv.frontend.convert.reorder import zero_padded
-from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
+from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.shapes import unpooled_shape
 from tvmconv.operators.columns_to_image import columns_to_image
-from tvmconv.operators.scatter import REDUCTIONS, scatter_elements, scatter_rows
+from tvmconv.operators.scatter import REDUCTIONS, copied, updated_elements, updated_rows, zeros
+from tvmconv.program.joins import COPY
 from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.op_pattern import OPAQUE
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
@@ -33,15 +34,13 @@ def elements(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         )
     reduction = _reduction(node)
     index = along(e, node, 1, shape[axis])
-    flat = e.emit(op.reshape(e.value(node.inputs[0]), (prod(shape),)), "flat")
     call = e.builder.call_te(
-        lambda x, i, u: scatter_elements(x, i, u, shape, axis, reduction),
-        flat,
+        lambda i, u: updated_elements(i, u, shape, axis, reduction),
         index,
         e.value(node.inputs[2]),
         primfunc_name_hint="scatter_elements",
     )
-    return op.reshape(e.emit(call, "updated"), shape)
+    return op.reshape(_in_place(e, call, _copied(e, node)), shape)
 
 
 @converts("ScatterND", attrs="reduction", inputs=3)
@@ -63,16 +62,31 @@ def _with_rows(
     reduction = _reduction(node)
     shape = e.shape(node.inputs[0])
     numbers = rows(e, node, 1, sizes)
-    flat = e.emit(op.reshape(e.value(node.inputs[0]), (prod(shape),)), "flat")
     updates = e.emit(op.reshape(e.value(node.inputs[2]), view), "updates")
     call = e.builder.call_te(
-        lambda x, i, u: scatter_rows(x, i, u, reduction),
-        flat,
+        lambda i, u: updated_rows(i, u, prod(shape), reduction),
         numbers,
         updates,
         primfunc_name_hint="scatter_rows",
     )
-    return op.reshape(e.emit(call, "updated"), shape)
+    return op.reshape(_in_place(e, call, _copied(e, node)), shape)
+
+
+def _copied(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """A flat copy of the data that nobody else reads."""
+    name = node.inputs[0]
+    flat = e.emit(op.reshape(e.value(name), (prod(e.shape(name)),)), "flat")
+    attrs = {COPY: True, "op_pattern": OPAQUE}
+    call = e.builder.call_te(copied, flat, primfunc_name_hint="copy", primfunc_attrs=attrs)
+    return e.emit(call, "copy")
+
+
+def _in_place(e: RelaxWriter, call: Any, data: RelaxExpr) -> RelaxExpr:
+    """The call of a function whose result is the memory of ``data``."""
+    function, operands = call.args
+    arguments = relax.Tuple([*operands.fields, data])
+    place = len(operands.fields)
+    return e.emit(op.call_tir_inplace(function, arguments, [place], [data.ty]), "updated")
 
 
 def _reduction(node: OnnxNode) -> str:
@@ -95,17 +109,16 @@ def max_unpool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     if any(n > m for n, m in zip(shape, whole, strict=True)):
         raise node.misfit(f"output_shape {whole} is smaller than the unpooled {shape}")
     dtype, size, count = e.dtype(node.inputs[0]), prod(shape), prod(e.shape(node.inputs[0]))
-    e.reserve(node, size * np.dtype(dtype).itemsize)
     index = e.emit(op.reshape(along(e, node, 1, size, from_end=False), (count,)), "rows")
     updates = e.emit(op.reshape(e.value(node.inputs[0]), (count, 1)), "updates")
     call = e.builder.call_te(
-        lambda x, i, u: scatter_rows(x, i, u, "none"),
-        constant(np.zeros(size, dtype)),
+        lambda i, u: updated_rows(i, u, size, "none"),
         index,
         updates,
-        primfunc_name_hint="max_unpool",
+        primfunc_name_hint="scatter_rows",
     )
-    result = e.emit(call, "unpooled")
+    blank = e.builder.call_te(lambda: zeros(size, dtype), primfunc_name_hint="zeros")
+    result = _in_place(e, call, e.emit(blank, "zeros"))
     if shape == whole:
         return op.reshape(result, shape)
     image = e.emit(op.reshape(result, shape), "image")

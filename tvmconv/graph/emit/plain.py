@@ -106,7 +106,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
 
 def _operator(node: Node) -> str:
     """The name of a node's operator in reports; a function has a number after its name."""
-    if node.op == "call_tir":
+    if node.op in ("call_tir", "call_tir_inplace"):
         return str(node.args[0].name_hint).rstrip("0123456789")
     return node.op.removeprefix("nn.")
 
