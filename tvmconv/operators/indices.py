@@ -51,7 +51,7 @@ def checked_rows(indices: Tensor, sizes: Sequence[int], from_end: bool = True) -
                     number: Any = 0
                     for axis, size in enumerate(sizes):
                         index = source[batch, first + place, axis]
-                        within, is_outside = _within(index, size, from_end)
+                        within, is_outside = _within(index, str(indices.dtype), size, from_end)
                         outside[0] = tirx.bitwise_or(outside[0], tirx.Cast("int32", is_outside))
                         number = number * size + tirx.Cast(dtype, within)
                     if batches > 1:
@@ -64,9 +64,8 @@ def checked_rows(indices: Tensor, sizes: Sequence[int], from_end: bool = True) -
     return te.extern(shapes, [indices], write, dtype=[dtype, "int32"], name="check_indices")
 
 
-def _within(index: Any, size: int, from_end: bool) -> tuple[Any, Any]:
+def _within(index: Any, dtype: str, size: int, from_end: bool) -> tuple[Any, Any]:
     """An index from 0 to less than ``size``, and whether the given one was outside."""
-    dtype = index.ty.dtype
     zero, end = tirx.const(0, dtype), tirx.const(size, dtype)
     counted = index
     if from_end:
@@ -84,7 +83,8 @@ def clamped_rows(indices: Tensor, sizes: Sequence[int], from_end: bool = True) -
     def number(batch: Expr, place: Expr) -> Expr:
         result = tirx.Cast(dtype, batch) if batches > 1 else tirx.const(0, dtype)
         for axis, size in enumerate(sizes):
-            within, _ = _within(indices[batch, place, axis], size, from_end)
+            index = indices[batch, place, axis]
+            within, _ = _within(index, str(indices.dtype), size, from_end)
             result = result * size + tirx.Cast(dtype, within)
         return result
 

@@ -9,6 +9,8 @@ from typing import Any
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
+# attribute of a function whose loops GPUs do not run
+LOOPS = "tvmconv.loops"
 # Elements that a thread takes at once.
 _TASK_ELEMENTS = 1 << 14
 

@@ -9,6 +9,7 @@ import numpy as np
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.operators.determinant import determinants
+from tvmconv.operators.vector_loops import LOOPS
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -78,5 +79,7 @@ def det(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         raise node.misfit(f"data of shape {shape} are not square matrices")
     view = (prod(shape[:-2]), shape[-1], shape[-1])
     matrices = e.emit(relax.op.reshape(e.value(node.inputs[0]), view), "matrices")
-    call = e.builder.call_te(determinants, matrices, primfunc_name_hint="det")
+    call = e.builder.call_te(
+        determinants, matrices, primfunc_name_hint="det", primfunc_attrs={LOOPS: True}
+    )
     return relax.op.reshape(e.emit(call, "found"), shape[:-2])

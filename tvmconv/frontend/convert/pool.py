@@ -10,6 +10,7 @@ from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.windows import Window, pool_window
 from tvmconv.operators.pool import PoolWindow
 from tvmconv.operators.pool_indices import max_pool_indices
+from tvmconv.operators.vector_loops import LOOPS
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -44,6 +45,7 @@ def _pool_indices(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         lambda x: max_pool_indices(x, windows, result[2:], first_fastest=first_fastest),
         view,
         primfunc_name_hint="max_pool_indices",
+        primfunc_attrs={LOOPS: True},
     )
     return relax.op.reshape(e.emit(call, "places"), result)
 

@@ -13,6 +13,7 @@ from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.shapes import unpooled_shape
 from tvmconv.operators.columns_to_image import columns_to_image
 from tvmconv.operators.scatter import REDUCTIONS, copied, updated_elements, updated_rows, zeros
+from tvmconv.operators.vector_loops import LOOPS
 from tvmconv.program.joins import COPY
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.op_pattern import OPAQUE
@@ -39,6 +40,7 @@ def elements(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         index,
         e.value(node.inputs[2]),
         primfunc_name_hint="scatter_elements",
+        primfunc_attrs={LOOPS: True},
     )
     return op.reshape(_in_place(e, call, _copied(e, node)), shape)
 
@@ -68,6 +70,7 @@ def _with_rows(
         numbers,
         updates,
         primfunc_name_hint="scatter_rows",
+        primfunc_attrs={LOOPS: True},
     )
     return op.reshape(_in_place(e, call, _copied(e, node)), shape)
 
@@ -76,7 +79,7 @@ def _copied(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """A flat copy of the data that nobody else reads."""
     name = node.inputs[0]
     flat = e.emit(op.reshape(e.value(name), (prod(e.shape(name)),)), "flat")
-    attrs = {COPY: True, "op_pattern": OPAQUE}
+    attrs = {COPY: True, LOOPS: True, "op_pattern": OPAQUE}
     call = e.builder.call_te(copied, flat, primfunc_name_hint="copy", primfunc_attrs=attrs)
     return e.emit(call, "copy")
 
@@ -116,8 +119,11 @@ def max_unpool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         index,
         updates,
         primfunc_name_hint="scatter_rows",
+        primfunc_attrs={LOOPS: True},
     )
-    blank = e.builder.call_te(lambda: zeros(size, dtype), primfunc_name_hint="zeros")
+    blank = e.builder.call_te(
+        lambda: zeros(size, dtype), primfunc_name_hint="zeros", primfunc_attrs={LOOPS: True}
+    )
     result = _in_place(e, call, e.emit(blank, "zeros"))
     if shape == whole:
         return op.reshape(result, shape)
@@ -157,5 +163,6 @@ def columns(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         lambda x: columns_to_image(x, image, block, places, strides, dilations, pads[:rank]),
         view,
         primfunc_name_hint="columns_to_image",
+        primfunc_attrs={LOOPS: True},
     )
     return op.reshape(e.emit(call, "images"), e.shape(node.outputs[0]))

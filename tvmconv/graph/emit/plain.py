@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
-from tvmconv.graph.emit.indices import checked_sizes, emit_clamped
+from tvmconv.graph.emit.indices import CALLS, emit_without_loops
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
@@ -92,8 +92,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emit_lookup(emitter, node, blocked=False)
     elif is_linear(node):
         emit_linear(emitter, node, blocked=False)
-    elif (checked := checked_sizes(emitter, node)) is not None:
-        emit_clamped(emitter, node, checked, record)
+    elif emit_without_loops(emitter, node, record):
+        return
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:
@@ -106,7 +106,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
 
 def _operator(node: Node) -> str:
     """The name of a node's operator in reports; a function has a number after its name."""
-    if node.op in ("call_tir", "call_tir_inplace"):
+    if node.op in CALLS:
         return str(node.args[0].name_hint).rstrip("0123456789")
     return node.op.removeprefix("nn.")
 
