@@ -68,6 +68,7 @@ def program_source(
         *_description(program, facts, strings, weights_sha256 is not None, gpu is not None),
         *_program(program, facts, strings, weights_sha256),
     ]
+    run = functions(program, gpu is not None, strings)
     lines = [
         comment(f"{facts.name}: compiled by tvmconv {facts.version} for {facts.target}"),
         "#include <string.h>",
@@ -76,9 +77,9 @@ def program_source(
         '#include "program.h"',
         "",
         *(gpu_definitions(gpu, program) if gpu else _declarations(calls)),
-        *functions(program, gpu is not None),
-        "",
         *strings.definitions,
+        *run,
+        "",
         *tables,
     ]
     return "\n".join(lines) + "\n"

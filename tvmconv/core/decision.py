@@ -171,6 +171,8 @@ class KernelCall:
         GPUs only: the kernels that the call launches, in order.
     note
         Why a quantized layer without a decision is computed in FP32.
+    check
+        Message of the error that ends a run, if the last operand's flags are not all 0.
     """
 
     layer: str
@@ -182,13 +184,14 @@ class KernelCall:
     vectors: str = ""
     launches: tuple[Launch, ...] = ()
     note: str = ""
+    check: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest."""
         return {
             name: value
             for name, value in asdict(self).items()
-            if value or name not in ("vectors", "launches", "note")
+            if value or name not in ("vectors", "launches", "note", "check")
         }
 
     @classmethod

@@ -30,7 +30,7 @@ from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import CONTROL
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.refusals import Refusals
-from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
+from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
 from tvmconv.frontend.subgraphs import all_names
 from tvmconv.frontend.tensors import (
     as_tensor,
@@ -49,9 +49,9 @@ from tvmconv.frontend.windows import disputed_size
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
 
-# onnx does not infer the mask of old Dropout nodes; it infers GroupNormalization from its function
-# body, which is not available for single nodes
-_SAME_SHAPE = ("Dropout", "GroupNormalization")
+# onnx does not infer the mask of old Dropout nodes; it infers normalizations from their function
+# bodies, which are not available for single nodes
+_SAME_SHAPE = ("Dropout", "GroupNormalization", "MeanVarianceNormalization")
 
 # first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
@@ -252,8 +252,9 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
     # onnx's inference takes no operands of shape (1,)
     if node.op == "Range" and folder.fold(node, proto, None):
         return
-    known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
+    is_linear = node.op in LINEAR
+    known = infer_linear(graph, node) if is_linear else known_outputs(graph, node, operands)
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
     if found and node.op in RESIZING:

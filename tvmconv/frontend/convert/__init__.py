@@ -26,15 +26,18 @@ _FAMILIES = (
     "borrowed",
     "conv",
     "elementwise",
+    "gather",
     "integer",
     "linear",
     "nested",
     "norm",
+    "one_hot",
     "pool",
     "quantize_linear",
     "reduction",
     "reorder",
     "resize",
+    "scatter",
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
+from tvmconv.graph.emit.indices import CALLS, emit_without_loops
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
@@ -34,7 +35,7 @@ from tvmconv.operators.extreme_position import TYPES as POSITION_TYPES
 from tvmconv.operators.extreme_position import extreme_position
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
-from tvmconv.operators.scan import running_sum
+from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
 from tvmconv.operators.sort import top_k
@@ -51,7 +52,7 @@ _FEW_COLUMNS = 7
 
 def emit_plain(emitter: Emitter, node: Node) -> None:
     """A node on plain tensors: by a function of this package, or as the Relax call it was."""
-    record = CallRecord(node.layer, node.op.removeprefix("nn."))
+    record = CallRecord(node.layer, _operator(node))
     function = scalar_expression(node)
     if node.op == "reshape":
         return  # emitted before the first use of its result, see Emitter.as_plain
@@ -86,7 +87,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emitter.bind(result, record)
     elif _is_position_in_rows(emitter, node):
         emitter.plain[node.output] = _position_in_rows(emitter, node, record)
-    elif node.op == "cumsum":
+    elif node.op in ("cumsum", "cumprod"):
         emitter.plain[node.output] = _running_sum(emitter, node, record)
     elif node.op == "topk":
         operand, sort = emitter.as_plain(node.inputs[0]), _sorting(emitter, node)
@@ -102,6 +103,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emit_lookup(emitter, node, blocked=False)
     elif is_linear(node):
         emit_linear(emitter, node, blocked=False)
+    elif emit_without_loops(emitter, node, record):
+        return
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:
@@ -110,6 +113,13 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
             _take_parts(emitter, node, result, record)
     else:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
+
+
+def _operator(node: Node) -> str:
+    """The name of a node's operator in reports; a function has a number after its name."""
+    if node.op in CALLS:
+        return str(node.args[0].name_hint).rstrip("0123456789")
+    return node.op.removeprefix("nn.")
 
 
 def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
@@ -164,11 +174,17 @@ def _position_in_rows(emitter: Emitter, node: Node, record: CallRecord) -> Relax
 
 
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
-    """CumSum; LegalizeOps leaves it alone."""
+    """CumSum and CumProd; LegalizeOps leaves them alone."""
     axis, dtype = node.attrs["axis"], node.output.dtype
     exclusive, reverse = bool(node.attrs["exclusive"]), node.attrs.get(REVERSE, False)
     data, shape = emitter.as_plain(node.inputs[0]), node.output.dims
+    is_product = node.op == "cumprod"
     if not emitter.machine.runs_along_axes:
+        if is_product:
+            raise ModelError(
+                f"layer {node.layer!r} (CumProd): {emitter.machine.name} does not support it. "
+                "Build for a CPU."
+            )
         _check_length(emitter, node)
         return emitter.call(
             lambda x: all_pairs.running_sum(x, axis, dtype, exclusive, reverse),
@@ -181,7 +197,10 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     outer, columns = prod(shape[:axis]), prod(shape[axis + 1 :])
     view = emitter.reshape(data, (outer, shape[axis], *([columns] if columns > 1 else [])))
     total = emitter.call(
-        lambda x: running_sum(x, dtype, exclusive, lanes, reverse), [view], record, opaque=True
+        lambda x: running_total(x, dtype, exclusive, lanes, reverse, is_product=is_product),
+        [view],
+        record,
+        opaque=True,
     )
     return emitter.reshape(total, shape)
 

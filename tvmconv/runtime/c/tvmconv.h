@@ -41,7 +41,9 @@ typedef enum tvmconv_status {
     TVMCONV_MEMORY = 3,      /* the system gave no memory or no threads */
     TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
     TVMCONV_FAILED = 5,      /* a kernel failed */
-    TVMCONV_BUSY = 6         /* another thread is using the state; without a message */
+    TVMCONV_BUSY = 6,        /* another thread is using the state; without a message */
+    TVMCONV_DATA = 7         /* the data of this call are outside what a node allows, such as an index
+                              * outside its tensor; the outputs are undefined, the state stays usable */
 } tvmconv_status;
 
 typedef enum tvmconv_dtype {
