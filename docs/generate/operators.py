@@ -5,15 +5,23 @@ from __future__ import annotations
 import onnx.defs
 
 from tvmconv.frontend.convert import CONVERTERS
-from tvmconv.frontend.operators import CONVERTED, EXPANDED, FOLDED, FOREIGN, MICROSOFT
+from tvmconv.frontend.operators import (
+    CONVERTED,
+    EXPANDED,
+    FOLDED,
+    FOREIGN,
+    MICROSOFT,
+    is_imported,
+)
+from tvmconv.frontend.refused import Reason, reason_of
 
 _HEAD = """# Operators
 
 For everyone who wants to know whether a model builds.
-A model with any other operator fails with an error that names the node.
+The first command tells it without a build: all refused nodes, and where the model can be cut.
 
 ```sh
-tvmconv explain model.onnx
+tvmconv check model.onnx
 ```
 
 Every shape must be known when the model is built. Constant subgraphs are folded.
@@ -57,6 +65,15 @@ _FOLDED = """
 These operators are evaluated when the model is read. Their operands must be constants, or shapes.
 
 """
+_REFUSED = """
+
+## Refused
+
+A refused node can be cut off: `tvmconv check` prints the option `--outputs` for the part before it.
+
+| kind | operators | reason | remedy |
+|---|---|---|---|
+"""
 
 
 def page() -> str:
@@ -67,7 +84,23 @@ def page() -> str:
         for name in sorted(EXPANDED)
     ]
     folded = ", ".join(f"`{name}`" for name in sorted(FOLDED - {"Constant"}))
-    return "".join([_HEAD, *rows, _QUANTIZED, *quantized, _CONTROL, _FOLDED, folded, ".\n"])
+    refused = [
+        f"| {reason.kind} | {', '.join(f'`{name}`' for name in names)} | {reason.text} "
+        f"| {reason.remedy} |\n"
+        for reason, names in _refused().items()
+    ]
+    tables = [*rows, _QUANTIZED, *quantized, _CONTROL, _FOLDED, folded, ".", _REFUSED, *refused]
+    return "".join([_HEAD, *tables])
+
+
+def _refused() -> dict[Reason, list[str]]:
+    """The operators that the installed onnx defines and the reader does not know, by reason."""
+    found: dict[Reason, list[str]] = {}
+    schemas = {(s.domain, s.name) for s in onnx.defs.get_all_schemas_with_history()}
+    for domain, name in sorted(schemas):
+        if not is_imported(domain, name):
+            found.setdefault(reason_of(domain, name), []).append(name)
+    return found
 
 
 def _attributes(name: str) -> str:
