@@ -24,7 +24,7 @@ CORRECT = "correct the model and export it again"
 
 
 class Shared:
-    """What the graphs of one model share: names, the number of nodes, external data.
+    """The state that all graphs of one model share: names, the number of nodes, external data.
 
     ``fresh`` makes names that no value of the model has. ``names`` are the names of nodes.
     """

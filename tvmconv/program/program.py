@@ -160,8 +160,9 @@ class LoopForm:
 class Loop:
     """A nested program that a call runs several times.
 
-    The call's operands are the condition if the loop is guarded, the body's inputs but for the
-    trip's number, whole tensors in place of slices, and the results. Then follows memory: a second
+    The first operand of the call is the condition if the loop is guarded. Then follow the inputs of
+    the body without the trip's number, and the results. Slices are whole tensors here. Then follows
+    memory: a second
     tensor for each state, the condition's byte if the loop ends early, and the body's arena.
     """
 
@@ -221,7 +222,7 @@ class Program:
     workspace_bytes: int = 0
 
     def all_calls(self) -> Iterator[Call]:
-        """The calls with those of nested programs, each after the call that runs it."""
+        """The calls and the calls of nested programs, each after the call that runs it."""
         for call in self.calls:
             yield call
             for program in call.nested.programs if call.nested else ():

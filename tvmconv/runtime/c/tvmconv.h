@@ -42,8 +42,8 @@ typedef enum tvmconv_status {
     TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
     TVMCONV_FAILED = 5,      /* a kernel failed */
     TVMCONV_BUSY = 6,        /* another thread is using the state; without a message */
-    TVMCONV_DATA = 7         /* the data of this call are outside what a node allows, such as an index
-                              * outside its tensor; the outputs are undefined, the state stays usable */
+    TVMCONV_DATA = 7         /* a node refuses the data, such as an index outside of a tensor; outputs
+                              * are undefined, and the state stays usable */
 } tvmconv_status;
 
 typedef enum tvmconv_dtype {
