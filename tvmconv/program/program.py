@@ -162,8 +162,8 @@ class Loop:
 
     The first operand of the call is the condition if the loop is guarded. Then follow the inputs of
     the body without the trip's number, and the results. Slices are whole tensors here. Then follows
-    memory: a second
-    tensor for each state, the condition's byte if the loop ends early, and the body's arena.
+    memory: a second tensor for each state, the condition's byte if the loop ends early, and the
+    body's arena.
     """
 
     kind = "loop"
