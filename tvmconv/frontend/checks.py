@@ -90,13 +90,9 @@ def check_operator(node: onnx.NodeProto) -> None:
     """Refuse a node of an operator that the reader does not know."""
     if is_imported(node.domain, node.op_type):
         return
-    if node.domain in ("", "ai.onnx"):
-        reason, remedy = reason_of(node.op_type)
-        raise ModelError(f"{describe(node)}: {reason}. {remedy[0].upper()}{remedy[1:]}.")
+    reason = reason_of(node.domain, node.op_type)
     raise ModelError(
-        f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
-        "of com.microsoft. Export the model with standard ONNX operators, or cut the model before "
-        "it."
+        f"{describe(node)}: {reason.text}. {reason.remedy}, or cut the model before it."
     )
 
 

@@ -82,6 +82,9 @@ def in_standard_form(
         return [
             replace(node, op="Cast", inputs=node.inputs[:1], attrs={**node.attrs, "to": target})
         ]
+    if node.op == "Scatter":
+        # the name before operator set 11
+        return [replace(node, op="ScatterElements", opset=11)]
     form = _form(node)
     return [node] if form is None else _Expansion(graph, node, form, fresh).nodes()
 

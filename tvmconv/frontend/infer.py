@@ -17,22 +17,21 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
+from tvmconv.frontend.activations import check_activations
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
 from tvmconv.frontend.checks import check_operator, describe, in_execution_order
 from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
-from tvmconv.frontend.memory import check_activations
 from tvmconv.frontend.operators import CONTROL
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.refusals import Refusals
-from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
+from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
 from tvmconv.frontend.subgraphs import all_names
 from tvmconv.frontend.tensors import (
     as_tensor,
@@ -51,9 +50,9 @@ from tvmconv.frontend.windows import disputed_size
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
 
-# onnx does not infer the mask of old Dropout nodes; it infers GroupNormalization from its function
-# body, which is not available for single nodes
-_SAME_SHAPE = ("Dropout", "GroupNormalization")
+# onnx does not infer the mask of old Dropout nodes; it infers normalizations from their function
+# bodies, which are not available for single nodes
+_SAME_SHAPE = ("Dropout", "GroupNormalization", "MeanVarianceNormalization")
 
 # first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
@@ -141,6 +140,10 @@ class _Walk:
         """Count the reads of nodes that are read in place of another one."""
         self._folder.expect(nodes)
 
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep constants of these names, which no node reads."""
+        self._folder.keep(names)
+
     def nested(
         self, body: onnx.GraphProto, inputs: tuple[TensorInfo, ...], constants: dict[str, Array]
     ) -> OnnxGraph:
@@ -225,13 +228,12 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
-    if node.op == "EyeLike":
-        folder.check_memory(node, eye_bytes(graph, node))
-        folder.store(node, node.outputs[0], eye(graph, node))
-        folder.release(node)
+    # onnx's inference takes no operands of shape (1,)
+    if node.op == "Range" and folder.fold(node, proto, None):
         return
-    known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
+    is_linear = node.op in LINEAR
+    known = infer_linear(graph, node) if is_linear else known_outputs(graph, node, operands)
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
     if found and node.op in RESIZING:

@@ -1,57 +1,91 @@
-"""Why operators are refused, and what to do about it."""
+"""The reasons for which operators are refused by their names."""
 
 from __future__ import annotations
 
-from tvmconv.core.errors import ModelError
-from tvmconv.frontend.graph import OnnxNode
-from tvmconv.frontend.operators import FOLDED
+from dataclasses import dataclass
+from functools import cache
 
-_REMEDY = "replace it with supported operators, or cut the model before it"
-_RANDOM = ("it draws random numbers", "pass the numbers as an input")
-_STRINGS = ("it works on strings, and tensors hold numbers only", "do this step outside the model")
-_SEQUENCES = (
-    "it works on sequences, and values are tensors only",
-    "export the model with tensors of fixed shapes",
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a kind of operators is refused, and what a user can do."""
+
+    kind: str
+    text: str
+    remedy: str
+
+
+_SEQUENCE = Reason(
+    "sequences", "sequence values are not supported", "Export the model with tensors in their place"
 )
-_OPTIONAL = (
-    "it works on optional values, and values are tensors only",
-    "export the model without optional inputs and outputs",
+_OPTIONAL = Reason(
+    "optional values",
+    "optional values are not supported",
+    "Export the model with tensors in their place",
 )
-# operator -> reason and remedy; an operator that is not listed may be supported later
-REFUSED: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(
-        ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-         "RandomUniformLike"),
-        _RANDOM,
+_STRINGS = Reason(
+    "strings", "tensors of strings are not supported", "Compute strings outside of the model"
+)
+_RANDOM = Reason(
+    "random values",
+    "ONNX does not define the values of random operators",
+    "Make the random values an input of the model",
+)
+_IMAGES = Reason(
+    "files of images",
+    "models cannot decode files of images",
+    "Decode the image before the model runs",
+)
+_TRAINING = Reason(
+    "training", "operators for training are not supported", "Export the model for inference"
+)
+_CLASSIC = Reason(
+    "classical machine learning",
+    "operators of the domain 'ai.onnx.ml' are not supported",
+    "Run this part of the model by onnxruntime",
+)
+_BLOCKED = Reason(
+    "blocked layouts of onnxruntime",
+    "onnxruntime writes such operators for one kind of CPU",
+    "Save the model with the optimization level ORT_ENABLE_EXTENDED",
+)
+_FOREIGN = Reason(
+    "operators of other domains",
+    "this operator is not part of ONNX and is not supported",
+    "Export the model with standard ONNX operators",
+)
+_OTHER = Reason(
+    "other operators",
+    "this operator is not supported",
+    "Replace it with supported operators",
+)
+_DOMAINS = {
+    "ai.onnx.ml": _CLASSIC,
+    "ai.onnx.preview.training": _TRAINING,
+    "ai.onnx.training": _TRAINING,
+    "com.microsoft.nchwc": _BLOCKED,
+}
+_NAMED = {
+    _SEQUENCE: (
+        "ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+        "SequenceInsert SequenceLength SequenceMap SplitToSequence"
     ),
-    **dict.fromkeys(
-        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _STRINGS
+    _OPTIONAL: "Optional OptionalGetElement OptionalHasElement",
+    _STRINGS: "RegexFullMatch StringConcat StringNormalizer StringSplit",
+    _RANDOM: (
+        "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
     ),
-    **dict.fromkeys(
-        ("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
-         "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence"),
-        _SEQUENCES,
-    ),
-    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), _OPTIONAL),
-    "ImageDecoder": ("it decodes image files", "decode them outside the model"),
-}  # fmt: skip
+    _IMAGES: "ImageDecoder",
+}
 
 
-def reason_of(op: str) -> tuple[str, str]:
-    """Why an operator that cannot be imported is refused, and the remedy."""
-    return REFUSED.get(op, ("this operator is not supported", _REMEDY))
+@cache
+def _by_name() -> dict[str, Reason]:
+    return {name: reason for reason, names in _NAMED.items() for name in names.split()}
 
 
-def refusal(node: OnnxNode) -> ModelError:
-    """The error of a node whose operator cannot be imported."""
-    if node.op == "Dropout":
-        return node.error(
-            "it is in training mode, in which it draws random numbers",
-            "export the model in inference mode",
-        )
-    if node.op in FOLDED:
-        return node.error(
-            "its operands are computed at run time, and it is supported with constants only",
-            "simplify the model, or cut it before this node",
-        )
-    return node.error(*reason_of(node.op))
+def reason_of(domain: str, op: str) -> Reason:
+    """The reason for which an operator that the reader does not know is refused."""
+    if domain in ("", "ai.onnx"):
+        return _by_name().get(op, _OTHER)
+    return _DOMAINS.get(domain, _FOREIGN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,8 @@ class Outputs(tuple[Any, ...]):
 
 def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:
     """An uninitialized array whose first element is aligned as the kernels require."""
-    element = numpy_type(dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * element.itemsize
-    raw = np.empty(size + alignment, np.uint8)
-    offset = -raw.ctypes.data % alignment
-    return raw[offset : offset + size].view(element).reshape(shape)
+    kind = numpy_type(dtype)
+    raw = np.empty(prod(shape) * kind.itemsize + alignment, np.uint8)
+    # `raw.ctypes` takes longer than a small kernel
+    offset = -raw.__array_interface__["data"][0] % alignment
+    return np.ndarray(shape, kind, raw, offset)

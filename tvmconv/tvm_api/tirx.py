@@ -55,6 +55,7 @@ from tvm.tirx import (
     isnan,
     log,
     max,
+    max_value,
     min,
     min_value,
     nearbyint,

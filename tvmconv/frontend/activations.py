@@ -1,4 +1,4 @@
-"""Memory that a graph needs while it runs."""
+"""The memory of a graph's activations."""
 
 from __future__ import annotations
 
