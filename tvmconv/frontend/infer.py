@@ -24,6 +24,7 @@ from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.inline import Shared
@@ -228,6 +229,11 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
+    if node.op == "EyeLike":
+        folder.check_memory(node, eye_bytes(graph, node))
+        folder.store(node, node.outputs[0], eye(graph, node))
+        folder.release(node)
+        return
     # onnx's inference takes no operands of shape (1,)
     if node.op == "Range" and folder.fold(node, proto, None):
         return
