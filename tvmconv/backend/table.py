@@ -26,9 +26,10 @@ def save(verdicts: Sequence[Verdict], path: Path) -> None:
         "tvmconv": __version__,
         "onnx": onnx.__version__,
         "opset": onnx.defs.onnx_opset_version(),
-        "tests": [[v.kind, v.name, v.outcome, v.reason] for v in verdicts],
+        # without the names and values of nodes, to keep the file small
+        "tests": [[v.kind, v.name, v.outcome, _reason(v.reason)] for v in verdicts],
     }
-    text = json.dumps(content, indent=0).encode()
+    text = json.dumps(content, separators=(",", ":")).encode()
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
 
 
