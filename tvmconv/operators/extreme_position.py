@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.core.datatypes import numpy_type
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.operators.row_vectors import RowVectors, registers
 from tvmconv.operators.vector_loops import tasks
 from tvmconv.tvm_api import te, tirx
