@@ -40,7 +40,7 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
             raise error(
                 proto,
                 f"its sub-graph {name!r} has {len(branch.input)} inputs and {len(branch.output)} "
-                f"outputs; it must have none and {len(proto.output)}",
+                f"outputs. Expected none and {len(proto.output)}",
                 CORRECT,
             )
     if condition in walk.graph.constants:
@@ -62,7 +62,7 @@ def _condition(walk: Walk, proto: onnx.NodeProto) -> str:
     name = proto.input[0] if proto.input else ""
     info = walk.graph.types.get(name)
     if info is None or info.dtype != "bool" or info.shape not in ((), (1,)):
-        raise error(proto, f"its condition is {info or 'missing'}; it must be one bool", CORRECT)
+        raise error(proto, f"its condition is {info or 'missing'}. Expected one bool", CORRECT)
     return name
 
 
@@ -80,7 +80,8 @@ def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, On
                 proto,
                 f"its result {name!r} is {left.dtype}{list(left.shape)} in the first branch "
                 f"({left.name!r}) and {right.dtype}{list(right.shape)} in the second "
-                f"({right.name!r}), and the condition {condition!r} is computed at run time",
+                f"({right.name!r}). Expected results of one shape and type, because the condition "
+                f"{condition!r} is computed at run time",
                 "make the condition a constant, or both results alike",
             )
         graph.types[name] = TensorInfo(name, left.shape, left.dtype)

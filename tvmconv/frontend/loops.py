@@ -52,8 +52,8 @@ class _Loop:
         if counts[0] or counts[1] < 0 or len(proto.output) != len(self.body.output) - 1:
             raise error(
                 proto,
-                f"its body has {len(self.body.input)} inputs and {len(self.body.output)} outputs, "
-                f"which do not fit {len(proto.input)} inputs and {len(proto.output)} outputs",
+                f"its body has {len(self.body.input)} inputs and {len(self.body.output)} outputs. "
+                f"Expected {len(proto.input)} and {len(proto.output) + 1}",
                 CORRECT,
             )
         self.guard = proto.input[1] if len(proto.input) > 1 else ""
@@ -93,13 +93,17 @@ class _Loop:
         if name not in graph.constants:
             raise error(
                 proto,
-                f"its trip count {name!r} is computed at run time; loops need one that is known "
-                "when the model is built",
+                f"its trip count {name!r} is computed at run time. Expected one that is known when "
+                "the model is built",
                 "make it a constant, or cut the model before the loop",
             )
         value = graph.constants[name]
         if value.size != 1 or value.dtype != np.int64:
-            raise error(proto, f"its trip count is {value.dtype}{list(value.shape)}", CORRECT)
+            raise error(
+                proto,
+                f"its trip count is {value.dtype}{list(value.shape)}. Expected one int64",
+                CORRECT,
+            )
         trips = max(int(value.reshape(-1)[0]), 0)
         return None if trips > MAX_TRIPS else trips
 
@@ -138,9 +142,10 @@ class _Loop:
         if not going:
             raise error(
                 proto,
-                "its condition is computed at run time, and it has no largest trip count below "
-                f"{MAX_TRIPS}, or tensors whose shapes change from trip to trip",
-                "give it a constant trip count, or cut the model before the loop",
+                "its condition is computed at run time, and it has no largest trip count, or its "
+                "tensors change their shapes. Expected a constant trip count up to "
+                f"{MAX_TRIPS} and tensors of static shapes",
+                "change the loop, or cut the model before it",
             )
         nodes = [
             helper.make_node("Identity", [name], [target])
@@ -189,8 +194,8 @@ class _Loop:
         if self.stacked and (ends or self.guard):
             raise error(
                 proto,
-                "its condition is computed at run time, so that the size of its stacked results "
-                "is not known",
+                "its condition is computed at run time, and the size of its stacked results is "
+                "not known. Expected a condition that is constant, or states alone",
                 "make the condition constant, or remove the stacked results",
             )
         graph.outputs = graph.outputs[0 if ends else 1 :]
@@ -208,7 +213,7 @@ class _Loop:
         """Whether the body may end the loop; None if it always does."""
         condition = graph.outputs[0]
         if condition.dtype != "bool" or condition.shape not in ((), (1,)):
-            raise error(self.proto, f"its condition is {condition}; it must be one bool", CORRECT)
+            raise error(self.proto, f"its condition is {condition}. Expected one bool", CORRECT)
         if condition.name not in graph.constants:
             return True
         return False if graph.constants[condition.name].any() else None

@@ -54,8 +54,9 @@ def add_loop(
             raise error(
                 proto,
                 f"its state {before.name!r} changes from {before.dtype}{list(before.shape)} to "
-                f"{after.dtype}{list(after.shape)} in a trip",
-                "keep the shape and the type of the state, so that each trip runs the same program",
+                f"{after.dtype}{list(after.shape)} in a trip. Expected one shape and type in all "
+                "trips",
+                "pad the state to its largest size, or cut the model before the loop",
             )
     for index, (name, info) in enumerate(zip(names, inner, strict=True)):
         shape = info.shape if index < form.states else (form.trips, *info.shape)
