@@ -54,6 +54,7 @@ g (float[1,4,9,9] x, bool c, bool d) => (float[1,4,9,9] y, float[3,1,4,9,9] s, f
       q1 = Identity(p)
       r1 = Sub(p1, x)
     }>
+  first = ReduceMean<axes = [3], keepdims = 0>(x)
   e, z = Scan<num_scan_inputs = 2, scan_input_axes = [3, -1], scan_input_directions = [1, 0],
               scan_output_axes = [-1], scan_output_directions = [1],
     body = g7 (float[1,4,9] m, float[1,4,9] o, float[1,4,9] f) => (m1, f1) {
@@ -98,12 +99,9 @@ def operators(proto: onnx.ModelProto) -> list[str]:
 def mixed() -> onnx.ModelProto:
     """The model of every kind of nested program."""
     numbers = np.random.default_rng(1)
-    pair, pair2, first = (
-        numbers.standard_normal(shape).astype(np.float32)
-        for shape in ((1, 4, 9, 2), (1, 4, 9, 2), (1, 4, 9))
-    )
+    pair, pair2 = numbers.standard_normal((2, 1, 4, 9, 2)).astype(np.float32)
     weight = numbers.standard_normal((4, 4, 3, 3)).astype(np.float32) / 6
-    return model(MIXED, k=weight, pair=pair, pair2=pair2, first=first)
+    return model(MIXED, k=weight, pair=pair, pair2=pair2)
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +256,26 @@ def test_loops_that_are_read_in_place() -> None:
         }"""
     )
     assert [info.shape for info in read_model(never).outputs] == [(4,), (0, 4)]
+
+
+def test_a_scan_over_constants() -> None:
+    numbers = np.random.default_rng(4).standard_normal((2, 3)).astype(np.float32)
+    proto = model(
+        """g (float[3,2] x) => (float[3,2] y) {
+          last, t = Scan<num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
+                         scan_output_axes = [1], scan_output_directions = [1],
+            body = b (float[2] s, float[2] a) => (float[2] s1, float[2] b1) {
+              s1 = Add(s, a) b1 = Mul(s1, a) }> (zeros, table)
+          turned = Transpose(t)
+          z = ReduceSum<keepdims = 0>(last)
+          u = Add(x, turned)
+          y = Add(u, z)
+        }""",
+        zeros=np.zeros(2, np.float32),
+        table=numbers,
+    )
+    assert operators(proto) == ["Add", "Add"]
+    compare(proto, {"x": np.arange(6, dtype=np.float32).reshape(3, 2)})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import helper
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
@@ -21,12 +20,11 @@ from tvmconv.frontend.inline import (
     body_of,
     error,
     outer_values,
-    read_also,
     read_in_place,
     used_inputs,
 )
 from tvmconv.frontend.limits import MAX_TRIPS, MAX_UNROLLED_NODES
-from tvmconv.frontend.nested_loops import add_loop, state_inputs
+from tvmconv.frontend.nested_loops import add_loop, give_results, state_inputs
 from tvmconv.frontend.subgraphs import captured
 from tvmconv.frontend.tensors import read_initializers
 from tvmconv.program.program import LoopForm
@@ -147,15 +145,7 @@ class _Loop:
                 f"{MAX_TRIPS} and tensors of static shapes",
                 "change the loop, or cut the model before it",
             )
-        nodes = [
-            helper.make_node("Identity", [name], [target])
-            for name, target in zip(values, proto.output[:count], strict=True)
-            if target
-        ]
-        for made, target in zip(slices, proto.output[count:], strict=True):
-            if target:
-                nodes += self._stack(made, target)
-        read_also(walk, nodes)
+        give_results(walk, list(proto.output), values, slices)
 
     def _parameters(self, trip: int) -> list[tuple[onnx.ValueInfoProto, Array]]:
         """The body's first two inputs, and their values in a trip."""
@@ -165,18 +155,6 @@ class _Loop:
             # the body runs only while the condition is true
             (condition, np.ones(_shape(condition), bool)),
         ]
-
-    def _stack(self, slices: list[str], target: str) -> list[onnx.NodeProto]:
-        """Nodes that put slices one after another along a new first axis."""
-        fresh = self.walk.shared.fresh
-        nodes, parts = [], []
-        for name in slices:
-            shape = self.walk.graph.shape(name)
-            constant = np.asarray((1, *shape), np.int64)
-            to = self.walk.graph.add_constant(fresh(f"{target}.shape"), constant)
-            parts.append(fresh(name))
-            nodes.append(helper.make_node("Reshape", [name, to], [parts[-1]]))
-        return [*nodes, helper.make_node("Concat", parts, [target], axis=0)]
 
     def _nest(self, trips: int) -> None:
         walk, proto, body = self.walk, self.proto, self.body

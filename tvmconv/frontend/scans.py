@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING
 from onnx import helper
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.inline import CORRECT, Walk, body_of, error, outer_values, read_also
-from tvmconv.frontend.nested_loops import add_loop, state_inputs
+from tvmconv.frontend.inline import (
+    CORRECT,
+    Walk,
+    body_of,
+    error,
+    outer_values,
+    read_also,
+    read_in_place,
+)
+from tvmconv.frontend.limits import MAX_UNROLLED_NODES
+from tvmconv.frontend.nested_loops import add_loop, give_results, state_inputs
+from tvmconv.frontend.subgraphs import captured
 from tvmconv.frontend.tensors import read_initializers
 from tvmconv.program.program import LoopForm
 
@@ -49,6 +59,11 @@ def read_scan(walk: Walk, proto: onnx.NodeProto) -> None:
             f"its scanned inputs have lengths {sorted(lengths)}. Expected one length",
             CORRECT,
         )
+    length = lengths.pop()
+    known = all(n in walk.graph.constants for n in (*states, *whole, *captured(body)))
+    if known and 0 < length * max(len(body.node), 1) <= MAX_UNROLLED_NODES:
+        _read_trips(walk, proto, body, sides, whole)
+        return
     names = [info.name for info in body.input]
     slices = tuple(
         TensorInfo(name, info.shape[1:], info.dtype)
@@ -58,18 +73,58 @@ def read_scan(walk: Walk, proto: onnx.NodeProto) -> None:
     constants |= read_initializers(body, walk.shared.external)
     inputs = (*state_inputs(walk, proto, names[:count], states), *slices, *outer)
     graph = walk.nested(body, inputs, constants)
-    form = LoopForm(lengths.pop(), count, sides.backward, sides.stacked_backward)
+    form = LoopForm(length, count, sides.backward, sides.stacked_backward)
+    ranks = [len(info.shape) for info in graph.outputs[count:]]
+    results, moves = _moved_results(walk, proto, sides, ranks)
+    add_loop(walk, proto, graph, form, [*states, *whole], results)
+    read_also(walk, moves)
+
+
+def _moved_results(
+    walk: Walk, proto: onnx.NodeProto, sides: _Sides, ranks: list[int]
+) -> tuple[list[str], list[onnx.NodeProto]]:
+    """Names of the results with slices along the first axis, and nodes that move the axes."""
+    count = sides.states
     results, moves = list(proto.output[:count]), []
-    for name, axis, slice_ in zip(
-        proto.output[count:], sides.stacked_axes, graph.outputs[count:], strict=True
-    ):
-        order = list(range(1, len(slice_.shape) + 1))
-        place = _axis(proto, axis, len(order) + 1)
+    for name, axis, rank in zip(proto.output[count:], sides.stacked_axes, ranks, strict=True):
+        order = list(range(1, rank + 1))
+        place = _axis(proto, axis, rank + 1)
         order.insert(place, 0)
         results.append(walk.shared.fresh(name) if place and name else name)
         if results[-1] != name:
             moves.append(helper.make_node("Transpose", results[-1:], [name], perm=order))
-    add_loop(walk, proto, graph, form, [*states, *whole], results)
+    return results, moves
+
+
+def _read_trips(
+    walk: Walk, proto: onnx.NodeProto, body: onnx.GraphProto, sides: _Sides, whole: list[str]
+) -> None:
+    """Read the body of a Scan over constants in place, once for each slice."""
+    count, fresh = sides.states, walk.shared.fresh
+    arrays = [walk.graph.constants[name] for name in whole]
+    values = list(proto.input[:count])
+    slices: list[list[str]] = [[] for _ in sides.stacked_axes]
+    for trip in range(len(arrays[0])):
+        given = [
+            walk.graph.add_constant(fresh(name), array[-1 - trip if backward else trip])
+            for name, array, backward in zip(whole, arrays, sides.backward, strict=True)
+        ]
+        outputs = [fresh(output.name) for output in body.output]
+        walk.keep(outputs)
+        names = [info.name for info in body.input]
+        read_in_place(walk, body, dict(zip(names, [*values, *given], strict=True)), outputs)
+        values = outputs[:count]
+        for made, name in zip(slices, outputs[count:], strict=True):
+            made.append(name)
+    ordered = [
+        made[::-1] if backward else made
+        for made, backward in zip(slices, sides.stacked_backward, strict=True)
+    ]
+    ranks = [len(walk.graph.shape(made[0])) for made in slices]
+    results, moves = _moved_results(walk, proto, sides, ranks)
+    # the nodes that move axes are read later
+    walk.keep(results)
+    give_results(walk, results, values, ordered)
     read_also(walk, moves)
 
 
