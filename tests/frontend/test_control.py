@@ -258,6 +258,28 @@ def test_loops_that_are_read_in_place() -> None:
     assert [info.shape for info in read_model(never).outputs] == [(4,), (0, 4)]
 
 
+def test_a_loop_that_counts_its_trips() -> None:
+    """The largest integer as the trip count, and a counter among the states."""
+    proto = model(
+        """g (float[3] x) => (float[3] y, float[n,3] s) <int64 most = {9223372036854775807}> {
+          last, y, s = Loop(most, , zero, x) <
+            body = b (int64 i, bool go, int64 k, float[3] a) => (goes, k1, a1, b1) {
+              k1 = Add(k, two)
+              goes = Less(k1, end)
+              a1 = Sin(a)
+              b1 = Neg(a)
+            }>
+        }""",
+        zero=np.int64(0),
+        two=np.int64(2),
+        end=np.int64(9),
+    )
+    loaded = read_model(proto)
+    assert [info.shape for info in loaded.outputs] == [(3,), (5, 3)]
+    assert loaded.graph.nodes[0].attrs["form"].trips == 5
+    compare(proto, {"x": np.asarray([0.5, -1, 2], np.float32)})
+
+
 def test_a_scan_over_constants() -> None:
     numbers = np.random.default_rng(4).standard_normal((2, 3)).astype(np.float32)
     proto = model(

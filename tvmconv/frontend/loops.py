@@ -1,5 +1,6 @@
 """Reads Loop.
 
+The trip count is a constant, or a condition that follows from constants gives it.
 A Loop becomes a node with a nested graph that runs several times. These loops are read in place
 instead, trip by trip: loops of one trip, loops over constants, and loops whose tensors change their
 shapes.
@@ -27,6 +28,7 @@ from tvmconv.frontend.limits import MAX_TRIPS, MAX_UNROLLED_NODES
 from tvmconv.frontend.nested_loops import add_loop, give_results, state_inputs
 from tvmconv.frontend.subgraphs import captured
 from tvmconv.frontend.tensors import read_initializers
+from tvmconv.frontend.trips import counted_trips
 from tvmconv.program.program import LoopForm
 
 if TYPE_CHECKING:
@@ -56,9 +58,16 @@ class _Loop:
             )
         self.guard = proto.input[1] if len(proto.input) > 1 else ""
         self.trips = self._trips()
+        # whether the number of trips includes the condition
+        self.counted = False
 
     def read(self) -> None:
         """Read it in place, or as a nested graph."""
+        if not self.guard and self.trips != 0:
+            first = [value for _, value in self._parameters(0)]
+            trips = counted_trips(self.walk, self.body, self.states, first, self.trips)
+            self.counted = trips is not None
+            self.trips = self.trips if trips is None else trips
         unrolled = (self.trips or 0) * max(len(self.body.node), 1)
         if self.trips == 0:
             self._nest(0)
@@ -166,7 +175,7 @@ class _Loop:
         known = {**constants, condition.name: always}
         known |= read_initializers(body, walk.shared.external)
         graph = walk.nested(body, (count, *states, *outer), known)
-        ends = self._ends(graph) if trips else False
+        ends = False if self.counted or not trips else self._ends(graph)
         if ends is None:
             trips = min(trips, 1)
         if self.stacked and (ends or self.guard):
