@@ -157,12 +157,13 @@ def test_loops_that_are_read_in_place() -> None:
     )
     assert operators(once) == ["Sin"]
     never = model(
-        """g (float[4] x) => (float[4] y, float[n,4] s) <int64 none = {0}> {
-          y, s = Loop(none, , x) <body = b (int64 i, bool go, float[4] a) => (goes, a1, b1) {
+        """g (float[4] x, bool c) => (float[4] y, float[n,4] s) <int64 none = {0}> {
+          y, s = Loop(none, c, x) <body = b (int64 i, bool go, float[4] a) => (goes, a1, b1) {
             goes = Identity(go) a1 = Sin(a) b1 = Cos(a) }>
         }"""
     )
-    assert [info.shape for info in read_model(never).outputs] == [(4,), (0, 4)]
+    infos = read_model(never).outputs
+    assert [(info.shape, info.dtype) for info in infos] == [((4,), "float32"), ((0, 4), "float32")]
 
 
 def test_a_loop_that_counts_its_trips() -> None:

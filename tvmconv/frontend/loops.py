@@ -70,6 +70,7 @@ class _Loop:
             self.trips = self.trips if trips is None else trips
         unrolled = (self.trips or 0) * max(len(self.body.node), 1)
         if self.trips == 0:
+            self.guard = ""
             self._nest(0)
             return
         if self.trips is None or (unrolled <= MAX_UNROLLED_NODES and self._is_constant()):
