@@ -14,6 +14,7 @@ from tvmconv.frontend.inline import (
     CORRECT,
     Walk,
     body_of,
+    check_condition,
     error,
     outer_values,
     read_in_place,
@@ -33,7 +34,8 @@ def read_control(walk: Walk, proto: onnx.NodeProto) -> None:
 
 
 def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
-    condition = _condition(walk, proto)
+    condition = proto.input[0] if proto.input else ""
+    check_condition(walk, proto, condition)
     branches = {name: body_of(proto, name) for name in ("then_branch", "else_branch")}
     for name, branch in branches.items():
         if branch.input or len(branch.output) != len(proto.output):
@@ -56,14 +58,6 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
         for name, branch in branches.items()
     }
     _add(walk, proto, condition, nested)
-
-
-def _condition(walk: Walk, proto: onnx.NodeProto) -> str:
-    name = proto.input[0] if proto.input else ""
-    info = walk.graph.types.get(name)
-    if info is None or info.dtype != "bool" or info.shape not in ((), (1,)):
-        raise error(proto, f"its condition is {info or 'missing'}. Expected one bool", CORRECT)
-    return name
 
 
 def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, OnnxGraph]) -> None:

@@ -19,6 +19,7 @@ from tvmconv.frontend.inline import (
     CORRECT,
     Walk,
     body_of,
+    check_condition,
     error,
     outer_values,
     read_in_place,
@@ -57,6 +58,8 @@ class _Loop:
                 CORRECT,
             )
         self.guard = proto.input[1] if len(proto.input) > 1 else ""
+        if self.guard:
+            check_condition(walk, proto, self.guard)
         self.trips = self._trips()
         # whether the number of trips includes the condition
         self.counted = False
