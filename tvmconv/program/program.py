@@ -160,9 +160,9 @@ class LoopForm:
 class Loop:
     """A nested program that a call runs several times.
 
-    The first operand of the call is the condition if the loop is guarded. Then follow the inputs of
-    the body without the trip's number, and the results. Slices are whole tensors here. Then follows
-    memory: a second tensor for each state, the condition's byte if the loop ends early, and the
+    The call's first operand is the condition if the loop is guarded. Then follow the body's inputs
+    but for the trip's number, and the results. Whole tensors are in place of slices. The last ones
+    are memory: a second tensor for each state, the condition's byte if the loop ends early, and the
     body's arena.
     """
 
@@ -222,7 +222,7 @@ class Program:
     workspace_bytes: int = 0
 
     def all_calls(self) -> Iterator[Call]:
-        """The calls and the calls of nested programs, each after the call that runs it."""
+        """All calls, nested ones included, each after the call that runs it."""
         for call in self.calls:
             yield call
             for program in call.nested.programs if call.nested else ():
