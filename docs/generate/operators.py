@@ -13,7 +13,7 @@ from tvmconv.frontend.operators import (
     MICROSOFT,
     is_imported,
 )
-from tvmconv.frontend.refused import Reason, reason_of
+from tvmconv.frontend.reasons import Reason, reason_of
 
 _HEAD = """# Operators
 

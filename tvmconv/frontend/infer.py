@@ -19,21 +19,21 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.activations import check_activations
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
-from tvmconv.frontend.checks import check_operator, describe, in_execution_order
-from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
+from tvmconv.frontend.nested.control import read_control
+from tvmconv.frontend.nested.inline import Shared
+from tvmconv.frontend.nested.subgraphs import all_names
 from tvmconv.frontend.operators import CONTROL
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
-from tvmconv.frontend.subgraphs import all_names
+from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
     as_tensor,
     check_shape,
