@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from tvmconv.lab.bench.report import DISTURBED
-from tvmconv.report.brief import Brief
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table, bytes_text, seconds_text
 
@@ -49,7 +48,8 @@ class Comparison:
         ratio = f"{middle:.2f}x as fast as onnxruntime"
         if low < 1 < high:
             ratio = f"about as fast as onnxruntime ({middle:.2f}x)"
-        return f"{ratio}: {seconds_text(min(self.ours))} against {seconds_text(min(self.theirs))}"
+        best = f"{seconds_text(min(self.ours))} against {seconds_text(min(self.theirs))}"
+        return f"{ratio}; best calls {best}"
 
     @property
     def noise(self) -> str:
@@ -102,7 +102,8 @@ def summary(
     return Report(
         kind="quickstart",
         title="Summary",
-        brief=Brief(
+        brief=Report(
+            "quickstart",
             f"{facts['model']}, {facts['threads']} thread(s)",
             head,
             (Table("slowest", "", _COLUMNS, slowest, one_line=True),),

@@ -1,7 +1,8 @@
 """Fast convolutional networks from ONNX, on Apache TVM.
 
-``build`` compiles a model, ``load`` opens a saved one. Both are imported on first use, so
-that importing the package (and the command line's ``--help``) does not load TVM.
+``check`` tells whether a model can be built, ``build`` compiles it, and ``load`` opens a saved
+one. They are imported on first use, so that importing the package (and the command line's
+``--help``) does not load TVM.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import tvmconv.errors as errors
     import tvmconv.transform as transform
     from tvmconv.building import build
+    from tvmconv.frontend.check import check
     from tvmconv.machines.listing import targets
     from tvmconv.model import CompiledModel, load
 
@@ -25,6 +27,7 @@ __all__ = [
     "TvmconvError",
     "__version__",
     "build",
+    "check",
     "errors",
     "load",
     "targets",
@@ -33,6 +36,7 @@ __all__ = [
 
 _LAZY = {
     "build": ("tvmconv.building", "build"),
+    "check": ("tvmconv.frontend.check", "check"),
     "CompiledModel": ("tvmconv.model", "CompiledModel"),
     "errors": ("tvmconv.errors", None),
     "load": ("tvmconv.model", "load"),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tvmconv.core.arguments import function
 from tvmconv.core.interrupts import checkpoint, uninterrupted
 from tvmconv.core.printed import printable
+from tvmconv.core.tensor import Shapes
 from tvmconv.machines.targets import TargetLike, resolve_device
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def build(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     target: TargetLike = "native",
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
+    outputs: Sequence[str] | None = None,
     threads: int | None = None,
     algorithms: Sequence[str] | None = None,
     error_budget: float | None = None,
@@ -65,7 +67,11 @@ def build(
         (``"llvm -mcpu=skylake-avx512"``), a TVM target or a
         :class:`~tvmconv.machines.record.Machine`.
     shapes
-        Full shapes of inputs that have symbolic dimensions, by input name.
+        Full shapes of inputs that have symbolic dimensions, by input name, or sizes of such
+        dimensions by their names: ``{"image": (1, 3, 224, 224)}`` or ``{"height": 224}``.
+    outputs
+        Names of values at which the model ends, in place of its own outputs. All nodes after them
+        are left out. :func:`tvmconv.check` names the values before refused nodes.
     threads
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
@@ -193,7 +199,7 @@ def build(
     with delivered(), compiler_lock():
         report("read the model", 0, 1)
         with reported("reading the model"):
-            loaded = read_model(model, shapes, fold_budget)
+            loaded = read_model(model, shapes, fold_budget, outputs)
         if nan := loaded.graph.not_numbers():
             warnings.warn(
                 f"{printable(loaded.name)}: NaN in {', '.join(map(repr, nan[:_NAMED]))}"

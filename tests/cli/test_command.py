@@ -14,7 +14,7 @@ import typer
 
 import tvmconv
 from tests.cli.test_help import COMMANDS
-from tests.cli.verbs import invoke
+from tests.cli.verbs import data_of, invoke
 from tests.graph.quantised_networks import single
 from tests.packaging.pages import ROOT, blocks
 from tvmconv.cli.command import RENAMED
@@ -111,7 +111,25 @@ def test_debug_is_accepted_after_the_subcommand() -> None:
 def test_verbose_prints_stages_and_quiet_prints_no_notes(folder: Path) -> None:
     stages = invoke("explain", folder / "small.onnx", *BUILD, "-v").stderr
     assert stages.count(" s\n") == stages.count("\n") > 1
-    assert invoke("-q", "tune", "--layer", "ic4ih4oc4kh1", "--trials", 1).stderr == ""
+    assert invoke("-q", "tune", "--layer", "ic4ih4oc4kh1", "--trials", 1).output == ""
+
+
+def test_quiet_commands_print_errors_alone(folder: Path, tmp_path: Path) -> None:
+    library, log = tmp_path / "a.so", tmp_path / "log.jsonl"
+    log.touch()
+    compiled = ("compile", folder / "small.onnx", "-o", library, *BUILD)
+    quiet = (
+        (*compiled, "--report", tmp_path / "report.json"),
+        ("bundle", folder / "small.onnx", "-o", tmp_path / "b", *BUILD),
+        ("run", library), ("profile", library), ("explain", library), ("targets",), ("cpu",),
+        ("records", "show", log), ("records", "merge", log, "-o", log), ("records", "prune", log),
+    )  # fmt: skip
+    for words in quiet:
+        done = invoke(*words, "-q")
+        assert (done.exit_code, done.output) == (0, ""), words
+    assert json.loads((tmp_path / "report.json").read_text())["kind"] == "compile"
+    assert data_of("run", library, "-q")["kind"] == "run"
+    assert "cannot open" in invoke("explain", "missing.onnx", "-q").stderr
 
 
 def test_former_values_are_accepted(folder: Path) -> None:

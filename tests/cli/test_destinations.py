@@ -116,3 +116,14 @@ def test_a_pipe_is_no_tuning_log(tmp_path: Path) -> None:
         "not a regular file" in invoke("tune", "--suite", "resnet18", "--tuning-log", pipe).stderr
     )
     assert "not a regular file" in invoke("records", "show", pipe).stderr
+
+
+def test_results_do_not_overwrite_models(folder: Path, tmp_path: Path) -> None:
+    model = tmp_path / "small.so"
+    report = str(tmp_path / "small.json")
+    words = ["compile", str(folder / "small.onnx"), "-o", str(model), "--shape", "input:1x3x21x20"]
+    assert "will be the manifest" in invoke(*words, "--report", report).stderr
+    assert not model.exists()
+    assert invoke(*words).exit_code == 0
+    assert "is the manifest of a saved model" in invoke("targets", "--report", report).stderr
+    assert "a model's file" in invoke("targets", "--report", str(model)).stderr

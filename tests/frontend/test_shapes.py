@@ -29,8 +29,17 @@ def test_missing_shapes_name_input_dimension_and_remedy() -> None:
     text = message(symbolic())
     assert "'x'" in text
     assert "dimension(s) 0, 2" in text
-    assert "shapes={'x': (batch, 3, height, 8)}" in text
-    assert "--shape x:batchx3xheightx8" in text
+    assert "dimension(s) 0, 3 of (batch, 3, 1, width)" in text
+    assert "--shape x:1x3x224x8 --shape m:1x3x1x224" in text
+    assert "--dim batch=1 --dim height=224 --dim width=224" in text
+    assert "shapes={'x': (1, 3, 224, 8), 'm': (1, 3, 1, 224)}" in text
+
+
+def test_dimensions_by_name() -> None:
+    loaded = read_model(symbolic(), {"batch": 2, "height": 4, "width": 8})
+    assert [info.shape for info in loaded.inputs] == [(2, 3, 4, 8), (2, 3, 1, 8)]
+    assert "did you mean 'height'" in message(symbolic(), {"hight": 4})
+    assert "positive" in message(symbolic(), {"height": 0})
 
 
 def test_shapes_are_shared_by_name() -> None:

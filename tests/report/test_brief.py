@@ -12,12 +12,11 @@ from tests.graph.network import Net
 from tvmconv.core.config import Config
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.report.brief import Brief
+from tvmconv.report.document import Report
 from tvmconv.report.explain import explain_report
 from tvmconv.report.explain_layer import explain_layer
 from tvmconv.report.lines import cut
 from tvmconv.report.reasons import ratio_text, short_reason
-from tvmconv.report.render import brief_text
 from tvmconv.report.shapes import shape_text
 from tvmconv.report.table import Column, Table, grouped
 
@@ -40,7 +39,8 @@ def test_each_row_is_one_line(width):
     name = "features.18/層" * 6 + "end"
     row = {"layer": name, "shape": "64x56x56", "seconds": 0.5, "reason": "r" * 150}
     table = Table("t", "", columns, [row, {"layer": "b"}], one_line=True)
-    lines = brief_text(Brief("k", {"head": "h" * 200}, (table,)), width).splitlines()
+    report = Report("k", "k", {"head": "h" * 200}, (table,))
+    lines = report.full(width, short=True).splitlines()
     assert len(lines) == 6
     assert max(map(cell_len, lines)) <= width
     assert lines[4].startswith("feature") and "end  64x56x56  500.000" in lines[4]
@@ -98,19 +98,32 @@ def test_equal_rows_are_summed():
 def test_explain_is_one_page(model):
     report = explain_report(model)
     text = str(report)
-    assert report.brief is not None and len(report.brief.head) <= 4
+    assert report.brief is not None and len(report.brief.facts) <= 4
     assert max(map(len, text.splitlines())) <= 120
     assert "x2  32x12x12 -> 32x12x12 3x3" in text
     assert "mb1" not in text and "rh=" not in text
-    assert "mb1" in report.full()
     assert "brief" not in report.to_json()
 
 
 def test_a_layer_has_its_candidates_and_schedule(model):
     decision = model.decisions[0]
-    report = explain_layer(explain_report(model), decision, model.machine)
+    report = explain_layer(explain_report(model), [decision], model.machine)
     data = report.to_json()
     assert data["problem"] == str(decision.workload)
     assert data["reason"] == decision.reason
     assert len(data["candidates"]) == 1 + len(decision.rejected)
     assert {row["knob"]: row["value"] for row in data["knobs"]} == decision.chosen.config.to_json()
+
+
+def test_the_whole_view_has_each_layer_once(model):
+    measured = {(d.layer, d.kernel): 1e-3 * i for i, d in enumerate(model.decisions, 1)}
+    report = explain_report(model, seconds=measured)
+    text = report.full()
+    first, *equal = (decision.layer for decision in model.decisions)
+    assert [detail.title.partition(":")[0] for detail in report.details] == [
+        first, ", ".join(equal),
+    ]  # fmt: skip
+    assert report.details[1].facts["measured_seconds"] == [2e-3, 3e-3]
+    assert "2 ms, 3 ms" in text
+    for decision in model.decisions:
+        assert str(decision.workload) in text and decision.reason in text

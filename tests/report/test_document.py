@@ -10,7 +10,6 @@ import re
 import pytest
 
 from tvmconv.report.document import Report
-from tvmconv.report.render import report_text
 from tvmconv.report.table import Column, Table
 
 ROWS = [
@@ -34,7 +33,7 @@ def test_terminal_view_scales_and_rounds():
     text = str(REPORT)
     for part in ("A model", "12.35", "conv[1]", "1.234", "2000.000", "50", "A note."):
         assert part in text
-    assert " - " in text
+    assert "pool     2000.000   -\n" in text
 
 
 def test_facts_have_units():
@@ -73,7 +72,7 @@ def test_a_narrow_terminal_shows_every_name_and_figure_whole(width):
     columns = (*(Column(name, name) for name in names), Column("last", "many words here"))
     row = {"layer": "layer1.0", "problem": problem, "algorithm": "winograd", "seconds": 0.5}
     rows = [{**row, "reason": reason, "last": 12345.0}, {"layer": "l" * 30, "problem": "-"}]
-    text = report_text(Report("k", "t", tables=(Table("t", "Layers", columns, rows),)), width)
+    text = Report("k", "t", tables=(Table("t", "Layers", columns, rows),)).full(width)
     assert max(map(len, text.splitlines())) <= width
     for part in (problem, "layer1.0", "l" * 30, "winograd", "0.5", "12345.0", "predicted"):
         assert part in text

@@ -48,10 +48,10 @@ def test_progress_tells_what_is_left(tmp_path):
         assert outcome.over_baseline == 5e-5 / outcome.best_seconds
     report = tune_report(TASKS, outcomes, tmp_path / "a.jsonl", 1.0, {"slow": "absent"})
     data = report.to_json()
-    assert {row["peer"] for row in data["workloads"]} == {"fast"}
+    assert {row["baseline"] for row in data["workloads"]} == {"fast"}
     assert {row["outliers"] for row in data["workloads"]} == {"0/18"}
-    assert data["geometric_mean_over_best_peer"] > 0
-    assert "best peer" in str(report)
+    assert data["geometric_mean_over_best_baseline"] > 0
+    assert "best baseline" in str(report)
     assert "slow not measured" in data["notes"][0]
 
 

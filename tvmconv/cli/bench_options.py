@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from tvmconv.cli import options
-from tvmconv.cli.values import argument, number, value
+from tvmconv.cli.values import argument, value
 
 Batch = Annotated[str, value("N,...", help="Batch sizes in place of each layer's or model's own.")]
 Types = Annotated[
@@ -27,20 +27,19 @@ Variants = Annotated[
         show_default="every algorithm that computes the layer",
     ),
 ]
-Rounds = Annotated[int, number(1, help="Number of interleaved rounds.", panel=options.MEASURING)]
+Rounds = Annotated[int, options.MEASURING.number(1, help="Number of interleaved rounds.")]
 Seconds = Annotated[
     float,
-    number(
+    options.MEASURING.number(
         0.001,
         "--seconds",
         help="Duration of one library in one round, in seconds.",
-        panel=options.MEASURING,
         metavar="SECONDS",
     ),
 ]
 BaselinePython = Annotated[
     list[str] | None,
-    value(
+    options.BASELINES.value(
         "[NAME=]PATH",
         "--baseline-python",
         # the second is a former name
@@ -48,16 +47,14 @@ BaselinePython = Annotated[
         show_envvar=False,
         help="Python with the baselines, or one of them. Repeatable.",
         show_default="$TVMCONV_BASELINE_PYTHON",
-        panel=options.BASELINES,
     ),
 ]
 RelativeTo = Annotated[
     str,
-    value(
+    options.OUTPUT.value(
         "ROW,...",
         "--relative-to",
         help="Rows to compare all others with.",
-        panel=options.OUTPUT,
         show_default="im2col,direct",
     ),
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
-from tvmconv.cli.values import flag, fold_bytes, integers, number, parse_shapes, value
+from tvmconv.cli.values import fold_bytes, integers, parse_shapes
 from tvmconv.core.plain_data import json_text
 
 if TYPE_CHECKING:
@@ -24,62 +24,44 @@ def run(
     batch: bench_options.Batch = "",
     types: bench_options.Types = "",
     baselines: Annotated[
-        str,
-        value("NAME,...", help="Libraries to compare with, all or none.", panel=options.BASELINES),
+        str, options.BASELINES.value("NAME,...", help="Libraries to compare with, all or none.")
     ] = "all",
     baseline_python: bench_options.BaselinePython = None,
     target: options.Target = "native",
     threads: Annotated[
         str,
-        value(
-            "N,...",
-            help="Numbers of threads, such as 1,2.",
-            panel=options.BUILD,
-            show_default=options.ALL_CPUS,
+        options.BUILD.value(
+            "N,...", help="Numbers of threads, such as 1,2.", show_default=options.ALL_CPUS
         ),
     ] = "",
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
     tuning_log: Annotated[
         str | None,
-        value(
-            "FILE",
-            help="Compare builds with this tuning log and without any.",
-            panel=options.BUILD,
-            show_default=False,
+        options.BUILD.value(
+            "FILE", help="Compare builds with this tuning log and without any.", show_default=False
         ),
     ] = None,
     rounds: bench_options.Rounds = 5,
     seconds: bench_options.Seconds = 0.2,
     stages: Annotated[
         bool,
-        flag(
-            "--stages",
-            help="Time transforms, packing and GEMM separately.",
-            panel=options.MEASURING,
-        ),
+        options.MEASURING.flag("--stages", help="Time transforms, packing and GEMM separately."),
     ] = False,
     cold: Annotated[
-        bool, flag("--cold", help="Measure with cold caches too.", panel=options.MEASURING)
+        bool, options.MEASURING.flag("--cold", help="Measure with cold caches too.")
     ] = False,
     memory: Annotated[
-        bool,
-        flag("--memory", help="Measure the bytes that each method needs.", panel=options.MEASURING),
+        bool, options.MEASURING.flag("--memory", help="Measure the bytes that each method needs.")
     ] = False,
     load: Annotated[
         bool,
-        flag(
-            "--load",
-            help="Measure the loading of models in a fresh process.",
-            panel=options.MEASURING,
-        ),
+        options.MEASURING.flag("--load", help="Measure the loading of models in a fresh process."),
     ] = False,
     relax_pass: Annotated[
         bool,
-        flag(
-            "--relax-pass",
-            help="Measure relax.build after SubstituteConv2d too (models).",
-            panel=options.MEASURING,
+        options.MEASURING.flag(
+            "--relax-pass", help="Measure relax.build after SubstituteConv2d too (models)."
         ),
     ] = False,
     estimate: estimating.Option = False,
@@ -90,19 +72,15 @@ def run(
         destinations.result_folder(
             "--kernels",
             help="CUDA only: folder of compiled kernels, read and filled.",
-            heading=options.GPU,
+            panel=options.GPU,
         ),
     ] = None,
     compile_only: Annotated[
         bool,
-        flag(
-            "--compile-only",
-            help="CUDA only: fill --kernels and measure nothing.",
-            panel=options.GPU,
-        ),
+        options.GPU.flag("--compile-only", help="CUDA only: fill --kernels and measure nothing."),
     ] = False,
     samples: Annotated[
-        int, number(1, help="CUDA only: minimum samples of each row.", panel=options.GPU)
+        int, options.GPU.number(1, help="CUDA only: minimum samples of each row.")
     ] = 50,
     relative_to: bench_options.RelativeTo = "",
     csv: options.Csv = None,

@@ -49,6 +49,7 @@ def command(
     place = parse_weights(weights) if weights else None
     name = name if name is not None else model.stem
     check_bundle(output, name)
+    destinations.check_apart(report, output / f"{name}.so")
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices)
     library = compiled.bundle(output, name, weights=place)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmconv.cli import options
 from tvmconv.cli.command import set_parameters
-from tvmconv.cli.values import byte_count, fold_bytes
+from tvmconv.cli.values import byte_count, fold_bytes, parse_outputs
 
 _PARAMETER = "choices"
 
@@ -30,6 +30,7 @@ class Choices:
     requantize: str = "float"
     precision: str = "float32"
     cc: str = ""
+    outputs: tuple[str, ...] | None = None
 
     @property
     def given(self) -> bool:
@@ -52,6 +53,7 @@ def parse_choices(
     override: options.OverrideFile = None,
     tuning_log: options.TuningLog = None,
     cc: options.Compiler = "",
+    outputs: options.Outputs = None,
 ) -> Choices:
     """The options as arguments of ``build``; its parameters are options."""
     names = [name.strip() for name in algorithms.split(",")] if algorithms else []
@@ -69,6 +71,7 @@ def parse_choices(
         requantize=requantize,
         precision=precision,
         cc=cc,
+        outputs=parse_outputs(outputs),
     )
 
 

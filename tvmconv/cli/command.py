@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tvmconv.cli import destinations, output
-from tvmconv.cli.values import flag
+from tvmconv.cli.values import Panel
 
-GENERAL = "General options"
+GENERAL = Panel("General options")
 # the last headings of the help; the others follow the order of the options
-LAST = (destinations.HEADING, GENERAL)
+LAST = (destinations.OUTPUT.heading, GENERAL.heading)
 
 # former name -> name; accepted for one release
 RENAMED = {
@@ -87,7 +87,7 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
             groups["Arguments"].append((each.metavar or "", each.help or ""))
         elif (record := each.get_help_record(ctx)) is not None:
             is_general = each.name in ("help", "install_completion", "show_completion")
-            heading = each.rich_help_panel or (GENERAL if is_general else "Options")
+            heading = each.rich_help_panel or (GENERAL.heading if is_general else "Options")
             groups.setdefault(heading, []).append(record)
     last = {heading: groups.pop(heading) for heading in LAST if heading in groups}
     for heading, rows in {**groups, **last}.items():
@@ -96,35 +96,22 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
                 formatter.write_dl(rows)
 
 
-def _switch(*names: str, help: str, set_to: Callable[[], None]) -> Any:
-    """A flag that every command has, whose effect is on the whole process."""
-
-    def callback(given: bool) -> bool:
-        if given:
-            set_to()
-        return given
-
-    return flag(*names, help=help, panel=GENERAL, callback=callback, is_eager=True)
+def _noted(option: typer.CallbackParam, given: bool) -> bool:
+    """Set a general option, which has its effect on the whole process."""
+    if given:
+        setattr(output.general, str(option.name), True)
+    return given
 
 
+_flag = partial(GENERAL.flag, callback=_noted, is_eager=True)
 Verbose = Annotated[
-    bool,
-    _switch(
-        "-v",
-        "--verbose",
-        help="Print stages with times, and full reports.",
-        set_to=output.be_verbose,
-    ),
+    bool, _flag("-v", "--verbose", help="Print stages with times, and full reports.")
 ]
 Quiet = Annotated[
     bool,
-    _switch(
-        "-q", "--quiet", help="Print results, warnings and errors only.", set_to=output.be_quiet
-    ),
+    _flag("-q", "--quiet", help="Print errors only, and the output of --json and --show."),
 ]
-Debug = Annotated[
-    bool, _switch("--debug", help="Show tracebacks of errors.", set_to=output.show_tracebacks)
-]
+Debug = Annotated[bool, _flag("--debug", help="Show tracebacks of errors.")]
 
 
 def general(verbose: Verbose = False, quiet: Quiet = False, debug: Debug = False) -> None:

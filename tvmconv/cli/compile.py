@@ -9,7 +9,7 @@ from typing import Annotated
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
-from tvmconv.cli.values import flag, parse_weights
+from tvmconv.cli.values import parse_weights
 
 
 @with_choices
@@ -21,10 +21,7 @@ def command(
     shape: options.Shape = None,
     choices: Choices = DEFAULT,
     header: Annotated[
-        bool,
-        flag(
-            "--header", help="Also write the model's C header and tvmconv.h.", panel=options.OUTPUT
-        ),
+        bool, options.OUTPUT.flag("--header", help="Also write the model's C header and tvmconv.h.")
     ] = False,
     weights: options.Weights = "embedded",
     emit_sources: Annotated[
@@ -59,6 +56,7 @@ def command(
         raise InputError(f"compile requires an ONNX model, got {model}")
     gpu = built_for(device, target)
     place = parse_weights(weights)
+    destinations.check_apart(report, output)
     check_destination(output, separate=place == "external", header=header)
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices, gpu=gpu)

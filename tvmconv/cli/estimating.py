@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from tvmconv.cli import options
 from tvmconv.cli.output import tell
-from tvmconv.cli.values import flag
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,10 +16,8 @@ if TYPE_CHECKING:
 
 Option = Annotated[
     bool,
-    flag(
-        "--estimate",
-        help="Estimate cycles: QEMU and llvm-mca for CPUs, a model for GPUs.",
-        panel=options.MEASURING,
+    options.MEASURING.flag(
+        "--estimate", help="Estimate cycles: QEMU and llvm-mca for CPUs, a model for GPUs."
     ),
 ]
 

@@ -28,11 +28,7 @@ def command(
     ] = False,
     measure: Annotated[
         bool,
-        flag(
-            "--measure",
-            help="Time every layer and measure the CPU's peak.",
-            panel=options.MEASURING,
-        ),
+        options.MEASURING.flag("--measure", help="Time every layer and measure the CPU's peak."),
     ] = False,
     device: options.GpuIndex = 0,
     estimate: estimating.Option = False,
@@ -51,8 +47,7 @@ def command(
         ),
     ] = "",
     html: Annotated[
-        Path | None,
-        destinations.result_file("--html", help="Write an HTML page with charts."),
+        Path | None, destinations.result_file("--html", help="Write an HTML page with charts.")
     ] = None,
     as_json: options.Json = False,
     report: options.Report = None,
@@ -105,7 +100,7 @@ def command(
         with progress() as callback:
             shapes = parse_shapes(shape)
             arguments["errors"] = measure_errors(
-                model, opened, shapes, callback, choices.fold_budget
+                model, opened, shapes, callback, choices.fold_budget, choices.outputs
             )
     if estimate:
         from tvmconv.lab.estimation.report import estimate_facts, estimates_table
@@ -122,7 +117,7 @@ def command(
         write_text(html, explain_page(found, opened.machine, budget))
         tell(f"wrote {html}")
     if decision is not None:
-        found = explain_layer(found, decision, opened.machine)
+        found = explain_layer(found, [decision], opened.machine)
     emit(found, as_json, report)
 
 

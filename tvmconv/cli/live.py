@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tvmconv.cli.output import shows_notes, tell
+from tvmconv.cli.output import general, tell
 from tvmconv.core.printed import printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Live:
     """A line for each finished workload, and on a terminal a status line for the current one."""
 
     def __init__(self) -> None:
-        self.terminal = shows_notes() and sys.stderr.isatty()
+        self.terminal = not general.quiet and sys.stderr.isatty()
         self._next = 0.0
 
     def __enter__(self) -> Live:

@@ -14,6 +14,7 @@ import typer
 from tvmconv.cli import (
     bench,
     bundle,
+    check,
     compile,
     cpu,
     dev,
@@ -43,7 +44,7 @@ class Main(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Begin with the defaults of the general options."""
-        output.reset()
+        output.general.reset()
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -53,7 +54,7 @@ class Main(Group):
                 warnings.showwarning = _warn
                 return super().invoke(ctx)
         except TvmconvError as error:
-            if output.shows_tracebacks():
+            if output.general.debug:
                 raise
             sys.stderr.write(f"tvmconv: {printable(' '.join(str(error).split()))}\n")
             raise typer.Exit(1) from None
@@ -98,6 +99,7 @@ def _global(
 
 
 for _name, _function in (
+    ("check", check.command),
     ("compile", compile.command),
     ("bundle", bundle.command),
     ("run", run.command),

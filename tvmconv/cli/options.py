@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 from tvmconv.cli import destinations
-from tvmconv.cli.values import argument, flag, number, value
+from tvmconv.cli.values import Panel, argument, value
 
 # headings of the help, in which options are grouped
-BUILD = "Build options"
-SELECTION = "Algorithm selection"
-MEASURING = "Measurement"
-BASELINES = "Baselines"
-GPU = "GPU options"
-REMOTE = "Remote devices"
-OUTPUT = destinations.HEADING
+BUILD = Panel("Build options")
+SELECTION = Panel("Algorithm selection")
+MEASURING = Panel("Measurement")
+BASELINES = Panel("Baselines")
+GPU = Panel("GPU options")
+REMOTE = Panel("Remote devices")
+OUTPUT = destinations.OUTPUT
 
 ALL_CPUS = "all available CPUs"
 
@@ -24,47 +24,49 @@ Model = Annotated[Path, argument("MODEL", help="ONNX model, or .so of `compile`.
 OnnxModel = Annotated[Path, argument("MODEL", help="ONNX model.")]
 Target = Annotated[
     str,
-    value(
-        "TARGET",
-        "--target",
-        help="CPU, GPU or LLVM string. `tvmconv targets` lists them.",
-        panel=BUILD,
+    BUILD.value(
+        "TARGET", "--target", help="CPU, GPU or LLVM string. `tvmconv targets` lists them."
     ),
 ]
 Compiler = Annotated[
     str,
-    value(
-        "COMMAND",
-        "--cc",
-        help="C compiler that links the model.",
-        panel=BUILD,
-        show_default="CC, or cc",
+    BUILD.value(
+        "COMMAND", "--cc", help="C compiler that links the model.", show_default="CC, or cc"
     ),
 ]
 Weights = Annotated[
-    str,
-    value(
-        "embedded|external", help="Weights in the .so, or in a mapped .weights file.", panel=BUILD
-    ),
+    str, BUILD.value("embedded|external", help="Weights in the .so, or in a mapped .weights file.")
 ]
 Verify = Annotated[
-    bool,
-    flag("--verify/--no-verify", help="Check the hashes of a .so and its weights.", panel=BUILD),
+    bool, BUILD.flag("--verify/--no-verify", help="Check the hashes of a .so and its weights.")
 ]
 Rpc = Annotated[
-    str, value("HOST:PORT", help="Run on a TVM RPC server; trusted networks only.", panel=REMOTE)
+    str, REMOTE.value("HOST:PORT", help="Run on a TVM RPC server; trusted networks only.")
 ]
 RpcTracker = Annotated[
-    str, value("HOST:PORT", help="Address of a TVM RPC tracker (requires --rpc-key).", panel=REMOTE)
+    str, REMOTE.value("HOST:PORT", help="Address of a TVM RPC tracker (requires --rpc-key).")
 ]
 RpcKey = Annotated[
-    str, value("KEY", help="Key of the device at the tracker.", panel=REMOTE, show_default=False)
+    str, REMOTE.value("KEY", help="Key of the device at the tracker.", show_default=False)
 ]
-Threads = Annotated[
-    int | None, number(1, help="Number of threads.", panel=BUILD, show_default=ALL_CPUS)
-]
+Threads = Annotated[int | None, BUILD.number(1, help="Number of threads.", show_default=ALL_CPUS)]
 Shape = Annotated[
-    list[str] | None, value("NAME:1x3x224x224", help="Shape of an input; repeatable.", panel=BUILD)
+    list[str] | None,
+    BUILD.value(
+        "NAME:1x3x224x224|NAME=224",
+        "--shape",
+        "--dim",
+        help="Shape of an input, or size of a named dimension; repeatable.",
+    ),
+]
+Outputs = Annotated[
+    str | None,
+    BUILD.value(
+        "NAME,...",
+        "--outputs",
+        help="Values at which the model ends; the rest is left out.",
+        show_default="the model's outputs",
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,
@@ -72,101 +74,82 @@ Inputs = Annotated[
         "NAME=FILE.npy|FILE.npz", "--input", help="Input values; repeatable.", show_default="random"
     ),
 ]
-Json = Annotated[bool, flag("--json", help="Print JSON instead of tables.", panel=OUTPUT)]
+Json = Annotated[bool, OUTPUT.flag("--json", help="Print JSON instead of tables.")]
 Report = Annotated[
-    Path | None,
-    destinations.result_file("--report", help="Also write the JSON to a file."),
+    Path | None, destinations.result_file("--report", help="Also write the JSON to a file.")
 ]
 Algorithms = Annotated[
     str | None,
-    value(
+    SELECTION.value(
         "NAME,...",
         help="Convolution algorithms to consider; -NAME excludes one.",
-        panel=SELECTION,
         show_default="all",
     ),
 ]
 NoWinograd = Annotated[
-    bool, flag("--no-winograd", help="Same as --algorithms=-winograd.", panel=SELECTION)
+    bool, SELECTION.flag("--no-winograd", help="Same as --algorithms=-winograd.")
 ]
 MemoryBudget = Annotated[
     str | None,
-    value(
-        "64MiB",
-        help="Maximum workspace of a call; 0 allows none.",
-        panel=SELECTION,
-        show_default="no limit",
+    SELECTION.value(
+        "64MiB", help="Maximum workspace of a call; 0 allows none.", show_default="no limit"
     ),
 ]
 FoldBudget = Annotated[
     str | None,
-    value(
+    BUILD.value(
         "1GiB",
         help="Maximum bytes of constants computed while reading.",
-        panel=BUILD,
         show_default="4x the model + 256MiB",
     ),
 ]
 ErrorBudget = Annotated[
     float | None,
-    value(
+    SELECTION.value(
         "ERROR",
         help="Maximum estimated error of a layer, relative to its largest output.",
-        panel=SELECTION,
         show_default="5e-6",
     ),
 ]
 Finite = Annotated[
     bool,
-    flag(
+    SELECTION.flag(
         "--finite/--no-finite",
         help="With --no-finite: exclude algorithms that spread NaN and infinity.",
-        panel=SELECTION,
     ),
 ]
 Requantize = Annotated[
     str,
-    value(
-        "float|fixed",
-        help="INT8: rescale by FP32 as ONNX defines, or by integers.",
-        panel=SELECTION,
-    ),
+    SELECTION.value("float|fixed", help="INT8: rescale by FP32 as ONNX defines, or by integers."),
 ]
 Precision = Annotated[
     str,
-    value(
-        "float32|tf32|fp16",
-        help="CUDA only: round operands to this; accumulate in FP32.",
-        panel=GPU,
-    ),
+    GPU.value("float32|tf32|fp16", help="CUDA only: round operands to this; accumulate in FP32."),
 ]
-GpuIndex = Annotated[int, number(0, "--device", help="CUDA only: GPU index.", panel=GPU)]
+GpuIndex = Annotated[int, GPU.number(0, "--device", help="CUDA only: GPU index.")]
 CudaGraph = Annotated[
     bool | None,
-    flag(
+    GPU.flag(
         "--cuda-graph/--no-cuda-graph",
         help="CUDA only: replay launches as a CUDA graph.",
-        panel=GPU,
         show_default="at batch size 1",
     ),
 ]
 OverrideFile = Annotated[
     Path | None,
-    value(
+    SELECTION.value(
         "FILE",
         "--override",
         help="JSON file with the algorithms of single layers.",
-        panel=SELECTION,
         show_default=False,
     ),
 ]
 TuningLog = Annotated[
     str | None,
-    value(
+    SELECTION.value(
         "FILE",
         "--tuning-log",
         help="Preferred tuning log, or none for no log at all.",
-        panel=SELECTION,
         show_default="your log, then the shipped logs",
     ),
 ]
@@ -180,6 +163,5 @@ Layers = Annotated[
 ]
 Seed = Annotated[int, value("N", help="Seed of the random inputs.")]
 Csv = Annotated[
-    Path | None,
-    destinations.result_file("--csv", help="Write the first table as CSV."),
+    Path | None, destinations.result_file("--csv", help="Write the first table as CSV.")
 ]

@@ -15,51 +15,25 @@ from tvmconv.core.errors import TvmconvError
 from tvmconv.core.plain_data import json_text
 from tvmconv.core.printed import printable
 from tvmconv.core.results import write_result
-from tvmconv.report.document import Report
+from tvmconv.report.document import PIPE_WIDTH, WIDE_PIPE, Report
 
 ProgressCallback = Callable[[str, int, int], None]
 
 
 @dataclass
-class _Shown:
-    """Settings of this process for notes, stages and tracebacks."""
+class General:
+    """The general options of this process, by their names."""
 
-    notes: bool = True
-    stages: bool = False
-    tracebacks: bool = False
+    verbose: bool = False
+    quiet: bool = False
+    debug: bool = False
 
-
-_shown = _Shown()
-
-
-def reset() -> None:
-    """Forget the options of an earlier command in this process."""
-    vars(_shown).update(vars(_Shown()))
+    def reset(self) -> None:
+        """Forget the options of an earlier command in this process."""
+        vars(self).update(vars(General()))
 
 
-def be_verbose() -> None:
-    """Print each stage of a build with its time, and all of a report."""
-    _shown.stages = True
-
-
-def be_quiet() -> None:
-    """Print no notes and no progress."""
-    _shown.notes = False
-
-
-def show_tracebacks() -> None:
-    """Let errors end the command with a traceback."""
-    _shown.tracebacks = True
-
-
-def shows_tracebacks() -> bool:
-    """Whether errors end the command with a traceback."""
-    return _shown.tracebacks
-
-
-def shows_notes() -> bool:
-    """Whether notes and progress are printed."""
-    return _shown.notes
+general = General()
 
 
 def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | None = None) -> None:
@@ -73,20 +47,16 @@ def emit(report: Report, as_json: bool, save: Path | None = None, csv: Path | No
         with _standard_output():
             sys.stdout.write(text + "\n")
         return
+    if general.quiet:
+        return
     from rich.console import Console
 
-    from tvmconv.report.render import PIPE_WIDTH, print_brief, print_report
-
-    brief = None if _shown.stages else report.brief
-    is_narrow = brief or all(table.one_line for table in report.tables)
+    short = None if general.verbose else report.brief
     # a pipe has no width, and 80 columns would fold every table
-    piped = PIPE_WIDTH if is_narrow else 200
+    piped = PIPE_WIDTH if short else WIDE_PIPE
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else piped
     with _standard_output():
-        if brief:
-            print_brief(brief, Console(width=width))
-        else:
-            print_report(report, Console(width=width))
+        (short or report).print(Console(width=width), short=short is not None)
 
 
 @contextmanager
@@ -111,24 +81,27 @@ def write_text(path: Path, text: str) -> None:
 
 def tell(message: str) -> None:
     """Print one line on standard error, unless the command is quiet."""
-    if _shown.notes:
+    if not general.quiet:
         sys.stderr.write(printable(message) + "\n")
 
 
 def warn(message: str) -> None:
-    """Print a warning on standard error."""
-    sys.stderr.write(f"tvmconv: warning: {printable(' '.join(message.split()))}\n")
+    """Print a warning on standard error, unless the command is quiet."""
+    if not general.quiet:
+        sys.stderr.write(f"tvmconv: warning: {printable(' '.join(message.split()))}\n")
 
 
 @contextmanager
 def progress() -> Iterator[ProgressCallback | None]:
     """A callback ``(stage, done, total)`` that draws a bar; None without a terminal."""
-    if _shown.stages:
+    if general.verbose:
         with _stages() as callback:
             yield callback
         return
-    if not _shown.notes or not sys.stderr.isatty():
+    if general.quiet or not sys.stderr.isatty():
         yield None
+        return
+    if general.quiet:
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -47,7 +47,7 @@ def command(
       tvmconv profile resnet18.so --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
     from tvmconv.cli.opening import Where, open_where
-    from tvmconv.lab.bench.layers import chrome_trace_events, profile_report
+    from tvmconv.lab.bench.layers import profile_report
     from tvmconv.measuring.running import make_inputs, read_inputs
     from tvmconv.runtime.gpu_options import GpuOptions
 
@@ -57,5 +57,5 @@ def command(
         values = make_inputs(compiled.inputs, given, seed)
         found = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
-        write_text(chrome_trace, json_text({"traceEvents": chrome_trace_events(found)}))
+        write_text(chrome_trace, json_text({"traceEvents": found.data["events"]}))
     emit(found, as_json, report, csv)

@@ -18,7 +18,7 @@ def command(as_json: options.Json = False, report: options.Report = None) -> Non
     """
     from tvmconv.machines.listing import targets
     from tvmconv.report.document import Report
-    from tvmconv.report.table import Column, Table
+    from tvmconv.report.table import Table, plain
 
     rows = [
         {
@@ -29,11 +29,7 @@ def command(as_json: options.Json = False, report: options.Report = None) -> Non
         }
         for info in targets()
     ]
-    columns = (
-        Column("target", "target"),
-        Column("architecture", "architecture"),
-        Column("instructions", "instructions"),
-    )
+    columns = plain("target", "architecture", "instructions")
     notes = (
         "native is this CPU, cuda this GPU. An LLVM string names any other CPU: "
         "'llvm -mcpu=haswell', 'llvm -mtriple=aarch64-linux-musl -mcpu=cortex-a72'.",

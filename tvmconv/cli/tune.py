@@ -15,14 +15,14 @@ from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
-from tvmconv.cli.values import fold_bytes, number, parse_shapes, value
+from tvmconv.cli.values import Panel, fold_bytes, parse_outputs, parse_shapes
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.baseline_times import BaselineTimes
     from tvmconv.tuning.measure import Measurer
     from tvmconv.tuning.pool import Pool
 
-SEARCH = "Search"
+SEARCH = Panel("Search")
 
 
 def command(
@@ -30,37 +30,28 @@ def command(
     suite: options.Suites = None,
     layer: options.Layers = None,
     trials: Annotated[
-        int, number(0, help="Total number of candidates; 0 for no limit.", panel=SEARCH)
+        int, SEARCH.number(0, help="Total number of candidates; 0 for no limit.")
     ] = 0,
     trials_per_layer: Annotated[
-        int, number(1, help="Maximum number of candidates of a layer.", panel=SEARCH)
+        int, SEARCH.number(1, help="Maximum number of candidates of a layer.")
     ] = 64,
     time_budget: Annotated[
         float,
-        number(
-            0.0,
-            help="Total search time in seconds; 0 for no limit.",
-            panel=SEARCH,
-            metavar="SECONDS",
-        ),
+        SEARCH.number(0.0, help="Total search time in seconds; 0 for no limit.", metavar="SECONDS"),
     ] = 0.0,
     early_stop: Annotated[
-        int,
-        number(
-            0, help="Stop a layer after N candidates without improvement; 0 never.", panel=SEARCH
-        ),
+        int, SEARCH.number(0, help="Stop a layer after N candidates without improvement; 0 never.")
     ] = 0,
-    seed: Annotated[int, value("N", help="Seed of the search.", panel=SEARCH)] = 0,
+    seed: Annotated[int, SEARCH.value("N", help="Seed of the search.")] = 0,
     error_budget: options.ErrorBudget = None,
     precision: options.Precision = "float32",
     requantize: options.Requantize = "float",
     algorithms: options.Algorithms = None,
     search: Annotated[
         str,
-        value(
+        SEARCH.value(
             "knobs|metaschedule|both",
             help="Search schedule parameters, MetaSchedule's rules, or compare both.",
-            panel=SEARCH,
         ),
     ] = "knobs",
     tuning_log: Annotated[
@@ -69,24 +60,20 @@ def command(
     ] = None,
     baselines: Annotated[
         str,
-        value(
-            "NAME,...",
-            help="Libraries to compare with, such as onednn, or all.",
-            panel=options.BASELINES,
+        options.BASELINES.value(
+            "NAME,...", help="Libraries to compare with, such as onednn, or all."
         ),
     ] = "none",
     baseline_python: bench_options.BaselinePython = None,
     rpc_tracker: Annotated[
         str,
-        value(
-            "HOST:PORT",
-            help="Measure on devices of a TVM RPC tracker (requires --rpc-key).",
-            panel=options.REMOTE,
+        options.REMOTE.value(
+            "HOST:PORT", help="Measure on devices of a TVM RPC tracker (requires --rpc-key)."
         ),
     ] = "",
     rpc_key: Annotated[
         list[str] | None,
-        value("KEY", help="Key of the devices at the tracker; repeatable.", panel=options.REMOTE),
+        options.REMOTE.value("KEY", help="Key of the devices at the tracker; repeatable."),
     ] = None,
     estimate: estimating.Option = False,
     target: options.Target = "native",
@@ -94,6 +81,7 @@ def command(
     threads: options.Threads = None,
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
+    outputs: options.Outputs = None,
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
@@ -123,7 +111,7 @@ def command(
     from tvmconv.machines.cuda import CudaMachine
     from tvmconv.machines.record import processor
     from tvmconv.machines.targets import resolve_device
-    from tvmconv.records.logfile import check_destination
+    from tvmconv.records.logfile import append, check_destination
     from tvmconv.records.lookup import default_log
     from tvmconv.selection.policy import check_algorithms, check_precision
     from tvmconv.tuning.cost_model import check_packages
@@ -178,11 +166,21 @@ def command(
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
         tasks = collect(
-            machine, models or [], suite or [], layer or [], shapes, folding, settings.policy
+            machine,
+            models or [],
+            suite or [],
+            layer or [],
+            shapes,
+            folding,
+            settings.policy,
+            parse_outputs(outputs),
         )
         core = core_of(processor(machine)) if estimate else None
         unit = f", times estimated at {core.clock_text}" if core else ""
         tell(f"{len(tasks)} workloads, log {path}{unit}")
+        if tuning_log is not None:
+            # builds can name the log if no layer gains
+            append(tuning_log, [])
         start = time.monotonic()
         pool = stack.enter_context(Pool())
         rivals = _baseline_times(baselines, baseline_python or [], machine.cores)

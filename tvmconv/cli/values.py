@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import typer
@@ -23,19 +24,23 @@ def argument(metavar: str, *, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-def flag(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
-    """An option that is given or not."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+@dataclass(frozen=True)
+class Panel:
+    """A heading of the help, which makes the options under it."""
 
+    heading: str = ""
 
-def value(metavar: str, *names: str, help: str, panel: str | None = None, **more: Any) -> Any:
-    """An option with a value, which the help shows as ``metavar``."""
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
+    def flag(self, *names: str, help: str, **more: Any) -> Any:
+        """An option that is given or not."""
+        return typer.Option(*names, help=help, rich_help_panel=self.heading or None, **more)
 
+    def value(self, metavar: str, *names: str, help: str, **more: Any) -> Any:
+        """An option with a value, which the help shows as ``metavar``."""
+        return self.flag(*names, metavar=metavar, help=help, **more)
 
-def number(minimum: float, *names: str, metavar: str = "N", **more: Any) -> Any:
-    """An option whose value is a number of the minimum's type, not smaller than the minimum."""
-    return value(metavar, *names, parser=at_least(minimum), **more)
+    def number(self, minimum: float, *names: str, metavar: str = "N", **more: Any) -> Any:
+        """An option whose value is a number of the minimum's type, not below the minimum."""
+        return self.value(metavar, *names, parser=at_least(minimum), **more)
 
 
 def at_least(minimum: Number) -> Callable[[str], Number]:
@@ -55,6 +60,10 @@ def at_least(minimum: Number) -> Callable[[str], Number]:
     return number
 
 
+_PLAIN = Panel()
+flag, value, number = _PLAIN.flag, _PLAIN.value, _PLAIN.number
+
+
 def parse_weights(text: str) -> Literal["embedded", "external"]:
     """The place of the weights, also by the names of earlier releases."""
     if text not in (*_EMBEDDED, *_EXTERNAL):
@@ -62,18 +71,30 @@ def parse_weights(text: str) -> Literal["embedded", "external"]:
     return "external" if text in _EXTERNAL else "embedded"
 
 
-def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
-    """``NAME:1x3x224x224`` options as a mapping."""
+def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...] | int] | None:
+    """``NAME:1x3x224x224`` and ``NAME=224`` options as a mapping."""
     if not items:
         return None
-    shapes = {}
+    shapes: dict[str, tuple[int, ...] | int] = {}
     for item in items:
-        name, _, sizes = item.rpartition(":")
-        parts = sizes.split("x")
-        if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            raise InputError(f"cannot read --shape {item!r}. Expected NAME:1x3x224x224.")
-        shapes[name] = tuple(int(part) for part in parts)
+        match = re.fullmatch(
+            r"(?P<input>.+):(?P<sizes>[0-9]{1,9}(x[0-9]{1,9})*)|(?P<dim>.+)=(?P<size>[0-9]{1,9})",
+            item,
+        )
+        sizes = (match["sizes"] or match["size"]).split("x") if match else ()
+        if not match or not all(int(size) > 0 for size in sizes):
+            raise InputError(
+                f"cannot read --shape or --dim {item!r}. Expected --shape NAME:1x3x224x224, or "
+                "--dim NAME=224."
+            )
+        shape = tuple(map(int, sizes))
+        shapes[match["input"] or match["dim"]] = shape if match["input"] else shape[0]
     return shapes
+
+
+def parse_outputs(text: str | None) -> tuple[str, ...] | None:
+    """``--outputs`` as names; ``None`` for the model's own outputs."""
+    return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
 def integers(text: str, option: str) -> tuple[int, ...]:

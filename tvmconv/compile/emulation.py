@@ -9,16 +9,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.compile.toolchain import SOURCES, Toolchain
 from tvmconv.core.errors import ArtifactError
-from tvmconv.core.tensor import TensorInfo
-
-Array = npt.NDArray[Any]
+from tvmconv.core.tensor import Array, TensorInfo
 
 
 def run_emulated(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tvmconv.compile.c_text import comment, whole
+from tvmconv.compile.c_text import Strings, comment, whole
 from tvmconv.program.program import Branch, Call, Loop, Operand, Place, Program
 
 _MACROS = {
@@ -15,23 +15,23 @@ _MACROS = {
 }
 
 
-def functions(program: Program, on_gpu: bool) -> list[str]:
+def functions(program: Program, on_gpu: bool, strings: Strings) -> list[str]:
     """The function ``run`` of a program, after the functions that it calls."""
-    return list(_Functions(on_gpu).lines("run", program, 0))
+    return list(_Functions(on_gpu, strings).lines("run", program, 0))
 
 
 class _Functions:
     """Functions are named after the number of their first layer."""
 
-    def __init__(self, on_gpu: bool) -> None:
-        self._on_gpu = on_gpu
+    def __init__(self, on_gpu: bool, strings: Strings) -> None:
+        self._on_gpu, self._strings = on_gpu, strings
 
     def lines(self, name: str, program: Program, first: int) -> Iterator[str]:
         """The functions of nested programs, then the program's own."""
         body = []
         index = first
         for call in program.calls:
-            body.append(f"    {self._call(index, call)}")
+            body += [f"    {line}" for line in (self._call(index, call), *self._check(index, call))]
             inner = index + 1
             for nested in call.nested.programs if call.nested else ():
                 yield from self.lines(f"run_{inner}", nested, inner)
@@ -56,6 +56,13 @@ class _Functions:
         if isinstance(call.nested, Loop):
             return f"TVMCONV_NESTED({index}, loop_{index}(frame)); {said}"
         return f"TVMCONV_CALL({index}, {self._code(call)}); {said}"
+
+    def _check(self, index: int, call: Call) -> list[str]:
+        """The test of the flags that a call writes, if it writes any."""
+        if not call.record.check:
+            return []
+        flags, text = call.operands[-1], self._strings(call.record.check)
+        return [f"TVMCONV_CHECK({index}, {_operand(flags)}, {flags.bytes // 4}, {text});"]
 
     def _code(self, call: Call) -> str:
         operands = [_operand(operand) for operand in call.operands]

@@ -29,6 +29,16 @@ _TYPES = {
     "uint32": "TVMCONV_UINT32",
     "uint64": "TVMCONV_UINT64",
     "bool": "TVMCONV_BOOL",
+    "float8_e4m3fn": "TVMCONV_FLOAT8_E4M3FN",
+    "float8_e4m3fnuz": "TVMCONV_FLOAT8_E4M3FNUZ",
+    "float8_e5m2": "TVMCONV_FLOAT8_E5M2",
+    "float8_e5m2fnuz": "TVMCONV_FLOAT8_E5M2FNUZ",
+    "float8_e8m0fnu": "TVMCONV_FLOAT8_E8M0FNU",
+    "float4_e2m1fn": "TVMCONV_FLOAT4_E2M1FN",
+    "int4": "TVMCONV_INT4",
+    "uint4": "TVMCONV_UINT4",
+    "int2": "TVMCONV_INT2",
+    "uint2": "TVMCONV_UINT2",
 }
 
 
@@ -68,6 +78,7 @@ def program_source(
         *_description(program, facts, strings, weights_sha256 is not None, gpu is not None),
         *_program(program, facts, strings, weights_sha256),
     ]
+    run = functions(program, gpu is not None, strings)
     lines = [
         comment(f"{facts.name}: compiled by tvmconv {facts.version} for {facts.target}"),
         "#include <string.h>",
@@ -76,9 +87,9 @@ def program_source(
         '#include "program.h"',
         "",
         *(gpu_definitions(gpu, program) if gpu else _declarations(calls)),
-        *functions(program, gpu is not None),
-        "",
         *strings.definitions,
+        *run,
+        "",
         *tables,
     ]
     return "\n".join(lines) + "\n"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +34,11 @@ class Fitted(float):
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return float(self), self.unit, self.meaning, self.fit
+
+
+def fitted(model: str, data: str, command: str) -> Callable[[float, str, str], Fitted]:
+    """Makes constants of one origin from value, unit and meaning; see :class:`Fit`."""
+    return partial(Fitted, fit=Fit(model, data, command))
 
 
 def constants_of(table: ModuleType) -> dict[str, Fitted]:

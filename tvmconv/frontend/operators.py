@@ -13,24 +13,34 @@ CONVERTED = frozenset({
     "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvInteger",
     "ConvTranspose", "Cos", "Cosh", "CumSum", "DepthToSpace", "DequantizeLinear", "Div",
     "DynamicQuantizeLinear", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor",
-    "GRU", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool",
-    "Greater", "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish",
-    "Identity", "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LSTM", "LayerNormalization",
-    "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "LpPool", "MatMul",
-    "MatMulInteger", "Max", "MaxPool", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or",
-    "PRelu", "Pad", "Pow", "QuantizeLinear", "RNN", "Reciprocal", "ReduceL1", "ReduceL2",
-    "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Resize", "Round", "Selu", "Shrink",
-    "Sigmoid", "Sign", "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth",
-    "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile",
-    "TopK", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
+    "GRU", "LSTM", "RNN",
+    "Gather", "GatherElements",
+    "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
+    "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity",
+    "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less",
+    "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "MatMulInteger",
+    "Max", "MaxPool", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pad",
+    "Pow", "QuantizeLinear", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Relu", "Reshape", "Resize", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
+    "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
+    "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
+    "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
+    # newest operator sets
+    "BitCast", "SwiGLU", "TensorScatter",
+    # at computed places, and what is written as other operators
+    "BitShift", "CenterCropPad", "Col2Im", "CumProd", "Det", "Hardmax", "MaxUnpool",
+    "MeanVarianceNormalization", "OneHot", "ReverseSequence", "Scatter", "ScatterElements",
+    "ScatterND",
 })  # fmt: skip
 
 # operators that are supported with constant operands, or removed by the reader
 FOLDED = frozenset({
-    "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike", "GatherElements",
-    "GatherND", "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
-    "ScatterElements", "ScatterND", "Shape", "Size",
+    "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike",
+    "NonZero", "Range",
+    "Shape", "Size",
+    # tables of signal processing
+    "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix",
 })  # fmt: skip
 
 # operators that the reader writes as float operators between DequantizeLinear and QuantizeLinear
@@ -50,3 +60,8 @@ FOREIGN = {
 }
 
 IMPORTED = CONVERTED | FOLDED | EXPANDED | CONTROL
+
+
+def is_imported(domain: str, op: str) -> bool:
+    """Whether the reader takes an operator, at least with constant operands."""
+    return op in (IMPORTED if domain in ("", "ai.onnx") else FOREIGN.get(domain, ()))

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
-from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.checks import check_structure, check_versions, in_execution_order, run_checker
+from tvmconv.core.tensor import Shapes, TensorInfo
+from tvmconv.frontend.cut import cut_model
 from tvmconv.frontend.export import to_proto
 from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.functions import without_functions
 from tvmconv.frontend.graph import OnnxGraph
 from tvmconv.frontend.infer import infer_graph
-from tvmconv.frontend.inputs import Shapes, fitted, freeze_inputs
+from tvmconv.frontend.inputs import fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
+from tvmconv.frontend.nested.functions import without_functions
+from tvmconv.frontend.refusals import Refusals, refuse_operators
 from tvmconv.frontend.simplify import simplify
 from tvmconv.frontend.source import Source, open_source
+from tvmconv.frontend.structure import (
+    check_structure,
+    check_versions,
+    in_execution_order,
+    run_checker,
+)
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
@@ -60,6 +68,8 @@ def read_model(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     shapes: Shapes | None = None,
     fold_budget: int | None = None,
+    outputs: Sequence[str] | None = None,
+    refusals: Refusals | None = None,
 ) -> LoadedModel:
     """Read an ONNX model, check it hard, fix its shapes and fold its constants.
 
@@ -72,10 +82,15 @@ def read_model(
         Path, serialized bytes, or a ``ModelProto`` (which is not modified). External tensor data
         is read only for paths, and only from inside the model file's folder.
     shapes
-        Full shape by input name, for inputs with symbolic dimensions.
+        Full shape by input name, or size by the name of a symbolic dimension.
     fold_budget
         Maximum bytes of computed constants that are alive at a time. By default 4 times the
         model's size and 256 MiB, and 1 GiB for weights that are ConstantOfShape.
+    outputs
+        Names of values at which the model ends, in place of its own outputs.
+    refusals
+        Collects the errors of single nodes, if it is given. Then the outputs of the result are the
+        values before these nodes.
 
     Returns
     -------
@@ -84,7 +99,7 @@ def read_model(
     """
     try:
         with fitted(shapes):
-            return _read(open_source(model), shapes, fold_budget)
+            return _read(open_source(model), shapes, fold_budget, outputs, refusals or Refusals())
     except UnicodeDecodeError as error:
         raise ModelError(
             f"a name in the model is not UTF-8 text ({error}); the file may be damaged. "
@@ -92,21 +107,32 @@ def read_model(
         ) from None
 
 
-def _read(source: Source, shapes: Shapes | None, fold_budget: int | None) -> LoadedModel:
+def _read(
+    source: Source,
+    shapes: Shapes | None,
+    fold_budget: int | None,
+    outputs: Sequence[str] | None,
+    refusals: Refusals,
+) -> LoadedModel:
     opset = check_versions(source.proto)
     proto = without_functions(source.proto)
+    if outputs is not None:
+        proto = cut_model(proto, outputs)
     check_structure(proto)
     with closing(ExternalData(source.folders, source.digest)) as external:
         files = external if source.folders else None
         constants = read_initializers(proto.graph, files)
         nodes = in_execution_order(proto.graph)
         run_checker(proto, nodes)
+        if not refusals.collects:
+            refuse_operators(proto.graph, nodes)
         inputs = freeze_inputs(proto.graph, constants, shapes)
         weight_budget = FREE_WEIGHT_BYTES if fold_budget is None else 0
         if fold_budget is None:
             size = source.size + external.size
             fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
         budgets = (fold_budget, weight_budget)
-        graph = simplify(infer_graph(proto, nodes, opset, inputs, constants, budgets, files))
+        graph = infer_graph(proto, nodes, opset, inputs, constants, budgets, files, refusals)
+    graph = simplify(graph)
     digest = source.digest.hexdigest()
     return LoadedModel(source.name, graph.inputs, graph.outputs, digest, graph, fold_budget)

@@ -22,7 +22,7 @@ from tvmconv.graph.prelude import PlannedGraph, plan_module
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
-from tvmconv.program.collect import tensor_bytes
+from tvmconv.program.collect import CALLS, tensor_bytes
 from tvmconv.program.nesting import (
     form_attribute,
     form_of,
@@ -195,7 +195,7 @@ def kernel_calls(
     merged: Mapping[str, CallRecord],
     aliases: Mapping[str, Mapping[str, CallRecord]],
 ) -> Iterator[KernelCall]:
-    """The calls of a function and of those that it runs, in order, with their descriptions.
+    """The calls of a function and its nested functions, in order, with their descriptions.
 
     ``aliases`` describe variables of other names than ``records`` has, by function.
     """
@@ -208,7 +208,7 @@ def kernel_calls(
                 yield KernelCall(layer, str(value.args[0].global_symbol), operator_of(value))
                 for symbol in nested:
                     yield from kernel_calls(mod, symbol, records, merged, aliases)
-            if getattr(getattr(value, "op", None), "name", "") != "relax.call_tir":
+            if getattr(getattr(value, "op", None), "name", "") not in CALLS:
                 continue
             symbol = value.args[0].name_hint
             record = merged.get(symbol) or known.get(str(binding.var.name))

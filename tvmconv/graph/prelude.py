@@ -6,10 +6,11 @@ Builds, the Relax pass, the tuner and predictions use these functions and see th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tvmconv.core.tensor import Shapes
 from tvmconv.graph.ir import Graph
 from tvmconv.graph.layout import LayoutPlan, decided_nodes, plan_layouts
 from tvmconv.graph.match import fuse_layers
@@ -73,11 +74,12 @@ def plan_model(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     machine: Device,
     policy: Policy | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     fold_budget: int | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> list[PlannedGraph]:
-    """Plan an ONNX model; ``shapes`` and ``fold_budget`` are as in :func:`tvmconv.build`."""
-    return plan_module(_imported(model, shapes, fold_budget), machine, policy)
+    """Plan an ONNX model; further arguments are as in :func:`tvmconv.build`."""
+    return plan_module(_imported(model, shapes, fold_budget, outputs), machine, policy)
 
 
 @compiler_lock()
@@ -85,21 +87,24 @@ def prepared_model(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     machine: Device,
     policy: Policy | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     fold_budget: int | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> list[Graph]:
     """The graphs of an ONNX model before kernels are chosen."""
-    return list(_prepared(_imported(model, shapes, fold_budget), machine, policy).values())
+    module = _imported(model, shapes, fold_budget, outputs)
+    return list(_prepared(module, machine, policy).values())
 
 
 def _imported(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None,
+    shapes: Shapes | None,
     fold_budget: int | None,
+    outputs: Sequence[str] | None,
 ) -> IRModule:
     from tvmconv.frontend import read_model, to_relax
 
-    return to_relax(read_model(model, shapes, fold_budget))
+    return to_relax(read_model(model, shapes, fold_budget, outputs))
 
 
 def _prepared(mod: IRModule, machine: Device, policy: Policy | None) -> dict[str, Graph]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.algorithms.operands import DWORD_BYTES, count_of_numbers
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
 
 if TYPE_CHECKING:
     from tvmconv.kernels.multipliers import FixedNumbers
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
+from tvmconv.core.tensor import Array
 from tvmconv.operators.requantise import NUMBERS, steps_after_bias
-
-Array = npt.NDArray[Any]
 
 # maximum of 8 bits minus a zero point
 _LARGEST_INTEGER = 255

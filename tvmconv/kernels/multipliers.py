@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor, log2
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp, without_fixed_point
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.operators.requantise import NUMBERS, steps_after_bias
-
-Array = npt.NDArray[Any]
 
 _MOST_BITS = 31
 # scales below this have a right shift of at least one bit, which rounds

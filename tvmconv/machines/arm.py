@@ -22,6 +22,7 @@ No figure here was measured by this project. Sources:
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 
@@ -130,91 +131,66 @@ def _core(
     )
 
 
+_in_order = partial(_core, loads=1, ways=4, ordered=True, blocking=_LOADS_BLOCK)
+# Cortex-A76 has the pipelines of Neoverse N1
+_neoverse = partial(_core, latency=4, ways=4, widening=2.0, converts=False)
 _CORES = (
     # any ARMv8-A: features of the oldest core, configurations of the Raspberry Pi 4's core
     replace(_CORTEX_A72, name="aarch64", mcpu="generic", code=_ORDERED),
     # in-order, one 64-bit load a cycle. The L2 of a cluster is always divided by its four cores.
     # With all of it, single-threaded choices were estimated to take 3 % longer on ResNet-18, and
     # 2 % less on ResNet-50
-    _core(
+    _in_order(
         "cortex-a53",
         fma=1,
         latency=8,
-        loads=1,
         caches=(32 * _KB, 128 * _KB, 0),
-        ways=4,
         rates=(8.0, 4.0, 0.0, 1.5),
-        ordered=True,
-        blocking=_LOADS_BLOCK,
         halved=2,
     ),
-    _core(
+    _in_order(
         "cortex-a55",
         fma=1,
         latency=4,
-        loads=1,
         caches=(32 * _KB, 128 * _KB, 1 * _MB),
-        ways=4,
         rates=(8.0, 6.0, 3.0, 1.5),
-        ordered=True,
-        blocking=_LOADS_BLOCK,
         halved=1,
     ),
     _CORTEX_A72,
-    _core(
+    _neoverse(
         "cortex-a76",
         fma=2,
-        latency=4,
         loads=2,
         caches=(64 * _KB, 512 * _KB, 2 * _MB),
-        ways=4,
         rates=(32.0, 16.0, 6.0, 3.0),
-        widening=2.0,
-        converts=False,
     ),
-    _core(
+    _neoverse(
         "neoverse-n1",
         fma=2,
-        latency=4,
         loads=2,
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
-        ways=4,
         rates=(32.0, 29.4, 14.4, 8.4),
-        widening=2.0,
-        converts=False,
     ),
-    _core(
+    _neoverse(
         "neoverse-v1",
         fma=4,
-        latency=4,
         loads=3,
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
-        ways=4,
         rates=(48.0, 32.0, 14.4, 8.4),
-        widening=2.0,
-        converts=False,
     ),
-    _core(
+    _neoverse(
         "neoverse-n2",
         fma=2,
-        latency=4,
         loads=3,
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
-        ways=4,
         rates=(48.0, 32.0, 14.4, 8.4),
-        widening=2.0,
-        converts=False,
     ),
-    _core(
+    _neoverse(
         "neoverse-v2",
         fma=4,
-        latency=4,
         loads=3,
         caches=(64 * _KB, 2 * _MB, 36 * _MB),
-        ways=4,
         rates=(48.0, 34.0, 27.9, 13.2),
-        widening=2.0,
-        converts=False,
     ),
     _core(
         "ft2000plus",

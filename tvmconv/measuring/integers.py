@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.algorithms.winograd.integers import largest_sums
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import Constants, in_integers
 from tvmconv.measuring.reference import apply_activation, convolution
 from tvmconv.operators.requantise import NUMBERS, steps_after_bias
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

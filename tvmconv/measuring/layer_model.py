@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.epilogue_op import EpilogueOp
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 
 if TYPE_CHECKING:
     import onnx
 
-FloatArray = npt.NDArray[Any]
 # types and shapes by name
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 
@@ -32,7 +31,7 @@ def window_attributes(workload: Conv2dWorkload) -> dict[str, Any]:
 
 
 def layer_model(
-    workload: Conv2dWorkload, constants: dict[str, FloatArray]
+    workload: Conv2dWorkload, constants: dict[str, Array]
 ) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
     """A layer as an ONNX model, and its nodes as cases store them.
 
@@ -49,7 +48,7 @@ def layer_model(
 
 def model_of(
     nodes: Sequence[Mapping[str, Any]],
-    constants: Mapping[str, FloatArray],
+    constants: Mapping[str, Array],
     inputs: Tensors,
     outputs: Tensors,
 ) -> onnx.ModelProto:
@@ -91,7 +90,7 @@ def node(op: str, inputs: Sequence[str], output: str, **attrs: Any) -> dict[str,
 
 
 def _layer_nodes(
-    w: Conv2dWorkload, constants: dict[str, FloatArray]
+    w: Conv2dWorkload, constants: dict[str, Array]
 ) -> tuple[list[dict[str, Any]], str]:
     """The convolution and its epilogue as ONNX nodes, and the name of the last value."""
     steps = list(w.epilogue)
@@ -106,7 +105,7 @@ def _layer_nodes(
     return nodes, nodes[-1]["outputs"][0]
 
 
-def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, FloatArray]) -> list[dict[str, Any]]:
+def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, Array]) -> list[dict[str, Any]]:
     y = f"{x}_{step.kind}"
     match step.kind:
         case "bias":

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tvmconv.core.datatypes import numpy_type
+from tvmconv.core.stored_types import numpy_type
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
-
-Array = npt.NDArray[Any]
 
 
 def rounded(values: Array, dtype: str) -> Array:

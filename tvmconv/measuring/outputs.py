@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.errors import TvmconvError
-from tvmconv.measuring.columns import plain
-from tvmconv.report.table import Column, Table
-
-Array = npt.NDArray[Any]
+from tvmconv.core.tensor import Array
+from tvmconv.report.table import Column, Table, plain
 
 _COLUMNS = (
     *plain("output", "shape"),

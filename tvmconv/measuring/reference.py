@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.epilogue_op import EpilogueOp
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 
-FloatArray = npt.NDArray[Any]
 Exact = npt.NDArray[np.float64]
 
 
 def convolution(
     workload: Conv2dWorkload,
-    inputs: Mapping[str, FloatArray],
-    constants: Mapping[str, FloatArray],
+    inputs: Mapping[str, Array],
+    constants: Mapping[str, Array],
     dtype: str = "float64",
 ) -> Exact:
     """The exact output of a workload, NCHW; 3-D convolutions have its ``data_shape`` and so on.
@@ -67,8 +66,8 @@ def drawn_places(
 
 def convolution_at(
     workload: Conv2dWorkload,
-    inputs: Mapping[str, FloatArray],
-    constants: Mapping[str, FloatArray],
+    inputs: Mapping[str, Array],
+    constants: Mapping[str, Array],
     places: npt.NDArray[np.int64],
 ) -> Exact:
     """The values of :func:`convolution` at some places of a 2-D output."""
@@ -91,7 +90,7 @@ def convolution_at(
     return _with_epilogue(w, sums, bias, residual)
 
 
-def _optional(arrays: Mapping[str, FloatArray], name: str) -> Exact:
+def _optional(arrays: Mapping[str, Array], name: str) -> Exact:
     return arrays[name].astype(np.float64) if name in arrays else np.zeros(1)
 
 

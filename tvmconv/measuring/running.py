@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.arguments import nearest
 from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.files import open_regular
 from tvmconv.core.results import write_result
+from tvmconv.core.tensor import Array
 from tvmconv.core.unexpected import summary
 from tvmconv.measuring.outputs import outputs_table
 from tvmconv.measuring.quantized import is_quantized
 from tvmconv.report.document import Report
-from tvmconv.report.run_brief import run_brief
-from tvmconv.report.summary import model_facts
+from tvmconv.report.summary import compiled_for, model_facts
+from tvmconv.report.table import Table, seconds_text
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.timing import Timing
 
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
     from tvmconv.remote import RemoteModel
 
-Array = npt.NDArray[Any]
 
 MAX_FILE_BYTES = 1 << 36
 _POOL_REST_SECONDS = 0.02
+# keys of the table of outputs that a short view leaves out
+_LEFT_OUT = ("dtype", "mean", "max_difference")
+_SHOWN_OUTPUTS = 4
 
 
 def read_inputs(items: Sequence[str]) -> dict[str, Array]:
@@ -129,7 +131,7 @@ def run_report(
         "call_seconds_p99": timing.percentile(99),
         "calls_per_second": timing.rate,
     }
-    title = f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})"
+    title = f"{model.name}: {seconds_text(min(ours))} a call (best of {repeat})"
     found = _described(model, title, facts, values, expected)
     return replace(found, data={"samples": ours, "onnxruntime_samples": theirs})
 
@@ -173,8 +175,37 @@ def _described(
     table = outputs_table(values, expected)
     if expected:
         facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
-    brief = run_brief(model, title, facts, table)
+    brief = _brief(model, title, facts, table)
     return Report(kind="run", title=title, facts=facts, tables=(table,), brief=brief)
+
+
+def _brief(model: ModelFacts, title: str, facts: Mapping[str, Any], outputs: Table) -> Report:
+    """The short view: outputs, time, and the comparison with onnxruntime."""
+    head: dict[str, str] = {}
+    if "call_seconds_median" in facts:
+        head["time"] = (
+            f"median {seconds_text(facts['call_seconds_median'])}, 99 % within "
+            f"{seconds_text(facts['call_seconds_p99'])}, {facts['calls_per_second']:.1f} calls/s"
+        )
+    if "onnxruntime_seconds_min" in facts:
+        head["onnxruntime"] = (
+            f"{seconds_text(facts['onnxruntime_seconds_min'])}; "
+            f"tvmconv is {facts['speedup_over_onnxruntime']:.2f}x as fast"
+        )
+    if "worst_relative_error" in facts:
+        head["difference"] = f"at most {facts['worst_relative_error']:.1e} of an output's range"
+    if "written" in facts:
+        head["wrote"] = str(facts["written"])
+    left = len(outputs.rows) - _SHOWN_OUTPUTS
+    columns = tuple(c for c in outputs.columns if c.key not in _LEFT_OUT)
+    shown = Table("values", "", columns, outputs.rows[:_SHOWN_OUTPUTS], one_line=True)
+    return Report(
+        kind="run",
+        title=f"{title}, {compiled_for(model)}",
+        facts=head,
+        tables=(shown,),
+        notes=(f"-v shows {left} more outputs.",) if left > 0 else (),
+    )
 
 
 def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]:

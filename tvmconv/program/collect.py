@@ -13,7 +13,7 @@ from tvmconv.core.decision import Decision, KernelCall
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.program.arena import ArenaPlan
-from tvmconv.program.joins import JOIN, PART, share_buffers
+from tvmconv.program.joins import COPY, JOIN, PART, share_buffers
 from tvmconv.program.names import Names
 from tvmconv.program.nesting import form_of, nested_symbols
 from tvmconv.program.places import (
@@ -29,6 +29,11 @@ from tvmconv.tvm_api import ffi, ir, relax
 
 # attribute of a function whose result is its operand in another shape: it is not called
 VIEW = "tvmconv.view"
+# attribute of a function whose last result are INT32 flags: the message of the error if one is set
+CHECK = "tvmconv.check"
+# operators that call a function; one result of IN_PLACE is an operand
+IN_PLACE = "relax.call_tir_inplace"
+CALLS = ("relax.call_tir", IN_PLACE)
 # value of a variable: nested tuples of buffers
 _Value = Buffer | tuple["_Value", ...]
 
@@ -124,7 +129,7 @@ class _BufferReader:
         if symbols := nested_symbols(value):
             return self._nested(value, symbols)
         # with static shapes, all arguments of functions are tensors
-        if name != "relax.call_tir" or len(value.args) > 2:
+        if name not in CALLS or len(value.args) > 2:
             called = getattr(value.args[0], "global_symbol", "") if value.args else ""
             raise ModelError(
                 f"operator {str(called or name).removeprefix('relax.')!r} (value "
@@ -136,6 +141,9 @@ class _BufferReader:
         operands = _flat(self._value(arguments))
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
         results = [Buffer(tensor_bytes(each)) for each in kinds]
+        if name == IN_PLACE:
+            # the last parameter is the operand that the function changes
+            results = [operands.pop()]
         attrs = self._source.mod[function].attrs or {}
         # TVM marks a slice of the first elements as a reshape, too
         if VIEW in attrs and operands[0].bytes == results[0].bytes:
@@ -143,14 +151,16 @@ class _BufferReader:
         # GPU only: parameters after the results are workspace
         own = self._source.mod[function].params[len(operands) + len(results) :]
         workspace = [Buffer(_bytes(buffer.shape, buffer.dtype)) for buffer in own]
+        record = replace(self._source.record(function.name_hint), check=str(attrs.get(CHECK, "")))
         self.steps.append(
             Step(
                 function,
-                self._source.record(function.name_hint),
+                record,
                 operands,
                 [*results, *workspace],
                 joins=JOIN in attrs,
                 part=int(attrs[PART]) if PART in attrs else None,
+                copies=COPY in attrs,
             )
         )
         return tuple(results) if isinstance(kind, relax.TupleType) else results[0]
@@ -229,11 +239,13 @@ def _bytes(shape: Sequence[Any], dtype: Any) -> int:
 
 
 def _needed(steps: Iterable[Step], results: Iterable[Buffer]) -> list[Step]:
-    """The steps that compute something on which a result depends."""
+    """The steps that compute something on which a result depends, and all checks."""
     wanted = set(results)
     kept = []
     for step in reversed(list(steps)):
-        if any(result.bytes and result in wanted for result in step.results):
+        # a function that reads only one place of its operand may be a view, without its index
+        read = any(result.bytes and result in wanted for result in step.results)
+        if read or step.record.check:
             wanted.update(step.operands)
             kept.append(step)
     return kept[::-1]

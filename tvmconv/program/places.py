@@ -53,8 +53,9 @@ class Step:
     """A call; ``function`` is the variable of the called function, or None for a copy.
 
     ``joins`` is True if the call writes its operands one after another. ``part`` is the offset if
-    the call copies the bytes of its operand from there on. ``nested`` are programs that the step
-    runs, and ``form`` is the form of a loop.
+    the call copies the bytes of its operand from there on. ``copies`` is True if the result is a
+    copy of the operand, which a later call changes. ``nested`` are programs that the step runs, and
+    ``form`` is the form of a loop.
     """
 
     function: Any
@@ -65,6 +66,7 @@ class Step:
     part: int | None = None
     nested: tuple[NestedSteps, ...] = ()
     form: LoopForm | None = None
+    copies: bool = False
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -72,7 +74,7 @@ class Step:
         return (*self.operands, *self.results)
 
     def all_steps(self) -> Iterator[Step]:
-        """This step and those of nested programs, each after the step that runs it."""
+        """This step and the steps of nested programs, each after the step that runs it."""
         yield self
         for program in self.nested:
             for step in program.steps:

@@ -1,18 +1,17 @@
-"""Every candidate of every layer, with its verdict."""
+"""Every candidate of every layer, with its verdict, and the speed of each memory budget."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.report.clock import Clock
-from tvmconv.report.table import Column, Table, bytes_text
+from tvmconv.report.table import Column, Table, bytes_text, plain
 
 _CANDIDATES = (
-    Column("layers", "layers"),
-    Column("algorithm", "algorithm"),
+    *plain("layers", "algorithm"),
     Column("config", "schedule"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),
     Column("workspace", "workspace"),
@@ -22,20 +21,17 @@ _CANDIDATES = (
 )
 _ALIKE = attrgetter("workload", "chosen", "reason", "rejected")
 
+# causes that another memory budget may change
+_OPEN = ("", "slower", "memory")
+
 
 def candidates_table(decisions: Sequence[Decision], clock: Clock) -> Table:
     """The candidates of every layer; layers that differ only in their names share rows."""
-    considered = [_considered(group, clock) for group in _alike(decisions)]
-    return Table(
-        "candidates",
-        "All candidates, by layer",
-        _CANDIDATES,
-        [row for rows in considered for row in rows],
-        brief=[row for rows in considered for row in _brief(rows)],
-    )
+    rows = [row for group in alike(decisions) for row in _considered(group, clock)]
+    return Table("candidates", "All candidates, by layer", _CANDIDATES, rows, brief=())
 
 
-def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
+def alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
     """Groups of decisions that differ only in the layer."""
     groups: list[list[Decision]] = []
     for decision in decisions:
@@ -64,20 +60,6 @@ def _considered(group: list[Decision], clock: Clock) -> list[dict[str, Any]]:
     ]
 
 
-def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows for the terminal: the layer's name once, and unsupported candidates in one row.
-
-    Each layer has several unsupported algorithms, mostly for the same reasons as other layers.
-    """
-    able = [row for row in rows if row["cause"] != "unsupported"]
-    unable = [f"{row['algorithm']}: {row['verdict']}" for row in rows[len(able) :]]
-    brief = [able[0], *({**row, "layers": ""} for row in able[1:])]
-    if unable:
-        verdict = f"cannot compute it: {'; '.join(unable)}"
-        brief.append({"layers": "", "algorithm": "others", "config": "", "verdict": verdict})
-    return brief
-
-
 def candidate_row(candidate: Candidate, clock: Clock) -> dict[str, Any]:
     """A candidate's names, and its figures with their texts if it supports the layer."""
     plain = {
@@ -99,3 +81,41 @@ def candidate_row(candidate: Candidate, clock: Clock) -> dict[str, Any]:
         "packed_weight": bytes_text(candidate.packed_weight_bytes),
         "error_estimate": candidate.error,
     }
+
+
+def memory_frontier(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The fastest combination under every memory budget that makes a difference.
+
+    From rows of the table ``candidates`` it makes rows with the peak ``workspace_bytes``, the
+    ``predicted_seconds`` of all convolutions and their ``packed_weight_bytes``. Their workspace
+    grows, and their time falls.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in candidates:
+        if row["cause"] in _OPEN:
+            groups.setdefault((row["layers"], row["workload"]), []).append(row)
+    budgets = sorted({row["workspace_bytes"] for group in groups.values() for row in group})
+    frontier: list[dict[str, Any]] = []
+    for budget in budgets:
+        taken = []
+        for group in groups.values():
+            fitting = [row for row in group if row["workspace_bytes"] <= budget]
+            if not fitting:
+                break
+            best = min(fitting, key=lambda row: row["predicted_seconds"])
+            taken.append((best, group[0]["count"]))
+        if len(taken) < len(groups):
+            continue
+        seconds = sum(row["predicted_seconds"] * count for row, count in taken)
+        if frontier and seconds >= frontier[-1]["predicted_seconds"]:
+            continue
+        frontier.append(
+            {
+                "workspace_bytes": max((row["workspace_bytes"] for row, _ in taken), default=0),
+                "predicted_seconds": seconds,
+                "packed_weight_bytes": sum(
+                    row["packed_weight_bytes"] * count for row, count in taken
+                ),
+            }
+        )
+    return frontier

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import PIXEL_CONV, Decision, Unscheduled
+from tvmconv.core.stored_types import wide_type
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
-from tvmconv.report.candidates import candidate_row, candidates_table
+from tvmconv.report.candidates import alike, candidate_row, candidates_table
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Report
 from tvmconv.report.explain_brief import explain_brief
+from tvmconv.report.explain_layer import explain_layer
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
 from tvmconv.report.summary import memory_table, model_facts
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
@@ -24,15 +27,23 @@ if TYPE_CHECKING:
 _DECISIONS = (
     Column("layer", "layer"),
     Column("workload", "problem"),
-    Column("algorithm", "algorithm"),
+    *plain("algorithm", "precision"),
     Column("config", "schedule"),
     Column("source", "from"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),
+    Column("limit_share", "% of limit", ".0f", 100),
+    Column("seconds", "measured ms", ".3f", 1e3),
     Column("workspace", "workspace"),
     Column("packed_weight", "weights"),
     Column("error_estimate", "error est.", ".1e"),
+    Column("error_measured", "error meas.", ".1e"),
+    Column("rounding_error", "rounding err.", ".1e"),
     Column("reason", "reason"),
 )
+# columns of models in which some layers round operands
+_ROUNDED = ("precision", "rounding_error")
+# columns of GPUs and of measurements
+_OPTIONAL = ("limit_share", "seconds", "error_measured")
 _LEGEND = (
     "problem: the convolution, in the form of `tvmconv bench run --layer` . "
     "schedule: values of the algorithm's knobs, which --knobs explains. from: their origin, the "
@@ -45,31 +56,15 @@ _ROUNDING = (
     "Rounding errors are measured while building, on products of the layer's weights and 128 "
     "pixels of such input with rounded operands and float32 accumulators."
 )
-# GPUs only
-_LIMIT = Column("limit_share", "% of limit", ".0f", 100)
-# models in which some layers round operands
-_PRECISION = Column("precision", "precision")
-_ROUNDING_ERROR = Column("rounding_error", "rounding err.", ".1e")
-_MEASURED_ERROR = Column("error_measured", "error meas.", ".1e")
-_MEASURED_TIME = Column("seconds", "measured ms", ".3f", 1e3)
 # reasons for calls without alternatives
 _SCALABLE = {
     "SVE": "its loops over pixels use scalable vectors",
     "SVE and NEON": "some of its loops use scalable vectors",
 }
-_UNSCHEDULED = (
-    Column("layer", "layer"),
-    Column("operator", "operator"),
-    Column("reason", "why"),
-)
-_PIXELS = (Column("layer", "layer"), Column("workload", "problem"), Column("reason", "why"))
-_VECTORS = (
-    Column("layer", "layer"),
-    Column("operator", "operator"),
-    Column("algorithm", "algorithm"),
-    Column("vectors", "code"),
-    Column("reason", "why"),
-)
+_WHY = Column("reason", "why")
+_UNSCHEDULED = (*plain("layer", "operator"), _WHY)
+_PIXELS = (Column("layer", "layer"), Column("workload", "problem"), _WHY)
+_VECTORS = (*plain("layer", "operator", "algorithm"), Column("vectors", "code"), _WHY)
 
 
 def explain_report(
@@ -117,28 +112,28 @@ def explain_report(
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
     if estimates is not None:
         facts |= estimates[1]
+    if stored := _stored_types(model):
+        facts["stored_types"] = stored
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
     layers = _layers_table(model, clock, seconds, errors)
-    asked = (
-        *([estimates[0]] if estimates is not None else []),
-        *([knobs_table(decisions, model.machine)] if knobs else []),
-    )
-    return Report(
+    estimated = () if estimates is None else (estimates[0],)
+    described = (knobs_table(decisions, model.machine),) if knobs else ()
+    report = Report(
         kind="explain",
         title=_title(model),
         facts=facts,
         tables=(
             layers,
-            *([estimates[0]] if estimates is not None else []),
+            *estimated,
             candidates_table(decisions, clock),
             *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
             *([launches_table(model.calls, gpu)] if gpu else []),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
             *_noted_tables(model),
-            *asked[len(asked) - knobs :],
+            *described,
         ),
         notes=(
             *_LEGEND,
@@ -148,8 +143,17 @@ def explain_report(
             *([_ROUNDING] if precise else []),
         ),
         data={"calls": [call.to_json() for call in model.calls]},
-        brief=explain_brief(model, _title(model), facts, layers.rows, asked),
+        brief=explain_brief(model, _title(model), facts, layers.rows, (*estimated, *described)),
     )
+    details = tuple(explain_layer(report, group, model.machine) for group in alike(decisions))
+    return replace(report, details=details)
+
+
+def _stored_types(model: ModelFacts) -> str:
+    """What inputs and outputs of types that no kernel computes in are computed as."""
+    names = dict.fromkeys(info.dtype for info in (*model.inputs, *model.outputs))
+    wide = {name: wide_type(name) for name in names if wide_type(name) != name}
+    return "; ".join(f"{name} computes in {computed}" for name, computed in wide.items())
 
 
 def _layers_table(
@@ -159,26 +163,20 @@ def _layers_table(
     errors: Sequence[float] | None,
 ) -> Table:
     """A row for every decision, with the columns for this target and these measurements."""
-    decisions = model.decisions
-    rows = [_decision(d, clock) for d in decisions]
-    columns = list(_DECISIONS)
-    if isinstance(model.machine, CudaMachine):
-        columns.insert(columns.index(_DECISIONS[6]), _LIMIT)
-        for row, d in zip(rows, decisions, strict=True):
-            row["limit_share"] = limit_share(d, model.machine)
-    precise = any(d.chosen.precision for d in decisions)
-    if precise or model.manifest.policy.get("precision"):
-        columns.insert(columns.index(_DECISIONS[8]) + 1, _ROUNDING_ERROR)
-        columns.insert(3, _PRECISION)
-    if seconds is not None:
-        columns.insert(columns.index(_DECISIONS[6]), _MEASURED_TIME)
-        for row, d in zip(rows, decisions, strict=True):
-            row["seconds"] = seconds.get((d.layer, d.kernel))
-    if errors is not None:
-        columns.insert(columns.index(_DECISIONS[8]) + 1, _MEASURED_ERROR)
-        for row, error in zip(rows, errors, strict=True):
-            row["error_measured"] = error
-    return Table("layers", "Decisions", tuple(columns), rows)
+    rows = [_decision(decision, clock) for decision in model.decisions]
+    for index, (row, decision) in enumerate(zip(rows, model.decisions, strict=True)):
+        if isinstance(model.machine, CudaMachine):
+            row["limit_share"] = limit_share(decision, model.machine)
+        if seconds is not None:
+            row["seconds"] = seconds.get((decision.layer, decision.kernel))
+        if errors is not None:
+            row["error_measured"] = errors[index]
+    hidden = {key for key in _OPTIONAL if not any(key in row for row in rows)}
+    is_rounded = any(decision.chosen.precision for decision in model.decisions)
+    if not is_rounded and not model.manifest.policy.get("precision"):
+        hidden.update(_ROUNDED)
+    columns = tuple(column for column in _DECISIONS if column.key not in hidden)
+    return Table("layers", "Decisions", columns, rows, brief=())
 
 
 def _convolution_facts(

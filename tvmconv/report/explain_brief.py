@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import PIXEL_CONV
-from tvmconv.report.brief import Brief
+from tvmconv.report.document import Report
 from tvmconv.report.reasons import algorithm_text, short_reason
 from tvmconv.report.shapes import shape_text
 from tvmconv.report.summary import compiled_for, macs_text, memory_text
@@ -34,7 +34,7 @@ def explain_brief(
     facts: Mapping[str, Any],
     layers: Sequence[Mapping[str, Any]],
     tables: tuple[Table, ...],
-) -> Brief:
+) -> Report:
     """The short view of a report.
 
     Parameters
@@ -58,9 +58,10 @@ def explain_brief(
         *(column for column in _OPTIONAL if any(row.get(column.key) is not None for row in rows)),
         _REASON,
     )
-    return Brief(
+    return Report(
+        kind="explain",
         title=f"{title}, {compiled_for(model)}",
-        head=_head(model, facts),
+        facts=_head(model, facts),
         tables=(Table("layers", "", columns, rows, one_line=True), *tables),
         notes=(_POINTER,),
     )
@@ -78,6 +79,8 @@ def _head(model: ModelFacts, facts: Mapping[str, Any]) -> dict[str, str]:
         "error": f"at most {error:.1e} in a layer, estimated"
         + (f"; the budget is {budget:.1e}" if budget is not None else ""),
     }
+    if "stored_types" in facts:
+        head["types"] = facts["stored_types"]
     if "largest_error_measured" in facts:
         head["error"] += f"; measured {facts['largest_error_measured']:.1e}"
     if "peak_gflops" in facts:

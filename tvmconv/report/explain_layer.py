@@ -1,8 +1,8 @@
-"""``explain --layer``: everything about the selection for one layer."""
+"""``explain --layer``: everything about the selection for equal layers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmconv.core.decision import Decision
@@ -19,41 +19,48 @@ _CANDIDATES = (
     Column("workspace", "workspace"),
     Column("packed_weight", "weights"),
     Column("error_estimate", "error", ".1e"),
+    Column("config", "schedule"),
     Column("short", "verdict"),
-    Column("config", "schedule", leaves=1),
 )
-# verdicts by cause, for one line
-_VERDICTS = {
-    "error": "error budget",
-    "memory": "memory budget",
-    "disallowed": "not allowed",
-    "finite": "NaN-safe mode",
-    "overflow": "would overflow",
-    "range": "out of range",
-    "overridden": "overridden",
+# facts, and their keys in a row of the decisions
+_FACTS = {
+    "problem": "workload",
+    "reason": "reason",
+    "schedule": "config",
+    "schedule_from": "source",
+    "precision": "precision",
+    "predicted_seconds": "predicted_seconds",
+    "limit_share": "limit_share",
+    "measured_seconds": "seconds",
+    "workspace_bytes": "workspace_bytes",
+    "packed_weight_bytes": "packed_weight_bytes",
+    "error_estimate": "error_estimate",
+    "error_measured": "error_measured",
+    "rounding_error": "rounding_error",
+    "kernel": "kernel",
 }
 
 
-def explain_layer(report: Report, decision: Decision, machine: Device) -> Report:
-    """The part of a report of :func:`~tvmconv.report.explain.explain_report` about a layer."""
-    named = {table.name: table for table in report.tables}
-    layers, candidates = named["layers"].rows, named["candidates"]
-    row = next(
-        row for row in layers if (row["layer"], row["kernel"]) == (decision.layer, decision.kernel)
-    )
+def explain_layer(report: Report, layers: Sequence[Decision], machine: Device) -> Report:
+    """The part of a report of :func:`~tvmconv.report.explain.explain_report` about equal layers."""
+    named = {table.name: table.rows for table in report.tables}
+    keys = {(decision.layer, decision.kernel) for decision in layers}
+    rows = [row for row in named["layers"] if (row["layer"], row["kernel"]) in keys]
+    row, decision = rows[0], layers[0]
     considered = [
         {**each, "short": _verdict(each, row["predicted_cycles"])}
-        for each in candidates.rows
+        for each in named["candidates"]
         if each["workload"] == row["workload"] and row["layer"] in each["layers"].split(", ")
     ]
-    shape = shape_text(row["workload"])
+    facts = {name: _fact(rows, key) for name, key in _FACTS.items()}
+    names = ", ".join(decision.layer for decision in layers)
     able = [each for each in considered if "predicted_cycles" in each]
     return Report(
         kind="layer",
-        title=f"{decision.layer}: {algorithm_text(decision.chosen)} for {shape}",
-        facts=_facts(row),
+        title=f"{names}: {algorithm_text(decision.chosen)} for {shape_text(row['workload'])}",
+        facts={name: value for name, value in facts.items() if value is not None},
         tables=(
-            Table("candidates", "Candidates", _CANDIDATES, considered, brief=able, one_line=True),
+            Table("candidates", "Candidates", _CANDIDATES, considered, brief=able),
             knob_values(decision, machine),
         ),
         notes=tuple(
@@ -65,26 +72,14 @@ def explain_layer(report: Report, decision: Decision, machine: Device) -> Report
 
 
 def _verdict(row: Mapping[str, Any], cycles: float) -> str:
-    """``1.07x the time``, or which option excludes a candidate."""
-    if row["cause"] == "slower":
-        return f"{row['predicted_cycles'] / cycles:.2f}x the time"
-    return _VERDICTS.get(row["cause"]) or str(row["verdict"])
+    """``1.07x the time (weights +0.003 M)``, or the limit that excludes a candidate."""
+    if row["cause"] != "slower":
+        return str(row["verdict"])
+    _, bracket, parts = row["verdict"].partition(" (")
+    return f"{row['predicted_cycles'] / cycles:.2f}x the time{bracket}{parts}"
 
 
-def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    facts = {
-        "problem": row["workload"],
-        "reason": row["reason"],
-        "schedule": row["config"],
-        "schedule_from": row["source"],
-        "precision": row["precision"],
-        "predicted_seconds": row["predicted_seconds"],
-        "measured_seconds": row.get("seconds"),
-        "workspace_bytes": row["workspace_bytes"],
-        "packed_weight_bytes": row["packed_weight_bytes"],
-        "error_estimate": row["error_estimate"],
-        "error_measured": row.get("error_measured"),
-        "rounding_error": row["rounding_error"],
-        "kernel": row["kernel"],
-    }
-    return {name: value for name, value in facts.items() if value is not None}
+def _fact(rows: Sequence[Mapping[str, Any]], key: str) -> Any:
+    """The value of all layers, or a list of their values."""
+    values = [row.get(key) for row in rows]
+    return values[0] if values.count(values[0]) == len(values) else values

@@ -12,12 +12,11 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import processor
 from tvmconv.report import charts
+from tvmconv.report.candidates import memory_frontier
 from tvmconv.report.clock import clock_of
-from tvmconv.report.document import Report
-from tvmconv.report.explain_frontier import memory_frontier
+from tvmconv.report.document import Report, fact_text, fact_title
 from tvmconv.report.reasons import tiled
-from tvmconv.report.render import fact_text, fact_title
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 _STYLE = """
 :root { color-scheme: light dark;
@@ -109,8 +108,7 @@ def _times(layers: Table, candidates: Table) -> str:
         for row in layers.rows
     ]
     columns = [
-        Column("layer", "layer"),
-        Column("algorithm", "algorithm"),
+        *plain("layer", "algorithm"),
         Column("chosen", "chosen, predicted ms", ".3f"),
         Column("plain", "best without Winograd, predicted ms", ".3f"),
         Column("measured", "chosen, measured ms", ".3f"),
@@ -177,8 +175,7 @@ def _roofline(layers: Table, report: Report, machine: Device) -> str:
         "the caches may exceed its slope."
     )
     columns = (
-        Column("layer", "layer"),
-        Column("algorithm", "algorithm"),
+        *plain("layer", "algorithm"),
         Column("intensity", "operations per byte", ".1f"),
         Column("gflops", "GFLOP/s", ".1f"),
     )

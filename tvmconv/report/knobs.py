@@ -10,12 +10,11 @@ from tvmconv.core.decision import Decision
 from tvmconv.core.knobs import Knob
 from tvmconv.kernels import registry
 from tvmconv.machines.device import Device
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 _SHOWN = 12
 _COLUMNS = (
-    Column("algorithm", "algorithm"),
-    Column("knob", "knob"),
+    *plain("algorithm", "knob"),
     Column("doc", "meaning"),
     Column("values", "worth trying here"),
     Column("neutral", "neutral"),
@@ -45,13 +44,12 @@ def knob_values(decision: Decision, machine: Device) -> Table:
         for knob in registry.knobs(chosen.algorithm, machine)
     ]
     columns = (
-        Column("knob", "knob"),
-        Column("value", "value"),
-        Column("doc", "meaning", leaves=1),
-        Column("values", "worth trying here", leaves=2),
+        *plain("knob", "value"),
+        Column("doc", "meaning"),
+        Column("values", "worth trying here"),
     )
     title = f"Schedule parameters of {chosen.algorithm}"
-    return Table("knobs", title, columns, rows, one_line=True)
+    return Table("knobs", title, columns, rows)
 
 
 def listed(values: Sequence[KnobValue]) -> str:

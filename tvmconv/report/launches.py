@@ -9,14 +9,12 @@ from tvmconv.core.decision import Decision, KernelCall
 from tvmconv.core.launch import Launch
 from tvmconv.costs.cuda.memory import least_cycles
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 _LAUNCHES = (
     Column("layer", "layer"),
     Column("launched", "kernel"),
-    Column("grid", "grid"),
-    Column("block", "block"),
-    Column("registers", "registers"),
+    *plain("grid", "block", "registers"),
     Column("shared_bytes", "shared B"),
     Column("spill_bytes", "spills B"),
     Column("blocks_resident", "blocks/SM"),

@@ -8,9 +8,9 @@ from typing import Any
 from tvmconv.machines.record import Machine
 from tvmconv.report.clock import Clock
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
-_FIELDS = (Column("field", "field"), Column("value", "value"), Column("unit", "unit"))
+_FIELDS = plain("field", "value", "unit")
 _UNITS = {
     "vector.bits": "bits",
     "channel_block": "float32 values",

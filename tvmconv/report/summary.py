@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.report.brief import Brief
 from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table, bytes_text, seconds_text
@@ -53,7 +52,7 @@ def model_facts(model: ModelFacts) -> dict[str, Any]:
         "memory_budget": model.manifest.policy.get("memory_budget"),
         "precision": model.manifest.policy.get("precision", "float32"),
         "finite": model.manifest.policy.get("finite", True),
-        "requantise": model.manifest.policy.get("requantise", "float"),
+        "requantize": model.manifest.policy.get("requantise", "float"),
     }
 
 
@@ -112,7 +111,9 @@ def _warnings(model: ModelFacts) -> tuple[str, ...]:
     return tuple(f"WARNING: no algorithm supports {left}" for left in model.unscheduled)
 
 
-def _compiled(model: ModelFacts, output: Path, seconds: float, others: Mapping[str, Path]) -> Brief:
+def _compiled(
+    model: ModelFacts, output: Path, seconds: float, others: Mapping[str, Path]
+) -> Report:
     """The short view of ``compile`` and ``bundle``."""
     counts = [f"{count} {name}" for name, count in algorithm_counts(model).items()]
     cycles = sum(decision.chosen.cycles for decision in model.decisions)
@@ -127,4 +128,4 @@ def _compiled(model: ModelFacts, output: Path, seconds: float, others: Mapping[s
     title = f"{model.name} built in {seconds:.1f} s for {compiled_for(model)}"
     warnings = _warnings(model)
     more = (f"WARNING: {len(warnings) - 1} more; -v shows all.",) if len(warnings) > 2 else ()
-    return Brief(title, head, notes=(*warnings[:1], *more) if more else warnings)
+    return Report("compile", title, head, notes=(*warnings[:1], *more) if more else warnings)

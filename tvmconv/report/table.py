@@ -7,11 +7,13 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from tvmconv.core.printed import printable
 
 _BYTES = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+# keys of saved results, under other headings
+_HEADINGS = {"contender": "implementation"}
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
@@ -48,6 +50,15 @@ class Column:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return printable(str(value))
         return format(value * self.scale if self.scale != 1.0 else value, self.spec)
+
+
+# its key is the key of saved reports
+IMPLEMENTATION = Column("contender", "implementation")
+
+
+def plain(*keys: str) -> tuple[Column, ...]:
+    """A column for each key, with the key as heading and without a format."""
+    return tuple(Column(key, _HEADINGS.get(key, key)) for key in keys)
 
 
 @dataclass(frozen=True)
@@ -122,26 +133,6 @@ def grouped(
             first["error_measured"] = max(row["error_measured"] for row in members)
         made.append({**first, "count": f"x{len(members)}" if len(members) > 1 else ""})
     return made
-
-
-class Printable(Protocol):
-    """The part of a :class:`~tvmconv.report.document.Report` that the terminal shows."""
-
-    @property
-    def title(self) -> str:
-        """Heading."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Single values by name."""
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """The tables, in order."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences below the tables."""
 
 
 def bytes_text(count: float) -> str:

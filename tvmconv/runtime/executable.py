@@ -6,12 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy.typing as npt
-
 from ..core.arguments import shown, whole
 from ..core.errors import InputError
 from ..core.interrupts import uninterrupted
-from ..core.tensor import TensorInfo
+from ..core.tensor import Array, TensorInfo
 from . import forks
 from .arguments import Parameters
 from .gpu_options import GpuOptions
@@ -23,8 +21,6 @@ from .timing import BoundCall, Timing, random_inputs, time_call
 if TYPE_CHECKING:
     from ..core.decision import KernelCall
     from .profile import Profile
-
-Array = npt.NDArray[Any]
 
 
 class Executable(ABC):

@@ -6,15 +6,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import ArtifactError, InputError
-from ..core.tensor import TensorInfo
+from ..core.stored_types import numpy_type
+from ..core.tensor import Array, TensorInfo
 from . import dlpack
 from .driver import DEFAULT_STREAM, driver
 from .outputs import empty_aligned
-
-Array = npt.NDArray[Any]
 
 
 class GpuTensor:
@@ -36,7 +34,7 @@ class GpuTensor:
     ) -> None:
         self.address = address
         self.shape = shape
-        self.dtype = np.dtype(dtype)
+        self.dtype = numpy_type(dtype)
         self.stream = stream
         self.device = device
         self._owner = owner

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import numpy_type
+from tvmconv.core.stored_types import numpy_type
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
@@ -19,8 +19,6 @@ from tvmconv.measuring.operands import blocked, random_operands, typed, unblocke
 from tvmconv.tuning.gpu_runner import make_gpu_runner
 from tvmconv.tuning.runner import CandidateRunner, make_runner
 from tvmconv.tvm_api.types import DeviceTensor
-
-Array = npt.NDArray[Any]
 
 # max|error| / max|reference| that any kernel may have, and how far above its own estimate
 _ERROR_FLOOR = 1e-5

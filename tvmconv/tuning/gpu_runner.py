@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.decision import KernelCall
+from tvmconv.core.tensor import Array
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
@@ -23,8 +23,6 @@ from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
 from tvmconv.measuring.gpu.kernel_run import GpuCall
 from tvmconv.measuring.gpu.timing import Timer
 from tvmconv.tuning.runner import CandidateRunner, session_of
-
-Array = npt.NDArray[Any]
 
 
 def make_gpu_runner(

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.measuring.columns import plain
 from tvmconv.records.logfile import MOST_SHOWN, Skipped
 from tvmconv.records.record import Record
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 from tvmconv.tuning.session import Task
 from tvmconv.tuning.settings import Outcome
 
@@ -34,9 +33,9 @@ _ESTIMATED = (
     *_OUTCOMES[8:],
 )
 _BASELINES = (
-    Column("peer", "best peer"),
-    Column("peer_milliseconds", "ms", ".4f"),
-    Column("over_peer", "x peer", ".3f"),
+    Column("baseline", "best baseline"),
+    Column("baseline_milliseconds", "ms", ".4f"),
+    Column("over_baseline", "x baseline", ".3f"),
 )
 _SPACES = (
     Column("layer", "layer"),
@@ -58,7 +57,7 @@ _RECORDS = (
     Column("error", "error", ".1e"),
     *plain("date", "device"),
 )
-_DROPPED = (Column("workload", "workload"), Column("algorithm", "algorithm"), Column("why", "why"))
+_DROPPED = plain("workload", "algorithm", "why")
 _CHECKED = (
     *plain("workload", "algorithm", "status"),
     Column("logged", "logged", ".3f"),
@@ -94,9 +93,9 @@ def tune_report(
             "lower_bound": outcome.lower_bound if math.isfinite(outcome.best_seconds) else None,
             "milliseconds": _milliseconds(outcome.best_seconds),
             "outliers": f"{outcome.outliers}/{outcome.samples}" if outcome.samples else None,
-            "peer": outcome.baseline,
-            "peer_milliseconds": _milliseconds(outcome.baseline_seconds),
-            "over_peer": outcome.over_baseline,
+            "baseline": outcome.baseline,
+            "baseline_milliseconds": _milliseconds(outcome.baseline_seconds),
+            "over_baseline": outcome.over_baseline,
             "trials": outcome.trials,
             "remembered": outcome.remembered,
             "failed": sum(outcome.failures.values()),
@@ -130,7 +129,7 @@ def tune_report(
     columns: tuple[Column, ...] = _OUTCOMES if estimated is None else _ESTIMATED
     if ratios:
         columns = (*_OUTCOMES[:7], *_BASELINES, *_OUTCOMES[7:])
-        facts["geometric_mean_over_best_peer"] = statistics.geometric_mean(ratios)
+        facts["geometric_mean_over_best_baseline"] = statistics.geometric_mean(ratios)
     notes = tuple(f"{baseline} not measured: {why}" for baseline, why in (missing or {}).items())
     if spilled := sum(outcome.spilled for outcome in outcomes):
         notes += (f"not timed, as nvcc spilled their registers: {spilled} candidates",)

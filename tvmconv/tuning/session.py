@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tvmconv.core.tensor import Shapes
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.cuda import CudaMachine
@@ -75,15 +76,16 @@ def collect(
     models: Sequence[str | os.PathLike[str]] = (),
     suites: Sequence[str] = (),
     layers: Sequence[str] = (),
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     fold_budget: int | None = None,
     policy: Policy | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> tuple[Task, ...]:
     """The distinct convolution workloads of everything that is to be tuned.
 
-    ``shapes`` and ``fold_budget`` are arguments of :func:`tvmconv.build` for the models. The policy
-    decides how models are quantized and rounded. Fails if something cannot be read, or no algorithm
-    computes a layer.
+    ``shapes``, ``fold_budget`` and ``outputs`` are arguments of :func:`tvmconv.build` for the
+    models. The policy decides how models are quantized and rounded. Fails if something cannot be
+    read, or no algorithm computes a layer.
     """
     from tvmconv.measuring import suites as library
 
@@ -99,7 +101,9 @@ def collect(
     given = policy or make_policy()
     policy = make_policy(precision=given.precision, requantize=given.requantize)
     for model in models:
-        for name, workload, facts in _of_model(model, machine, policy, shapes, fold_budget):
+        for name, workload, facts in _of_model(
+            model, machine, policy, shapes, fold_budget, outputs
+        ):
             add(name, workload, 1, facts)
     for suite in suites:
         for layer in library.load(suite):
@@ -238,14 +242,15 @@ def _of_model(
     model: str | os.PathLike[str],
     machine: Device,
     policy: Policy,
-    shapes: Mapping[str, Sequence[int]] | None,
+    shapes: Shapes | None,
     fold_budget: int | None,
+    outputs: Sequence[str] | None,
 ) -> Iterable[tuple[str, Conv2dWorkload, WeightFacts]]:
     """Name, workload and facts of the weights of a model's layers, as a build finds them."""
     from tvmconv.graph.layout import weight_facts
     from tvmconv.graph.prelude import plan_model
 
-    planned = plan_model(model, machine, policy, shapes, fold_budget)
+    planned = plan_model(model, machine, policy, shapes, fold_budget, outputs)
     return [
         (d.layer, d.workload, weight_facts(node, d.workload, machine))
         for each in planned

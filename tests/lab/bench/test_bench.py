@@ -77,7 +77,7 @@ def test_rows_rates_and_ratios():
     summary = report.to_json()["summary"][0]
     assert (summary["best_peer"], summary["speedup"]) == ("slow", pytest.approx(2.0))
     notes = " ".join(report.notes)
-    assert "25.0 % of peak, 2.000 x the best peer" in notes
+    assert "25.0 % of peak, 2.000 x the best baseline" in notes
     assert "gone absent: no module (2 cases)" in notes
     assert "used up to 0.9 CPUs in 2 of 4 rounds" in notes
 

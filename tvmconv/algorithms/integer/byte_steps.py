@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.algorithms.integer.joined_steps import joined
 from tvmconv.algorithms.integer.saturation import MASKS, complemented, in_order, split, variants
-
-Array = npt.NDArray[Any]
+from tvmconv.core.tensor import Array
 
 
 @dataclass(frozen=True)

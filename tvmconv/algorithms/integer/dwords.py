@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import DWORD_BYTES, Operands
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import WorkloadError
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.multiply import Multiply, multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
-Array = npt.NDArray[Any]
 # name of the block that widens data
 WIDEN = "widen"
 

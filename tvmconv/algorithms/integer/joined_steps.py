@@ -14,12 +14,10 @@ dwords of small weights. A dword may be complemented
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from tvmconv.core.tensor import Array
 
 # partners are searched within so many neighboring dwords, whose data are close in memory
 _GROUP = 64

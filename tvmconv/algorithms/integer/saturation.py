@@ -16,12 +16,9 @@ to at least -128: ``255 * 128 = 32,640 < 2**15``. Three methods make other weigh
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from tvmconv.core.tensor import Array
 
 # maximum magnitude of the sum of two weights of one sign
 _LIMIT = 128

@@ -15,14 +15,12 @@ from math import lcm
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.algorithms.winograd.matrices import Transforms, interpolation
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import WorkloadError
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
-
-Array = npt.NDArray[Any]
 
 # products -> points: small integers, because their powers and differences have to fit 16 bits
 _POINTS: dict[int, tuple[int, ...]] = {

@@ -63,7 +63,7 @@ class BaselineTimes:
         if workload.is_volume:
             return "", math.inf
         times: dict[str, float] = {}
-        with tempfile.TemporaryDirectory(prefix="tvmconv-peers-") as name:
+        with tempfile.TemporaryDirectory(prefix="tvmconv-baselines-") as name:
             folder = Path(name)
             write_layer_case(folder, workload)
             ready = [baseline for baseline in self._workers if self._prepare(baseline, folder)]

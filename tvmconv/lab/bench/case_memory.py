@@ -74,7 +74,7 @@ def _refusal(implementations: int, needed: int, available: int | None, remedy: s
     if needed <= available:
         return ""
     return (
-        f"skipped: {implementations} contenders need about {needed / _GIB:.1f} GiB, and "
+        f"skipped: {implementations} implementations need about {needed / _GIB:.1f} GiB, and "
         f"{available / _GIB:.1f} GiB are available; {remedy}"
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.errors import InputError, WorkloadError
+from tvmconv.core.tensor import Array, Shapes
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines.case import PLACES
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
@@ -18,11 +18,10 @@ from tvmconv.measuring.operands import rounded
 from tvmconv.measuring.quantized import is_quantized
 from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
 
-FloatArray = npt.NDArray[Any]
 _DRAWN = 4_194_301
 
 
-def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
+def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> Array:
     """Normally distributed values, or small non-negative integers for an integer type."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
@@ -31,7 +30,7 @@ def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generato
     return generator.integers(0, high, shape).astype(kind)
 
 
-def repeated_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
+def repeated_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> Array:
     """Normally distributed values; large arrays repeat a prime number of them.
 
     Because the number is prime, neighbors in no dimension are equal.
@@ -123,7 +122,7 @@ def batched_model(path: Path, batch: int, folder: Path) -> Path:
 def write_model_case(
     folder: Path,
     path: Path,
-    shapes: Mapping[str, tuple[int, ...]] | None,
+    shapes: Shapes | None,
     fold_budget: int | None = None,
 ) -> CaseInfo:
     """A folder for a whole model with seeded inputs; a worker writes the reference.

@@ -14,12 +14,11 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.baselines.cold import Eviction, cold_call
 from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
 from tvmconv.machines.record import Machine
-from tvmconv.measuring.columns import plain
 from tvmconv.measuring.operands import random_operands
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.selection.select import select
 

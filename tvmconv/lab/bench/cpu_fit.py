@@ -21,10 +21,9 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.check_model import check_layer, measured_workload
 from tvmconv.lab.bench.descent import descend, huber
 from tvmconv.machines.record import Machine
-from tvmconv.measuring.columns import plain
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 from tvmconv.selection.policy import make_policy
 
 # the models whose constants are fitted, and the algorithms whose candidates they predict
@@ -42,18 +41,13 @@ _CONSTANTS = (
     Column("old", "old", ".4g"),
     Column("new", "new", ".4g"),
 )
-_ERRORS = (
-    *plain("suite", "candidates"),
-    Column("before", "error before %", ".1f", 100),
+_FORMS = (
+    Column("before", "before %", ".1f", 100),
     Column("after", "after %", ".1f", 100),
     Column("unseen", "fitted without the suite %", ".1f", 100),
 )
-_LOSSES = (
-    *plain("suite", "layers"),
-    Column("before", "loss before %", ".1f", 100),
-    Column("after", "after %", ".1f", 100),
-    Column("unseen", "fitted without the suite %", ".1f", 100),
-)
+_ERRORS = (*plain("suite", "candidates"), *_FORMS)
+_LOSSES = (*plain("suite", "layers"), *_FORMS)
 Values = Mapping[str, float]
 
 
@@ -214,8 +208,7 @@ def fit_report(
                 "candidates",
                 "Candidates",
                 (
-                    Column("layer", "layer"),
-                    Column("algorithm", "algorithm"),
+                    *plain("layer", "algorithm"),
                     Column("seconds", "cold weights ms", ".3f", 1e3),
                 ),
                 [

@@ -32,11 +32,11 @@ from tvmconv.lab.estimation.report import cost_row
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 _COLUMNS = (
     Column("case", "case"),
-    Column("label", "contender"),
+    Column("label", "implementation"),
     Column("estimated_cycles", "est. cycles", ",.0f"),
     Column("estimated_seconds", "est. ms", ".3f", 1e3),
     Column("over_least", "x least", ".2f"),
@@ -45,12 +45,7 @@ _COLUMNS = (
     Column("estimated_peak_share", "est. % of peak", ".1f", 100),
     Column("info", "schedule, or why not"),
 )
-_TOTALS = (
-    Column("label", "contender"),
-    Column("cases", "cases"),
-    Column("estimated_cycles", "est. cycles", ",.0f"),
-    Column("estimated_seconds", "est. ms", ".3f", 1e3),
-)
+_TOTALS = (_COLUMNS[1], *plain("cases"), *_COLUMNS[2:4])
 
 
 # label, cost, and schedule; or label, None, and the reason

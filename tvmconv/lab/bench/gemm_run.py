@@ -9,19 +9,17 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32, refusal
 from tvmconv.core.errors import InputError
 from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.core.tensor import Array
 from tvmconv.costs.cpu.gemm import transfer_ratio
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.layer_model import model_of, node
-
-Array = npt.NDArray[Any]
 
 
 class GemmRun:

@@ -9,18 +9,16 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.config import KnobValue
 from tvmconv.core.errors import ConfigError
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
 from tvmconv.measuring.operands import blocked, kernel_facts, typed, unblocked
-
-Array = npt.NDArray[Any]
 
 
 class KernelRun:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ArtifactError
-from tvmconv.lab.bench.layers_brief import profile_brief
 from tvmconv.lab.bench.peak import Peak, measure_peak
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import processor
-from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
+from tvmconv.report.reasons import algorithm_text
 from tvmconv.report.shapes import shape_text
-from tvmconv.report.summary import memory_table, model_facts
-from tvmconv.report.table import Column, Table
+from tvmconv.report.summary import (
+    compiled_for,
+    macs_text,
+    memory_table,
+    memory_text,
+    model_facts,
+)
+from tvmconv.report.table import Column, Table, grouped, plain, seconds_text
 from tvmconv.runtime.executable import Executable
 
 if TYPE_CHECKING:
@@ -37,11 +42,20 @@ _COLUMNS = (
 _GROUPS = (
     Column("algorithm", "kind"),
     Column("calls", "calls"),
-    Column("seconds", "ms", ".3f", 1e3),
-    Column("time_share", "% of time", ".1f", 100),
-    Column("gflops", "GFLOP/s", ".1f"),
-    Column("peak_share", "% of peak", ".1f", 100),
+    *_COLUMNS[4:8],
 )
+
+_SHORT = (
+    Column("layer", "layer"),
+    Column("count", ""),
+    *plain("shape", "algorithm"),
+    Column("seconds", "ms", ".3f", 1e3),
+    Column("time_share", "% time", ".1f", 100),
+    Column("gflops", "GFLOP/s", ".1f", leaves=2),
+    Column("peak_share", "% peak", ".1f", 100, leaves=1),
+)
+_SHOWN_KINDS = 3
+_POINTER = "Equal layers share a row; ms is their sum. Winograd may exceed 100% of peak. More: -v."
 
 
 def profile_report(
@@ -80,7 +94,10 @@ def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
 
 
 def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: str = "") -> Report:
-    """The report of a profile, with ``note`` as one more note."""
+    """The report of a profile, with ``note`` as one more note.
+
+    ``events`` of its data are a trace for ``{"traceEvents": [...]}``.
+    """
     decisions = {(d.layer, d.kernel): d for d in model.decisions}
     total = profile.kernel_seconds or 1.0
     best = peak.gflops if peak else None
@@ -116,7 +133,7 @@ def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: s
             "peak": asdict(peak) if peak else None,
             "events": profile.trace_events(),
         },
-        brief=profile_brief(model, facts, rows, kinds, noted),
+        brief=_brief(model, facts, rows, kinds, noted),
     )
 
 
@@ -171,6 +188,51 @@ def _groups(rows: list[dict[str, Any]], total: float, peak: float | None) -> lis
     return sorted(summed, key=lambda group: -float(group["seconds"]))
 
 
-def chrome_trace_events(report: Report) -> list[dict[str, Any]]:
-    """The trace of a profile report, for ``{"traceEvents": [...]}``."""
-    return list(report.data["events"])
+def _brief(
+    model: ModelFacts,
+    facts: Mapping[str, Any],
+    layers: Sequence[Mapping[str, Any]],
+    kinds: Sequence[Mapping[str, Any]],
+    notes: tuple[str, ...],
+) -> Report:
+    """The short view: one line for each shape of a layer.
+
+    ``layers`` and ``kinds`` are rows of the report's tables, ``notes`` the notes on the measurement
+    that the user must know.
+    """
+    peak = facts.get("peak_gflops")
+    speed = f"{facts['gflops']:.1f} GFLOP/s"
+    if peak:
+        speed += f", {facts['peak_share']:.0%} of the measured peak of {peak:.1f} GFLOP/s"
+    shares = [f"{kind['algorithm']} {kind['time_share']:.0%}" for kind in kinds[:_SHOWN_KINDS]]
+    kernels = seconds_text(facts["kernel_seconds"])
+    least, median = facts["call_seconds_min"], facts["call_seconds_median"]
+    return Report(
+        kind="profile",
+        title=f"{model.name}: {seconds_text(least)} a call, {compiled_for(model)}",
+        facts={
+            "speed": f"{speed}; {macs_text(model)}",
+            "time": f"median {seconds_text(median)}; {kernels} in kernels: {', '.join(shares)}",
+            "memory": memory_text(model.memory),
+        },
+        tables=(Table("layers", "", _SHORT, _shape_rows(model, layers, peak), one_line=True),),
+        notes=(*notes, _POINTER),
+    )
+
+
+def _shape_rows(
+    model: ModelFacts, layers: Sequence[Mapping[str, Any]], peak: float | None
+) -> list[dict[str, Any]]:
+    """Calls; calls of equal shape and algorithm share a row."""
+    chosen = {(d.layer, d.kernel): d.chosen for d in model.decisions}
+    rows = []
+    for row in layers:
+        candidate = chosen.get((row["layer"], row["kernel"]))
+        algorithm = algorithm_text(candidate) if candidate else row["algorithm"]
+        rows.append({**row, "shape": shape_text(row["workload"]), "algorithm": algorithm})
+    made = grouped(rows, ("shape", "algorithm"), sums=("time_share", "flops"))
+    for row in made:
+        if row["gflops"] is not None and row["seconds"]:
+            row["gflops"] = row["flops"] / row["seconds"] * 1e-9
+            row["peak_share"] = row["gflops"] / peak if peak else None
+    return made

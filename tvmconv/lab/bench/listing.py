@@ -9,7 +9,7 @@ from tvmconv.lab.bench.plan import make_plan
 from tvmconv.lab.bench.worker_process import Implementation
 from tvmconv.measuring import suites as suite_files
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Table, plain
 
 
 def list_report(baseline_python: Sequence[str] = ()) -> Report:
@@ -30,7 +30,7 @@ def list_report(baseline_python: Sequence[str] = ()) -> Report:
         versions, absent = workers.versions, workers.absent
     baselines = [
         {
-            "peer": name,
+            "baseline": name,
             "package": baseline.distribution,
             "version": versions.get(name, "absent"),
             "measures": " and ".join(
@@ -40,14 +40,12 @@ def list_report(baseline_python: Sequence[str] = ()) -> Report:
         }
         for name, baseline in baseline_table.BASELINES.items()
     ]
-    keys = ("peer", "package", "version", "measures", "message")
+    keys = ("baseline", "package", "version", "measures", "message")
     return Report(
         kind="bench-list",
         title="What bench can measure",
         tables=(
-            Table(
-                "suites", "Suites", (Column("suite", "suite"), Column("layers", "layers")), suites
-            ),
-            Table("peers", "Peers", tuple(Column(key, key) for key in keys), baselines),
+            Table("suites", "Suites", plain("suite", "layers"), suites),
+            Table("baselines", "Baselines", plain(*keys), baselines),
         ),
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvmconv.core.tensor import Shapes
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 def measure_errors(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     model: CompiledModel,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     fold_budget: int | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> tuple[float, ...]:
     """max|error| / max|reference| of every decision of a model, in their order.
 
@@ -38,7 +40,7 @@ def measure_errors(
     options are those given to ``build``, because a module has no unpacked weights. ``progress`` is
     called with the stage's name, the finished layers and all layers.
     """
-    nodes = _convolutions(source, model, shapes, fold_budget)
+    nodes = _convolutions(source, model, shapes, fold_budget, outputs)
     errors = []
     for index, (node, decision) in enumerate(zip(nodes, model.decisions, strict=True)):
         if progress:
@@ -52,8 +54,9 @@ def measure_errors(
 def _convolutions(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     model: CompiledModel,
-    shapes: Mapping[str, Sequence[int]] | None,
+    shapes: Shapes | None,
     fold_budget: int | None,
+    outputs: Sequence[str] | None,
 ) -> list[Node]:
     """The layers with their weights, in the order of the decisions."""
     from tvmconv.graph.match import CONV
@@ -61,7 +64,7 @@ def _convolutions(
     from tvmconv.selection.policy import make_policy
 
     policy = make_policy(requantize=model.manifest.policy.get("requantise", "float"))
-    graphs = prepared_model(source, model.machine, policy, shapes, fold_budget)
+    graphs = prepared_model(source, model.machine, policy, shapes, fold_budget, outputs)
     found: list[Node] = []
     for node in (node for graph in graphs for node in graph.nodes):
         # layers by vectors of pixels have no decision

@@ -46,7 +46,7 @@ def run_plan(
     if plan.on_gpu:
         header["gpu"] = gpu_state(plan.target)
     else:
-        ensure_machine(processor(resolve_device(plan.target)), "a contender")
+        ensure_machine(processor(resolve_device(plan.target)), "a benchmark kernel")
     settings = {
         "cases": case_names(plan),
         "threads": list(plan.threads),

@@ -9,8 +9,7 @@ from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.case_memory import layer_bytes
 from tvmconv.lab.bench.result import PEAK, BenchResult, CaseResult
-from tvmconv.measuring.columns import plain
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import Column, Table, plain
 
 _MIB = 2.0**-20
 _IM2COL = "im2col, formula"

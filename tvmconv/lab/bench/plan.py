@@ -12,6 +12,7 @@ from pathlib import Path
 from tvmconv.core.arguments import nearest
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import InputError
+from tvmconv.core.tensor import Shapes
 from tvmconv.lab import baselines as baseline_table
 from tvmconv.lab.baselines import Baseline
 from tvmconv.lab.bench.implementation_run import Extras
@@ -66,7 +67,7 @@ class BenchPlan:
     threads: tuple[int, ...] = (1,)
     rounds: int = 5
     seconds: float = 0.2
-    shapes: Mapping[str, tuple[int, ...]] | None = None
+    shapes: Shapes | None = None
     algorithms: str = ""
     extras: Extras = field(default_factory=Extras)
     products: tuple[suite_files.Product, ...] = ()
@@ -97,7 +98,7 @@ def make_plan(
     threads: Sequence[int] = (1,),
     rounds: int = 5,
     seconds: float = 0.2,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Shapes | None = None,
     baseline_python: Sequence[str] = (),
     algorithms: str = "",
     batch: int | Sequence[int] | None = None,

@@ -9,12 +9,12 @@ from tvmconv.lab.bench.gpu.predictions import gpu_facts, prediction_note, transl
 from tvmconv.lab.bench.memory_tables import memory_tables
 from tvmconv.lab.bench.result import FLOAT32, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.lab.bench.tables import further_tables, geomean
-from tvmconv.measuring.columns import plain
-from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.document import Report, fact_text, fact_title
+from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
 _MEASURED = (
-    *plain("case", "threads", "contender"),
+    *plain("case", "threads"),
+    IMPLEMENTATION,
     Column("min_seconds", "ms min", ".3f", 1e3),
     Column("median_seconds", "ms median", ".3f", 1e3),
     Column("p90_seconds", "ms p90", ".3f", 1e3),
@@ -39,7 +39,7 @@ _SUMMARY = (
     Column("contender", "tvmconv"),
     Column("min_seconds", "ms min", ".3f", 1e3),
     Column("peak_share", "% of peak", ".1f", 100),
-    Column("best_peer", "best peer"),
+    Column("best_peer", "best baseline"),
     Column("best_peer_seconds", "ms min", ".3f", 1e3),
     Column("speedup", "speedup", ".3f"),
 )
@@ -86,7 +86,8 @@ def bench_report(
         tables += memory_tables(result)
     if summary:
         asked = sorted({case.precision for case in result.results} - {FLOAT32})
-        title = "tvmconv against the best peer" + f", {' and '.join(asked)} allowed" * bool(asked)
+        title = "tvmconv against the best baseline"
+        title += f", {' and '.join(asked)} allowed" * bool(asked)
         tables.append(Table("summary", title, _SUMMARY, summary))
     return Report(
         kind="bench",
@@ -94,7 +95,7 @@ def bench_report(
         facts={},
         tables=tuple(tables),
         notes=(
-            *(f"{name}: {value}" for name, value in facts.items()),
+            *(f"{fact_title(name)}: {fact_text(name, value)}" for name, value in facts.items()),
             *_geomeans(result, summary),
             *prediction_note(result),
             *translation_note(result),
@@ -184,7 +185,7 @@ def _geomeans(result: BenchResult, summary: list[dict[str, Any]]) -> list[str]:
         if share:
             parts.append(f"{share * 100:.1f} % of peak")
         if speedup:
-            parts.append(f"{speedup:.3f} x the best peer")
+            parts.append(f"{speedup:.3f} x the best baseline")
         parts += [f"{ratio:.3f} x {label}" for label, ratio in _against(result, threads).items()]
         notes.append(" ".join(parts[:1]) + " " + ", ".join(parts[1:]))
     return notes

@@ -6,16 +6,14 @@ import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.compile.network import CompiledProgram
 from tvmconv.compile.objects import compile_objects
 from tvmconv.compile.source import Facts
 from tvmconv.core.decision import KernelCall
-from tvmconv.core.tensor import TensorInfo
+from tvmconv.core.tensor import Array, TensorInfo
 from tvmconv.core.version import __version__
 from tvmconv.kernels.gemm import GemmKernel
 from tvmconv.kernels.kernel import Kernel
@@ -35,8 +33,6 @@ from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place, P
 from tvmconv.tir.general.partial_kernels import LeaveOutBlocks
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tvm_api.types import PrimFunc
-
-Array = npt.NDArray[Any]
 
 
 def estimate_kernels(

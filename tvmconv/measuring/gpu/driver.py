@@ -13,13 +13,12 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.fatbin import translatable
+from tvmconv.core.tensor import Array
 from tvmconv.runtime.driver import Attribute, Driver
 
-Array = npt.NDArray[Any]
 Handle = ctypes.c_void_p
 
 _NON_BLOCKING = 1

@@ -8,18 +8,15 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import numpy.typing as npt
-
 from tvmconv.algorithms.cuda.im2win import FUSED
 from tvmconv.core.launch import Launch
+from tvmconv.core.tensor import Array
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.measuring.gpu.compiled import Compiled
 from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
 from tvmconv.measuring.operands import kernel_facts
-
-Array = npt.NDArray[Any]
 
 
 class GpuCall:

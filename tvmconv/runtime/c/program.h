@@ -22,6 +22,7 @@ typedef struct tvmconv_frame {
     int32_t failed;  /* index of the call that returned an error */
     int32_t queued;  /* 1: to `stream`, whose caller waits for it */
     void *stream;
+    const char *refused; /* after TVMCONV_DATA: the message */
 #ifdef TVMCONV_CUDA
     struct tvmconv_gpu_state *gpu;
 #endif
@@ -68,6 +69,20 @@ static inline int32_t tvmconv_nested(tvmconv_frame *frame, int32_t (*run)(tvmcon
     frame->arena = outer.arena;
     return status;
 }
+
+/* After a call that writes `count` flags: ends the run if one is not 0. A kernel that writes flags
+ * never reads or writes outside its tensors. */
+#define TVMCONV_CHECK(index, flags, count, text)                                                   \
+    do {                                                                                           \
+        const int32_t *flags_ = (const int32_t *)(flags);                                          \
+        int32_t found_ = 0;                                                                        \
+        for (int32_t i_ = 0; i_ < (count); ++i_) found_ |= flags_[i_];                             \
+        if (found_) {                                                                              \
+            frame->failed = (index);                                                               \
+            frame->refused = (text);                                                               \
+            return TVMCONV_DATA;                                                                   \
+        }                                                                                          \
+    } while (0)
 
 typedef struct tvmconv_program {
     int32_t (*run)(tvmconv_frame *frame);

@@ -296,7 +296,9 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
 
 /* ---- Runs ---- */
 
-static const uint8_t element_bytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1}; /* tvmconv_dtype */
+static const uint8_t element_bytes[] = {/* tvmconv_dtype */
+                                        4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8,
+                                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 static int32_t check_pointers(tvmconv_state *state, const char *kind, const void *const *pointers,
                               const tvmconv_tensor *tensors, int32_t count) {
@@ -313,8 +315,13 @@ static int32_t check_pointers(tvmconv_state *state, const char *kind, const void
     return TVMCONV_OK;
 }
 
-static int32_t report_failure(tvmconv_state *state, int32_t failed, int32_t status) {
+static int32_t report_failure(tvmconv_state *state, const tvmconv_frame *frame, int32_t status) {
     const tvmconv_description *model = &tvmconv_this_description;
+    const int32_t failed = frame->failed;
+    if (frame->refused) {
+        snprintf(state->message, sizeof state->message, "%s", frame->refused);
+        return TVMCONV_DATA;
+    }
     const char *fault = device_fault(status);
     if (fault && failed < 0) { /* before the first layer or after the last */
         snprintf(state->message, sizeof state->message, "the run failed: %s", fault);
@@ -379,7 +386,7 @@ static int32_t execute(tvmconv_state *state, tvmconv_frame *frame) {
         current.workspace_end = state->workspace + state->workspace_bytes;
         status = run_program(state, frame);
         current = before;
-        if (status) status = report_failure(state, frame->failed, status);
+        if (status) status = report_failure(state, frame, status);
     }
     give_back(&state->busy);
     return status;

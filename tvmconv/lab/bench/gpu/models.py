@@ -8,13 +8,13 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.artifact.manifest import manifest_path, read_manifest
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.tensor import Array, Shapes
 from tvmconv.lab.bench.gpu.onnx_structure import structure_and_weights
 from tvmconv.lab.bench.gpu.recipes import Recipe, recipe_of
 from tvmconv.measuring.gpu.compiled import code_digest
@@ -23,13 +23,11 @@ from tvmconv.runtime.weights import recorded, weights_path
 if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
 
-Array = npt.NDArray[Any]
-
 
 def built_model(
     onnx: Path,
     target: str,
-    shapes: Mapping[str, Sequence[int]] | None,
+    shapes: Shapes | None,
     folder: str | Path | None = None,
     *,
     algorithms: Sequence[str] | None = None,
@@ -55,7 +53,7 @@ def built_model(
             "model": onnx.name,
             "structure": structure,
             "target": target,
-            "shapes": {name: list(shape) for name, shape in sorted((shapes or {}).items())},
+            "shapes": dict(sorted((shapes or {}).items())),
             "algorithms": list(algorithms or ()),
             "log": _log_digest(log),
             "precision": precision,

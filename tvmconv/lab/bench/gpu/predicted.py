@@ -21,9 +21,8 @@ from tvmconv.lab.bench.result import OWN
 from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
-from tvmconv.measuring.columns import plain
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table
+from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.plan import BenchPlan
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
 
 NOT_MEASURED = "not measured"
 _COLUMNS = (
-    *plain("case", "contender", "precision"),
+    *plain("case"),
+    IMPLEMENTATION,
+    *plain("precision"),
     Column("measured", "ms"),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("gflops", "pred. GFLOP/s", ",.0f"),

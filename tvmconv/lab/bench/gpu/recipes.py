@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.core.config import Config
 from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ArtifactError, TvmconvError
 from tvmconv.core.files import read_regular
+from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.device import Device
@@ -29,7 +29,6 @@ from tvmconv.runtime.weights import Bytes, pack_header
 if TYPE_CHECKING:
     from tvmconv.program.program import Program
 
-Array = npt.NDArray[Any]
 
 _MOST_BYTES = 1 << 30
 # forms in which a weight becomes a constant

@@ -1,0 +1,87 @@
+"""Reads operators with sub-graphs: If here, Loop and Scan in modules of their own.
+
+An If whose condition is known when the model is read becomes the nodes of one branch. Any other If
+becomes a node with two nested graphs, of which one runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.graph import OnnxGraph, OnnxNode
+from tvmconv.frontend.nested.inline import (
+    CORRECT,
+    Walk,
+    body_of,
+    check_condition,
+    error,
+    outer_values,
+    read_in_place,
+    used_inputs,
+)
+from tvmconv.frontend.nested.loops import read_loop
+from tvmconv.frontend.nested.scans import read_scan
+from tvmconv.frontend.tensors import read_initializers
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def read_control(walk: Walk, proto: onnx.NodeProto) -> None:
+    """Read an If, a Loop or a Scan."""
+    {"If": _read_if, "Loop": read_loop, "Scan": read_scan}[proto.op_type](walk, proto)
+
+
+def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
+    condition = proto.input[0] if proto.input else ""
+    check_condition(walk, proto, condition)
+    branches = {name: body_of(proto, name) for name in ("then_branch", "else_branch")}
+    for name, branch in branches.items():
+        if branch.input or len(branch.output) != len(proto.output):
+            raise error(
+                proto,
+                f"its sub-graph {name!r} has {len(branch.input)} inputs and {len(branch.output)} "
+                f"outputs. Expected none and {len(proto.output)}",
+                CORRECT,
+            )
+    if condition in walk.graph.constants:
+        known = bool(walk.graph.constants[condition].reshape(-1)[0])
+        chosen = branches["then_branch" if known else "else_branch"]
+        read_in_place(walk, chosen, {}, list(proto.output))
+        return
+    inputs, constants = outer_values(walk, proto, branches.values())
+    nested = {
+        name: walk.nested(
+            branch, inputs, {**constants, **read_initializers(branch, walk.shared.external)}
+        )
+        for name, branch in branches.items()
+    }
+    _add(walk, proto, condition, nested)
+
+
+def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, OnnxGraph]) -> None:
+    """Add a node that runs one of two nested graphs."""
+    graph = walk.graph
+    wanted = [place for place, name in enumerate(proto.output) if name]
+    for branch in nested.values():
+        branch.outputs = tuple(branch.outputs[place] for place in wanted)
+    outputs = tuple(proto.output[place] for place in wanted)
+    then, other = nested["then_branch"], nested["else_branch"]
+    for name, left, right in zip(outputs, then.outputs, other.outputs, strict=True):
+        if (left.shape, left.dtype) != (right.shape, right.dtype):
+            raise error(
+                proto,
+                f"its result {name!r} is {left.dtype}{list(left.shape)} in the first branch "
+                f"({left.name!r}) and {right.dtype}{list(right.shape)} in the second "
+                f"({right.name!r}). Expected results of one shape and type, because the condition "
+                f"{condition!r} is computed at run time",
+                "make the condition a constant, or both results alike",
+            )
+        graph.types[name] = TensorInfo(name, left.shape, left.dtype)
+    used = used_inputs(then) | used_inputs(other)
+    inputs = tuple(info for info in then.inputs if info.name in used)
+    then.inputs = other.inputs = inputs
+    name = walk.shared.own_name(proto)
+    read = (condition, *(info.name for info in inputs))
+    graph.nodes.append(OnnxNode(name, "If", read, outputs, dict(nested), graph.opset))
