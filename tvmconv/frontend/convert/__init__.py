@@ -38,6 +38,7 @@ _FAMILIES = (
     "one_hot",
     "pool",
     "quantize_linear",
+    "recurrent",
     "reduction",
     "reorder",
     "resize",
