@@ -31,15 +31,15 @@ CORE = (
 OTHERS = (
     "abs", "acos", "acosh", "add", "affinegrid", "and_", "argmax", "argmin", "asin", "asinh",
     "atan", "atanh", "bitwiseand", "bitwisenot", "bitwiseor", "bitwisexor", "cast", "castlike",
-    "ceil", "celu", "constant", "constantofshape", "cos", "cosh", "cumsum", "div", "dropout",
+    "ceil", "celu", "constant", "constantofshape", "cos", "cosh", "cumsum", "dft", "div", "dropout",
     "einsum", "equal", "erf", "exp", "expand", "floor", "gather", "greater", "greater_or_equal",
     "gridsample", "groupnormalization", "identity", "isinf", "isnan", "layernormalization",
     "less", "less_or_equal", "log", "lpnormalization", "lppool", "matmul", "max", "mean", "min",
     "mish", "mod", "mul", "neg", "not_", "or_", "pow", "reciprocal", "reducel1", "reducel2",
     "reduce_log_sum", "reduce_log_sum_exp", "reducemax", "reducemean", "reducemin", "reduceprod",
     "reducesum", "reducesumsquare", "resize", "round", "selu", "shape", "shrink", "sign", "sin",
-    "sinh", "size", "softplus", "softsign", "sqrt", "sub", "sum", "swish", "tan", "thresholdedrelu",
-    "tile", "topk", "trilu", "where", "xor",
+    "sinh", "size", "softplus", "softsign", "sqrt", "stft", "sub", "sum", "swish", "tan",
+    "thresholdedrelu", "tile", "topk", "trilu", "where", "xor",
 )  # fmt: skip
 # of INT8 models
 QUANTISED = (

@@ -24,6 +24,8 @@ CONVERTED = frozenset({
     "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
     "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
     "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
+    # signals
+    "DFT", "STFT",
 })  # fmt: skip
 
 # operators that are supported with constant operands, or removed by the reader
@@ -31,6 +33,8 @@ FOLDED = frozenset({
     "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike", "GatherElements",
     "GatherND", "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
     "ScatterElements", "ScatterND", "Shape", "Size",
+    # tables of signal processing
+    "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix",
 })  # fmt: skip
 
 # operators that the reader writes as float operators between DequantizeLinear and QuantizeLinear

@@ -10,6 +10,7 @@ import numpy as np
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_DIMENSION
+from tvmconv.frontend.signals import stft_outputs
 from tvmconv.frontend.tensors import check_shape
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
 
@@ -53,11 +54,13 @@ def _scales(node: OnnxNode, operands: Mapping[str, Array]) -> Array | None:
 
 
 def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
-    """Check a sliding-window operator; its outputs, or ``None`` for other operators.
+    """Check an operator of sliding windows or frames; its outputs, or ``None`` for other operators.
 
     onnx's inference is not used. In ``ceil_mode``, it keeps windows that start after the input,
     which the operator's definition drops.
     """
+    if node.op == "STFT":
+        return stft_outputs(graph, node)
     if node.op not in (*_CONVOLUTIONS, *_POOLS):
         return None
     low = 1 if node.op in _POOLS else 2

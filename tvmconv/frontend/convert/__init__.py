@@ -23,6 +23,7 @@ _FAMILIES = (
     "borrowed",
     "conv",
     "elementwise",
+    "fourier",
     "integer",
     "linear",
     "norm",
