@@ -26,6 +26,8 @@ CONVERTED = frozenset({
     "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
     # signals
     "DFT", "STFT",
+    # regions
+    "MaxRoiPool", "RoiAlign",
 })  # fmt: skip
 
 # operators that are supported with constant operands, or removed by the reader

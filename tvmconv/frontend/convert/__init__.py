@@ -32,6 +32,7 @@ _FAMILIES = (
     "reduction",
     "reorder",
     "resize",
+    "roi",
 )
 
 
