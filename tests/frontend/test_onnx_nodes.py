@@ -15,31 +15,34 @@ from tvmconv.core.errors import ModelError
 
 # operators whose further inputs are data; all other further inputs are parameters
 DATA_OPERATORS = {
-    "Add", "And", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Less",
-    "LessOrEqual", "MatMul", "MatMulInteger", "Max", "Mean", "Min", "Mod",
-    "Mul", "Or", "Pow", "Sub", "Sum", "Where",
-    "Xor",
+    "Add", "And", "BitShift", "Concat", "Div", "Equal", "Gather", "GatherElements", "GatherND",
+    "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "MatMulInteger", "Max", "Mean",
+    "Min", "Mod", "Mul", "Or", "Pow", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND",
+    "Sub", "Sum", "Where", "Xor",
 }  # fmt: skip
 # modules of cases that run by default; the rest are marked slow
 CORE = (
     "averagepool", "batch_normalization", "clip", "concat", "conv", "convtranspose", "depthtospace",
-    "elu", "flatten", "gelu", "gemm", "globalaveragepool", "globalmaxpool", "hardsigmoid",
-    "hardswish", "instance_normalization", "leakyrelu", "logsoftmax", "lrn", "maxpool", "pad",
-    "prelu", "relu", "reshape", "sigmoid", "slice", "softmax", "spacetodepth", "split", "squeeze",
-    "tanh", "transpose", "unsqueeze", "upsample",
+    "elu", "flatten", "gatherelements", "gathernd", "gelu", "gemm", "globalaveragepool",
+    "globalmaxpool", "hardsigmoid", "hardswish", "instance_normalization", "leakyrelu",
+    "logsoftmax", "lrn", "maxpool", "pad", "prelu", "relu", "reshape", "scatterelements",
+    "scatternd", "sigmoid", "slice", "softmax", "spacetodepth", "split", "squeeze", "tanh",
+    "transpose", "unsqueeze", "upsample",
 )  # fmt: skip
 OTHERS = (
     "abs", "acos", "acosh", "add", "affinegrid", "and_", "argmax", "argmin", "asin", "asinh",
-    "atan", "atanh", "bitwiseand", "bitwisenot", "bitwiseor", "bitwisexor", "cast", "castlike",
-    "ceil", "celu", "constant", "constantofshape", "cos", "cosh", "cumsum", "dft", "div", "dropout",
-    "einsum", "equal", "erf", "exp", "expand", "floor", "gather", "greater", "greater_or_equal",
-    "gridsample", "groupnormalization", "identity", "isinf", "isnan", "layernormalization",
-    "less", "less_or_equal", "log", "lpnormalization", "lppool", "matmul", "max", "mean", "min",
-    "mish", "mod", "mul", "neg", "not_", "or_", "pow", "reciprocal", "reducel1", "reducel2",
-    "reduce_log_sum", "reduce_log_sum_exp", "reducemax", "reducemean", "reducemin", "reduceprod",
-    "reducesum", "reducesumsquare", "resize", "round", "selu", "shape", "shrink", "sign", "sin",
-    "sinh", "size", "softplus", "softsign", "sqrt", "stft", "sub", "sum", "swish", "tan",
-    "thresholdedrelu", "tile", "topk", "trilu", "where", "xor",
+    "atan", "atanh", "bitshift", "bitwiseand", "bitwisenot", "bitwiseor", "bitwisexor", "cast",
+    "castlike", "ceil", "celu", "center_crop_pad", "col2im", "constant", "constantofshape", "cos",
+    "cosh", "cumprod", "cumsum", "det", "dft", "div", "dropout", "einsum", "equal", "erf", "exp",
+    "expand", "floor", "gather", "greater", "greater_or_equal", "gridsample", "groupnormalization",
+    "hardmax", "identity", "isinf", "isnan", "layernormalization", "less", "less_or_equal", "log",
+    "lpnormalization", "lppool", "matmul", "max", "maxunpool", "mean", "meanvariancenormalization",
+    "min", "mish", "mod", "mul", "neg", "not_", "onehot", "or_", "pow", "reciprocal",
+    "reduce_log_sum", "reduce_log_sum_exp", "reducel1", "reducel2", "reducemax", "reducemean",
+    "reducemin", "reduceprod", "reducesum", "reducesumsquare", "resize", "reversesequence", "round",
+    "scatter", "selu", "shape", "shrink", "sign", "sin", "sinh", "size", "softplus", "softsign",
+    "sqrt", "stft", "sub", "sum", "swish", "tan", "thresholdedrelu", "tile", "topk", "trilu",
+    "where", "xor",
 )  # fmt: skip
 # of INT8 models
 QUANTISED = (
@@ -50,8 +53,6 @@ QUANTISED = (
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "Shape", "Size"}
 # cases that must be refused, and a part of the reason
 REFUSED = {
-    "convtranspose_3d": "3-D ConvTranspose",
-    "maxpool_with_argmax": "Indices",
     "resize_tf_crop_and_resize": "tf_crop_and_resize",
     "antialias": "antialias",
     "BFLOAT16": "element type",

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import tvmconv
 from tests.frontend.onnx_runner import noise, run_reference
-from tvmconv.core.errors import ModelError
+from tvmconv.core.errors import DataError, ModelError
 
 
 def _model(node: onnx.NodeProto, opset: int, **shapes: tuple[int, ...]) -> onnx.ModelProto:
@@ -75,9 +75,17 @@ def test_regions_that_are_not_numbers_end(mode):
     )
     far = [np.nan, np.inf, -np.inf, 1e30, -1e30, 3.0]
     rois = np.array([[a, b, c, d] for a in far for b in far for c in far for d in far], np.float32)
-    feeds = {"x": noise(1, 2, 4, 4), "rois": rois, "batch": np.full(len(rois), 1 << 40)}
+    feeds = {"x": noise(1, 2, 4, 4), "rois": rois, "batch": np.zeros(len(rois), np.int64)}
     model = _model(node, 16, **{name: value.shape for name, value in feeds.items()})
     assert np.isfinite(tvmconv.build(model).run(feeds)["y"]).all()
+
+
+def test_an_index_that_no_image_has():
+    node = helper.make_node("RoiAlign", ["x", "rois", "batch"], ["y"], "pooled")
+    feeds = {"x": noise(2, 2, 4, 4), "rois": _regions(3, 4), "batch": np.array([0, 1, 2])}
+    model = _model(node, 16, **{name: value.shape for name, value in feeds.items()})
+    with pytest.raises(DataError, match=r"pooled.*batch.*0 to 1"):
+        tvmconv.build(model).run(feeds)
 
 
 @pytest.mark.parametrize(

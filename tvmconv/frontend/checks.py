@@ -18,6 +18,7 @@ from tvmconv.frontend.limits import (
     MIN_OPSET,
 )
 from tvmconv.frontend.operators import is_imported
+from tvmconv.frontend.refused import reason_of
 from tvmconv.frontend.subgraphs import reads, subgraphs
 
 if TYPE_CHECKING:
@@ -89,15 +90,9 @@ def check_operator(node: onnx.NodeProto) -> None:
     """Refuse a node of an operator that the reader does not know."""
     if is_imported(node.domain, node.op_type):
         return
-    if node.domain in ("", "ai.onnx"):
-        raise ModelError(
-            f"{describe(node)}: this operator is not supported. Replace it with supported "
-            "operators, or cut the model before it."
-        )
+    reason = reason_of(node.domain, node.op_type)
     raise ModelError(
-        f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
-        "of com.microsoft. Export the model with standard ONNX operators, or cut the model before "
-        "it."
+        f"{describe(node)}: {reason.text}. {reason.remedy}, or cut the model before it."
     )
 
 

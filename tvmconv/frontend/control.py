@@ -1,4 +1,4 @@
-"""Reads operators with sub-graphs: If here, Loop and Scan in :mod:`tvmconv.frontend.loops`.
+"""Reads operators with sub-graphs: If here, Loop and Scan in modules of their own.
 
 An If whose condition is known when the model is read becomes the nodes of one branch. Any other If
 becomes a node with two nested graphs, of which one runs.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.inline import (
+    CORRECT,
     Walk,
     body_of,
     error,
@@ -18,13 +19,12 @@ from tvmconv.frontend.inline import (
     read_in_place,
     used_inputs,
 )
-from tvmconv.frontend.loops import read_loop, read_scan
+from tvmconv.frontend.loops import read_loop
+from tvmconv.frontend.scans import read_scan
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
     import onnx
-
-_CORRECT = "correct the model and export it again"
 
 
 def read_control(walk: Walk, proto: onnx.NodeProto) -> None:
@@ -41,7 +41,7 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
                 proto,
                 f"its sub-graph {name!r} has {len(branch.input)} inputs and {len(branch.output)} "
                 f"outputs; it must have none and {len(proto.output)}",
-                _CORRECT,
+                CORRECT,
             )
     if condition in walk.graph.constants:
         known = bool(walk.graph.constants[condition].reshape(-1)[0])
@@ -62,7 +62,7 @@ def _condition(walk: Walk, proto: onnx.NodeProto) -> str:
     name = proto.input[0] if proto.input else ""
     info = walk.graph.types.get(name)
     if info is None or info.dtype != "bool" or info.shape not in ((), (1,)):
-        raise error(proto, f"its condition is {info or 'missing'}; it must be one bool", _CORRECT)
+        raise error(proto, f"its condition is {info or 'missing'}; it must be one bool", CORRECT)
     return name
 
 

@@ -8,7 +8,7 @@ of the scales of data and weight.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -73,6 +73,9 @@ def in_standard_form(
     if domain == MICROSOFT and node.op in LINEAR:
         opset = max(node.opset, LINEAR_OPSET)
         return [OnnxNode(node.name, node.op, node.inputs, node.outputs, node.attrs, opset)]
+    if node.op == "Scatter":
+        # the name before operator set 11
+        return [replace(node, op="ScatterElements", opset=11)]
     form = _form(node)
     return [node] if form is None else _Expansion(graph, node, form, fresh).nodes()
 

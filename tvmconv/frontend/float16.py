@@ -13,6 +13,7 @@ import onnx
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
+from tvmconv.frontend.operators import CONTROL
 
 _HALF, _WIDE = "float16", "float32"
 _CODES = {_HALF: onnx.TensorProto.FLOAT16, _WIDE: onnx.TensorProto.FLOAT}
@@ -25,8 +26,9 @@ def widen_float16(graph: OnnxGraph) -> None:
     These values stay float16, and a Cast node connects them with the others:
 
     1. inputs and outputs of the graph;
-    2. the result of a Cast to float16 that another Cast reads: such a pair asks for rounding;
-    3. data and scale of a QuantizeLinear whose scale is float16, since it divides in that type.
+    2. operands and results of operators that run nested graphs;
+    3. the result of a Cast to float16 that another Cast reads: such a pair asks for rounding;
+    4. data and scale of a QuantizeLinear whose scale is float16, since it divides in that type.
     """
     if any(info.dtype == _HALF for info in graph.types.values()):
         _Widening(graph).run()
@@ -39,6 +41,9 @@ class _Widening:
         self._half = {name for name, info in graph.types.items() if info.dtype == _HALF}
         self._cast_again = {node.inputs[0] for node in graph.nodes if node.op in _CASTS}
         kept = {info.name for info in (*graph.inputs, *graph.outputs)}
+        for node in graph.nodes:
+            if node.op in CONTROL:
+                kept.update(node.inputs, node.outputs)
         kept.update(node.inputs[1] for node in graph.nodes if node.op == "QuantizeLinear")
         self._kept = kept & self._half
         # float32 form of a kept value; other values keep their names
@@ -60,6 +65,10 @@ class _Widening:
             if data not in self._kept:
                 data = self._cast(data, self._fresh(data, _HALF), _HALF)
             self._nodes.append(replace(node, inputs=(data, *node.inputs[1:])))
+            return
+        if node.op in CONTROL:
+            # nested graphs have float16 inputs and outputs, too
+            self._nodes.append(node)
             return
         node = self._retyped(node)
         node = replace(node, inputs=tuple(map(self._widened, node.inputs)))

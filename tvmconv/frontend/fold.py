@@ -75,6 +75,10 @@ class Folder:
             if node.op_type in _BY_PARAMETER:
                 self._parameters.update(node.input[1:])
 
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep constants that no node reads."""
+        self._readers.update(names)
+
     def fold(self, node: OnnxNode, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
         """Replace a node by constants; False if the model has to compute it.
 

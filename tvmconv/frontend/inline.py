@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import onnx
 
 
+CORRECT = "correct the model and export it again"
+
+
 class Shared:
     """What the graphs of one model share: names, the number of nodes, external data.
 
@@ -37,6 +40,8 @@ class Shared:
         name = str(proto.name)
         if not name or name in self.names:
             name = str(next(filter(None, proto.output), name) or proto.op_type)
+        if name in self.names:
+            name = self.fresh(name)
         self.names.add(name)
         return name
 
@@ -63,6 +68,9 @@ class Walk(Protocol):
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Count the reads of nodes that are read in place of another one."""
 
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep constants of these names, which no node reads."""
+
     def nested(
         self, body: onnx.GraphProto, inputs: tuple[TensorInfo, ...], constants: dict[str, Array]
     ) -> OnnxGraph:
@@ -79,7 +87,7 @@ def body_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
     """The sub-graph that an operator must have."""
     graph = subgraph(proto, name)
     if graph is None:
-        raise error(proto, f"it has no sub-graph {name!r}", "correct the model and export it again")
+        raise error(proto, f"it has no sub-graph {name!r}", CORRECT)
     return graph
 
 

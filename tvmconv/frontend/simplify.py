@@ -14,12 +14,16 @@ from tvmconv.frontend.idioms import merge_idioms
 def simplify(graph: OnnxGraph) -> OnnxGraph:
     """Rewrite the graph in place and return it.
 
+    Nested graphs first. Then:
+
     1. float16 values become float32: see :mod:`tvmconv.frontend.float16`.
     2. Identity, inference Dropout and casts to the same type are bypassed.
     3. Values that no output needs are dropped.
     4. A Gelu that exporters write as several operators becomes one operator.
     5. BatchNormalization and per-channel Mul/Add are folded into the convolution before them.
     """
+    for nested in graph.nested():
+        simplify(nested)
     widen_float16(graph)
     _bypass(graph)
     _drop_dead(graph)

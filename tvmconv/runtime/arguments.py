@@ -40,9 +40,8 @@ class Parameters:
         """
         inputs = self._inputs
         values: Sequence[Any] = arguments
-        if len(arguments) == 1:
-            first = arguments[0]
-            if isinstance(first, dict | Mapping):
+        if len(arguments) == 1 and type(first := arguments[0]) is not np.ndarray:
+            if isinstance(first, Mapping):
                 values = _by_name(inputs, first)
             elif isinstance(first, list | tuple) and _is_sequence(inputs, first):
                 values = first

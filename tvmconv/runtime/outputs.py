@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,8 @@ class Outputs(tuple[Any, ...]):
 
 def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:
     """An uninitialized array whose first element is aligned as the kernels require."""
-    itemsize = np.dtype(dtype).itemsize
-    size = int(np.prod(shape, dtype=np.int64)) * itemsize
-    raw = np.empty(size + alignment, np.uint8)
-    offset = -raw.ctypes.data % alignment
-    return raw[offset : offset + size].view(dtype).reshape(shape)
+    kind = np.dtype(dtype)
+    raw = np.empty(prod(shape) * kind.itemsize + alignment, np.uint8)
+    # `raw.ctypes` takes longer than a small kernel
+    offset = -raw.__array_interface__["data"][0] % alignment
+    return np.ndarray(shape, kind, raw, offset)

@@ -102,7 +102,10 @@ def time_call(call: BoundCall, repeat: int, number: int = 1, warmup: int = 2) ->
 
 
 def random_inputs(inputs: Sequence[TensorInfo], seed: int = 0) -> dict[str, Array]:
-    """Seeded inputs: standard normal floats, small non-negative integers, random booleans."""
+    """Seeded inputs: standard normal floats, small non-negative integers, random booleans.
+
+    Integers of 32 and 64 bits are 0 or 1, because they may be indices of an axis of size 2.
+    """
     generator = np.random.default_rng(seed)
     values: dict[str, Array] = {}
     for info in inputs:
@@ -110,6 +113,6 @@ def random_inputs(inputs: Sequence[TensorInfo], seed: int = 0) -> dict[str, Arra
         if dtype.kind == "f":
             values[info.name] = generator.standard_normal(info.shape).astype(dtype)
         else:
-            high = 2 if dtype.kind == "b" else 10
+            high = 2 if dtype.kind == "b" or dtype.itemsize > 2 else 10
             values[info.name] = generator.integers(0, high, info.shape).astype(dtype)
     return values

@@ -53,6 +53,7 @@ from tvm.tirx import (
     isnan,
     log,
     max,
+    max_value,
     min,
     min_value,
     nearbyint,

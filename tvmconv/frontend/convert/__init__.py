@@ -5,16 +5,19 @@ Each module holds the converters of one family and registers them when it is imp
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from importlib import import_module
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.unexpected import summary
+from tvmconv.frontend.convert.nested import nested_parts, nested_symbol
 from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.tvm_api import relax
-from tvmconv.tvm_api.types import IRModule, RelaxExpr
+from tvmconv.tvm_api.types import BlockBuilder, IRModule, RelaxExpr
 
 __all__ = ["CONVERTERS", "convert_graph"]
 
@@ -22,17 +25,22 @@ _FAMILIES = (
     "activation",
     "borrowed",
     "conv",
+    "deformed",
     "elementwise",
     "fourier",
+    "gather",
     "integer",
     "linear",
+    "nested",
     "norm",
+    "one_hot",
     "pool",
     "quantize_linear",
     "reduction",
     "reorder",
     "resize",
     "roi",
+    "scatter",
 )
 
 
@@ -42,15 +50,37 @@ def convert_graph(graph: OnnxGraph, budget: int, refusals: Refusals | None = Non
     ``budget`` is the most bytes of tables, such as indices along an axis, that converters make. If
     ``refusals`` collects the errors of nodes, results of such nodes are zeros.
     """
-    refusals = refusals or Refusals()
     builder = relax.BlockBuilder()
+    _convert_function(builder, graph, "main", {}, budget, Counter(), refusals or Refusals())
+    module = builder.get()
+    module["main"] = module["main"].with_attr("num_input", len(graph.inputs))
+    return module
+
+
+def _convert_function(
+    builder: BlockBuilder,
+    graph: OnnxGraph,
+    name: str,
+    attributes: Mapping[str, str],
+    budget: int,
+    numbers: Counter[str],
+    refusals: Refusals,
+) -> None:
+    """Add the function of a graph, after the functions of nested graphs."""
     emitter = RelaxWriter(graph, builder, budget)
+    for node in graph.nodes:
+        if parts := nested_parts(node):
+            symbol = emitter.symbols[node.name] = nested_symbol(node, numbers)
+            for part, (nested, own) in parts.items():
+                _convert_function(
+                    builder, nested, f"{symbol}_{part}", own, budget, numbers, refusals
+                )
     params = []
     for info in graph.inputs:
         param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
         emitter.define(info.name, param)
         params.append(param)
-    with builder.function("main", params):
+    with builder.function(name, params, attributes):
         with relax.dataflow(builder):
             for node in graph.nodes:
                 checkpoint()
@@ -65,9 +95,6 @@ def convert_graph(graph: OnnxGraph, budget: int, refusals: Refusals | None = Non
             result = results[0] if len(results) == 1 else relax.Tuple(results)
             bound = builder.emit_output(result)
         builder.emit_func_output(bound)
-    module = builder.get()
-    module["main"] = module["main"].with_attr("num_input", len(params))
-    return module
 
 
 def _find(node: OnnxNode) -> Converter:

@@ -286,3 +286,23 @@ def cast(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         # ONNX leaves negative numbers open; onnxruntime wraps them
         x = e.emit(op.astype(x, _SIGNED_FIRST[target]), "signed")
     return op.astype(x, target)
+
+
+@converts("BitShift", attrs="direction", inputs=2)
+def bit_shift(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Shifted bits; negative shifts, and those by the type's width or more, leave only the sign."""
+    direction = str(node.attrs.get("direction", ""))
+    if direction not in ("LEFT", "RIGHT"):
+        raise node.error(f"direction={direction[:80]!r} is unknown", "use LEFT or RIGHT")
+    x, count = (e.value(name) for name in node.inputs[:2])
+    dtype = e.dtype(node.inputs[0])
+    last = e.scalar(np.iinfo(dtype).bits - 1, dtype)
+    is_out = e.emit(op.greater(count, last), "is_out")
+    if not dtype.startswith("uint"):
+        is_out = e.emit(op.logical_or(is_out, op.less(count, e.scalar(0, dtype))), "is_out")
+    within = e.emit(op.where(is_out, last, count), "within")
+    shift = op.left_shift if direction == "LEFT" else op.right_shift
+    moved = e.emit(shift(x, within), "moved")
+    if direction == "RIGHT" and not dtype.startswith("uint"):
+        return moved
+    return op.where(is_out, e.scalar(0, dtype), moved)

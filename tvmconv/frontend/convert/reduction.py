@@ -128,14 +128,15 @@ def arg_extreme(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     return op.subtract(e.scalar(shape[axis] - 1, "int64"), e.emit(index, "from_end"))
 
 
-@converts("CumSum", attrs="exclusive reverse", inputs=2)
-def cumulative_sum(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Running sum along a constant axis."""
+@converts("CumProd", "CumSum", attrs="exclusive reverse", inputs=2)
+def cumulative(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Running sum or product along a constant axis."""
     axis = int(np.asarray(e.constant(node, 1, "axis")).reshape(-1)[0])
     axis %= len(e.shape(node.inputs[0]))
     exclusive = bool(node.attrs.get("exclusive", 0))
+    function = op.cumprod if node.op == "CumProd" else op.cumsum
     x = e.value(node.inputs[0])
     if not node.attrs.get("reverse", 0):
-        return op.cumsum(x, axis, exclusive=exclusive)
-    total = e.emit(op.cumsum(op.flip(x, axis), axis, exclusive=exclusive), "from_end")
+        return function(x, axis, exclusive=exclusive)
+    total = e.emit(function(op.flip(x, axis), axis, exclusive=exclusive), "from_end")
     return op.flip(total, axis)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.frontend.convert.indices import along
 from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.operators.roi import RoiWindow, roi_pool
+from tvmconv.operators.vector_loops import LOOPS
 from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.op_pattern import OPAQUE
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
@@ -36,7 +39,6 @@ def roi_align(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     regions = e.shape(node.inputs[1])
     if e.shape(node.inputs[2]) != regions[:1] or regions[1:] != (4,):
         raise node.misfit(f"rois {regions} and batch_indices {e.shape(node.inputs[2])} do not fit")
-    _check_indices(e, node, images)
     window = RoiWindow(
         (height, width),
         _bins(e, node),
@@ -45,7 +47,8 @@ def roi_align(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         ratio=max(ratio, 0),
         half_pixel=transform == "half_pixel",
     )
-    return _pool(e, node, e.value(node.inputs[1]), e.value(node.inputs[2]), window)
+    index = along(e, node, 2, images, from_end=False)
+    return _pool(e, node, e.value(node.inputs[1]), index, window)
 
 
 @converts("MaxRoiPool", attrs="pooled_shape spatial_scale", inputs=2)
@@ -74,12 +77,6 @@ def _bins(e: RelaxWriter, node: OnnxNode) -> tuple[int, int]:
     return rows, columns
 
 
-def _check_indices(e: RelaxWriter, node: OnnxNode, images: int) -> None:
-    index = e.array(node.inputs[2])
-    if index is not None and index.size and not (index.min() >= 0 and index.max() < images):
-        raise node.error(f"an index of batch_indices is outside 0 to {images - 1}")
-
-
 def _pool(e: RelaxWriter, node: OnnxNode, rois: Any, images: Any, window: RoiWindow) -> RelaxExpr:
     count, channels, height, width = e.shape(node.inputs[0])
     if min(height, width, channels, count, *window.bins) < 1:
@@ -92,5 +89,6 @@ def _pool(e: RelaxWriter, node: OnnxNode, rois: Any, images: Any, window: RoiWin
         rois,
         images,
         primfunc_name_hint="roi_pool",
+        primfunc_attrs={LOOPS: 1, "op_pattern": OPAQUE},
     )
     return op.reshape(e.emit(call, "pooled"), e.shape(node.outputs[0]))

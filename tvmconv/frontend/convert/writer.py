@@ -9,6 +9,7 @@ import numpy as np
 
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.integers import QuantizedConstant
+from tvmconv.frontend.ranges import IndexRanges
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
@@ -38,7 +39,10 @@ class RelaxWriter:
         self.graph = graph
         self.builder = builder
         self.uses = graph.use_counts()
+        self.ranges = IndexRanges(graph)
         self.quantized: dict[str, QuantizedConstant] = {}
+        # symbols of calls that run nested functions, by node
+        self.symbols: dict[str, str] = {}
         self._values: dict[str, RelaxExpr] = {}
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}

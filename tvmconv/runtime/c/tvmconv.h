@@ -41,7 +41,9 @@ typedef enum tvmconv_status {
     TVMCONV_MEMORY = 3,      /* the system gave no memory or no threads */
     TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
     TVMCONV_FAILED = 5,      /* a kernel failed */
-    TVMCONV_BUSY = 6         /* another thread is using the state; without a message */
+    TVMCONV_BUSY = 6,        /* another thread is using the state; without a message */
+    TVMCONV_DATA = 7         /* the data of this call are outside what a node allows, such as an index
+                              * outside its tensor; the outputs are undefined, the state stays usable */
 } tvmconv_status;
 
 typedef enum tvmconv_dtype {
@@ -60,7 +62,7 @@ typedef struct tvmconv_tensor {
     uint64_t bytes;
 } tvmconv_tensor;
 
-/* One kernel call, in the order of execution. */
+/* One kernel call, in the order of execution; calls of a sub-graph follow the call that runs it. */
 typedef struct tvmconv_layer {
     const char *name;      /* ONNX node or nodes; "" without any */
     const char *operation; /* "conv2d", "max_pool2d", "reorder", ... */
@@ -133,7 +135,7 @@ typedef struct tvmconv_model {
      * where inputs must be complete. Allocates nothing. (The C library may allocate a few bytes
      * for a thread's variables when a thread that did not create the state first runs it.) */
     int32_t (*run)(tvmconv_state *state, const void *const *inputs, void *const *outputs);
-    /* As run, with the nanoseconds that each layer took. */
+    /* As run, with the nanoseconds that each layer took, in a loop in all trips together. */
     int32_t (*profile)(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                        int64_t *nanoseconds);
     /* The message of the last failed call of this state; "" if none failed. */

@@ -186,7 +186,7 @@ def _model(path: Path, batch: int, plan: BenchPlan, machine: CudaMachine) -> dic
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         model = batched_model(path, batch, Path(folder)) if batch else path
         planned = plan_model(model, machine, policy, shapes, plan.fold_budget)
-    decisions = list(planned.plan.decisions.values())
+    decisions = [d for each in planned for d in each.plan.decisions.values()]
     kernels = [
         Kernel(each.workload, machine, each.chosen.algorithm, each.chosen.config)
         for each in decisions
