@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -54,13 +55,10 @@ def _columns(e: RelaxWriter, node: OnnxNode, window: Window) -> RelaxExpr:
     if node.input(4):
         mask = e.value(node.inputs[4])
         operands.append(e.emit(op.reshape(mask, (batch, parts, taps, points)), "mask"))
-    pairs = [
-        (first, second)
-        for first, second in (
-            size, window.kernel, window.strides, window.dilations, window.begin, window.output
-        )
-    ]  # fmt: skip
-    deformed = DeformedWindow(*pairs, window.groups, parts)
+    deformed = DeformedWindow(
+        _pair(size), _pair(window.kernel), _pair(window.strides), _pair(window.dilations),
+        _pair(window.begin), _pair(window.output), window.groups, parts,
+    )  # fmt: skip
     call = e.builder.call_te(
         lambda x, offsets, mask=None: deformed_columns(x, offsets, mask, deformed),
         *operands,
@@ -68,6 +66,11 @@ def _columns(e: RelaxWriter, node: OnnxNode, window: Window) -> RelaxExpr:
         primfunc_attrs={LOOPS: True, "op_pattern": OPAQUE},
     )
     return e.emit(call, "columns")
+
+
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    first, second = values
+    return first, second
 
 
 class _Product:
