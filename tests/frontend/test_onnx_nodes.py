@@ -53,8 +53,6 @@ QUANTISED = (
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "Shape", "Size"}
 # cases that must be refused, and a part of the reason
 REFUSED = {
-    "resize_tf_crop_and_resize": "tf_crop_and_resize",
-    "antialias": "antialias",
     "BFLOAT16": "element type",
     "bfloat16": "element type",
     "FLOAT8": "element type",

@@ -9,13 +9,20 @@ the ONNX operator specification, Resize-19.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from tvmconv.frontend.convert.resize_taps import (
+    coordinates_of,
+    cropped_coordinates,
+    cubic_taps,
+    linear_taps,
+    nearest_indices,
+    smooth_taps,
+)
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.operators.vector_loops import LOOPS
@@ -31,8 +38,6 @@ _RESIZE2D_MODES = ("align_corners", "asymmetric", "half_pixel")
 _CROP = "tf_crop_and_resize"
 # a longer sum of gathers is a function of its own
 _FEW_TAPS = 4
-# bytes for a tap of an antialiasing filter, and for the arrays from which it is made
-_SMOOTH_BYTES = 64
 
 
 @converts("Upsample", attrs="mode scales height_scale width_scale")
@@ -85,10 +90,13 @@ def _crop(
     axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
     if roi.size != 2 * len(axes) or not np.isfinite(roi).all():
         raise node.error(f"roi={roi.tolist()} must have {2 * len(axes)} finite values")
-    bounds = {a: (roi[i], roi[i + len(axes)]) for i, a in enumerate(axes)}
+    bounds = dict.fromkeys(range(len(shape)), (0.0, 1.0))
+    bounds.update((a, (roi[i], roi[i + len(axes)])) for i, a in enumerate(axes))
     e.reserve(node, 64 * sum(target))
     places = {
-        axis: _cropped(shape[axis], target[axis], scales[axis], *bounds.get(axis, (0.0, 1.0)))
+        axis: cropped_coordinates(
+            shape[axis], target[axis], scales[axis], *bounds.get(axis, (0.0, 1.0))
+        )
         for axis in range(len(shape))
         if scales[axis] != 1 or target[axis] != shape[axis] or bounds.get(axis, (0, 1)) != (0, 1)
     }
@@ -105,16 +113,6 @@ def _crop(
     value = e.scalar(float(node.attrs.get("extrapolation_value", 0.0)), e.dtype(node.inputs[0]))
     mask = constant(reduce(np.logical_or, masks))
     return op.where(mask, value, e.emit(result, "inside"))
-
-
-def _cropped(size: int, length: int, scale: float, start: float, end: float) -> Array:
-    """Source coordinates of a region from ``start`` to ``end``, where 1 is the last element."""
-    wanted = float(np.float32(size) * np.float32(scale))
-    if wanted == 1:
-        x = np.full(length, (end - start) / 2)
-    else:
-        x = np.arange(length) * (end - start) / (wanted - 1)
-    return (x + start) * (size - 1)
 
 
 def _kept_ratio(e: RelaxWriter, node: OnnxNode, scales: list[float], policy: str) -> list[float]:
@@ -153,11 +151,11 @@ def _resize(
     kind = np.float32 if mode == "nearest" else np.float64
     coordinates = places
     if coordinates is None:
-        coordinates = {i: _coordinates(node, transform, *axes[i], kind) for i in resized}
+        coordinates = {i: coordinates_of(node, transform, *axes[i], kind) for i in resized}
     x = e.value(node.inputs[0])
     active = [i for i, c in coordinates.items() if not np.array_equal(c, np.arange(shape[i]))]
     if mode == "nearest":
-        indices = {i: _nearest(node, nearest, coordinates[i], shape[i]) for i in active}
+        indices = {i: nearest_indices(node, nearest, coordinates[i], shape[i]) for i in active}
         active = [i for i in active if not np.array_equal(indices[i], np.arange(shape[i]))]
         if _is_plane(e, node, active) and _repeats(indices, shape, target):
             return op.image.resize2d(
@@ -186,11 +184,11 @@ def _resize(
     x = x if inner == dtype else e.emit(op.astype(x, inner), "wide")
     for axis in active:
         if smooth and scales[axis] < 1:
-            taps = _smooth(e, node, coordinates[axis], scales[axis], mode)
+            taps = smooth_taps(e, node, coordinates[axis], scales[axis], mode)
+        elif mode == "cubic":
+            taps = cubic_taps(node, coordinates[axis])
         else:
-            taps = (
-                _cubic(node, coordinates[axis]) if mode == "cubic" else _linear(coordinates[axis])
-            )
+            taps = linear_taps(coordinates[axis])
         x = e.emit(_weighted(e, x, axis, taps, node, shape, inner))
     return x if inner == dtype else _integers(e, x, dtype)
 
@@ -219,93 +217,6 @@ def _repeats(indices: Mapping[int, Array], shape: tuple[int, ...], target: tuple
         and np.array_equal(index, np.arange(target[i]) // (target[i] // shape[i]))
         for i, index in indices.items()
     )
-
-
-def _coordinates(
-    node: OnnxNode,
-    transform: str,
-    size: int,
-    length: int,
-    scale: float,
-    kind: type[np.floating[Any]],
-) -> Array:
-    """Source coordinate of each output element, computed in the type ``kind``.
-
-    ``length`` is the output's size. The specification's formulas for ``align_corners`` and
-    ``half_pixel_symmetric`` take the product of input size and scale instead.
-    """
-    x = np.arange(length, dtype=kind)
-    # in float32, as the output's size is computed
-    wanted = kind(np.float32(size) * np.float32(scale))
-    factor = kind(scale)
-    if transform == "asymmetric":
-        return x / factor
-    if transform == "align_corners":
-        return x * kind(size - 1) / (wanted - 1) if wanted != 1 else np.zeros(length)
-    if transform == "pytorch_half_pixel":
-        return (x + 0.5) / factor - 0.5 if length > 1 else np.zeros(length)
-    if transform == "half_pixel_symmetric":
-        offset = size / 2 * (1 - length / wanted)
-        return offset + (x + 0.5) / factor - 0.5
-    if transform == "half_pixel":
-        return (x + 0.5) / factor - 0.5
-    raise node.error(
-        f"coordinate_transformation_mode={transform!r} is not supported", "use half_pixel"
-    )
-
-
-def _nearest(node: OnnxNode, rounding: str, coordinates: Array, size: int) -> Array:
-    functions: dict[str, Callable[[Array], Array]] = {
-        "round_prefer_floor": lambda c: np.ceil(c - 0.5),
-        "round_prefer_ceil": lambda c: np.floor(c + 0.5),
-        "floor": np.floor,
-        "ceil": np.ceil,
-    }
-    if rounding not in functions:
-        raise node.error(f"nearest_mode={rounding!r} is unknown", "use round_prefer_floor")
-    # the half that is added must not round
-    exact = coordinates.astype(np.float64)
-    result: Array = np.clip(functions[rounding](exact), 0, size - 1).astype(np.int64)
-    return result
-
-
-def _linear(coordinates: Array) -> list[tuple[Array, Array]]:
-    low = np.floor(coordinates)
-    part = coordinates - low
-    return [(low, 1 - part), (low + 1, part)]
-
-
-def _cubic(node: OnnxNode, coordinates: Array) -> list[tuple[Array, Array]]:
-    a = float(node.attrs.get("cubic_coeff_a", -0.75))
-    low = np.floor(coordinates)
-    t = coordinates - low
-    weights = [
-        ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
-        ((a + 2) * t - (a + 3)) * t * t + 1,
-        ((a + 2) * (1 - t) - (a + 3)) * (1 - t) ** 2 + 1,
-        ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
-    ]
-    return [(low + i - 1, w) for i, w in enumerate(weights)]
-
-
-def _smooth(
-    e: RelaxWriter, node: OnnxNode, coordinates: Array, scale: float, mode: str
-) -> list[tuple[Array, Array]]:
-    """Taps of the filter of a mode, made as much longer as the image becomes smaller."""
-    reach = 2 if mode == "cubic" else 1
-    first = int(np.floor(-reach / scale)) + 1
-    e.reserve(node, _SMOOTH_BYTES * (2 - 2 * first) * len(coordinates))
-    low = np.floor(coordinates)
-    offsets = np.arange(first, 2 - first)[:, None]
-    distance = np.abs(offsets - (coordinates - low)) * scale
-    if mode == "cubic":
-        a = float(node.attrs.get("cubic_coeff_a", -0.75))
-        near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
-        far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-        weights = np.where(distance <= 1, near, np.where(distance < 2, far, 0))
-    else:
-        weights = np.maximum(1 - distance, 0)
-    return list(zip(low + offsets, weights / weights.sum(0), strict=True))
 
 
 def _weighted(
