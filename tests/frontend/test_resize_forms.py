@@ -66,5 +66,5 @@ def test_malformed_region(roi):
     if roi is not None:
         constants["roi"] = roi
     model = _model(constants, coordinate_transformation_mode="tf_crop_and_resize")
-    with pytest.raises(ModelError, match="resized.*roi"):
+    with pytest.raises(ModelError, match=r"resized.*roi"):
         run(model, {"x": X}, whole_build)

@@ -19,6 +19,7 @@ from tests.fuzz import (
     draw_networks,
     draw_numbers,
     draw_places,
+    draw_signals,
     draw_windows,
 )
 from tests.fuzz.compared import compare, runs_elsewhere
@@ -40,6 +41,7 @@ FAMILIES = (
     draw_numbers.STEPS, draw_places.STEPS, draw_windows.STEPS, draw_windows.STEPS,
     draw_integers.STEPS, draw_constants.STEPS + draw_places.STEPS, draw_forms.STEPS,
     draw_networks.STEPS, draw_control.STEPS, draw_indices.STEPS,
+    draw_signals.STEPS,
 )  # fmt: skip
 
 
