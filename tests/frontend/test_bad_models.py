@@ -196,10 +196,9 @@ def test_the_list_of_operators_is_complete() -> None:
 
 
 def test_attributes_that_would_be_ignored() -> None:
-    node = helper.make_node("Resize", ["x", "", "s"], ["y"], "resize1", antialias=1, mode="linear")
-    scales = {"s": np.array([1, 1, 0.5, 0.5], np.float32)}
-    model = make_model([node], {"x": (1, 1, 8, 8)}, ["y"], scales, opset=18)
-    refuse(model, "resize1", "antialias")
+    node = helper.make_node("Cast", ["x"], ["y"], "cast1", to=1, round_mode="nearest")
+    model = make_model([node], {"x": (1, 8)}, ["y"], opset=24)
+    refuse(model, "cast1", "round_mode")
 
 
 def test_weights_of_the_wrong_size() -> None:
