@@ -29,6 +29,8 @@ CONVERTED = frozenset({
     "DFT", "STFT",
     # regions, and samples at computed places
     "DeformConv", "MaxRoiPool", "RoiAlign",
+    # newest operator sets
+    "BitCast", "SwiGLU", "TensorScatter",
     # at computed places, and what is written as other operators
     "BitShift", "CenterCropPad", "Col2Im", "CumProd", "Det", "Hardmax", "MaxUnpool",
     "MeanVarianceNormalization", "OneHot", "ReverseSequence", "Scatter", "ScatterElements",
