@@ -18,8 +18,8 @@ from tvmconv.frontend.operators import EXPANDED, IMPORTED
 
 # computed with the model even where their operands are constants
 WITH_THE_MODEL = EXPANDED | {
-    "AveragePool", "DequantizeLinear", "GRU", "GlobalMaxPool", "LRN", "LSTM", "LpNormalization",
-    "LpPool", "MaxPool", "RNN", "Upsample",
+    "AveragePool", "DeformConv", "DequantizeLinear", "GRU", "GlobalMaxPool", "LRN", "LSTM",
+    "LpNormalization", "LpPool", "MaxPool", "RNN", "RoiAlign", "STFT", "Upsample",
 }  # fmt: skip
 
 

@@ -26,6 +26,10 @@ CONVERTED = frozenset({
     "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
     "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
     "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
+    # signals
+    "DFT", "STFT",
+    # regions, and samples at computed places
+    "DeformConv", "MaxRoiPool", "RoiAlign",
     # newest operator sets
     "BitCast", "SwiGLU", "TensorScatter",
     # at computed places, and what is written as other operators
