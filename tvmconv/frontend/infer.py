@@ -7,6 +7,7 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,6 +20,7 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
 from tvmconv.frontend.checks import check_operator, describe, in_execution_order
+from tvmconv.frontend.composed import Composer
 from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
@@ -27,7 +29,7 @@ from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
-from tvmconv.frontend.operators import CONTROL
+from tvmconv.frontend.operators import CONTROL, own_domain
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
@@ -128,9 +130,33 @@ class _Walk:
         if proto.op_type in CONTROL:
             read_control(self, proto)
             return
-        node = _decoded(proto, self.shared.own_name(proto), self.graph.opset)
-        for part in _in_standard_form(self.graph, node, proto.domain, self.shared.fresh):
+        self._read_node(_decoded(proto, self.shared.own_name(proto), self.graph.opset), proto)
+
+    def _read_node(self, node: OnnxNode, proto: onnx.NodeProto) -> None:
+        domain = own_domain(proto.domain, node.op, node.opset)
+        if Composer.knows(domain, node.op):
+            self._compose(node, domain, proto)
+            return
+        for part in _in_standard_form(self.graph, node, domain, self.shared.fresh):
             _visit(self.graph, self._folder, part, _proto_of(part, node, proto))
+
+    def _compose(self, node: OnnxNode, domain: str, proto: onnx.NodeProto) -> None:
+        """Read the parts of a node; constants among them live until all are written."""
+        folder, made = self._folder, []
+
+        def read(part: OnnxNode, domain: str) -> None:
+            form = _proto_of(part, node, proto)
+            form.domain = domain
+            folder.expect([form])
+            folder.hold(part.outputs)
+            made.extend(part.outputs)
+            self._read_node(part, form)
+
+        _check_inputs(self.graph, node)
+        check_memory = partial(folder.check_memory, node)
+        Composer(self.graph, read, check_memory).write(node, domain, self.shared.fresh)
+        folder.drop(made)
+        folder.release(node)
 
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Count the reads of nodes that are read in place of another one."""
