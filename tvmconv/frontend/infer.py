@@ -7,7 +7,6 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -20,7 +19,7 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
 from tvmconv.frontend.checks import check_operator, describe, in_execution_order
-from tvmconv.frontend.composed import Composer
+from tvmconv.frontend.composed import Composer, proto_of
 from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
@@ -135,28 +134,12 @@ class _Walk:
     def _read_node(self, node: OnnxNode, proto: onnx.NodeProto) -> None:
         domain = own_domain(proto.domain, node.op, node.opset)
         if Composer.knows(domain, node.op):
-            self._compose(node, domain, proto)
+            _check_inputs(self.graph, node)
+            composer = Composer(self.graph, self._folder, self.shared.fresh, self._read_node)
+            composer.write(node, domain, proto)
             return
         for part in _in_standard_form(self.graph, node, domain, self.shared.fresh):
-            _visit(self.graph, self._folder, part, _proto_of(part, node, proto))
-
-    def _compose(self, node: OnnxNode, domain: str, proto: onnx.NodeProto) -> None:
-        """Read the parts of a node; constants among them live until all are written."""
-        folder, made = self._folder, []
-
-        def read(part: OnnxNode, domain: str) -> None:
-            form = _proto_of(part, node, proto)
-            form.domain = domain
-            folder.expect([form])
-            folder.hold(part.outputs)
-            made.extend(part.outputs)
-            self._read_node(part, form)
-
-        _check_inputs(self.graph, node)
-        check_memory = partial(folder.check_memory, node)
-        Composer(self.graph, read, check_memory).write(node, domain, self.shared.fresh)
-        folder.drop(made)
-        folder.release(node)
+            _visit(self.graph, self._folder, part, proto_of(part, node, proto))
 
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Count the reads of nodes that are read in place of another one."""
@@ -244,18 +227,6 @@ def _in_standard_form(
         return [node]
     _check_inputs(graph, node)
     return in_standard_form(graph, in_ascending_order(node), domain, fresh)
-
-
-def _proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
-    """A node in ONNX's form; it is a part of ``node``, which ``proto`` is the form of."""
-    if part is node:
-        return proto
-    stored = {attribute.name: attribute for attribute in proto.attribute}
-    made = helper.make_node(part.op, part.inputs, part.outputs, part.name)
-    for name, value in part.attrs.items():
-        same = name in stored and value == node.attrs[name]
-        made.attribute.append(stored[name] if same else helper.make_attribute(name, value))
-    return made
 
 
 def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodeProto) -> None:

@@ -41,7 +41,7 @@ def self_attention(p: Parts, rows: str, mask: str, past: str, added: str) -> lis
     attrs = p.node.attrs
     if any(attrs.get(name, 0) for name in ("do_rotary", "past_present_share_buffer")):
         raise p.error("do_rotary and a shared buffer of the past are not supported", _REMEDY)
-    batch, length, total = p.expect_rank(rows, 3)
+    total = p.expect_rank(rows, 3)[2]
     sizes = p.node.ints("qkv_hidden_sizes", ()) or (total // 3,) * 3
     if len(sizes) != 3 or sizes[0] != sizes[1]:
         raise p.error(f"qkv_hidden_sizes={sizes} are not supported", _REMEDY)
@@ -58,9 +58,7 @@ def self_attention(p: Parts, rows: str, mask: str, past: str, added: str) -> lis
     return [y, p.concat(0, *stacked)]
 
 
-@composes(
-    MICROSOFT, "MultiHeadAttention", attrs="mask_filter_value num_heads scale unidirectional"
-)
+@composes(MICROSOFT, "MultiHeadAttention", attrs="mask_filter_value num_heads scale unidirectional")
 def _multi_head(p: Parts) -> list[str]:
     """Attention of queries, keys and values, which may be packed."""
     query, key, value, bias, mask, added, past_key, past_value = (p.node.input(i) for i in range(8))
@@ -100,9 +98,7 @@ def _unpacked(p: Parts, query: str, key: str, value: str, bias: str) -> list[str
     return [x if len(p.shape(x)) == 4 else split_heads(p, x, heads) for x in operands]
 
 
-def _attended(
-    p: Parts, query: str, key: str, value: str, mask: str, added: str
-) -> tuple[str, str]:
+def _attended(p: Parts, query: str, key: str, value: str, mask: str, added: str) -> tuple[str, str]:
     """The result in rows, and the scores after softmax."""
     attrs = p.node.attrs
     rows, width, columns = *p.expect_rank(query, 4)[2:], p.expect_rank(key, 4)[2]

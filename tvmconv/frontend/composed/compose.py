@@ -4,38 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+
+import onnx
+from onnx import helper
 
 from tvmconv.frontend.attributes import check_attributes
 from tvmconv.frontend.composed.parts import COMPOSITIONS, Parts
+from tvmconv.frontend.fold import Folder
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.subgraphs import Fresh
 from tvmconv.frontend.types import check_input_types
 
 
 class Composer:
-    """Writes one composed node into a graph.
+    """Writes composed nodes into a graph.
 
-    ``read`` reads a part of an operator set, which may be a composed node itself.
-    ``check_memory`` refuses constants of too many bytes.
+    ``read`` reads a node, decoded and in ONNX's form; it may be a composed node itself. ``fresh``
+    makes names of values.
     """
 
     def __init__(
         self,
         graph: OnnxGraph,
-        read: Callable[[OnnxNode, str], None],
-        check_memory: Callable[[int], None],
+        folder: Folder,
+        fresh: Fresh,
+        read: Callable[[OnnxNode, onnx.NodeProto], None],
     ) -> None:
-        self.graph = graph
-        self.read_part = read
-        self.check_memory = check_memory
+        self._graph = graph
+        self._folder = folder
+        self._fresh = fresh
+        self._read = read
 
     @staticmethod
     def knows(domain: str, op: str) -> bool:
         """Whether an operator of an operator set is composed."""
         return (domain, op) in COMPOSITIONS
 
-    def write(self, node: OnnxNode, domain: str, fresh: Fresh) -> None:
-        """Read the parts of a node; the last ones get the names of its outputs."""
+    def write(self, node: OnnxNode, domain: str, proto: onnx.NodeProto) -> None:
+        """Read the parts of a node, which ``proto`` is the form of."""
+        made: list[str] = []
+
+        def read(part: OnnxNode, domain: str) -> None:
+            form = proto_of(part, node, proto)
+            form.domain = domain
+            self._folder.expect([form])
+            # constants among the parts live until all parts are written
+            self._folder.hold(part.outputs)
+            made.extend(part.outputs)
+            self._read(part, form)
+
+        _Composing(self._graph, node, read, self._folder).write(domain, self._fresh)
+        self._folder.drop(made)
+        self._folder.release(node)
+
+
+class _Composing:
+    """One composed node: the reader of its parts."""
+
+    def __init__(
+        self,
+        graph: OnnxGraph,
+        node: OnnxNode,
+        read: Callable[[OnnxNode, str], None],
+        folder: Folder,
+    ) -> None:
+        self.graph = graph
+        self.read_part = read
+        self.check_memory = partial(folder.check_memory, node)
+        self._node = node
+
+    def write(self, domain: str, fresh: Fresh) -> None:
+        """Read the parts of the node; the last ones get the names of its outputs."""
+        node = self._node
         composition = COMPOSITIONS[domain, node.op]
         if not domain:
             check_input_types(self.graph, node)
@@ -53,15 +94,15 @@ class Composer:
                     f"its output {index} ({output!r}) is not supported",
                     "remove what reads it, or cut the model before this node",
                 )
-            self._name(node, results[index], output, start)
+            self._name(results[index], output, start)
             if index + 1 < len(results):
                 # one value may be several outputs
                 renamed = {results[index]: output}
                 results[index + 1 :] = [renamed.get(name, name) for name in results[index + 1 :]]
 
-    def _name(self, node: OnnxNode, result: str, output: str, start: int) -> None:
+    def _name(self, result: str, output: str, start: int) -> None:
         """Give a result the name of an output of the composed node."""
-        graph = self.graph
+        graph, node = self.graph, self._node
         made = any(result in part.outputs for part in graph.nodes[start:])
         if not made or result in node.outputs:
             identity = OnnxNode(node.name, "Identity", (result,), (output,), {}, node.opset)
@@ -73,3 +114,15 @@ class Composer:
             outputs = tuple(output if name == result else name for name in part.outputs)
             graph.nodes[index] = replace(part, inputs=inputs, outputs=outputs)
         graph.types[output] = replace(graph.types.pop(result), name=output)
+
+
+def proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
+    """A node in ONNX's form; it is a part of ``node``, which ``proto`` is the form of."""
+    if part is node:
+        return proto
+    stored = {attribute.name: attribute for attribute in proto.attribute}
+    made = helper.make_node(part.op, part.inputs, part.outputs, part.name)
+    for name, value in part.attrs.items():
+        same = name in stored and value == node.attrs[name]
+        made.attribute.append(stored[name] if same else helper.make_attribute(name, value))
+    return made

@@ -76,7 +76,7 @@ def _linear_attention(p: Parts) -> list[str]:
 
 def _factors(p: Parts, decay: str, groups: int, width: int) -> str:
     """exp(decay) as (batch, heads, steps, width or 1)."""
-    batch, steps, size = p.expect_rank(decay, 3)
+    size = p.expect_rank(decay, 3)[2]
     if size not in (groups, groups * width):
         raise p.error(f"{decay!r} of shape {p.shape(decay)} does not fit {groups} heads of {width}")
     return p.op("Exp", split_heads(p, decay, groups))

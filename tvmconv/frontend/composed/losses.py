@@ -20,7 +20,7 @@ def _softmax_cross_entropy(p: Parts) -> list[str]:
     x = p.node.inputs[0]
     if len(p.shape(x)) < 2:
         raise p.error(f"{x!r} of shape {p.shape(x)} has no axis of classes")
-    batch, classes, *places = p.shape(x)
+    places = p.shape(x)[2:]
     if p.node.opset >= 13 or not places:
         logarithms = p.op("LogSoftmax", x, axis=1, main=True)
     else:
@@ -50,7 +50,7 @@ def _loss(p: Parts, logarithms: str) -> str:
         number = None
     if number is not None:
         # an ignored class is selected nowhere
-        kept = p.constant(numbers_other_than(int(number), classes).reshape(column))
+        kept = p.constant((np.arange(classes) != number).reshape(column))
         wanted = p.op("And", wanted, kept)
     zero = p.scalar(0, logarithms)
     scaled = logarithms
@@ -71,8 +71,3 @@ def _loss(p: Parts, logarithms: str) -> str:
     counted = p.op("Where", wanted, each, zero)
     return p.op("Div", total, p.reduced("ReduceSum", counted, 0, *range(1, len(places) + 2),
                                         keepdims=0))  # fmt: skip
-
-
-def numbers_other_than(number: int, count: int) -> np.ndarray:
-    """Which of the numbers from zero on differ from one."""
-    return np.arange(count) != number
