@@ -84,7 +84,10 @@ def _unpacked(p: Parts, query: str, key: str, value: str, bias: str) -> list[str
         operands[-parts:] = [p.reshape(piece, (batch, rows, count * width)) for piece in pieces]
     if not all(operands):
         raise p.error(f"its inputs {list(p.node.inputs)} are not complete")
+    for name in operands:
+        p.expect_rank(name, 3, 4)
     if bias:
+        p.expect_rank(bias, 1)
         # keys and values on heads have their biases already
         sizes = [
             p.shape(name)[2] if len(p.shape(name)) == 3 else p.shape(name)[1] * p.shape(name)[3]
@@ -118,6 +121,7 @@ def _mask(p: Parts, mask: str, query: str, columns: int, masked: float) -> str:
     """A mask of keys as a bias; ends and starts of the keys are another form of it."""
     batch, _, rows, _ = p.shape(query)
     shape = p.expect_rank(mask, 1, 2, 3, 4)
+    p.expect_integers(mask)
     if len(shape) == 1:
         if shape not in ((batch,), (2 * batch,)):
             raise p.error(f"{mask!r} of shape {shape} is not supported", _REMEDY)
@@ -165,13 +169,15 @@ def _group_query(p: Parts) -> list[str]:
     if not key:
         width = p.expect_rank(query, 3)[2] // (heads + 2 * groups)
         query, key, value = p.split(query, 2, [n * width for n in (heads, groups, groups)])
+    else:
+        value = p.required(2)
     query = split_heads(p, query, heads)
     key, value = split_heads(p, key, groups), split_heads(p, value, groups)
     batch, _, rows, width = p.shape(query)
     if attrs.get("do_rotary", 0):
         interleaved = bool(attrs.get("rotary_interleaved", 0))
         cosine, sine = (
-            angles(p, p.node.input(index), p.node.input(9), batch, rows) for index in (7, 8)
+            angles(p, p.required(index), p.node.input(9), batch, rows) for index in (7, 8)
         )
         query, key = (rotated(p, x, cosine, sine, interleaved=interleaved) for x in (query, key))
     window = int(attrs.get("local_window_size", -1))

@@ -43,5 +43,6 @@ def _entries(p: Parts, mask: str, batch: int) -> str:
     if not mask or int(p.node.attrs.get("mask_index_type", 1)) == 0:
         return p.constant(np.zeros(batch, np.int32))
     p.expect_rank(mask, 2)
+    p.expect_integers(mask)
     ones = p.cast(p.op("Equal", mask, p.constant(np.ones((), p.dtype(mask)))), "int32")
     return p.reduced("ReduceSum", ones, 1, keepdims=0)

@@ -69,6 +69,17 @@ class Parts:
             )
         return value
 
+    def required(self, index: int) -> str:
+        """Name of an input that must be present."""
+        if not self.node.input(index):
+            raise self.error(f"its input {index} is missing")
+        return self.node.input(index)
+
+    def expect_integers(self, name: str) -> None:
+        """Refuse a value that is not of int32 or int64."""
+        if self.dtype(name) not in ("int32", "int64"):
+            raise self.error(f"{name!r} is {self.dtype(name)}, not int32 or int64")
+
     def wants(self, index: int) -> bool:
         """Whether the composed node has an output of this index."""
         return index < len(self.node.outputs) and bool(self.node.outputs[index])

@@ -48,6 +48,7 @@ def angles(p: Parts, table: str, places: str, batch: int, rows: int) -> str:
         if count < rows:
             raise p.error(f"{table!r} has {count} rows, but {rows} are read")
         return p.reshape(p.slice(table, 0, 0, rows), (1, 1, rows, pairs))
+    p.expect_integers(places)
     if p.shape(places) == (1,):
         places = p.op("Add", places, p.constant(np.arange(rows, dtype=p.dtype(places))))
         places = p.reshape(places, (1, rows))
