@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx.defs
 
+from tvmconv.frontend.composed import COMPOSITIONS
 from tvmconv.frontend.convert import CONVERTERS
-from tvmconv.frontend.operators import CONVERTED, EXPANDED, FOLDED, FOREIGN, MICROSOFT
+from tvmconv.frontend.operators import (
+    COMPOSED,
+    COMPOSED_MICROSOFT,
+    CONVERTED,
+    EXPANDED,
+    FOLDED,
+    FOREIGN,
+    MICROSOFT,
+)
 
 _HEAD = """# Operators
 
@@ -33,6 +44,16 @@ The first table also has `QuantizeLinear`, `DequantizeLinear`, `ConvInteger` and
 | operator | operator set |
 |---|---|
 """
+_COMPOSED = """
+## Written as other operators
+
+The reader writes these operators as graphs of the operators above, which fuse as in other models.
+onnxruntime's optimizer saves operators of com.microsoft. Save with `ORT_ENABLE_EXTENDED`: files of
+`ORT_ENABLE_ALL` have data in the layout of one CPU, and tvmconv refuses them.
+
+| operator | operator set | attributes |
+|---|---|---|
+"""
 _FOLDED = """
 ## On constants only
 
@@ -48,12 +69,21 @@ def page() -> str:
         f"| {name} | {MICROSOFT if name in FOREIGN[MICROSOFT] else 'ONNX'} |\n"
         for name in sorted(EXPANDED)
     ]
+    composed = [
+        f"| {name} | {domain or 'ONNX'} | {_quoted(COMPOSITIONS[domain, name].attributes)} |\n"
+        for domain, names in (("", COMPOSED), (MICROSOFT, COMPOSED_MICROSOFT))
+        for name in sorted(names)
+    ]
     folded = ", ".join(f"`{name}`" for name in sorted(FOLDED - {"Constant"}))
-    return "".join([_HEAD, *rows, _QUANTIZED, *quantized, _FOLDED, folded, ".\n"])
+    return "".join([_HEAD, *rows, _QUANTIZED, *quantized, _COMPOSED, *composed, _FOLDED, folded, ".\n"])
 
 
 def _attributes(name: str) -> str:
-    return ", ".join(f"`{each}`" for each in sorted(CONVERTERS[name].attributes))
+    return _quoted(CONVERTERS[name].attributes)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in sorted(names))
 
 
 def _since(name: str) -> str:

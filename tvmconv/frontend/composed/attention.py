@@ -12,7 +12,6 @@ from tvmconv.frontend.composed.scores import (
     frontier,
     join_heads,
     mask_bias,
-    mask_constant,
     split_heads,
 )
 
@@ -68,14 +67,14 @@ def _biases(p: Parts, query: str, key: str, mask: str, filled: str, past: int) -
     left, right = (int(attrs.get(f"{side}_window_size", -1)) for side in ("left", "right"))
     if min(left, right) < -1:
         raise p.error(f"left_window_size={left} and right_window_size={right} must be -1 or more")
-    if attrs.get("is_causal", 0):
+    if p.flag("is_causal"):
         # the causal bound is a window of nothing on the right
         right = 0
     if filled:
         p.expect_shape(filled, (p.shape(query)[0],))
         biases.append(_filled(p, filled, query, (rows, columns), (left, right)))
     elif left >= 0 or right >= 0:
-        biases.append(mask_constant(p, frontier(rows, columns, past, left, right), query))
+        biases.append(frontier(p, (rows, columns), past, (left, right), query))
     return biases
 
 

@@ -13,7 +13,6 @@ from tvmconv.frontend.composed.scores import (
     frontier,
     join_heads,
     mask_bias,
-    mask_constant,
     split_heads,
 )
 from tvmconv.frontend.operators import MICROSOFT
@@ -38,8 +37,7 @@ def _attention(p: Parts) -> list[str]:
 
 def self_attention(p: Parts, rows: str, mask: str, past: str, added: str) -> list[str]:
     """Attention of queries, keys and values that are side by side in each row."""
-    attrs = p.node.attrs
-    if any(attrs.get(name, 0) for name in ("do_rotary", "past_present_share_buffer")):
+    if any(map(p.flag, ("do_rotary", "past_present_share_buffer"))):
         raise p.error("do_rotary and a shared buffer of the past are not supported", _REMEDY)
     total = p.expect_rank(rows, 3)[2]
     sizes = p.node.ints("qkv_hidden_sizes", ()) or (total // 3,) * 3
@@ -108,10 +106,10 @@ def _attended(p: Parts, query: str, key: str, value: str, mask: str, added: str)
     filter_value = float(attrs.get("mask_filter_value", -10000.0))
     biases = [_mask(p, mask, query, columns, filter_value)] if mask else []
     biases += [added] if added else []
-    if attrs.get("unidirectional", 0):
-        causal = frontier(rows, columns, columns - rows, -1, 0)
+    if p.flag("unidirectional"):
         lowest = float(np.finfo(p.dtype(query)).min)
-        biases.append(mask_constant(p, causal, query, lowest))
+        size = (rows, columns)
+        biases.append(frontier(p, size, columns - rows, (-1, 0), query, lowest))
     scale = float(attrs.get("scale", 0.0)) or 1 / sqrt(max(width, 1))
     result = attend(p, query, key, value, [b for b in biases if b], scale=scale)
     return join_heads(p, result.y), result.stages[3]
@@ -174,16 +172,16 @@ def _group_query(p: Parts) -> list[str]:
     query = split_heads(p, query, heads)
     key, value = split_heads(p, key, groups), split_heads(p, value, groups)
     batch, _, rows, width = p.shape(query)
-    if attrs.get("do_rotary", 0):
-        interleaved = bool(attrs.get("rotary_interleaved", 0))
+    if p.flag("do_rotary"):
+        interleaved = p.flag("rotary_interleaved")
         cosine, sine = (
             angles(p, p.required(index), p.node.input(9), batch, rows) for index in (7, 8)
         )
         query, key = (rotated(p, x, cosine, sine, interleaved=interleaved) for x in (query, key))
     window = int(attrs.get("local_window_size", -1))
     # the window counts the query's own key
-    allowed = frontier(rows, p.shape(key)[2], 0, window - 1 if window > 0 else -1, 0)
-    biases = [mask_constant(p, allowed, query)]
+    bounds = (window - 1 if window > 0 else -1, 0)
+    biases = [frontier(p, (rows, p.shape(key)[2]), 0, bounds, query)]
     biases += [p.node.input(10)] if p.node.input(10) else []
     scale = float(attrs.get("scale", 0.0)) or 1 / sqrt(width)
     softcap = float(attrs.get("softcap", 0.0))

@@ -116,7 +116,7 @@ def _sum(p: Parts, x: str, skip: str, bias: str) -> str:
 def _group_norm(p: Parts) -> list[str]:
     """Normalize groups of channels, which are last by default."""
     x, scale, shift, skip, bias = (p.node.input(index) for index in range(5))
-    last = bool(p.node.attrs.get("channels_last", 1))
+    last = p.flag("channels_last", 1)
     total = x
     if p.node.op == "SkipGroupNorm":
         added = skip
@@ -140,6 +140,6 @@ def _group_norm(p: Parts) -> list[str]:
     columns = [p.cast(p.reshape(name, column), p.dtype(x)) for name in (scale, shift)]
     y = p.op("Mul", p.reshape(normal, p.shape(image)), columns[0])
     y = p.op("Add", y, columns[1])
-    if p.node.attrs.get("activation", 0):
+    if p.flag("activation"):
         y = silu(p, y)
     return [channels_last(p, y) if last else y, total]

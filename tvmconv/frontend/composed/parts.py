@@ -6,6 +6,7 @@ been read can be saved in the same operator set again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -42,6 +43,7 @@ class Parts:
         self._fresh = fresh
         self.graph = reader.graph
         self.node = node
+        self._counts: Counter[str] = Counter()
 
     def error(self, problem: str, remedy: str = "export the model again") -> ModelError:
         """An error about the composed node."""
@@ -98,6 +100,13 @@ class Parts:
             expected = " or ".join(map(str, dict.fromkeys(shapes)))
             raise self.error(f"{name!r} has shape {self.shape(name)}, not {expected}")
 
+    def flag(self, attribute: str, default: int = 0) -> bool:
+        """An attribute that must be 0 or 1."""
+        value = self.node.attrs.get(attribute, default)
+        if value not in (0, 1):
+            raise self.error(f"{attribute}={str(value)[:80]} must be 0 or 1")
+        return bool(value)
+
     def heads(self, attribute: str, size: int) -> int:
         """A number of heads, which must divide ``size``."""
         count = self.node.attrs.get(attribute, 0)
@@ -112,10 +121,15 @@ class Parts:
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
         names = [self._fresh(f"{self.node.outputs[0]}.{op.lower()}") for _ in range(count)]
-        name = self.node.name if main else f"{self.node.name}.{op.lower()}"
+        name = self.node.name if main else self._own_name(op.lower())
         part = OnnxNode(name, op, inputs, tuple(names), attrs, self.node.opset)
         self._reader.read_part(part, domain)
         return names
+
+    def _own_name(self, kind: str) -> str:
+        self._counts[kind] += 1
+        count = self._counts[kind]
+        return f"{self.node.name}.{kind}{count if count > 1 else ''}"
 
     def op(self, op: str, *inputs: str, **options: Any) -> str:
         """The result of an operator; options are attributes and those of :meth:`many`."""

@@ -86,11 +86,13 @@ def _fused_matmul(p: Parts) -> str:
     for name, side in zip(p.node.inputs[:2], "AB", strict=True):
         rank, x = len(p.shape(name)), name
         order = list(range(rank))
-        if p.node.attrs.get(f"transBatch{side}", 0):
+        if p.flag(f"transBatch{side}"):
             if rank < 3:
                 raise p.error(f"transBatch{side}=1 requires 3 axes; {name!r} has {rank}")
             order = [*order[1:-1], 0, order[-1]]
-        if p.node.attrs.get(f"trans{side}", 0) and rank > 1:
+        if p.flag(f"trans{side}"):
+            if rank < 2:
+                raise p.error(f"trans{side}=1 requires 2 axes; {name!r} has {rank}")
             order = [*order[:-2], order[-1], order[-2]]
         operands.append(p.transpose(x, *order))
     alpha = float(p.node.attrs.get("alpha", 1.0))

@@ -74,7 +74,8 @@ def _qlinear_pool(p: Parts) -> str:
 def _either_order(p: Parts) -> str:
     """A quantized layer between changes of its channels' place, if they are last."""
     attrs = dict(p.node.attrs)
-    last = attrs.pop("channels_last", 0)
+    last = p.flag("channels_last")
+    attrs.pop("channels_last", None)
     x, *others = p.node.inputs
     if last:
         x = channels_first(p, x)

@@ -81,7 +81,7 @@ def _rotary(p: Parts) -> str:
 )  # fmt: skip
 def _rotary_microsoft(p: Parts) -> str:
     attrs = p.node.attrs
-    if attrs.get("is_packed_batching", 0) or float(attrs.get("scale", 1.0)) != 1.0:
+    if p.flag("is_packed_batching") or float(attrs.get("scale", 1.0)) != 1.0:
         raise p.error("is_packed_batching=1 and a scale are not supported")
     x, places, cosine, sine = p.node.inputs[:4]
     pairs = p.expect_rank(cosine, 2)[1]
@@ -102,5 +102,5 @@ def _heads(p: Parts, x: str) -> str:
 
 
 def _joined(p: Parts, x: str, heads: str, cosine: str, sine: str) -> str:
-    y = rotated(p, heads, cosine, sine, interleaved=bool(p.node.attrs.get("interleaved", 0)))
+    y = rotated(p, heads, cosine, sine, interleaved=p.flag("interleaved"))
     return join_heads(p, y) if len(p.shape(x)) == 3 else y

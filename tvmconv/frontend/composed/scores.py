@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmconv.frontend.composed.parts import Parts
-from tvmconv.frontend.graph import Array
 
 
 @dataclass(frozen=True)
@@ -81,20 +80,25 @@ def _without_masked_rows(p: Parts, weights: str, bias: str) -> str:
     return p.op("Where", masked, p.scalar(0, weights), weights)
 
 
-def frontier(rows: int, columns: int, offset: int, left: int, right: int) -> Array:
-    """Where row i may read column j: -left <= j - (i + offset) <= right; -1 is no bound."""
+def frontier(
+    p: Parts, size: tuple[int, int], offset: int, window: tuple[int, int], like: str,
+    masked: float = -np.inf,
+) -> str:  # fmt: skip
+    """The constant bias with which row i reads column j from i + offset - left to ... + right.
+
+    It is zero there, else ``masked``. ``size`` is rows and columns, ``window`` left and right; -1
+    is no bound.
+    """
+    rows, columns = size
+    dtype = np.dtype(p.dtype(like))
+    p.check_memory(rows * columns * (10 + dtype.itemsize))
     distance = np.arange(columns) - (np.arange(rows)[:, None] + offset)
     allowed = np.ones((rows, columns), bool)
+    left, right = window
     if left >= 0:
         allowed &= distance >= -left
     if right >= 0:
         allowed &= distance <= right
-    return allowed
-
-
-def mask_constant(p: Parts, allowed: Array, like: str, masked: float = -np.inf) -> str:
-    """A constant bias: zero where something is allowed, else ``masked``."""
-    dtype = np.dtype(p.dtype(like))
     return p.constant(np.where(allowed, dtype.type(0), dtype.type(masked)))
 
 
