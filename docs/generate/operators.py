@@ -75,7 +75,9 @@ def page() -> str:
         for name in sorted(names)
     ]
     folded = ", ".join(f"`{name}`" for name in sorted(FOLDED - {"Constant"}))
-    return "".join([_HEAD, *rows, _QUANTIZED, *quantized, _COMPOSED, *composed, _FOLDED, folded, ".\n"])
+    return "".join(
+        [_HEAD, *rows, _QUANTIZED, *quantized, _COMPOSED, *composed, _FOLDED, folded, ".\n"]
+    )
 
 
 def _attributes(name: str) -> str:

@@ -180,8 +180,8 @@ def test_unsupported_operators() -> None:
     refuse(model, "nms", "NonMaxSuppression")
     node = helper.make_node("Det", ["x"], ["y"], "det")
     refuse(make_model([node], {"x": (4, 4)}, ["y"]), "det", "Det", "not supported")
-    node = helper.make_node("FusedConv", ["x"], ["y"], "fused", domain="com.microsoft")
-    refuse(make_model([node], {"x": (4, 4)}, ["y"]), "fused", "com.microsoft")
+    node = helper.make_node("Inverse", ["x"], ["y"], "inverse", domain="com.microsoft")
+    refuse(make_model([node], {"x": (4, 4)}, ["y"]), "inverse", "com.microsoft")
     node = helper.make_node("Nonsense", ["x"], ["y"], "what")
     refuse(make_model([node], {"x": (4, 4)}, ["y"]), "Nonsense")
 

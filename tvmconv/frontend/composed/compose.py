@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import onnx
 from onnx import helper
@@ -12,7 +11,7 @@ from onnx import helper
 from tvmconv.frontend.attributes import check_attributes
 from tvmconv.frontend.composed.parts import COMPOSITIONS, Parts
 from tvmconv.frontend.fold import Folder
-from tvmconv.frontend.graph import OnnxGraph, OnnxNode
+from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.subgraphs import Fresh
 from tvmconv.frontend.types import check_input_types
 
@@ -43,20 +42,9 @@ class Composer:
 
     def write(self, node: OnnxNode, domain: str, proto: onnx.NodeProto) -> None:
         """Read the parts of a node, which ``proto`` is the form of."""
-        made: list[str] = []
-
-        def read(part: OnnxNode, domain: str) -> None:
-            form = proto_of(part, node, proto)
-            form.domain = domain
-            self._folder.expect([form])
-            # constants among the parts live until all parts are written
-            self._folder.hold(part.outputs)
-            made.extend(part.outputs)
-            self._read(part, form)
-
-        _Composing(self._graph, node, read, self._folder).write(domain, self._fresh)
-        self._folder.drop(made)
-        self._folder.release(node)
+        reader = _Composing(self._graph, self._folder, self._read, node, proto)
+        reader.write(domain, self._fresh)
+        reader.close()
 
 
 class _Composing:
@@ -65,14 +53,44 @@ class _Composing:
     def __init__(
         self,
         graph: OnnxGraph,
-        node: OnnxNode,
-        read: Callable[[OnnxNode, str], None],
         folder: Folder,
+        read: Callable[[OnnxNode, onnx.NodeProto], None],
+        node: OnnxNode,
+        proto: onnx.NodeProto,
     ) -> None:
         self.graph = graph
-        self.read_part = read
-        self.check_memory = partial(folder.check_memory, node)
+        self._folder = folder
+        self._read = read
         self._node = node
+        self._proto = proto
+        # constants among these live until all parts are written
+        self._held: list[str] = []
+
+    def read_part(self, part: OnnxNode, domain: str) -> None:
+        """Check, fold or infer one part."""
+        form = proto_of(part, self._node, self._proto)
+        form.domain = domain
+        self._folder.expect([form])
+        self._hold(*part.outputs)
+        self._read(part, form)
+
+    def store(self, name: str, value: Array) -> None:
+        """Add a constant."""
+        self._hold(name)
+        self._folder.store(self._node, name, value)
+
+    def check_memory(self, size: int) -> None:
+        """Refuse constants of too many bytes."""
+        self._folder.check_memory(self._node, size)
+
+    def close(self) -> None:
+        """Drop constants that no part reads."""
+        self._folder.drop(self._held)
+        self._folder.release(self._node)
+
+    def _hold(self, *names: str) -> None:
+        self._folder.hold(names)
+        self._held.extend(names)
 
     def write(self, domain: str, fresh: Fresh) -> None:
         """Read the parts of the node; the last ones get the names of its outputs."""

@@ -31,6 +31,9 @@ class Reader(Protocol):
     def check_memory(self, size: int) -> None:
         """Refuse constants of too many bytes."""
 
+    def store(self, name: str, value: Array) -> None:
+        """Add a constant."""
+
 
 class Parts:
     """The parts of one node, in execution order.
@@ -141,9 +144,9 @@ class Parts:
 
     def constant(self, value: Array) -> str:
         """A new constant."""
-        self._reader.check_memory(value.nbytes)
         name = self._fresh(f"{self.node.outputs[0]}.constant")
-        return self.graph.add_constant(name, value)
+        self._reader.store(name, value)
+        return name
 
     def scalar(self, value: float, like: str) -> str:
         """A constant number in the type of a value."""
