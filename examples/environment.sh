@@ -11,6 +11,10 @@ fail() {
     exit 1
 }
 
+# before the downloads
+command -v cc >/dev/null || command -v g++ >/dev/null || command -v clang >/dev/null ||
+    fail "needs a C compiler to link models; on Debian and Ubuntu: apt install g++ python3-venv"
+
 if [ ! -x "$VENV_PYTHON" ]; then
     found=
     for python in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 python3.10}; do
@@ -23,7 +27,7 @@ if [ ! -x "$VENV_PYTHON" ]; then
     echo "Creating $VENV with $("$found" --version)"
     "$found" -m venv "$VENV" >/dev/null || {
         rm -rf "$VENV"
-        fail "cannot create $VENV; on Debian and Ubuntu: apt-get install python3-venv"
+        fail "cannot create $VENV; on Debian and Ubuntu: apt install python3-venv"
     }
 fi
 
@@ -33,6 +37,3 @@ if [ ! -e "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
         fail "installation failed; pip's own message is above"
     touch "$stamp"
 fi
-
-command -v cc >/dev/null || command -v g++ >/dev/null || command -v clang >/dev/null ||
-    fail "saving a module needs a linker; on Debian and Ubuntu: apt-get install g++"

@@ -9,6 +9,7 @@ the shared object and a text file with all tables.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 # of examples.networks, which needs what is not installed where only the help is asked for
@@ -23,8 +24,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     options = _parse(arguments)
     from examples.quickstart_steps import show
+    from tvmconv.core.errors import TvmconvError
 
-    show(options)
+    try:
+        show(options)
+    except TvmconvError as error:
+        sys.exit(f"quickstart: {error}")
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

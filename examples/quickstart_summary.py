@@ -48,7 +48,8 @@ class Comparison:
         ratio = f"{middle:.2f}x as fast as onnxruntime"
         if low < 1 < high:
             ratio = f"about as fast as onnxruntime ({middle:.2f}x)"
-        return f"{ratio}: {seconds_text(min(self.ours))} against {seconds_text(min(self.theirs))}"
+        best = f"{seconds_text(min(self.ours))} against {seconds_text(min(self.theirs))}"
+        return f"{ratio}; best calls {best}"
 
     @property
     def noise(self) -> str:

@@ -15,7 +15,8 @@ import pytest
 
 from tests.cuda import convolution_operands
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.tir.cuda.lowering import cuda_code, passes
+from tvmconv.tir.cuda.lowering import cuda_code
+from tvmconv.tir.cuda.pipeline import loop_passes
 from tvmconv.tir.cuda.workspace_parameters import with_workspace
 
 # the functions of tvmconv.tir.cuda.extrema, which hold CUDA's instruction, for numbers and for
@@ -54,7 +55,7 @@ def opencl_source(kernel: Kernel) -> str:
     target = tvm.target.Target({"kind": "opencl", "max_threads_per_block": 1024})
     module = ir.IRModule({"main": with_workspace(kernel.prim_func("main"))})
     bound = tirx.transform.BindTarget(target.with_host(tvm.target.Target("llvm")))(module)
-    split = ir.transform.Sequential(passes())(bound)
+    split = ir.transform.Sequential(loop_passes())(bound)
     kernels = {
         var: func
         for var, func in split.functions_items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmconv.core.errors import (
     ArtifactError,
     ConfigError,
+    DataError,
     InputError,
     ModelError,
     ShapeError,
@@ -17,6 +18,7 @@ from tvmconv.core.errors import (
 __all__ = [
     "ArtifactError",
     "ConfigError",
+    "DataError",
     "InputError",
     "ModelError",
     "ShapeError",

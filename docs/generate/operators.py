@@ -16,15 +16,17 @@ from tvmconv.frontend.operators import (
     FOLDED,
     FOREIGN,
     MICROSOFT,
+    is_imported,
 )
+from tvmconv.frontend.reasons import Reason, reason_of
 
 _HEAD = """# Operators
 
 For everyone who wants to know whether a model builds.
-A model with any other operator fails with an error that names the node.
+The first command tells it without a build: all refused nodes, and where the model can be cut.
 
 ```sh
-tvmconv explain model.onnx
+tvmconv check model.onnx
 ```
 
 Every shape must be known when the model is built. Constant subgraphs are folded.
@@ -54,11 +56,35 @@ onnxruntime's optimizer saves operators of com.microsoft. Save with `ORT_ENABLE_
 | operator | operator set | attributes |
 |---|---|---|
 """
+_CONTROL = """
+## Control flow
+
+Functions that a model defines itself are inlined.
+
+| operator | known when the model is built | otherwise |
+|---|---|---|
+| `If` | the nodes of one branch take its place | both branches are nested programs, and one runs |
+| `Loop` | a trip count and no condition: a nested program runs in a loop | see below |
+| `Scan` | a nested program runs in a loop | |
+
+- Both branches of a run-time `If` must give results of the same shapes and types.
+- A `Loop` needs a constant trip count, or a condition that follows from constants.
+- A `Loop` may end early by a run-time condition if it has no stacked results.
+- States of a `Loop` keep their shapes and types. A short `Loop` whose states change is unrolled.
+- Sequences, `SequenceMap` and optional values are refused. GPUs run no nested programs.
+
+"""
 _FOLDED = """
 ## On constants only
 
 These operators are evaluated when the model is read. Their operands must be constants, or shapes.
 
+"""
+_REFUSED = """
+
+## Refused
+
+A refused node can be cut off: `tvmconv check` prints the option `--outputs` for the part before it.
 """
 
 
@@ -75,9 +101,24 @@ def page() -> str:
         for name in sorted(names)
     ]
     folded = ", ".join(f"`{name}`" for name in sorted(FOLDED - {"Constant"}))
-    return "".join(
-        [_HEAD, *rows, _QUANTIZED, *quantized, _COMPOSED, *composed, _FOLDED, folded, ".\n"]
-    )
+    refused = [
+        f"\n**{reason.kind.capitalize()}:** {reason.text}. {reason.remedy}.\n\n"
+        f"{', '.join(f'`{name}`' for name in names)}.\n"
+        for reason, names in _refused().items()
+    ]
+    tables = [*rows, _QUANTIZED, *quantized, _COMPOSED, *composed, _CONTROL, _FOLDED, folded, "."]
+    tables += [_REFUSED, *refused]
+    return "".join([_HEAD, *tables])
+
+
+def _refused() -> dict[Reason, list[str]]:
+    """The operators that the installed onnx defines and the reader does not know, by reason."""
+    found: dict[Reason, list[str]] = {}
+    schemas = {(s.domain, s.name) for s in onnx.defs.get_all_schemas_with_history()}
+    for domain, name in sorted(schemas):
+        if not is_imported(domain, name):
+            found.setdefault(reason_of(domain, name), []).append(name)
+    return found
 
 
 def _attributes(name: str) -> str:

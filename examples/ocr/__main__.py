@@ -6,11 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from PIL import Image, ImageDraw
-
-from examples.ocr.networks import LIBRARIES, Reader
-from examples.ocr.picture import draw_page
 from tvmconv.core.errors import TvmconvError
+
+_INSTALL = (
+    "Install the extra by: pip install '.[examples]'. "
+    "On Debian and Ubuntu, OpenCV also needs: apt install libgl1 libglib2.0-0."
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,12 +24,18 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         return _run(options)
+    except ImportError as error:
+        print(f"ocr: {error}. {_INSTALL}", file=sys.stderr)
+        return 1
     except (TvmconvError, OSError) as error:
         print(f"ocr: {error}", file=sys.stderr)
         return 1
 
 
 def _run(options: argparse.Namespace) -> int:
+    from examples.ocr.networks import LIBRARIES, Reader
+    from examples.ocr.picture import draw_boxes, draw_page
+
     picture = options.picture or draw_page(Path("page.png"))
     readers = {name: Reader(name, options.threads) for name in LIBRARIES}
     print(f"building the networks for the shapes of {picture} ...")
@@ -49,17 +56,9 @@ def _run(options: argparse.Namespace) -> int:
     for network in readers["tvmconv"].sessions:
         ours, other = (seconds[name][network] * 1e3 for name in LIBRARIES)
         print(f"{network:20}{ours:10.1f}{other:14.1f}{other / ours:8.2f}")
-    _draw(picture, [box for box, _, _ in lines["tvmconv"]], options.output)
+    draw_boxes(picture, [box for box, _, _ in lines["tvmconv"]], options.output)
     print(f"\nboxes are drawn in {options.output}")
     return 0 if same else 1
-
-
-def _draw(picture: Path, boxes: list[list[list[float]]], output: Path) -> None:
-    image = Image.open(picture).convert("RGB")
-    canvas = ImageDraw.Draw(image)
-    for box in boxes:
-        canvas.polygon([(x, y) for x, y in box], outline="red", width=3)
-    image.save(output)
 
 
 if __name__ == "__main__":

@@ -18,3 +18,12 @@ def draw_page(path: Path, lines: tuple[str, ...] = LINES) -> Path:
         canvas.text((50, 40 + 90 * row), line, fill=(20, 20, 40), font=font)
     image.save(path)
     return path
+
+
+def draw_boxes(picture: Path, boxes: list[list[list[float]]], output: Path) -> None:
+    """Write a copy of a picture with a red line around each box, given by its corners."""
+    image = Image.open(picture).convert("RGB")
+    canvas = ImageDraw.Draw(image)
+    for box in boxes:
+        canvas.polygon([(x, y) for x, y in box], outline="red", width=3)
+    image.save(output)

@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace, output: Path) -> None:
         file.write(content)
     counts = Counter(node.op_type for node in result.graph.node)
     operators = ", ".join(f"{n} {name}" for name, n in counts.most_common())
-    print(f"{output}: {len(content) / 1e6:.1f} MB, {operators}")
+    print(f"{output}: {len(content):,} bytes, {operators}")
 
 
 def _read(path: Path) -> ModelProto:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from tvmconv.costs.cpu.products import best_tile
+from tvmconv.costs.cpu.products import product_tile
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import Block, blocks, inspect, parallelize, vectorize_loop
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.schedules.cpu.matvec import few_rows, reads_in_place
-from tvmconv.schedules.cpu.operand import pack_columns, plain_product
+from tvmconv.schedules.cpu.operand import ColumnsOperand, pack_columns, plain_product, result_store
 from tvmconv.tir.annotations import mark_cases, mark_transpose
 from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
 
@@ -21,11 +21,10 @@ _SQUARE = 4
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a (batched) matrix product ``C[.., m, n] += A[.., m, k] * B``.
 
-    1. Matrices that register tiles do not divide are padded to whole tiles.
-    2. B, stored either way, is copied into panels as wide as a tile. The tile then reads one
-       stream.
-    3. One register tile of rows and vectors runs over the whole inner dimension. Threads share
-       batches and panels.
+    1. B, stored either way, is copied into panels of one vector, the last filled up with zeros. A
+       tile reads one stream for each of its vectors.
+    2. One register tile of rows and vectors runs over the whole inner dimension. The last tiles of
+       rows and columns are separate code for the rest. Threads share batches and panels.
     """
     found = plain_product(func)
     if found is None:
@@ -34,34 +33,40 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     m_extent, n_extent, k_extent = product.extents[-3:]
     if reads_in_place(product, operand, machine):
         return few_rows(schedule, product, operand, machine)
-    best = best_tile(machine, m_extent, n_extent, k_extent)
-    rows, lanes, width = best.rows, machine.lanes, best.vectors * machine.lanes
-    packed, store = pack_columns(schedule, product, operand, (rows, width, 1), lanes)
+    tile, lanes = product_tile(machine, m_extent, n_extent, k_extent), machine.lanes
+    packed = pack_columns(schedule, product, operand, (1, lanes, 1))
+    store = result_store(schedule, product, operand, lanes, joins=True)
     name = schedule.get(packed).name_hint
     *outer, m, n, k = schedule.get_loops(product.rv)
     # if each thread has whole batches, copies of one batch stay in its cache
     whole = len(outer) > 0 and prod(product.extents[:-3]) >= machine.cores
-    row_tiles, row = schedule.split(m, [None, rows])
-    columns, vector, lane = schedule.split(n, [None, width // lanes, lanes])
-    schedule.reorder(*outer, columns, row_tiles, k, row, vector, lane)
-    shared = [*outer] if whole else [*outer, columns]
-    batch = parallelize(schedule, shared, product.work, machine.cores)
-    # the padded rows stay in memory: their test inside the tile would cost more than the FMAs
-    for producer in schedule.get_producers(packed):
-        schedule.compute_inline(producer)
+    row_tiles, row = schedule.split(m, [None, tile.rows])
+    columns, vector, lane = schedule.split(n, [None, tile.vectors, lanes])
+    # rows of the result are written from end to end, unless panels do not stay in L2
+    stays = 4 * n_extent * k_extent <= machine.l2_bytes // 2
+    first, second = (row_tiles, columns) if stays else (columns, row_tiles)
+    schedule.reorder(*outer, first, second, k, row, vector, lane)
+    mark_cases(schedule, first, second)
+    batch = parallelize(schedule, outer if whole else [first], product.work, machine.cores)
     # columns whose inner steps are neighbors in memory are transposed when they are copied
     side = gcd(k_extent, lanes) if operand.inner_axis == operand.axes - 1 else 1
     across = side >= _SQUARE
     moved = _of_batches(schedule, product) if whole else []
+    if whole and _shares_sets(schedule, product, operand, tile.rows, machine):
+        moved.append(schedule.cache_read(product.rv, 1 - operand.index, "global"))
     for block in moved:
         schedule.compute_at(block, batch, preserve_unit_loops=True)
+    if not stays:
+        at = columns if whole else batch
+        schedule.compute_at(packed, at, preserve_unit_loops=True)
     register_tile(
-        schedule, product.rv, store, at=row_tiles, reduction=k, tile=(row, vector), lane=lane
+        schedule, product.rv, store, at=second, reduction=k, tile=(row, vector), lane=lane
     )
     for block in schedule.get_consumers(store) if whole else ():
         if inspect(schedule, block).extents == product.extents[:-1]:
             schedule.reverse_compute_at(block, batch, preserve_unit_loops=True)
             moved.append(block)
+    mark_cases(schedule, schedule.get_loops(packed)[-3])
     if across:
         _transpose(schedule, packed, side)
     for block in moved:
@@ -83,10 +88,24 @@ def _of_batches(schedule: Schedule, product: Block) -> list[BlockRV]:
     return found
 
 
+def _shares_sets(
+    schedule: Schedule, product: Block, operand: ColumnsOperand, rows: int, machine: Machine
+) -> bool:
+    """Whether the rows that a tile reads at once do not fit the sets of L1 to which they map."""
+    statement = schedule.get(product.rv)
+    region = statement.reads[1 - operand.index]
+    row = statement.iter_vars[len(product.extents) - 3].var
+    axes = [axis for axis, part in enumerate(region.region) if part.min.same_as(row)]
+    if not axes:
+        return False
+    apart = 4 * prod(int(size) for size in region.source.shape[axes[0] + 1 :])
+    sets = max(1, machine.l1d_way_bytes // gcd(apart, machine.l1d_way_bytes))
+    return rows > machine.l1d_ways * sets
+
+
 def _transpose(schedule: Schedule, packed: BlockRV, side: int) -> None:
     """Copy columns to panels by squares in registers."""
-    *_, panel, k, column = schedule.get_loops(packed)
-    mark_cases(schedule, panel)
+    *_, k, column = schedule.get_loops(packed)
     _, k = schedule.split(k, [None, side])
     schedule.reorder(column, k)
     mark_transpose(schedule, column)

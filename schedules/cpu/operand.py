@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tvmconv.schedules.common.nest import Block, blocks, inline_injective
-from tvmconv.tir.general.axes import loads
+from tvmconv.schedules.common.nest import Block, blocks, inline_injective, inspect
+from tvmconv.tir.general.axes import calls, loads
 from tvmconv.tir.general.rewrite import variables
 from tvmconv.tvm_api.types import BlockRV, Expr, IndexMap, PrimFunc, Schedule
 
@@ -60,14 +60,12 @@ def plain_product(func: PrimFunc) -> tuple[Schedule, Block, ColumnsOperand] | No
 
 
 def pack_columns(
-    schedule: Schedule, product: Block, operand: ColumnsOperand, tile: Sequence[int], lanes: int
-) -> tuple[BlockRV, BlockRV]:
-    """Copy columns into panels, and store the result as vectors of ``lanes`` values.
+    schedule: Schedule, product: Block, operand: ColumnsOperand, tile: Sequence[int]
+) -> BlockRV:
+    """Copy columns into panels; returns the block that writes ``(.., n / columns, k, columns)``.
 
     ``schedule``, ``product`` and ``operand`` are the result of :func:`plain_product`. The matrices
-    are padded to multiples of ``tile``: rows, columns of a panel, and inner steps. Returns the
-    block that writes the panels ``(.., n / columns, k, columns)``, and the block that writes the
-    result.
+    are padded to multiples of ``tile``: rows, columns of a panel, and inner steps.
     """
     batch = len(product.loops) - 3
     schedule.pad_einsum(product.rv, [1] * batch + list(tile))
@@ -75,15 +73,64 @@ def pack_columns(
     panels = operand.panels(tile[1])
     schedule.transform_layout(product.rv, ("read", operand.index), panels)
     schedule.transform_block_layout(packed, panels)
+    for producer in schedule.get_producers(packed):
+        schedule.compute_inline(producer)
+    return packed
+
+
+def result_store(
+    schedule: Schedule, product: Block, operand: ColumnsOperand, lanes: int, *, joins: bool = False
+) -> BlockRV:
+    """Hold sums as vectors of ``lanes`` values; returns the block that writes the result.
+
+    If it ``joins``, the cheap element-wise function after a product reads sums from registers.
+    """
+    if joins and (reader := _cheap_reader(schedule, product)) is not None:
+        _split_lanes(schedule, product, operand, lanes)
+        return reader
     store = schedule.cache_write(product.rv, 0, "global")
+    schedule.transform_block_layout(store, _split_lanes(schedule, product, operand, lanes))
+    return store
+
+
+def _split_lanes(
+    schedule: Schedule, product: Block, operand: ColumnsOperand, lanes: int
+) -> IndexMap:
+    """Give the product's result an axis of lanes."""
     vectors = _index_map(
         lambda *index: (*index[:-1], index[-1] // lanes, index[-1] % lanes),
-        batch + 2,
+        len(product.loops) - 1,
         operand.index_dtype,
     )
     schedule.transform_layout(product.rv, ("write", 0), vectors)
-    schedule.transform_block_layout(store, vectors)
-    return packed, store
+    return vectors
+
+
+def _cheap_reader(schedule: Schedule, product: Block) -> BlockRV | None:
+    """The only reader of a product, if it walks the columns last and computes next to nothing."""
+    from tvmconv.tvm_api.s_tir import is_output_block
+
+    if is_output_block(schedule, product.rv):
+        return None
+    readers = list(schedule.get_consumers(product.rv))
+    if len(readers) == 1 and not is_output_block(schedule, readers[0]):
+        schedule.compute_inline(readers[0])
+        readers = list(schedule.get_consumers(product.rv))
+    if len(readers) != 1:
+        return None
+    reader = inspect(schedule, readers[0])
+    statement = schedule.get(reader.rv)
+    axes = [axis.var for axis in statement.iter_vars]
+    written = schedule.get(product.rv).writes[0].source
+    read = [region for region in statement.reads if region.source.same_as(written)]
+    if (
+        not reader.is_spatial
+        or len(read) != 1
+        or sorted(reader.extents) != sorted(product.extents[:-1])
+    ):
+        return None
+    last = read[0].region[-1].min
+    return reader.rv if last.same_as(axes[-1]) and not calls(statement.body) else None
 
 
 def _columns_operand(schedule: Schedule, block: Block) -> ColumnsOperand | None:

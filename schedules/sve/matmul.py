@@ -12,7 +12,7 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import blocks, parallelize
 from tvmconv.schedules.cpu import matmul as neon
 from tvmconv.schedules.cpu.elementwise import spatial_block
-from tvmconv.schedules.cpu.operand import pack_columns, plain_product
+from tvmconv.schedules.cpu.operand import pack_columns, plain_product, result_store
 from tvmconv.schedules.sve.panels import make_room
 from tvmconv.tir.annotations import mark_segments, mark_transpose
 from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
@@ -39,9 +39,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     # no space after them
     if not vectors or len(product.loops) == 3:
         return neon.rule(func, machine)
-    packed, store = pack_columns(schedule, product, operand, (rows, lanes, lanes), lanes)
-    for producer in schedule.get_producers(packed):
-        schedule.compute_inline(producer)
+    packed = pack_columns(schedule, product, operand, (rows, lanes, lanes))
+    store = result_store(schedule, product, operand, lanes)
     *outer, m, n, k = schedule.get_loops(product.rv)
     steps = -(-k_extent // lanes) * lanes
     tiles, row = schedule.split(m, [None, rows])

@@ -29,9 +29,19 @@ def test_a_kernel_is_shown_at_any_point(form, text):
     assert text in kernel_text(make_kernel(WORKLOAD, V3, "direct"), form)
 
 
-def test_a_kernel_for_gpus_is_shown_as_source():
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("tir", "sblock"),
+        ("after:VectorizeLoop", "blockIdx.x"),
+        ("after:SplitHostDevice", "T.call_ffi_kernel"),
+        ("after:cuda.FullWarps", "tirx.kernel_launch_params"),
+        ("asm", "__global__"),
+    ],
+)
+def test_a_kernel_for_gpus_is_shown_at_any_point(form, text):
     plain = replace(WORKLOAD, data_layout="NCHW")
-    assert "__global__" in kernel_text(make_kernel(plain, SM_80, "direct"), "asm")
+    assert text in kernel_text(make_kernel(plain, SM_80, "direct"), form)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,8 @@ def test_offsets_beyond_two_gigabytes(compiler, tmp_path):
         "const char tvmconv_constants[1] = {0};\n"
         "int main(void) {\n"
         "    const void *inputs[] = {(const void *)64};\n"
-        "    tvmconv_frame frame = {inputs, NULL, (char *)8192, (char *)4096, NULL, 0, 0, NULL};\n"
+        "    tvmconv_frame frame = {.inputs = inputs, .arena = (char *)8192};\n"
+        "    frame.constants = (char *)4096;\n"
         "    return run(&frame);\n}\n"
     )
     check(compiler, text + main, tmp_path)

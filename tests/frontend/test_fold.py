@@ -247,7 +247,7 @@ def test_the_budget_grows_with_the_model_and_can_be_given() -> None:
     assert len(read_model(larger, fold_budget=260 * MIB).graph.nodes) == 1
 
 
-def test_constants_that_take_minutes_are_left_to_the_model_or_refused() -> None:
+def test_constants_that_take_minutes_are_left_to_the_model() -> None:
     x, grid = noise(1, 1, 64, 64), np.zeros((1, 512, 1024, 2), np.float32)
     node = helper.make_node("GridSample", ["a", "grid"], ["y"], "sample")
     graph = read_model(make_model([node], {}, ["y"], {"a": x, "grid": grid})).graph
@@ -255,8 +255,8 @@ def test_constants_that_take_minutes_are_left_to_the_model_or_refused() -> None:
     many = np.zeros((12 * MIB, 1), np.int64)
     node = helper.make_node("GatherND", ["a", "many"], ["y"], "gather")
     model = make_model([node], {}, ["y"], {"a": np.zeros(4, np.float32), "many": many})
-    with pytest.raises(ModelError, match=r"'gather'.*too long"):
-        read_model(model, fold_budget=256 * MIB)
+    graph = read_model(model, fold_budget=256 * MIB).graph
+    assert [node.op for node in graph.nodes] == ["GatherND"]
 
 
 def test_the_mask_of_a_dropout_counts() -> None:

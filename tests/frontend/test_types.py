@@ -110,6 +110,17 @@ def test_places_of_extremes(operator: str, last: int) -> None:
         np.testing.assert_array_equal(run(model, {"x": x})[0], expected, dtype)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64"])
+def test_running_sums_of_wide_types(dtype: str) -> None:
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x = np.arange(15, dtype=dtype)
+    model = _model("CumSum", code, code)
+    model.graph.node[0].input.append("axis")
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0), "axis"))
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", code, x.shape))
+    np.testing.assert_array_equal(run(model, {"x": x})[0], np.cumsum(x), strict=True)
+
+
 @pytest.mark.parametrize("dtype", [*UNSIGNED, *SIGNED])
 def test_signs(dtype: str) -> None:
     code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

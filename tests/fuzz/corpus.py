@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,8 @@ import onnx
 from onnx import helper
 
 from tests.frontend.onnx_runner import freeze, make_model, noise
+from tests.fuzz import draw_control
+from tests.fuzz.draft import Draft
 from tests.small_network import small_network
 from tvmconv.frontend.limits import MIN_OPSET
 
@@ -20,7 +23,19 @@ _OPSET, _IR_VERSION = 21, 10
 
 def corpus() -> list[onnx.ModelProto]:
     """The same models in the same order in every process that has not asked before."""
-    return [*_node_models(), *networks()]
+    return [*_node_models(), *networks(), *_controlled()]
+
+
+def _controlled() -> list[onnx.ModelProto]:
+    """Models with If, Loop and Scan."""
+    models: list[onnx.ModelProto] = []
+    for seed in range(40):
+        draft = Draft(random.Random(seed), 13 + seed % 5)
+        if draft.attempt(draw_control.controlled):
+            model = draft.model()
+            if model.ByteSize() <= _MOST_BYTES:
+                models.append(model)
+    return models[:12]
 
 
 def _node_models() -> list[onnx.ModelProto]:

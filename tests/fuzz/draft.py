@@ -12,6 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tests.fuzz.disputed import ROUNDS, reference
+from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.tensors import DTYPES
 
 _CODES = {name: code for code, name in DTYPES.items()}
@@ -198,6 +199,15 @@ class Draft:
         self.values.append(value)
         return value
 
+    def place(self, nodes: Sequence[onnx.NodeProto], results: Sequence[Value]) -> None:
+        """Nodes that were made elsewhere, with sub-graphs perhaps."""
+        self.nodes += nodes
+        self.values += results
+
+    def name(self, prefix: str) -> str:
+        """A name that no value has."""
+        return self._fresh(prefix)
+
     def _append(
         self, op: str, operands: Sequence[Value | None], outputs: int, attributes: dict[str, Any]
     ) -> list[Value]:
@@ -269,7 +279,7 @@ class Draft:
 
     def model(self) -> onnx.ModelProto:
         """The drawn model; outputs are all values that no node reads, and some more."""
-        read = {name for node in self.nodes for name in node.input}
+        read = {name for node in self.nodes for name in reads(node)}
         made = {name for node in self.nodes for name in node.output}
         results = [v for v in self.values if v.name in made]
         outputs = [v for v in results if v.name not in read or self.chance(0.15)]

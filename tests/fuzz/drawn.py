@@ -12,7 +12,9 @@ import onnx
 
 from tests.fuzz import (
     draw_constants,
+    draw_control,
     draw_forms,
+    draw_indices,
     draw_integers,
     draw_networks,
     draw_numbers,
@@ -27,7 +29,6 @@ from tvmconv.core.errors import ModelError
 
 # parts of the reasons for which a valid model is refused
 _KNOWN = (
-    "3-D ConvTranspose",
     "fmod=0",
     "has one point along an axis",
     "bool has no mean values",
@@ -38,7 +39,7 @@ _OPSETS = (*range(7, onnx.defs.onnx_opset_version() + 1), 13, 17, 18)
 FAMILIES = (
     draw_numbers.STEPS, draw_places.STEPS, draw_windows.STEPS, draw_windows.STEPS,
     draw_integers.STEPS, draw_constants.STEPS + draw_places.STEPS, draw_forms.STEPS,
-    draw_networks.STEPS,
+    draw_networks.STEPS, draw_control.STEPS, draw_indices.STEPS,
 )  # fmt: skip
 
 

@@ -10,7 +10,9 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
+from tvmconv.frontend.nested.subgraphs import subgraphs
 from tvmconv.frontend.operators import IMPORTED
+from tvmconv.frontend.structure import all_nodes
 
 _OPERATORS = sorted(IMPORTED)
 _EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 64, -1, -2, 1000, 2**31 - 1, 2**31, 2**40, 2**62)
@@ -60,7 +62,35 @@ def _damage(data: bytes, flips: int, generator: random.Random) -> bytes:
 
 
 def _node(model: onnx.ModelProto, generator: random.Random) -> onnx.NodeProto:
-    return generator.choice(model.graph.node)
+    """A node, of a sub-graph perhaps."""
+    node = generator.choice(model.graph.node)
+    while (graphs := subgraphs(node)) and generator.random() < 0.7:
+        nodes = generator.choice(graphs).node
+        if not nodes:
+            break
+        node = generator.choice(nodes)
+    return node
+
+
+def _subgraph(model: onnx.ModelProto, generator: random.Random) -> None:
+    """Change the inputs, outputs or nodes of a sub-graph."""
+    graphs = [graph for node in all_nodes(model.graph) for graph in subgraphs(node)]
+    graph = generator.choice(graphs)
+    chosen: Any = generator.choice((graph.input, graph.output, graph.output, graph.node))
+    at = generator.randrange(len(chosen))
+    kind = generator.random()
+    if kind < 0.3:
+        del chosen[at]
+    elif kind < 0.6:
+        chosen.add().CopyFrom(generator.choice(chosen))
+    elif chosen is graph.node or kind < 0.7:
+        names = [*_values(model), *(name for node in graph.node for name in node.output)]
+        graph.output[0].name = generator.choice((*names, *_NAMES))
+    else:
+        kind_of = chosen[at].type.tensor_type
+        kind_of.elem_type = generator.choice(_TYPES)
+        for dim in kind_of.shape.dim:
+            dim.dim_value = generator.choice(_EXTENTS)
 
 
 def _values(model: onnx.ModelProto) -> list[str]:
@@ -296,5 +326,5 @@ def _splice(model: onnx.ModelProto, other: onnx.ModelProto, generator: random.Ra
 
 _MUTATIONS: tuple[Mutation, ...] = (
     *(_attribute,) * 5, _operator, _operator, _delete, _duplicate, _swap, _edge, _edge,
-    *(_initializer,) * 4, *(_declared,) * 3, _output, _version, _name, _wrap,
+    *(_initializer,) * 4, *(_declared,) * 3, _output, _version, _name, _wrap, _subgraph,
 )  # fmt: skip

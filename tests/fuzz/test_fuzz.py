@@ -66,7 +66,7 @@ def test_every_operator_that_can_be_imported_is_drawn_or_mutated() -> None:
     steps = [step for family in FAMILIES for step in family]
     for number, step in enumerate(steps):
         for index in range(30):
-            draft = Draft(generator_of(number, index), 9 + index % 14)
+            draft = Draft(generator_of(number, index), 9 + index % 20)
             draft.attempt(step)
             found.update(node.op_type for node in draft.nodes)
     assert IMPORTED - found == set()

@@ -44,11 +44,19 @@ def computed(x: np.ndarray, expression) -> list[np.ndarray]:
 
 @needs_emulator
 @pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize(("shape", "axis"), [((5, 130, 3), 1), ((7, 9), -1), ((40,), 0)])
-def test_running_sums(shape, axis, exclusive):
+@pytest.mark.parametrize(
+    ("shape", "axis", "reverse"),
+    [((5, 130, 3), 1, False), ((7, 9), -1, False), ((40,), 0, False), ((7, 9), 0, True)],
+)
+def test_running_sums(shape, axis, reverse, exclusive):
     x = np.random.default_rng(0).standard_normal(shape, "float32")
-    (actual,) = computed(x, lambda data: running_sum(data, axis, "float32", exclusive))
-    wanted = np.cumsum(x.astype("float64"), axis)
+    (actual,) = computed(x, lambda data: running_sum(data, axis, "float32", exclusive, reverse))
+    wanted = x.astype("float64")
+    wanted = (
+        np.flip(np.cumsum(np.flip(wanted, axis), axis), axis)
+        if reverse
+        else (np.cumsum(wanted, axis))
+    )
     wanted = wanted - x if exclusive else wanted
     assert np.abs(actual - wanted).max() <= 3e-6 * np.abs(wanted).max()
 

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
 
+from tests.frontend.onnx_runner import make_model, run_reference, whole_build
+from tests.frontend.onnx_runner import run as run_model
 from tests.layout import block, unblock
 from tests.operators.harness import HOST, Built, assert_close, each_machine, normal, onnx_node, run
 from tvmconv.operators.lrn import lrn, lrn_blocked
 from tvmconv.operators.softmax import log_softmax, softmax
+from tvmconv.operators.softmax_rows import softmax_rows
 
 CASES = [((2, 1000), 1), ((3, 1001), 1), ((1, 5), 1), ((2, 19, 7, 9), 1), ((2, 19, 7, 9), 2)]
 
@@ -30,6 +34,45 @@ def test_softmax_of_large_and_infinite_values():
     x = np.array([[1e4, 1e4 - 1, -np.inf, 0.0] * 8], np.float32)
     y = run(softmax, x, machine=HOST)
     assert_close(y, onnx_node("Softmax", [x], axis=1))
+
+
+# one vector, an overlapping one, several independent ones, some more; groups of rows and the rest
+@pytest.mark.parametrize("shape", [(35, 9), (3, 16), (17, 33), (2, 127), (2, 1001)], ids=str)
+@pytest.mark.parametrize("logarithm", [False, True])
+@each_machine
+def test_softmax_of_rows(shape, logarithm, machine):
+    x = normal(*shape) * 4
+    x[0, ::3] = -np.inf
+    x[1] += 3e4
+    y = run(lambda t: softmax_rows(t, machine.lanes, logarithm), x, machine=machine)
+    wide = x.astype(np.float64) - x.max(axis=1, keepdims=True)
+    expected = wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))
+    if logarithm:
+        np.testing.assert_allclose(y, expected, rtol=3e-7, atol=1e-6)
+    else:
+        np.testing.assert_allclose(y, np.exp(expected), rtol=3e-6, atol=1e-37)
+
+
+def test_softmax_of_rows_without_numbers():
+    x = np.ones((4, 21), np.float32)
+    x[0, 20], x[1, 3], x[2] = np.nan, np.inf, -np.inf
+    y = run(lambda t: softmax_rows(t, HOST.lanes, False), x, machine=HOST)
+    assert np.isnan(y[[0, 2]]).all() and np.isnan(y[1, 3])
+    np.testing.assert_allclose(y[3], 1 / 21, rtol=1e-6)
+
+
+def test_softmax_of_few_columns_is_one_of_rows():
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["y"], axis=1),
+        helper.make_node("LogSoftmax", ["x"], ["z"], axis=2),
+    ]
+    x = normal(2, 70, 67, 1) * 4
+    model = make_model(nodes, {"x": x.shape}, ["y", "z"], {})
+    few = make_model(nodes[:1], {"x": (2, 70, 3)}, ["y"], {})
+    for built, feed in ((model, x), (few, x[:, :, :3, 0])):
+        results = run_model(built, {"x": feed}, whole_build)
+        for actual, wanted in zip(results, run_reference(built, {"x": feed}), strict=True):
+            assert_close(actual, wanted)
 
 
 def test_softmax_calls_no_library():

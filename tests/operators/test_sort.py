@@ -51,11 +51,12 @@ def test_agrees_with_onnxruntime(axis, largest):
 
 def test_is_built_as_part_of_a_model():
     nodes = [
-        helper.make_node("CumSum", ["x", "axis"], ["s"]),
+        helper.make_node("CumSum", ["x", "axis"], ["t"]),
+        helper.make_node("CumSum", ["t", "last"], ["s"], reverse=1),
         helper.make_node("TopK", ["s", "k"], ["y", "i"], axis=1),
     ]
     x = np.round(normal(3, 17) * 3)
-    constants = {"axis": np.array(0), "k": np.array([4])}
+    constants = {"axis": np.array(0), "last": np.array(-1), "k": np.array([4])}
     model = make_model(nodes, {"x": x.shape}, ["y", "i"], constants)
     model.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
     for actual, wanted in zip(

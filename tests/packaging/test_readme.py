@@ -19,7 +19,7 @@ _SHORTENED = {
     "sh tests/run.sh\n": "sh tests/run.sh -n 0 tests/core/test_config.py\n",
     "examples.networks resnet18 -o": "tests.small_network",
     # tests/packaging/test_wheel.py installs the package
-    "pip install .\n": "test -f pyproject.toml\n",
+    "pip install '.[peers]'\n": "test -f pyproject.toml\n",
     "ic64ih28oc64kh3ph1 --algorithms all:": "ic16ih6oc16kh3ph1 --algorithms im2win:",
     "--rounds 2": "--rounds 1 --seconds 0.02",
 }

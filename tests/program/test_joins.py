@@ -127,3 +127,21 @@ def test_networks_compute_the_same():
         # a layer's result that two concatenations place differently is copied into one of them
         assert operators.count("concat") == 1
         assert not {"split", "strided_slice"} & set(operators)
+
+
+def copy(result: Buffer, whole: Buffer) -> Step:
+    return Step("copy", RECORD, [whole], [result], copies=True)
+
+
+def test_a_copy_to_be_changed_is_made_if_its_operand_is_read_later() -> None:
+    def is_made(*later: str, place: Place = Place.ARENA) -> bool:
+        x, changed, slice_ = Buffer(256, place), Buffer(256), Buffer(64)
+        reads = [{"whole": x, "slice": slice_}[name] for name in later]
+        steps = [made(x), part(slice_, x, 64), copy(changed, x), made(changed)]
+        kept = share_buffers([*steps, made(Buffer(64), reads=[changed, *reads])])
+        return "copy" in [step.function for step in kept]
+
+    assert not is_made()
+    assert is_made("whole")
+    assert is_made("slice")
+    assert is_made(place=Place.OUTPUT)

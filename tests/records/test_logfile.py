@@ -47,6 +47,11 @@ def test_missing_file_is_a_user_error(tmp_path):
         read_log(tmp_path / "absent.jsonl")
 
 
+def test_a_log_without_records_is_a_file(tmp_path):
+    append(tmp_path / "log.jsonl", [])
+    assert read_log(tmp_path / "log.jsonl").records == ()
+
+
 def test_append_ends_a_line_that_a_killed_writer_left(tmp_path):
     path = tmp_path / "sub" / "a.jsonl"
     append(path, [record().to_line()])

@@ -93,18 +93,16 @@ def test_convolutions_that_no_algorithm_took_are_listed(tmp_path):
     first = net.conv("x", 32, 32)
     wide = net.op("Cast", net.op("Conv", first, net.input("w", 8, 32, 1, 1)), to=TensorProto.DOUBLE)
     double = net.op("Conv", wide, net.const(np.ones((8, 8, 1, 1))))
-    back = net.op("Cast", double, to=TensorProto.FLOAT)
-    last = net.op("ConvTranspose", back, net.input("v", 8, 4, 2, 2))
-    with pytest.warns(UserWarning, match=r"2 convolution\(s\), which run as plain loops"):
+    last = net.op("Cast", double, to=TensorProto.FLOAT)
+    with pytest.warns(UserWarning, match=r"1 convolution\(s\), which run as plain loops"):
         built = tvmconv.build(net.model(last), threads=1)
     saved = tvmconv.load(built.save(tmp_path / "model.so"))
     for found in (built, saved):
         reasons = {left.layer: left.reason for left in found.unscheduled}
-        assert list(reasons) == [double, last]
-        assert "run time" in reasons[last]
+        assert list(reasons) == [double]
         assert "float64" in reasons[double]
         report = explain_report(found)
-        assert report.title.startswith(f"{found.name}: 4 convolutions; WARNING: 2 of them")
+        assert report.title.startswith(f"{found.name}: 3 convolutions; WARNING: 1 of them")
         assert [row["layer"] for row in report.to_json()["unscheduled"]] == list(reasons)
         assert all(layer in str(report) for layer in reasons)
         assert [row["layer"] for row in report.to_json()["layers"]] == [first]

@@ -7,7 +7,7 @@ import pytest
 from tvm import te, topi
 
 from tests.operators.harness import HOST, Built, assert_close, normal, run
-from tvmconv.operators.scan import running_sum
+from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 
 # equal sizes after the axis; groups of columns with a remainder; few columns
@@ -44,11 +44,13 @@ def test_transpositions(shape, order, dtype):
 
 @pytest.mark.parametrize("shape", [(2, 3), (3, 70), (2, 9, 5), (1, 4, 70)], ids=str)
 @pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_running_sums(shape, exclusive, dtype):
+def test_running_sums(shape, exclusive, reverse, dtype):
     x = (normal(*shape) * 9).astype(dtype)
-    wanted = np.cumsum(x, 1) - (x if exclusive else 0)
-    y = run(lambda t: running_sum(t, dtype, exclusive, 16), x, machine=HOST)
+    order = slice(None, None, -1 if reverse else 1)
+    wanted = np.cumsum(x[:, order], 1)[:, order] - (x if exclusive else 0)
+    y = run(lambda t: running_total(t, dtype, exclusive, 16, reverse), x, machine=HOST)
     np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=2e-5)
 
 

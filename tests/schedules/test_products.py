@@ -13,7 +13,7 @@ from tests.operators.harness import Built, normal
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import most_rows
-from tvmconv.costs.cpu.products import best_tile, dense_tile, heights
+from tvmconv.costs.cpu.products import best_tile, dense_tile, heights, product_tile
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.operators.dense import dense, pack_dense_weight
@@ -49,7 +49,7 @@ def product_code(name, machine):
         )
         return dense_.code, tile.rows * tile.vectors
     if name == "matmul":
-        best = best_tile(machine, 64, 128, 96)
+        best = product_tile(machine, 64, 128, 96)
         matmul = Built(
             lambda x, y: topi.nn.batch_matmul(x, y, transpose_b=False),
             [normal(1, 64, 96), normal(1, 96, 128)],

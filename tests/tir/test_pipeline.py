@@ -20,7 +20,7 @@ from tests.kernels import V3, nodes
 from tests.tiles_machine import TILES
 from tests.tir.rewrites import check_same
 from tvmconv.machines.presets import MACHINES as PRESETS
-from tvmconv.tir.cuda import lowering as cuda
+from tvmconv.tir.cuda import pipeline as cuda
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tir.general.specialize import Specialize
 from tvmconv.tir.pipeline import (
@@ -76,7 +76,7 @@ def used():
         for machine in MACHINES.values()
         for calls in (packed_calls, c_calls)
     ]
-    lists.append([step.info.name for step in (*cuda.passes(), *cuda.kernel_passes())])
+    lists.append([step.info.name for step in (*cuda.loop_passes(), *cuda.kernel_passes())])
     return [[n.removeprefix("tvmconv.") for n in names if "tvmconv." in n] for names in lists]
 
 

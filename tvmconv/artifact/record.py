@@ -49,7 +49,7 @@ def record_program(
         inputs=program.inputs,
         outputs=program.outputs,
         decisions=decisions,
-        calls=tuple(call.record for call in program.calls),
+        calls=tuple(call.record for call in program.all_calls()),
         unscheduled=unscheduled,
         memory=memory,
         reorders=reorders,

@@ -15,7 +15,7 @@ from tvmconv.cli.values import flag, number, value
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
-    repeat: Annotated[int, number(1, help="Number of timed calls, after one warm-up call.")] = 1,
+    repeat: Annotated[int, number(1, help="Number of timed calls, after one warm-up call.")] = 10,
     seed: options.Seed = 0,
     output: Annotated[
         Path | None,
@@ -49,7 +49,7 @@ def command(
 
     \b
     Examples:
-      tvmconv run resnet18.so --repeat 10
+      tvmconv run resnet18.so --repeat 100
       tvmconv run resnet18.onnx --input input=photo.npy -o result.npz
       tvmconv run resnet18.onnx --compare-onnxruntime --no-winograd
       tvmconv run resnet18.so --rpc 127.0.0.1:9090

@@ -111,7 +111,7 @@ def command(
     from tvmconv.machines.cuda import CudaMachine
     from tvmconv.machines.record import processor
     from tvmconv.machines.targets import resolve_device
-    from tvmconv.records.logfile import check_destination
+    from tvmconv.records.logfile import append, check_destination
     from tvmconv.records.lookup import default_log
     from tvmconv.selection.policy import check_algorithms, check_precision
     from tvmconv.tuning.cost_model import check_packages
@@ -178,6 +178,9 @@ def command(
         core = core_of(processor(machine)) if estimate else None
         unit = f", times estimated at {core.clock_text}" if core else ""
         tell(f"{len(tasks)} workloads, log {path}{unit}")
+        if tuning_log is not None:
+            # builds can name the log if no layer gains
+            append(tuning_log, [])
         start = time.monotonic()
         pool = stack.enter_context(Pool())
         rivals = _baseline_times(baselines, baseline_python or [], machine.cores)

@@ -10,7 +10,7 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import processor
-from tvmconv.tir.pipeline import c_calls, compile_function, pipeline
+from tvmconv.tir.pipeline import Pipeline, c_calls, compile_function, pipeline
 from tvmconv.tvm_api import ir
 
 FORMS = "tir, asm or after:PASS"
@@ -20,9 +20,10 @@ _AFTER = "after:"
 def kernel_text(kernel: Kernel, form: str) -> str:
     """A kernel as text.
 
-    The form ``tir`` is the scheduled function, ``after:PASS`` the function after the passes of
-    :func:`tvmconv.tir.pipeline.pipeline` up to this pass. ``asm`` is assembly, or for a GPU the
-    CUDA source.
+    The form ``tir`` is the scheduled function, and ``after:PASS`` the function after the passes up
+    to this one. :func:`tvmconv.tir.pipeline.pipeline` names the passes of CPUs, and
+    :mod:`tvmconv.tir.cuda.pipeline` the passes of GPUs. ``asm`` is assembly, or for a GPU the CUDA
+    source.
     """
     if form == "tir":
         return kernel.prim_func().script()
@@ -35,13 +36,22 @@ def kernel_text(kernel: Kernel, form: str) -> str:
         return str(compile_function(kernel.prim_func(), machine, calls=c_calls).inspect_source("s"))
     if not form.startswith(_AFTER):
         raise InputError(f"unknown --show {form!r}. Expected {FORMS}.")
-    passes = pipeline(processor(kernel.machine), c_calls)
+    passes = _passes(kernel.machine)
     try:
         some = passes.until(form.removeprefix(_AFTER))
     except ValueError as error:
         raise InputError(f"--show {form}: {error}") from None
     module = some(ir.IRModule({"main": kernel.prim_func()}))
-    return str(module["main"].script())
+    # GPU: passes divide a function into kernels and a function that launches them
+    return "\n".join(str(func.script()) for _, func in module.functions_items())
+
+
+def _passes(machine: Device) -> Pipeline:
+    if isinstance(machine, CudaMachine):
+        from tvmconv.tir.cuda.pipeline import pipeline as cuda_pipeline
+
+        return cuda_pipeline(machine)
+    return pipeline(processor(machine), c_calls)
 
 
 def find_layer(decisions: tuple[Decision, ...], layer: str) -> Decision:

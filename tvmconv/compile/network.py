@@ -88,8 +88,7 @@ def compile_program(
         program, functions = collect(module, inputs, outputs, calls, decisions)
     objects = _BACK_ENDS[machine.kind](functions, machine, program)
     program = replace(
-        program,
-        calls=tuple(_with_code(call, objects) for call in program.calls),
+        program.mapped(lambda call: _with_code(call, objects)),
         workspace_bytes=max(objects.workspace.values(), default=0),
     )
     facts = Facts(
@@ -184,7 +183,7 @@ class CompiledProgram:
             self.facts.name,
             program.inputs,
             program.outputs,
-            layers=len(program.calls),
+            layers=sum(1 for _ in program.all_calls()),
             arena_bytes=program.arena_bytes,
             weight_bytes=program.constant_bytes,
         )

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tvmconv.compile.c_text import Strings, braced, comment, identifier, whole
+from tvmconv.compile.functions import functions
 from tvmconv.compile.gpu import GpuCode, gpu_definitions
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.program.program import Call, Operand, Place, Program
+from tvmconv.program.program import Call, Program
 
 # the symbol of constants that are linked into the model
 CONSTANTS = "tvmconv_constants"
@@ -28,12 +29,16 @@ _TYPES = {
     "uint32": "TVMCONV_UINT32",
     "uint64": "TVMCONV_UINT64",
     "bool": "TVMCONV_BOOL",
-}
-_MACROS = {
-    Place.INPUT: "TVMCONV_IN",
-    Place.OUTPUT: "TVMCONV_OUT",
-    Place.ARENA: "TVMCONV_MEM",
-    Place.CONSTANT: "TVMCONV_CONST",
+    "float8_e4m3fn": "TVMCONV_FLOAT8_E4M3FN",
+    "float8_e4m3fnuz": "TVMCONV_FLOAT8_E4M3FNUZ",
+    "float8_e5m2": "TVMCONV_FLOAT8_E5M2",
+    "float8_e5m2fnuz": "TVMCONV_FLOAT8_E5M2FNUZ",
+    "float8_e8m0fnu": "TVMCONV_FLOAT8_E8M0FNU",
+    "float4_e2m1fn": "TVMCONV_FLOAT4_E2M1FN",
+    "int4": "TVMCONV_INT4",
+    "uint4": "TVMCONV_UINT4",
+    "int2": "TVMCONV_INT2",
+    "uint2": "TVMCONV_UINT2",
 }
 
 
@@ -65,13 +70,15 @@ def program_source(
     memory; None if they are linked under the symbol :data:`CONSTANTS`.
     """
     strings = Strings()
+    calls = tuple(program.all_calls())
     tables = [
         *_tensors("input", program.inputs, strings),
         *_tensors("output", program.outputs, strings),
-        *_layers(program.calls, strings),
+        *_layers(calls, strings),
         *_description(program, facts, strings, weights_sha256 is not None, gpu is not None),
         *_program(program, facts, strings, weights_sha256),
     ]
+    run = functions(program, gpu is not None, strings)
     lines = [
         comment(f"{facts.name}: compiled by tvmconv {facts.version} for {facts.target}"),
         "#include <string.h>",
@@ -79,10 +86,10 @@ def program_source(
         *(["#define TVMCONV_CUDA 1"] if gpu else []),
         '#include "program.h"',
         "",
-        *(gpu_definitions(gpu, program) if gpu else _declarations(program.calls)),
-        *_run(program.calls, gpu is not None),
-        "",
+        *(gpu_definitions(gpu, program) if gpu else _declarations(calls)),
         *strings.definitions,
+        *run,
+        "",
         *tables,
     ]
     return "\n".join(lines) + "\n"
@@ -108,36 +115,6 @@ def _declarations(calls: Iterable[Call]) -> list[str]:
         *(f"int32_t {name}({', '.join(['void *'] * n)});" for name, n in parameters.items()),
         "",
     ]
-
-
-def _run(calls: Sequence[Call], on_gpu: bool) -> list[str]:
-    lines = [f"    {_call(index, call, on_gpu)}" for index, call in enumerate(calls)]
-    return [
-        "static int32_t run(tvmconv_frame *frame) {",
-        *(lines or ["    (void)frame;"]),
-        "    return 0;",
-        "}",
-    ]
-
-
-def _call(index: int, call: Call, on_gpu: bool) -> str:
-    record, operands = call.record, [_operand(operand) for operand in call.operands]
-    frame = ["frame"] if on_gpu else []
-    if record.kernel:
-        code = f"{record.kernel}({', '.join([*frame, *operands])})"
-    else:
-        source, target = operands
-        arguments = f"{target}, {source}, {whole(call.operands[1].bytes)}"
-        code = f"tvmconv_copy(frame, {arguments})" if on_gpu else f"(memcpy({arguments}), 0)"
-    name = record.layer or record.operator
-    said = comment(name, record.workload or record.operator * bool(record.layer), call.algorithm)
-    return f"TVMCONV_CALL({index}, {code}); {said}"
-
-
-def _operand(operand: Operand) -> str:
-    several = operand.place in (Place.INPUT, Place.OUTPUT)
-    index = f"{operand.index}, " if several else ""
-    return f"{_MACROS[operand.place]}({index}{whole(operand.offset)})"
 
 
 def _tensors(kind: str, tensors: Sequence[TensorInfo], strings: Strings) -> list[str]:
@@ -170,7 +147,8 @@ def _table(kind: str, name: str, rows: Sequence[str]) -> list[str]:
 def _description(
     program: Program, facts: Facts, strings: Strings, separate: bool, on_gpu: bool
 ) -> list[str]:
-    tables = {"inputs": program.inputs, "outputs": program.outputs, "layers": program.calls}
+    layers = tuple(program.all_calls())
+    tables = {"inputs": program.inputs, "outputs": program.outputs, "layers": layers}
     fields = {
         "size": "sizeof(tvmconv_description)",
         **{f"{name[:-1]}_count": str(len(rows)) for name, rows in tables.items()},

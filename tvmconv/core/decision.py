@@ -150,18 +150,20 @@ class Unscheduled:
 class KernelCall:
     """One kernel call of a compiled model; the model's list of them is in execution order.
 
+    Calls of a sub-graph follow the call that runs it.
+
     Parameters
     ----------
     layer
         Name of the ONNX node the call computes; empty for a layout change.
     kernel
-        Symbol of the compiled function.
+        Symbol of the compiled function; empty for a copy, and for a call that runs sub-graphs.
     operator
-        The graph's name of the computed operator.
+        The graph's name of the computed operator; ``if`` or ``loop`` if the call runs sub-graphs.
     workload
         Problem string of a convolution, empty for other operators.
     flops, bytes
-        Nominal floating-point operations, and bytes of all arguments, of one call.
+        Nominal floating-point operations, and bytes of all arguments. In a loop, of all its trips.
     vectors
         Scalable targets only, the vectors of the code: ``SVE``, ``SVE and NEON``, ``NEON: why`` or
         ``no vectors``.
@@ -169,6 +171,8 @@ class KernelCall:
         GPUs only: the kernels that the call launches, in order.
     note
         Why a quantized layer without a decision is computed in FP32.
+    check
+        Message of the error that ends a run, if the last operand's flags are not all 0.
     """
 
     layer: str
@@ -180,13 +184,14 @@ class KernelCall:
     vectors: str = ""
     launches: tuple[Launch, ...] = ()
     note: str = ""
+    check: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest."""
         return {
             name: value
             for name, value in asdict(self).items()
-            if value or name not in ("vectors", "launches", "note")
+            if value or name not in ("vectors", "launches", "note", "check")
         }
 
     @classmethod

@@ -47,3 +47,7 @@ class ArtifactError(TvmconvError):
 
 class InputError(TvmconvError):
     """A tensor handed to ``run`` has the wrong name, shape or type."""
+
+
+class DataError(InputError):
+    """The data of a call are outside what a node allows, such as an index outside its tensor."""

@@ -9,10 +9,14 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
-from tvmconv.frontend.operators import MICROSOFT
+from tvmconv.frontend.nested.export import control_nodes
+from tvmconv.frontend.nested.subgraphs import subgraphs
+from tvmconv.frontend.operators import CONTROL, MICROSOFT
 from tvmconv.frontend.quantize_linear import LINEAR
+from tvmconv.frontend.structure import all_nodes
 
 
 def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
@@ -22,16 +26,16 @@ def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
     lacks a form of QuantizeLinear or DequantizeLinear, operators of com.microsoft replace them.
     Protobuf raises ``ValueError`` if the constants exceed its limit of 2 GiB.
     """
-    nodes = [proto for node in graph.nodes for proto in spelled_out(node, graph.opset)]
+    nodes = _nodes(graph)
     imports = [helper.make_opsetid("", graph.opset)]
-    if any(proto.domain == MICROSOFT for proto in nodes):
+    if any(proto.domain == MICROSOFT for node in nodes for proto in (node, *_inner(node))):
         imports.append(helper.make_opsetid(MICROSOFT, 1))
     return helper.make_model(
         helper.make_graph(
             nodes,
             graph.name or "graph",
-            list(_infos(graph.inputs)),
-            list(_infos(graph.outputs)),
+            list(map(_info, graph.inputs)),
+            list(map(_info, graph.outputs)),
             [_tensor(value, name) for name, value in graph.constants.items()],
         ),
         opset_imports=imports,
@@ -39,10 +43,23 @@ def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
     )
 
 
-def _infos(infos: Iterable[TensorInfo]) -> Iterable[onnx.ValueInfoProto]:
-    for info in infos:
-        code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
-        yield helper.make_tensor_value_info(info.name, code, info.shape)
+def _nodes(graph: OnnxGraph) -> list[onnx.NodeProto]:
+    protos = []
+    for node in graph.nodes:
+        if node.op in CONTROL:
+            protos += control_nodes(node, _nodes, _info)
+        else:
+            protos += spelled_out(node, graph.opset)
+    return protos
+
+
+def _inner(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
+    return (proto for graph in subgraphs(node) for proto in all_nodes(graph))
+
+
+def _info(info: TensorInfo) -> onnx.ValueInfoProto:
+    code = helper.np_dtype_to_tensor_dtype(numpy_type(info.dtype))
+    return helper.make_tensor_value_info(info.name, code, info.shape)
 
 
 def _tensor(value: Array, name: str) -> onnx.TensorProto:

@@ -15,13 +15,14 @@ import numpy as np
 import onnx
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, seconds
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
+from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.operators import CONVERTED
 from tvmconv.frontend.shapes import RESIZING
-from tvmconv.frontend.subgraphs import reads
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (
@@ -75,6 +76,10 @@ class Folder:
             if node.op_type in _BY_PARAMETER:
                 self._parameters.update(node.input[1:])
 
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep constants that no node reads."""
+        self._readers.update(names)
+
     def fold(self, node: OnnxNode, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
         """Replace a node by constants; False if the model has to compute it.
 
@@ -90,8 +95,7 @@ class Folder:
         names = list(dict.fromkeys(name for name in node.inputs if name))
         if not all(name in constants for name in names) or not _is_foldable(node, constants):
             return False
-        if node.op == "DequantizeLinear" and not self._is_parameter(node):
-            # integers are what kernels of 8 bits read
+        if node.op == "DequantizeLinear" and not self._is_folded(node):
             return False
         operands = [constants[name] for name in node.inputs if name]
         if outputs is None and node.op not in _DYNAMIC:
@@ -112,7 +116,7 @@ class Folder:
         try:
             results = evaluate(node, proto, {name: constants[name] for name in names})
         except ModelError:
-            if node.op in CONVERTED:
+            if node.op in CONVERTED and all(value.size for value in operands):
                 return False
             raise
         for name, value in results.items():
@@ -130,9 +134,14 @@ class Folder:
         is_given = node.op in RESIZING and 0 not in self._graph.shape(node.inputs[0])
         return made == set(filter(None, node.outputs)) and not (is_given or node.op in _DYNAMIC)
 
-    def _is_parameter(self, node: OnnxNode) -> bool:
-        """Whether an operator reads the result that wants it constant, and in float."""
-        return node.outputs[0] in self._parameters
+    def _is_folded(self, node: OnnxNode) -> bool:
+        """Whether the numbers of a DequantizeLinear are computed here.
+
+        Kernels of 8 bits read the integers. Some operators want the numbers to be constant, and
+        no kernel reads short floating-point numbers.
+        """
+        integers = not self._graph.types[node.inputs[0]].dtype.startswith("float")
+        return not integers or node.outputs[0] in self._parameters
 
     def store(self, node: OnnxNode, name: str, value: Array) -> None:
         """Add a computed constant."""
@@ -192,7 +201,7 @@ def _sizes(
 ) -> tuple[int, int]:
     """Elements and bytes of the results; an upper bound where they depend on values."""
     if outputs is not None:
-        sizes = [(prod(info.shape), np.dtype(info.dtype).itemsize) for info in outputs]
+        sizes = [(prod(info.shape), numpy_type(info.dtype).itemsize) for info in outputs]
         return sum(n for n, _ in sizes), sum(n * itemsize for n, itemsize in sizes)
     if node.op == "Range":
         start, limit, delta = (float(value.reshape(-1)[0]) for value in operands)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,11 @@ class OnnxGraph:
         """Static shape of a value."""
         return self.types[name].shape
 
+    def nested(self) -> Iterator[OnnxGraph]:
+        """The graphs that nodes of this one run."""
+        for node in self.nodes:
+            yield from (value for value in node.attrs.values() if isinstance(value, OnnxGraph))
+
     def add_constant(self, name: str, value: Array) -> str:
         """Store an array under a name that no other value has; returns that name."""
         unique = self.unused_name(name)
@@ -84,11 +89,13 @@ class OnnxGraph:
         return unique
 
     def not_numbers(self) -> list[str]:
-        """Constants that hold NaN."""
+        """Constants that hold NaN, in nested graphs as well."""
         floats = (
             (name, value) for name, value in self.constants.items() if value.dtype.kind == "f"
         )
-        return [name for name, value in floats if np.isnan(value).any()]
+        own = [name for name, value in floats if np.isnan(value).any()]
+        inner = [name for graph in self.nested() for name in graph.not_numbers()]
+        return list(dict.fromkeys(own + inner))
 
     def use_counts(self) -> Counter[str]:
         """How many node inputs and graph outputs read each value."""

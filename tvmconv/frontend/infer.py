@@ -7,7 +7,6 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,24 +14,27 @@ import onnx
 from onnx import helper
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
+from tvmconv.frontend.activations import check_activations
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
-from tvmconv.frontend.checks import check_operator, describe, in_execution_order
 from tvmconv.frontend.composed import Composer, proto_of
-from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import Shared
-from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
+from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
+from tvmconv.frontend.nested.control import read_control
+from tvmconv.frontend.nested.inline import Shared
+from tvmconv.frontend.nested.subgraphs import all_names
 from tvmconv.frontend.operators import CONTROL, own_domain
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.refusals import Refusals
-from tvmconv.frontend.shapes import RESIZING, window_outputs, with_resized_shape
-from tvmconv.frontend.subgraphs import all_names
+from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
+from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
     as_tensor,
     check_shape,
@@ -50,9 +52,9 @@ from tvmconv.frontend.windows import disputed_size
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
 
-# onnx does not infer the mask of old Dropout nodes; it infers GroupNormalization from its function
-# body, which is not available for single nodes
-_SAME_SHAPE = ("Dropout", "GroupNormalization")
+# onnx does not infer the mask of old Dropout nodes; it infers normalizations from their function
+# bodies, which are not available for single nodes
+_SAME_SHAPE = ("Dropout", "GroupNormalization", "MeanVarianceNormalization")
 
 # first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
@@ -78,6 +80,9 @@ def infer_graph(
     graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:
         graph.types[info.name] = info
+        if 0 in info.shape:
+            # what depends on it alone is known
+            graph.constants[info.name] = np.zeros(info.shape, numpy_type(info.dtype))
     for name, value in constants.items():
         _set_constant(graph, name, value)
     shared = Shared(_fresh_names(proto.graph), set(), external)
@@ -90,7 +95,7 @@ def infer_graph(
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
     check_output_types(proto.graph, graph.outputs)
     report_declared_shapes(proto.graph, graph)
-    _check_activations(graph)
+    check_activations(graph)
     report_wide(graph)
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:
@@ -145,6 +150,10 @@ class _Walk:
         """Count the reads of nodes that are read in place of another one."""
         self._folder.expect(nodes)
 
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep constants of these names, which no node reads."""
+        self._folder.keep(names)
+
     def nested(
         self, body: onnx.GraphProto, inputs: tuple[TensorInfo, ...], constants: dict[str, Array]
     ) -> OnnxGraph:
@@ -156,34 +165,9 @@ class _Walk:
             _set_constant(graph, name, value)
         _Walk(graph, self._folder.inner(graph, body), self.shared).read(in_execution_order(body))
         graph.outputs = tuple(graph.types[output.name] for output in body.output)
-        _check_activations(graph)
+        check_activations(graph)
         report_wide(graph)
         return graph
-
-
-def _check_activations(graph: OnnxGraph) -> None:
-    """Refuse a graph that needs too much memory at any time."""
-    last = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs}
-    last.update((info.name, len(graph.nodes)) for info in graph.outputs)
-    sizes = {info.name: _bytes(info) for info in graph.inputs}
-    alive = sum(sizes.values())
-    for index, node in enumerate(graph.nodes):
-        made = {name: _bytes(graph.types[name]) for name in node.outputs if name in graph.types}
-        alive += sum(made.values())
-        if alive > MAX_ACTIVATION_BYTES:
-            raise node.error(
-                f"the tensors alive while it runs take {alive} bytes; at most "
-                f"{MAX_ACTIVATION_BYTES} are allowed",
-                "check the model's sizes, or use smaller inputs",
-            )
-        sizes.update(made)
-        for name in {*node.inputs, *made}:
-            if last.get(name, index) == index:
-                alive -= sizes.pop(name, 0)
-
-
-def _bytes(info: TensorInfo) -> int:
-    return prod(info.shape) * np.dtype(info.dtype).itemsize
 
 
 def _fresh_names(graph: onnx.GraphProto) -> Callable[[str], str]:
@@ -242,8 +226,17 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
-    known = infer_linear(graph, node) if node.op in LINEAR else window_outputs(graph, node)
+    if node.op == "EyeLike":
+        folder.check_memory(node, eye_bytes(graph, node))
+        folder.store(node, node.outputs[0], eye(graph, node))
+        folder.release(node)
+        return
+    # onnx's inference takes no operands of shape (1,)
+    if node.op == "Range" and folder.fold(node, proto, None):
+        return
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
+    is_linear = node.op in LINEAR
+    known = infer_linear(graph, node) if is_linear else known_outputs(graph, node, operands)
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
     if found and node.op in RESIZING:
@@ -266,7 +259,7 @@ def _store_mask(graph: OnnxGraph, folder: Folder, node: OnnxNode) -> None:
     """The mask of a Dropout that drops nothing."""
     mask = graph.types[node.outputs[1]]
     if folder.is_read(mask.name):
-        folder.check_memory(node, _bytes(mask))
+        folder.check_memory(node, mask.bytes)
         folder.store(node, mask.name, np.ones(mask.shape, mask.dtype))
 
 
@@ -286,7 +279,7 @@ def _infer(
     types = {}
     for name in filter(None, node.inputs):
         info = graph.types[name]
-        code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+        code = helper.np_dtype_to_tensor_dtype(numpy_type(info.dtype))
         types[name] = helper.make_tensor_type_proto(code, info.shape)
     data = {name: as_tensor(a) for name, a in operands.items() if a.size <= _SMALL}
     try:

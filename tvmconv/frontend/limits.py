@@ -13,6 +13,12 @@ MAX_WINDOW_VALUE = 2**24  # kernel size, stride, dilation, padding
 MAX_PADDED_BYTES = 2**29
 MAX_RANK = 8
 MAX_NESTING = 8
+# a Loop of more trips has no largest trip count: exporters write the largest integer
+MAX_TRIPS = 2**31 - 1
+# nodes of a Loop that is read in place, trip by trip
+MAX_UNROLLED_NODES = 1024
+# nodes that are evaluated to count the trips of a Loop
+MAX_COUNTED_NODES = 4096
 MAX_DIMENSION = 2**31 - 1
 MAX_TENSOR_BYTES = 2**33
 MAX_CONSTANT_BYTES = 2**35  # all constants together

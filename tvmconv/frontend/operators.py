@@ -13,7 +13,8 @@ CONVERTED = frozenset({
     "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvInteger",
     "ConvTranspose", "Cos", "Cosh", "CumSum", "DepthToSpace", "DequantizeLinear", "Div",
     "DynamicQuantizeLinear", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor",
-    "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
+    "Gather", "GatherElements",
+    "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
     "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity",
     "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less",
     "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "MatMulInteger",
@@ -24,13 +25,21 @@ CONVERTED = frozenset({
     "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
     "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
     "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
+    # newest operator sets
+    "BitCast", "SwiGLU", "TensorScatter",
+    # at computed places, and what is written as other operators
+    "BitShift", "CenterCropPad", "Col2Im", "CumProd", "Det", "Hardmax", "MaxUnpool",
+    "MeanVarianceNormalization", "OneHot", "ReverseSequence", "Scatter", "ScatterElements",
+    "ScatterND",
 })  # fmt: skip
 
 # operators that are supported with constant operands, or removed by the reader
 FOLDED = frozenset({
-    "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike", "GatherElements",
-    "GatherND", "Hardmax", "NonZero", "OneHot", "Range", "ReverseSequence",
-    "ScatterElements", "ScatterND", "Shape", "Size",
+    "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike",
+    "NonZero", "Range",
+    "Shape", "Size",
+    # tables of signal processing
+    "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix",
 })  # fmt: skip
 
 # operators that the reader writes as float operators between DequantizeLinear and QuantizeLinear
@@ -62,7 +71,6 @@ CONTROL = frozenset({"If", "Loop", "Scan"})
 
 # operators of other operator sets than the default one, by operator set
 MICROSOFT = "com.microsoft"
-NCHWC = "com.microsoft.nchwc"
 FOREIGN = {
     MICROSOFT: EXPANDED - {"QLinearMatMul"}
     | {"DequantizeLinear", "QuantizeLinear"}

@@ -52,6 +52,17 @@ def _scales(node: OnnxNode, operands: Mapping[str, Array]) -> Array | None:
     return found.reshape(-1) if found is not None and found.size else None
 
 
+def known_outputs(
+    graph: OnnxGraph, node: OnnxNode, operands: Mapping[str, Array]
+) -> list[TensorInfo] | None:
+    """The outputs of operators for which onnx's inference is not used, or ``None`` for others."""
+    return (
+        gathered_output(graph, node)
+        or unpooled_output(graph, node, operands)
+        or window_outputs(graph, node)
+    )
+
+
 def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
     """Check a sliding-window operator; its outputs, or ``None`` for other operators.
 
@@ -76,6 +87,64 @@ def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
         window = conv_transpose_window(node, data, weight, bias)
         channels = weight[1] * window.groups
     return _window_outputs(graph, node, channels, window.output)
+
+
+def gathered_output(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
+    """The output of GatherND; ``None`` for other operators or operands that do not fit.
+
+    onnx does not infer a single row of one tuple of indices.
+    """
+    if node.op != "GatherND" or not node.input(1):
+        return None
+    data, index = (graph.shape(name) for name in node.inputs[:2])
+    batch_dims = int(node.attrs.get("batch_dims", 0))
+    if not index or not 0 <= batch_dims < len(index) or batch_dims + index[-1] > len(data):
+        return None
+    shape = (*index[:-1], *data[batch_dims + index[-1] :])
+    info = TensorInfo(node.outputs[0], shape, graph.types[node.inputs[0]].dtype)
+    check_shape(shape, info.dtype, f"node {node.name!r} ({node.op}): output {info.name!r}")
+    return [info]
+
+
+def unpooled_output(
+    graph: OnnxGraph, node: OnnxNode, operands: Mapping[str, Array]
+) -> list[TensorInfo] | None:
+    """The output of MaxUnpool, ``None`` for other operators or an unknown ``output_shape``."""
+    if node.op != "MaxUnpool":
+        return None
+    data = graph.types[node.inputs[0]]
+    if node.input(1) and graph.shape(node.inputs[1]) != data.shape:
+        raise node.misfit(
+            f"indices of shape {graph.shape(node.inputs[1])} do not fit data of shape {data.shape}"
+        )
+    shape = unpooled_shape(node, data.shape)
+    if node.input(2):
+        given = operands.get(node.inputs[2])
+        if given is None or given.size != len(shape):
+            return None
+        shape = tuple(int(size) for size in given.reshape(-1))
+    check_shape(shape, data.dtype, f"node {node.name!r} ({node.op}): output {node.outputs[0]!r}")
+    return [TensorInfo(node.outputs[0], shape, data.dtype)]
+
+
+def unpooled_shape(node: OnnxNode, data: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape whose elements the indices of a MaxUnpool count."""
+    rank = len(data) - 2
+    kernel = node.ints("kernel_shape", ())
+    strides = node.ints("strides", (1,) * rank)
+    pads = node.ints("pads", (0,) * (2 * rank))
+    lengths = len(kernel), len(strides), len(pads)
+    if rank < 1 or lengths != (rank, rank, 2 * rank):
+        raise node.error(
+            f"kernel_shape={kernel}, strides={strides} and pads={pads} do not fit rank {len(data)}"
+        )
+    plane = tuple(
+        (n - 1) * s - pads[i] - pads[rank + i] + k
+        for i, (n, s, k) in enumerate(zip(data[2:], strides, kernel, strict=True))
+    )
+    if min(*strides, *kernel, *pads, 1) < 0 or min(plane) < 0:
+        raise node.error(f"its window makes the plane {plane}")
+    return (*data[:2], *plane)
 
 
 def _window_outputs(

@@ -6,7 +6,7 @@ from the node and its operands' shapes alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import prod
 
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
@@ -53,6 +53,11 @@ class Window:
             output_padding=(0, *self.output_padding) if self.output_padding else (),
             groups=self.groups,
         )
+
+    def without_depth(self) -> Window:
+        """The window of a volume's slices."""
+        sizes = (field.name for field in fields(self) if field.name != "groups")
+        return replace(self, **{name: getattr(self, name)[1:] for name in sizes})
 
 
 def conv_window(node: OnnxNode, data: Ints, weight: Ints, bias: Ints | None) -> Window:

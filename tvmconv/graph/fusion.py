@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvmconv.program.nesting import function_names
 from tvmconv.tir.general.axes import loads
 from tvmconv.tvm_api import ffi, ir, relax, tirx
 from tvmconv.tvm_api.op_pattern import OPAQUE
@@ -58,7 +59,8 @@ def _deep_calls(mod: IRModule) -> set[RelaxVar]:
     steps: dict[GlobalVar, _Merged] = {}
     chains: dict[RelaxVar, _Merged] = {}
     deep: set[RelaxVar] = set()
-    for binding in (b for block in mod["main"].body.blocks for b in block.bindings):
+    functions = (mod[name] for name in function_names(mod))
+    for binding in (b for func in functions for block in func.body.blocks for b in block.bindings):
         callee = _callee(binding.value)
         if callee is None or int(mod[callee].attrs.get("op_pattern", OPAQUE)) == OPAQUE:
             continue

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.compile.culprit import failing_operators
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
+from tvmconv.core.errors import ModelError
 from tvmconv.core.unexpected import reported
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.graph import emit_graph
 from tvmconv.graph.fusion import group_operators
-from tvmconv.graph.ir import Graph, Node
-from tvmconv.graph.layout import LayoutPlan, oihw_weight
+from tvmconv.graph.ir import Node
+from tvmconv.graph.layout import oihw_weight
 from tvmconv.graph.match import unscheduled
-from tvmconv.graph.prelude import plan_module
+from tvmconv.graph.prelude import PlannedGraph, plan_module
+from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.device import Device
-from tvmconv.program.collect import tensor_bytes
+from tvmconv.machines.record import Machine
+from tvmconv.program.collect import CALLS, tensor_bytes
+from tvmconv.program.nesting import (
+    form_attribute,
+    form_of,
+    function_names,
+    nested_symbols,
+    operator_of,
+)
 from tvmconv.selection.policy import Policy
 from tvmconv.tvm_api import ir, relax
-from tvmconv.tvm_api.types import Binding, Function, IRModule, RelaxExpr
+from tvmconv.tvm_api.types import Binding, Function, GlobalVar, IRModule, RelaxExpr
 
 # stage name, done, total
 Progress = Callable[[str, int, int], None]
@@ -60,30 +70,66 @@ def lower(
     ``progress`` is called with a stage's name, the steps done and the total steps. Raises
     ``ConfigError`` if no allowed algorithm computes a layer; the message names it.
     """
+    _check_device(mod, machine)
     planned = plan_module(mod, machine, policy, _stage("choose algorithms", progress))
-    graph, plan = planned.graph, planned.plan
+    names = [each.name for each in planned]
     # some of TVM's converters (Einsum) add functions
-    others = {var: func for var, func in mod.functions_items() if var.name_hint != "main"}
+    others = {var: func for var, func in mod.functions_items() if var.name_hint not in names}
     builder = relax.BlockBuilder(ir.IRModule(others))
-    emitter = Emitter(builder, machine, plan, shares=True)
-    parameters = [relax.Var(var.name, var.ty) for var in mod["main"].params]
-    single = isinstance(mod["main"].body.body.ty, relax.TensorType)
-    with builder.function("main", parameters):
+    kernels: dict[Kernel, GlobalVar] = {}
+    records: dict[str, CallRecord] = {}
+    aliases: dict[str, dict[str, CallRecord]] = {}
+    reorders = padding_bytes = 0
+    for each in planned:
+        emitter = Emitter(builder, machine, each.plan, kernels, records, shares=True)
+        aliases[each.name] = _emit_function(emitter, each, mod[each.name], progress)
+        reorders += emitter.reorders
+        padding_bytes += emitter.padding_bytes
+    finished, merged = fuse_operators(builder.finalize(), records)
+    return LoweredGraph(
+        finished,
+        tuple(d for each in planned for d in _named_decisions(each, kernels)),
+        tuple(kernel_calls(finished, "main", records, merged, aliases)),
+        reorders,
+        padding_bytes,
+        tuple(left for each in planned for left in unscheduled(each.graph)),
+    )
+
+
+def _emit_function(
+    emitter: Emitter, planned: PlannedGraph, function: Function, progress: Progress | None
+) -> dict[str, CallRecord]:
+    """Add a planned function to the module; returns descriptions of variables of other names."""
+    builder = emitter.builder
+    parameters = [relax.Var(var.name, var.ty) for var in function.params]
+    single = isinstance(function.body.body.ty, relax.TensorType)
+    form = form_of(function)
+    attributes = form_attribute(form) if form else {}
+    with builder.function(planned.name, parameters, attributes):
         with relax.dataflow(builder):
-            results = emit_graph(emitter, graph, parameters, _stage("schedule kernels", progress))
+            stage = _stage("schedule kernels", progress)
+            results = emit_graph(emitter, planned.graph, parameters, stage)
             result = builder.emit_output(results[0] if single else relax.Tuple(results))
         builder.emit_func_output(result)
-    finished, merged = fuse_operators(builder.finalize(), emitter.records)
-    records = dict(emitter.records)
     # the output may be an input or a constant
-    if single and (name := str(getattr(results[0], "name", ""))) in records:
+    if single and (name := str(getattr(results[0], "name", ""))) in emitter.records:
         # passes drop the alias and keep the name of the output variable
-        records[str(result.name)] = records[name]
-    calls = kernel_calls(finished["main"], records, merged)
-    decisions = _named_decisions(graph, plan, emitter)
-    return LoweredGraph(
-        finished, decisions, calls, emitter.reorders, emitter.padding_bytes, unscheduled(graph)
-    )
+        return {str(result.name): emitter.records[name]}
+    return {}
+
+
+def _check_device(mod: IRModule, machine: Device) -> None:
+    """Refuse nested programs on a device that runs none."""
+    if isinstance(machine, Machine):
+        return
+    for block in mod["main"].body.blocks:
+        for binding in block.bindings:
+            if nested_symbols(binding.value):
+                raise ModelError(
+                    f"node {binding.var.name!r} ({operator_of(binding.value)}): models for "
+                    f"{machine.name} run no sub-graphs. Expected a model without If, Loop and "
+                    "Scan, or with conditions that are known when it is built. Build for a CPU."
+                )
 
 
 def fuse_operators(
@@ -116,7 +162,8 @@ def _merged_records(mod: IRModule, records: Mapping[str, CallRecord]) -> dict[st
     """
     calls = Counter(
         binding.value.op.name_hint
-        for block in mod["main"].body.blocks
+        for name in function_names(mod)
+        for block in mod[name].body.blocks
         for binding in block.bindings
         if isinstance(getattr(binding.value, "op", None), ir.GlobalVar)
     )
@@ -142,46 +189,58 @@ def _part(binding: Binding, records: Mapping[str, CallRecord]) -> CallRecord:
 
 
 def kernel_calls(
-    function: Function, records: Mapping[str, CallRecord], merged: Mapping[str, CallRecord]
-) -> tuple[KernelCall, ...]:
-    """The ``call_tir`` s of a function in order, with their descriptions."""
-    calls: list[KernelCall] = []
-    for block in function.body.blocks:
+    mod: IRModule,
+    name: str,
+    records: Mapping[str, CallRecord],
+    merged: Mapping[str, CallRecord],
+    aliases: Mapping[str, Mapping[str, CallRecord]],
+) -> Iterator[KernelCall]:
+    """The calls of a function and its nested functions, in order, with their descriptions.
+
+    ``aliases`` describe variables of other names than ``records`` has, by function.
+    """
+    known = {**records, **aliases.get(name, {})}
+    for block in mod[name].body.blocks:
         for binding in block.bindings:
             value = binding.value
-            if getattr(getattr(value, "op", None), "name", "") != "relax.call_tir":
+            if nested := nested_symbols(value):
+                layer = known.get(str(binding.var.name), CallRecord("", "")).layer
+                yield KernelCall(layer, str(value.args[0].global_symbol), operator_of(value))
+                for symbol in nested:
+                    yield from kernel_calls(mod, symbol, records, merged, aliases)
+            if getattr(getattr(value, "op", None), "name", "") not in CALLS:
                 continue
             symbol = value.args[0].name_hint
-            record = merged.get(symbol) or records.get(str(binding.var.name))
+            record = merged.get(symbol) or known.get(str(binding.var.name))
             record = record or CallRecord("", symbol)
             if record.operator == "reshape":
                 continue
             size = sum(_bytes(arg) for arg in value.args[1].fields) + _bytes(binding.var)
-            calls.append(
-                KernelCall(
-                    record.layer,
-                    symbol,
-                    record.operator,
-                    record.workload,
-                    record.flops,
-                    size,
-                    note=record.note,
-                )
+            yield KernelCall(
+                record.layer,
+                symbol,
+                record.operator,
+                record.workload,
+                record.flops,
+                size,
+                note=record.note,
             )
-    return tuple(calls)
 
 
 def _bytes(expr: RelaxExpr) -> int:
     return tensor_bytes(expr.ty) if isinstance(expr.ty, relax.TensorType) else 0
 
 
-def _named_decisions(graph: Graph, plan: LayoutPlan, emitter: Emitter) -> tuple[Decision, ...]:
+def _named_decisions(
+    planned: PlannedGraph, kernels: Mapping[Kernel, GlobalVar]
+) -> tuple[Decision, ...]:
     """Decisions in execution order with the symbols of their kernels."""
     symbols = {
         (kernel.workload, kernel.algorithm, kernel.config): var.name_hint
-        for kernel, var in emitter.kernels.items()
+        for kernel, var in kernels.items()
     }
-    decided = [(node, plan.decisions[node]) for node in graph.nodes if node in plan.decisions]
+    decisions = planned.plan.decisions
+    decided = [(node, decisions[node]) for node in planned.graph.nodes if node in decisions]
     return tuple(
         replace(
             d,

@@ -22,6 +22,7 @@ from tvmconv.graph.rewrite.run_time_weights import take_run_time_weights
 from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
+from tvmconv.program.nesting import function_names
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
 from tvmconv.tvm_api.types import IRModule
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedGraph:
-    """A normalized graph with fused layers, its layouts and decisions."""
+    """A normalized graph with fused layers, its layouts and decisions; ``name`` of its function."""
 
+    name: str
     graph: Graph
     plan: LayoutPlan
 
@@ -52,15 +54,19 @@ def plan_module(
     machine: Device,
     policy: Policy | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> PlannedGraph:
-    """Plan the function ``main`` of :func:`tvmconv.frontend.to_relax`.
+) -> list[PlannedGraph]:
+    """Plan ``main`` of :func:`tvmconv.frontend.to_relax`, then the functions that it runs.
 
     Raises ``ConfigError`` if no allowed algorithm computes a layer, or an override names no layer.
     """
-    graph = _prepared(mod, machine, policy)
+    graphs = _prepared(mod, machine, policy)
     if policy is not None:
-        check_used(policy.overrides, [node.layer for node in decided_nodes(graph, machine)])
-    return PlannedGraph(graph, plan_layouts(graph, machine, policy=policy, progress=progress))
+        layers = [n.layer for graph in graphs.values() for n in decided_nodes(graph, machine)]
+        check_used(policy.overrides, layers)
+    return [
+        PlannedGraph(name, graph, plan_layouts(graph, machine, policy=policy, progress=progress))
+        for name, graph in graphs.items()
+    ]
 
 
 @compiler_lock()
@@ -71,8 +77,8 @@ def plan_model(
     shapes: Shapes | None = None,
     fold_budget: int | None = None,
     outputs: Sequence[str] | None = None,
-) -> PlannedGraph:
-    """Plan an ONNX model; further arguments are those of :func:`tvmconv.build`."""
+) -> list[PlannedGraph]:
+    """Plan an ONNX model; further arguments are as in :func:`tvmconv.build`."""
     return plan_module(_imported(model, shapes, fold_budget, outputs), machine, policy)
 
 
@@ -84,9 +90,10 @@ def prepared_model(
     shapes: Shapes | None = None,
     fold_budget: int | None = None,
     outputs: Sequence[str] | None = None,
-) -> Graph:
-    """The graph of an ONNX model before kernels are chosen."""
-    return _prepared(_imported(model, shapes, fold_budget, outputs), machine, policy)
+) -> list[Graph]:
+    """The graphs of an ONNX model before kernels are chosen."""
+    module = _imported(model, shapes, fold_budget, outputs)
+    return list(_prepared(module, machine, policy).values())
 
 
 def _imported(
@@ -100,11 +107,13 @@ def _imported(
     return to_relax(read_model(model, shapes, fold_budget, outputs))
 
 
-def _prepared(mod: IRModule, machine: Device, policy: Policy | None) -> Graph:
+def _prepared(mod: IRModule, machine: Device, policy: Policy | None) -> dict[str, Graph]:
     from tvmconv.frontend.canonical import layer_name
 
-    graph = read_function(mod["main"], layer_name)
-    prepare(graph, machine, policy)
-    if isinstance(machine, Machine):
-        take_run_time_weights(graph, machine)
-    return graph
+    graphs = {}
+    for name in function_names(mod):
+        graph = graphs[name] = read_function(mod[name], layer_name)
+        prepare(graph, machine, policy)
+        if isinstance(machine, Machine):
+            take_run_time_weights(graph, machine)
+    return graphs

@@ -131,7 +131,7 @@ def run_report(
         "call_seconds_p99": timing.percentile(99),
         "calls_per_second": timing.rate,
     }
-    title = f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})"
+    title = f"{model.name}: {seconds_text(min(ours))} a call (best of {repeat})"
     found = _described(model, title, facts, values, expected)
     return replace(found, data={"samples": ours, "onnxruntime_samples": theirs})
 

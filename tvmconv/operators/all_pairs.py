@@ -14,15 +14,21 @@ from tvmconv.tvm_api.types import Expr, Tensor
 LONGEST = 1 << 16
 
 
-def running_sum(data: Tensor, axis: int, dtype: str, exclusive: bool) -> Tensor:
-    """The sum in ``dtype`` of the values along an axis up to each; without it if ``exclusive``."""
+def running_sum(
+    data: Tensor, axis: int, dtype: str, exclusive: bool, reverse: bool = False
+) -> Tensor:
+    """The sum in ``dtype`` of the values along an axis up to each; without it if ``exclusive``.
+
+    With ``reverse``, the sums start at the end of the axis.
+    """
     shape = [int(size) for size in data.shape]
     axis %= len(shape)
     other = te.reduce_axis((0, shape[axis]), "other")
 
     def total(*place: Expr) -> Expr:
         value = tirx.Cast(dtype, data[(*place[:axis], other, *place[axis + 1 :])])
-        reached = other < place[axis] if exclusive else other <= place[axis]
+        first, last = (place[axis], other) if reverse else (other, place[axis])
+        reached = first < last if exclusive else first <= last
         # a selection, not a product: later elements may be NaN
         return te.sum(tirx.if_then_else(reached, value, tirx.const(0, dtype)), axis=[other])
 

@@ -31,8 +31,17 @@ _EXP = (
     1.6666665459e-1,
     5.0000001201e-1,
 )
-_TWICE_EXP = tuple(2 * coefficient for coefficient in _EXP)
-_LOG2_E = 1.44269504088896341
+# Twice the minimax polynomial for results relative to e**x, to 3.1e-9: rounding errs by more.
+_TWICE_EXP = (
+    2.7629167308e-3,
+    1.6737448052e-2,
+    8.3336777986e-2,
+    3.3333042264e-1,
+    9.9999988080e-1,
+    2.0,
+    2.0,
+)
+LOG2_E = 1.44269504088896341
 _LOG = (
     7.0376836292e-2,
     -1.1514610310e-1,
@@ -88,12 +97,14 @@ _ERF_DENOMINATOR = (
 # 1.5 * 2^23: adding an integer up to 2^22 in magnitude gives a float32 whose last bit has the value
 # 1, so that its low bits are the integer
 COUNTS_IN_ONES = 12582912.0
+# bias of the exponent of half a power of two
+_EXP_BIAS = 126
 # arguments of exp with a finite, normal result
 _EXP_RANGE = (-87.33654, 88.37626)
 _SMALLEST_NORMAL, _DENORMAL_BITS = 1.17549435e-38, 23
 # ln 2 in two parts; the first has few bits, so that n * LN2_HIGH is exact
-_LN2_HIGH = 0.693359375
-_LN2_LOW = -2.12194440e-4
+LN2_HIGH = 0.693359375
+LN2_LOW = -2.12194440e-4
 
 
 def constant(value: float) -> Expr:
@@ -157,28 +168,21 @@ def polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
 
 def exp(x: Expr) -> Expr:
     """``e**x`` of a scalar float32 expression."""
-
-    def scaled(x: Expr) -> Expr:
-        # Comparisons are false for NaN, so that it falls through both selections.
-        above = tirx.Select(x < constant(_EXP_RANGE[0]), constant(_EXP_RANGE[0]), x)
-        bounded = tirx.Select(above > constant(89.0), constant(89.0), above)
-        return bind(bounded, reduced, "exp_x")
+    bias = constant(COUNTS_IN_ONES + _EXP_BIAS)
 
     def reduced(x: Expr) -> Expr:
-        exponent = tirx.floor(x * constant(_LOG2_E) + constant(0.5))
-        return bind(exponent, lambda n: assembled(x, n), "exp_n")
+        # the low bits of this sum are the biased exponent: neither rounded nor converted
+        return bind(x * constant(LOG2_E) + bias, lambda n: assembled(x, n), "exp_n")
 
-    def assembled(x: Expr, n: Expr) -> Expr:
-        rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
+    def assembled(x: Expr, biased: Expr) -> Expr:
         # 2**n is infinite where e**x may still be finite: twice the series, times 2**(n-1)
-        power = tirx.reinterpret("float32", (tirx.Cast("int32", n) + 126) << 23)
-        return bind(rest, series, "exp_f") * power
+        power = tirx.reinterpret("float32", tirx.reinterpret("int32", biased) << 23)
+        rest = bind(
+            biased - bias, lambda n: x - n * constant(LN2_HIGH) - n * constant(LN2_LOW), "exp_r"
+        )
+        return bind(rest, lambda f: polynomial(f, _TWICE_EXP), "exp_f") * power
 
-    def series(f: Expr) -> Expr:
-        two = constant(2.0)
-        return polynomial(f, _TWICE_EXP) * (f * f) + (f * two + two)
-
-    return bind(x, scaled, "exp_in")
+    return bind(between(x, _EXP_RANGE[0], 89.0), reduced, "exp_x")
 
 
 def log(x: Expr) -> Expr:
@@ -205,8 +209,8 @@ def log(x: Expr) -> Expr:
 
     def series(f: Expr, n: Expr) -> Expr:
         square = f * f
-        tail = polynomial(f, _LOG) * f * square + n * constant(_LN2_LOW)
-        return tail - constant(0.5) * square + f + n * constant(_LN2_HIGH)
+        tail = polynomial(f, _LOG) * f * square + n * constant(LN2_LOW)
+        return tail - constant(0.5) * square + f + n * constant(LN2_HIGH)
 
     def special(x: Expr, value: Expr) -> Expr:
         value = tirx.Select(x < constant(inf), value, x)  # +inf and NaN
@@ -226,8 +230,8 @@ def inline_exp(x: Expr) -> Expr:
 
     Arguments beyond the finite range of the result saturate; NaN stays NaN.
     """
-    exponent = tirx.floor(clamp(x, *_EXP_RANGE) * constant(_LOG2_E) + constant(0.5))
-    rest = limited(x, *_EXP_RANGE) - exponent * constant(_LN2_HIGH) - exponent * constant(_LN2_LOW)
+    exponent = tirx.floor(clamp(x, *_EXP_RANGE) * constant(LOG2_E) + constant(0.5))
+    rest = limited(x, *_EXP_RANGE) - exponent * constant(LN2_HIGH) - exponent * constant(LN2_LOW)
     power = tirx.reinterpret("float32", (exponent.astype("int32") + 127) << 23)
     return polynomial(rest, (*_EXP, 1.0, 1.0)) * power
 

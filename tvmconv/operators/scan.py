@@ -1,7 +1,8 @@
-"""Running sums along an axis, by vectors."""
+"""Running sums and products along an axis, by vectors."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tvmconv.operators.vector_loops import ramp, spread, vector_type
@@ -13,36 +14,57 @@ from tvmconv.tvm_api.types import Expr, Tensor
 _VECTORS = 4
 
 
-def running_sum(data: Tensor, dtype: str, exclusive: bool, lanes: int) -> Tensor:
+def running_total(
+    data: Tensor,
+    dtype: str,
+    exclusive: bool,
+    lanes: int,
+    reverse: bool = False,
+    *,
+    is_product: bool = False,
+) -> Tensor:
     """The sum of all values along the second axis up to each; without itself if ``exclusive``.
 
-    Neighboring columns are summed side by side. In rows, steps of doubled distance compute the sums
-    of a vector. Only the total of the previous vectors causes a wait.
+    Neighboring columns are summed side by side. In rows, the sums of a vector are joined to sums of
+    doubled lengths. Only the total of the previous vectors causes a wait.
 
-    ``data`` is ``(outer, size, columns)``, or ``(outer, size)`` for rows. ``exclusive`` is as in
-    ONNX's CumSum. A vector has ``lanes`` values of ``dtype``, the type of the sums.
+    ``data`` is ``(outer, size, columns)``, or ``(outer, size)`` for rows. ``exclusive`` and
+    ``reverse`` are as in ONNX's CumSum. A vector has ``lanes`` values of ``dtype``, the type of the
+    sums. If ``is_product``, products take the place of sums.
     """
     shape = [int(size) for size in data.shape]
 
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes)
+            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes, reverse, is_product)
             if len(shape) == 2:
                 scan.rows(*shape)
             else:
                 scan.columns(*shape)
             return builder.get()
 
-    total: Any = te.extern([shape], [data], write, dtype=[dtype], name="running_sum")
+    total: Any = te.extern([shape], [data], write, dtype=[dtype], name="running_total")
     return total
 
 
 class _Scan:
     """The loops of one running sum."""
 
-    def __init__(self, source: Any, target: Any, dtype: str, exclusive: bool, lanes: int) -> None:
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        dtype: str,
+        exclusive: bool,
+        lanes: int,
+        reverse: bool,
+        is_product: bool,
+    ) -> None:
         self._source, self._target = source, target
+        self._neutral = tirx.const(int(is_product), dtype)
+        self._combined = operator.mul if is_product else operator.add
         self._dtype, self._exclusive, self._lanes = dtype, exclusive, lanes
+        self._reverse = reverse
 
     def columns(self, outer: int, size: int, columns: int) -> None:
         """Groups of neighboring columns, whose sums stay in registers."""
@@ -63,7 +85,8 @@ class _Scan:
     def _group(self, row: Any, size: int, first: Any, width: int) -> None:
         sums = self._kept(width)
         with T.serial(0, size) as step:
-            self._advance(sums, [row, step], first, width)
+            place = size - 1 - step if self._reverse else step
+            self._advance(sums, [row, place], first, width)
 
     def rows(self, outer: int, size: int) -> None:
         """Rows by whole vectors, then the values that remain."""
@@ -73,38 +96,51 @@ class _Scan:
             total = self._kept(self._lanes)
             if vectors:
                 with T.serial(0, vectors) as vector:
-                    self._vector(total, row, vector * self._lanes)
-            with T.serial(0, size - vectors * self._lanes) as step:
-                self._advance(total, [row], vectors * self._lanes + step, 1)
+                    start = vector * self._lanes
+                    if self._reverse:
+                        start = size - self._lanes - start
+                    self._vector(total, row, start)
+            done = vectors * self._lanes
+            with T.serial(0, size - done) as step:
+                place = size - 1 - done - step if self._reverse else done + step
+                self._advance(total, [row], place, 1)
 
     def _vector(self, total: Any, row: Any, start: Any) -> None:
         lanes = self._lanes
         place = [row, ramp(start, lanes)]
         sums = self._kept(lanes)
         whole = [ramp(0, lanes)]
-        zeros = spread(tirx.const(0, self._dtype), lanes)
+        neutral = spread(self._neutral, lanes)
         T.buffer_store(sums, self._value(place, lanes), whole)
-        shift = 1
-        while shift < lanes:
-            moved = self._moved(tirx.BufferLoad(sums, whole), zeros, shift)
-            T.buffer_store(sums, tirx.BufferLoad(sums, whole) + moved, whole)
-            shift *= 2
+        length = 1
+        while length < lanes:
+            # the second half of each part gets the total of the first half
+            picks = [
+                lane // length * length - 1 if lane & length else None for lane in range(lanes)
+            ]
+            ends = self._picked(tirx.BufferLoad(sums, whole), neutral, picks)
+            T.buffer_store(sums, self._combined(tirx.BufferLoad(sums, whole), ends), whole)
+            length *= 2
         now, before = (tirx.BufferLoad(buffer, whole) for buffer in (sums, total))
-        own = self._moved(now, zeros, 1) if self._exclusive else now
-        T.buffer_store(self._target, own + before, place)
-        T.buffer_store(total, before + tirx.Shuffle([now], [lanes - 1] * lanes), whole)
+        own = now
+        if self._exclusive:
+            own = self._picked(now, neutral, [None, *range(lanes - 1)])
+        T.buffer_store(self._target, self._combined(own, before), place)
+        last = 0 if self._reverse else lanes - 1
+        T.buffer_store(total, self._combined(before, tirx.Shuffle([now], [last] * lanes)), whole)
 
-    def _moved(self, vector: Any, zeros: Any, shift: int) -> Any:
-        """A vector whose lanes are moved up, zeros below."""
+    def _picked(self, vector: Any, neutral: Any, picks: list[int | None]) -> Any:
+        """The lanes of a vector that ``picks`` names in the order of the sums; neutral for None."""
         lanes = self._lanes
-        picks = [lane - shift if lane >= shift else lanes for lane in range(lanes)]
-        return tirx.Shuffle([vector, zeros], picks)
+        if self._reverse:
+            picks = [None if pick is None else lanes - 1 - pick for pick in reversed(picks)]
+        return tirx.Shuffle([vector, neutral], [lanes if pick is None else pick for pick in picks])
 
     def _advance(self, sums: Any, outer: list[Any], start: Any, width: int) -> None:
         """Add the next values to their sums, and store these."""
         kept, place = [ramp(0, width)], [*outer, ramp(start, width)]
         before = tirx.BufferLoad(sums, kept)
-        after = before + self._value(place, width)
+        after = self._combined(before, self._value(place, width))
         if self._exclusive:
             T.buffer_store(self._target, before, place)
             T.buffer_store(sums, after, kept)
@@ -114,7 +150,7 @@ class _Scan:
 
     def _kept(self, width: int) -> Any:
         sums = T.decl_buffer([width], self._dtype, scope="local")
-        T.buffer_store(sums, spread(tirx.const(0, self._dtype), width), [ramp(0, width)])
+        T.buffer_store(sums, spread(self._neutral, width), [ramp(0, width)])
         return sums
 
     def _value(self, place: list[Any], width: int) -> Expr:

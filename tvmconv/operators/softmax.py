@@ -1,8 +1,12 @@
-"""Softmax and its logarithm (three passes over each row: maximum, exponentials, scaling)."""
+"""Softmax and its logarithm on any axis (three passes: maximum, exponentials, scaling).
+
+:mod:`tvmconv.operators.softmax_rows` has the same along rows, by vectors of fixed length.
+"""
 
 from __future__ import annotations
 
 from tvmconv.operators import math
+from tvmconv.operators.negative_exp import exp_of_negative
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
@@ -33,7 +37,7 @@ def _softmax(data: Tensor, axis: int, logarithm: bool) -> Tensor:
     if logarithm:
         total = te.compute(
             outer,
-            lambda *i: te.sum(math.exp(data[along(i, k)] - peak[i]), axis=k),
+            lambda *i: te.sum(exp_of_negative(data[along(i, k)] - peak[i]), axis=k),
             name="softmax_sum",
         )
         # the maximum by itself first: its sum with the logarithm would drop that one's digits
@@ -44,7 +48,9 @@ def _softmax(data: Tensor, axis: int, logarithm: bool) -> Tensor:
             name="log_softmax",
             attrs={"tvmconv.operator": "log_softmax"},
         )
-    power = te.compute(shape, lambda *i: math.exp(data[i] - peak[without(i)]), name="softmax_exp")
+    power = te.compute(
+        shape, lambda *i: exp_of_negative(data[i] - peak[without(i)]), name="softmax_exp"
+    )
     total = te.compute(outer, lambda *i: te.sum(power[along(i, k)], axis=k), name="softmax_sum")
     inverse = te.compute(
         outer, lambda *i: tirx.const(1.0, data.dtype) / total[i], name="softmax_inverse"

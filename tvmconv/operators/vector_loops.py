@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
+# attribute of a function whose loops GPUs do not run
+LOOPS = "tvmconv.loops"
 # Elements that a thread takes at once.
 _TASK_ELEMENTS = 1 << 14
 
@@ -52,6 +55,16 @@ def pieces(
         width = 1 << (rest.bit_length() - 1)
         store(done, width)
         done, rest = done + width, rest - width
+
+
+@contextmanager
+def grid(extents: Sequence[int]) -> Iterator[list[Any]]:
+    """Nested loops, any number of them; gives their variables."""
+    if not extents:
+        yield []
+        return
+    with T.grid(*extents) as found:
+        yield [found] if len(extents) == 1 else list(found)
 
 
 def ramp(start: Any, width: int) -> Any:

@@ -5,6 +5,9 @@ A function with the attribute :data:`JOIN` writes its operands one after another
 operands of a concatenation are computed in place, slices are read in place, and no call is made.
 A shared buffer is alive from the first use of any part on. If this requires more memory than the
 copy, the copy stays.
+
+A function with :data:`COPY` copies its operand for a function that changes the copy. If nobody
+reads the operand later, it is changed itself.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from tvmconv.program.arena import largest_sum
 from tvmconv.program.places import Buffer, Step, lives
 from tvmconv.program.program import ALIGNMENT, Place
 
-JOIN, PART = "tvmconv.join", "tvmconv.part"
+JOIN, PART, COPY = "tvmconv.join", "tvmconv.part", "tvmconv.copy"
 # each buffer with the buffer that it becomes a part of, and the offset there
 _Shares = list[tuple[Buffer, tuple[Buffer, int]]]
 
@@ -29,11 +32,30 @@ def share_buffers(steps: Sequence[Step]) -> list[Step]:
     """
     before = _most_bytes(steps)
     kept = _shared(steps, checked=False)
-    if _most_bytes(kept) <= before:
-        return kept
-    for buffer in {buffer for step in steps for buffer in step.buffers}:
-        buffer.inside = None
-    return _shared(steps, checked=True)
+    if _most_bytes(kept) > before:
+        for buffer in {buffer for step in steps for buffer in step.buffers}:
+            buffer.inside = None
+        kept = _shared(steps, checked=True)
+    return _without_copies(kept)
+
+
+def _without_copies(steps: Sequence[Step]) -> list[Step]:
+    """The steps without copies of buffers that nobody reads later."""
+    kept: list[Step] = []
+    for index, step in enumerate(steps):
+        if step.copies and _is_last(step, steps[index + 1 :]):
+            step.results[0].inside = (step.operands[0], 0)
+        else:
+            kept.append(step)
+    return kept
+
+
+def _is_last(step: Step, later: Sequence[Step]) -> bool:
+    """Whether a copy may be its operand, because no later step reads a part of its memory."""
+    (operand,), (result,) = step.operands, step.results
+    root = operand.root()[0]
+    free = {root.place, result.place} == {Place.ARENA} and result.inside is None
+    return free and all(buffer.root()[0] is not root for each in later for buffer in each.buffers)
 
 
 def _shared(steps: Sequence[Step], *, checked: bool) -> list[Step]:

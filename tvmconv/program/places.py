@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.decision import KernelCall
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.program.arena import ArenaPlan, Life, plan
-from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place
+from tvmconv.program.program import ALIGNMENT, Constant, LoopForm, Operand, Place
 
 # first bytes of a constant, which are compared before the rest
 _START = 256
@@ -52,7 +53,9 @@ class Step:
     """A call; ``function`` is the variable of the called function, or None for a copy.
 
     ``joins`` is True if the call writes its operands one after another. ``part`` is the offset if
-    the call copies the bytes of its operand from there on.
+    the call copies the bytes of its operand from there on. ``copies`` is True if the result is a
+    copy of the operand, which a later call changes. ``nested`` are programs that the step runs, and
+    ``form`` is the form of a loop.
     """
 
     function: Any
@@ -61,17 +64,31 @@ class Step:
     results: Sequence[Buffer]
     joins: bool = False
     part: int | None = None
+    nested: tuple[NestedSteps, ...] = ()
+    form: LoopForm | None = None
+    copies: bool = False
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """Operands and results, as the function takes them."""
         return (*self.operands, *self.results)
 
-    def as_call(self, symbol: str, algorithm: str) -> Call:
-        """The finished form."""
-        operands = tuple(buffer.as_operand() for buffer in self.buffers)
-        size = sum(operand.bytes for operand in operands)
-        return Call(replace(self.record, kernel=symbol, bytes=size), operands, algorithm)
+    def all_steps(self) -> Iterator[Step]:
+        """This step and the steps of nested programs, each after the step that runs it."""
+        yield self
+        for program in self.nested:
+            for step in program.steps:
+                yield from step.all_steps()
+
+
+@dataclass(frozen=True)
+class NestedSteps:
+    """A nested program before its constants have places."""
+
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    steps: Sequence[Step]
+    arena: ArenaPlan
 
 
 def place_outputs(results: Iterable[Buffer]) -> list[Step]:

@@ -125,12 +125,11 @@ def check_destination(path: Path) -> None:
 def append(path: Path, lines: Iterable[str]) -> None:
     """Add lines to a file that others may be writing: whole lines or nothing.
 
+    Without lines, the file exists afterwards, so that later commands can name it.
     If the file ends in an unfinished line, that line is ended first. Then only that line is lost.
     Raises ``TvmconvError`` if the file cannot be written.
     """
     data = "".join(line + "\n" for line in lines).encode()
-    if not data:
-        return
     with locked(path), _reported(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:

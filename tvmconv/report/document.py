@@ -129,6 +129,8 @@ def fact_title(name: str) -> str:
 def fact_text(name: str, value: object) -> str:
     """The value of a fact, in the unit that its name ends in."""
     parts = name.split("_")
+    if isinstance(value, dict):
+        return ", ".join(f"{count} {what}" for what, count in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(fact_text(name, item) for item in value)
     if isinstance(value, bool):

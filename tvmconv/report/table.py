@@ -52,6 +52,10 @@ class Column:
         return format(value * self.scale if self.scale != 1.0 else value, self.spec)
 
 
+# its key is the key of saved reports
+IMPLEMENTATION = Column("contender", "implementation")
+
+
 def plain(*keys: str) -> tuple[Column, ...]:
     """A column for each key, with the key as heading and without a format."""
     return tuple(Column(key, _HEADINGS.get(key, key)) for key in keys)

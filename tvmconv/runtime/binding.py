@@ -21,7 +21,7 @@ from ctypes import (
 )
 from typing import Any
 
-from ..core.errors import ArtifactError
+from ..core.errors import ArtifactError, DataError
 from ..core.tensor import TensorInfo
 from .gpu_options import GpuOptions
 
@@ -29,10 +29,14 @@ ABI = 1
 SYMBOL = "tvmconv_model"
 
 _MESSAGE_BYTES = 512
+# TVMCONV_DATA
+_DATA = 7
 # the values of tvmconv_dtype
 DTYPES = (
     *("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64"),
     *("uint8", "uint16", "uint32", "uint64", "bool"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int4", "uint4", "int2", "uint2"),
 )
 
 
@@ -188,23 +192,24 @@ class State:
 
     def run(self, inputs: Any, outputs: Any) -> None:
         """One call; arguments as :func:`pointers` makes them."""
-        if self._run(self._handle, inputs, outputs):
-            self._fail()
+        if status := self._run(self._handle, inputs, outputs):
+            self._fail(status)
 
     def enqueue(self, stream: int, inputs: Any, outputs: Any) -> None:
         """One call, queued to a stream; all arguments are in the GPU's memory."""
-        if self._code._model.enqueue(self._handle, stream, inputs, outputs):
-            self._fail()
+        if status := self._code._model.enqueue(self._handle, stream, inputs, outputs):
+            self._fail(status)
 
     def profile(self, inputs: Any, outputs: Any) -> list[int]:
         """One call; the nanoseconds that each layer took."""
         times = (c_int64 * max(self._code.layers, 1))()
-        if self._profile(self._handle, inputs, outputs, times):
-            self._fail()
+        if status := self._profile(self._handle, inputs, outputs, times):
+            self._fail(status)
         return list(times[: self._code.layers])
 
-    def _fail(self) -> None:
-        raise ArtifactError(f"model {self._code.name!r}: {_text(self._message(self._handle))}")
+    def _fail(self, status: int) -> None:
+        kind = DataError if status == _DATA else ArtifactError
+        raise kind(f"model {self._code.name!r}: {_text(self._message(self._handle))}")
 
 
 def pointers(addresses: Sequence[int]) -> Any:

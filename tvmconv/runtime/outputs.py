@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..core.stored_types import numpy_type
 from ..core.tensor import Array
 
 
@@ -58,8 +60,8 @@ class Outputs(tuple[Any, ...]):
 
 def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:
     """An uninitialized array whose first element is aligned as the kernels require."""
-    itemsize = np.dtype(dtype).itemsize
-    size = int(np.prod(shape, dtype=np.int64)) * itemsize
-    raw = np.empty(size + alignment, np.uint8)
-    offset = -raw.ctypes.data % alignment
-    return raw[offset : offset + size].view(dtype).reshape(shape)
+    kind = numpy_type(dtype)
+    raw = np.empty(prod(shape) * kind.itemsize + alignment, np.uint8)
+    # `raw.ctypes` takes longer than a small kernel
+    offset = -raw.__array_interface__["data"][0] % alignment
+    return np.ndarray(shape, kind, raw, offset)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.arguments import shown
-from ..core.errors import ArtifactError, InputError
+from ..core.errors import ArtifactError, DataError, InputError
 from ..core.tensor import Array, TensorInfo
 from .arguments import shared_array
 from .binding import Code, State, pointers
@@ -226,8 +226,12 @@ class Runner:
     def _call(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
         held = [in_memory(array) for array in arrays]
         state = self._take()
-        state.run(addresses(held), addresses(results))
-        # the state of a call that failed is dropped
+        try:
+            state.run(addresses(held), addresses(results))
+        except DataError:
+            self._idle.append(state)
+            raise
+        # the state of a call that failed otherwise is dropped
         self._idle.append(state)
 
     def _take(self) -> State:

@@ -253,7 +253,8 @@ def _of_model(
     planned = plan_model(model, machine, policy, shapes, fold_budget, outputs)
     return [
         (d.layer, d.workload, weight_facts(node, d.workload, machine))
-        for node, d in planned.plan.decisions.items()
+        for each in planned
+        for node, d in each.plan.decisions.items()
     ]
 
 

@@ -127,6 +127,9 @@ GEMM_L2 = _gemm(0.5, "share of L2", "a block of A and two slivers of B: larger b
 PRODUCT_STEP = _gemm(
     2.0, "cycles per step", "a step that FMAs do not hide, beyond direct convolution's"
 )
+COPIED_VECTOR = _gemm(
+    6.0, "cycles per vector", "copying a vector of columns or windows, with its misses"
+)
 
 _im2win = fitted(
     "im2win", "im2win against direct convolution on 120 layers, docs/notes/im2win.md", CHECK_FLOAT

@@ -10,6 +10,7 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel
+from tvmconv.costs.cpu.products import product_cycles
 from tvmconv.machines.record import Machine
 from tvmconv.operators.pixel_conv import PixelTile, is_padded
 
@@ -59,14 +60,18 @@ def _holds_rows(outputs: int, each: int, phases: tuple[int, int]) -> bool:
 
 
 def pixel_cycles(
-    workload: Conv2dWorkload, machine: Machine, phases: tuple[int, int] = (1, 1)
+    workload: Conv2dWorkload,
+    machine: Machine,
+    phases: tuple[int, int] = (1, 1),
+    *,
+    divides: bool = False,
 ) -> float:
     """Cycles of one call on the machine's cores: sums, the padded copy and the stores.
 
-    Infinite where no tile fits.
+    Infinite where no tile fits. ``divides`` is as in :func:`pixel_tile`.
     """
     w = flattened(workload) if phases == (1, 1) else workload
-    tile = pixel_tile(w, machine, phases)
+    tile = pixel_tile(w, machine, phases, divides=divides)
     if tile is None:
         return inf
     results = w.batch * w.out_channels * w.out_height * w.out_width
@@ -100,3 +105,19 @@ def _read(w: Conv2dWorkload, machine: Machine) -> float:
     if size <= machine.l1d_bytes // 2:
         return 0.0
     return size / (machine.rates.l2 if size <= machine.l2_bytes else machine.rates.behind_l2)
+
+
+def window_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
+    """Cycles of a convolution as a product of its weights and windows, on one core.
+
+    Infinite for groups.
+    """
+    w = workload
+    if w.groups > 1:
+        return inf
+    taps, rows = w.in_channels * w.kernel_h * w.kernel_w, w.out_height
+    moved = rows * -(-w.out_width // machine.lanes)
+    moves = constants.STRIDED_COPY if w.stride_w > 1 else 1.0
+    copied = constants.COPIED_VECTOR * moves * taps * moved
+    columns = w.out_height * w.out_width
+    return w.batch * (product_cycles(machine, w.out_channels, columns, taps) + copied)

@@ -8,6 +8,7 @@ once. A single row then waits for memory, not for FMAs, and has a separate rule.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 
 from tvmconv.costs.cpu import constants
@@ -19,6 +20,8 @@ from tvmconv.operators.dense import DenseTile
 # Two vectors of columns share each broadcast and leave registers for the most rows. If all rows fit
 # one tile, four vectors give enough independent accumulators to hide the latency of an FMA.
 _WIDE, _WIDEST = 2, 4
+# the widest tile whose last tile may be narrower: more vectors leave too few rows for each
+_MOST_VECTORS = 6
 # minimum and maximum rows of a tile of scalable vectors, if a layer has them: six rows spilled
 _SCALABLE_ROWS = 3, 5
 # MACs of a layer below which waking a thread costs more than its share of the work
@@ -62,6 +65,42 @@ def best_tile(
         return count * (tile.cycles(steps) + constants.PRODUCT_STEP * steps)
 
     return min(tiles, key=lambda tile: (cycles(tile), tile.vectors, -tile.rows))
+
+
+def product_tile(machine: Machine, rows: int, columns: int, steps: int) -> Microkernel:
+    """The register tile of a product whose last tiles have code of their own for the rest."""
+    present = -(-columns // machine.lanes)
+    tiles = [
+        Microkernel(machine, height, vectors)
+        for vectors in range(min(present, _WIDE), min(present, _MOST_VECTORS) + 1)
+        for height in range(1, min(rows, most_rows(machine, vectors)) + 1)
+    ]
+    return min(
+        tiles,
+        key=lambda tile: (_tiled_cycles(tile, rows, present, steps), tile.vectors, -tile.rows),
+    )
+
+
+def product_cycles(machine: Machine, rows: int, columns: int, steps: int) -> float:
+    """Cycles of a product of two run-time matrices on one core, with its copy of columns."""
+    present = -(-columns // machine.lanes)
+    tile = product_tile(machine, rows, columns, steps)
+    return _tiled_cycles(tile, rows, present, steps) + constants.COPIED_VECTOR * present * steps
+
+
+def _tiled_cycles(tile: Microkernel, rows: int, present: int, steps: int) -> float:
+    """Cycles of all tiles of ``rows`` rows and ``present`` vectors of columns."""
+    return sum(
+        count * across * replace(tile, rows=height, vectors=vectors).cycles(steps)
+        for height, count in _pieces(rows, tile.rows)
+        for vectors, across in _pieces(present, tile.vectors)
+    )
+
+
+def _pieces(size: int, piece: int) -> list[tuple[int, int]]:
+    """Sizes and counts of the pieces that an axis is cut to."""
+    whole, rest = divmod(size, piece)
+    return [(piece, whole), *([(rest, 1)] if rest else [])]
 
 
 def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseTile:

@@ -12,7 +12,7 @@ from tvmconv.frontend.attributes import check_attributes
 from tvmconv.frontend.composed.parts import COMPOSITIONS, Parts
 from tvmconv.frontend.fold import Folder
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
-from tvmconv.frontend.subgraphs import Fresh
+from tvmconv.frontend.nested.subgraphs import Fresh
 from tvmconv.frontend.types import check_input_types
 
 

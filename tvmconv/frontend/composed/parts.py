@@ -17,7 +17,7 @@ from onnx import helper
 
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
-from tvmconv.frontend.subgraphs import Fresh
+from tvmconv.frontend.nested.subgraphs import Fresh
 
 
 class Reader(Protocol):

@@ -5,32 +5,44 @@ Each module holds the converters of one family and registers them when it is imp
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from importlib import import_module
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.interrupts import checkpoint
+from tvmconv.core.stored_types import code_type
 from tvmconv.core.unexpected import summary
+from tvmconv.frontend.convert.nested import nested_parts, nested_symbol
 from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
+from tvmconv.frontend.operators import FOLDED
+from tvmconv.frontend.reasons import reason_of
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.tvm_api import relax
-from tvmconv.tvm_api.types import IRModule, RelaxExpr
+from tvmconv.tvm_api.types import BlockBuilder, IRModule, RelaxExpr
 
 __all__ = ["CONVERTERS", "convert_graph"]
 
 _FAMILIES = (
     "activation",
     "borrowed",
+    "cache",
     "conv",
     "elementwise",
+    "gather",
     "integer",
     "linear",
+    "nested",
     "norm",
+    "one_hot",
     "pool",
     "quantize_linear",
     "reduction",
     "reorder",
     "resize",
+    "scatter",
+    "stored_types",
 )
 
 
@@ -40,15 +52,37 @@ def convert_graph(graph: OnnxGraph, budget: int, refusals: Refusals | None = Non
     ``budget`` is the most bytes of tables, such as indices along an axis, that converters make. If
     ``refusals`` collects the errors of nodes, results of such nodes are zeros.
     """
-    refusals = refusals or Refusals()
     builder = relax.BlockBuilder()
+    _convert_function(builder, graph, "main", {}, budget, Counter(), refusals or Refusals())
+    module = builder.get()
+    module["main"] = module["main"].with_attr("num_input", len(graph.inputs))
+    return module
+
+
+def _convert_function(
+    builder: BlockBuilder,
+    graph: OnnxGraph,
+    name: str,
+    attributes: Mapping[str, str],
+    budget: int,
+    numbers: Counter[str],
+    refusals: Refusals,
+) -> None:
+    """Add the function of a graph, after the functions of nested graphs."""
     emitter = RelaxWriter(graph, builder, budget)
+    for node in graph.nodes:
+        if parts := nested_parts(node):
+            symbol = emitter.symbols[node.name] = nested_symbol(node, numbers)
+            for part, (nested, own) in parts.items():
+                _convert_function(
+                    builder, nested, f"{symbol}_{part}", own, budget, numbers, refusals
+                )
     params = []
     for info in graph.inputs:
-        param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
+        param = relax.Var(info.name, relax.TensorType(info.shape, code_type(info.dtype)))
         emitter.define(info.name, param)
         params.append(param)
-    with builder.function("main", params):
+    with builder.function(name, params, attributes):
         with relax.dataflow(builder):
             for node in graph.nodes:
                 checkpoint()
@@ -58,23 +92,30 @@ def convert_graph(graph: OnnxGraph, budget: int, refusals: Refusals | None = Non
                     refusals.add(node.name, node.op, error)
                     for name in filter(None, node.outputs):
                         info = graph.types[name]
-                        emitter.define(name, emitter.emit(relax.op.zeros(info.shape, info.dtype)))
+                        emitter.define(
+                            name, emitter.emit(relax.op.zeros(info.shape, code_type(info.dtype)))
+                        )
             results = [emitter.value(info.name) for info in graph.outputs]
             result = results[0] if len(results) == 1 else relax.Tuple(results)
             bound = builder.emit_output(result)
         builder.emit_func_output(bound)
-    module = builder.get()
-    module["main"] = module["main"].with_attr("num_input", len(params))
-    return module
 
 
 def _find(node: OnnxNode) -> Converter:
     converter = CONVERTERS.get(node.op)
     if converter is None:
-        raise node.error(
-            "this operator is not supported",
-            "replace it with supported operators or cut the model before it",
-        )
+        if node.op == "Dropout":
+            raise node.error(
+                "it is in training mode, in which it draws random numbers",
+                "export the model in inference mode",
+            )
+        if node.op in FOLDED:
+            raise node.error(
+                "its operands are computed at run time, and it is supported with constants only",
+                "simplify the model, or cut it before this node",
+            )
+        reason = reason_of("", node.op)
+        raise node.error(reason.text, f"{reason.remedy}, or cut the model before it")
     if unknown := sorted(set(node.attrs) - converter.attributes):
         raise node.error(
             f"attribute(s) {', '.join(f'{k}={node.attrs[k]!r}' for k in unknown)} are not "
@@ -115,7 +156,7 @@ def _check_type(emitter: RelaxWriter, node: OnnxNode, name: str, value: RelaxExp
     if expected is None:
         return
     shape = tuple(int(n) for n in value.ty.shape)
-    if (shape, str(value.ty.dtype)) != (expected.shape, expected.dtype):
+    if (shape, str(value.ty.dtype)) != (expected.shape, code_type(expected.dtype)):
         raise node.error(
             f"the converted operator makes {value.ty.dtype}{list(shape)}, but the model says "
             f"{expected.dtype}{list(expected.shape)}",

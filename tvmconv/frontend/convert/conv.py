@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.convert.depth_slices import conv_of_slices
+from tvmconv.frontend.convert.transposed import transposed_product, transposed_volume
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.integers import QuantizedConstant
@@ -24,6 +27,8 @@ def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     window = conv_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
     x = e.value(data)
+    if rank == 3 and _is_run_time(e, weight):
+        return _finish(e, node, conv_of_slices(e, x, e.value(weight), window), rank)
     if rank == 1:
         x, w, window = as_row(e, x, _kernel(e, weight), window)
     else:
@@ -40,7 +45,7 @@ def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 
 @converts("ConvTranspose", attrs=f"{WINDOW} output_padding output_shape", inputs=2)
 def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """ConvTranspose of one or two spatial dimensions.
+    """ConvTranspose of one to three spatial dimensions.
 
     A dilated kernel is stored with its zeros, because TVM's transposed convolution requires
     dilation 1.
@@ -48,8 +53,6 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     data, weight, bias = _operands(e, node)
     window = conv_transpose_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
-    if rank > 2:
-        raise node.error("3-D ConvTranspose is not supported", "cut the model before it")
     x = e.value(data)
     kernel = e.array(weight)
     if kernel is not None and not np.isfinite(kernel).all():
@@ -65,10 +68,20 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         steps = tuple(slice(None, None, d) for d in window.dilations)
         spread[(slice(None), slice(None), *steps)] = kernel
         weight = e.graph.add_constant(f"{weight}.dilated", spread)
-    if rank == 1:
-        x, w, window = as_row(e, x, _kernel(e, weight), window)
+    planar = transposed_product if _is_run_time(e, weight) else _transposed
+    if rank == 3:
+        kernel = e.array(weight)
+        volume = e.value(weight) if kernel is None else kernel
+        y = transposed_volume(e, x, volume, window, partial(planar, e))
+    elif rank == 1:
+        y = planar(e, *as_row(e, x, _kernel(e, weight), window))
     else:
-        w = e.value(weight)
+        y = planar(e, x, e.value(weight), window)
+    return _finish(e, node, y, rank)
+
+
+def _transposed(e: RelaxWriter, x: RelaxExpr, w: RelaxExpr, window: Window) -> RelaxExpr:
+    """A transposed convolution of images, without dilation."""
     end, added, fill = zip(
         *map(_end_of_output, window.end, window.output_padding, window.strides), strict=True
     )
@@ -80,7 +93,7 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     )  # fmt: skip
     if any(fill):
         y = e.emit(relax.op.nn.pad(y, [0, 0, 0, 0, 0, fill[0], 0, fill[1]]), "fill")
-    return _finish(e, node, y, rank)
+    return y
 
 
 def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
@@ -97,6 +110,10 @@ def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
 def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[str, str, tuple[int, ...] | None]:
     bias = node.input(2)
     return node.inputs[0], node.inputs[1], e.shape(bias) if bias else None
+
+
+def _is_run_time(e: RelaxWriter, weight: str) -> bool:
+    return e.array(weight) is None and weight not in e.quantized
 
 
 def _kernel(e: RelaxWriter, weight: str) -> Kernel:

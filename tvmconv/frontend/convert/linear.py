@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts, dequantized
 from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.operators.determinant import determinants
+from tvmconv.operators.vector_loops import LOOPS
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -65,3 +69,17 @@ def _transposed(matrix: Array) -> Array:
 def matmul(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """MatMul with numpy's broadcasting."""
     return relax.op.matmul(*map(e.value, node.inputs[:2]))
+
+
+@converts("Det")
+def det(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """The determinant of each matrix."""
+    shape = e.shape(node.inputs[0])
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise node.misfit(f"data of shape {shape} are not square matrices")
+    view = (prod(shape[:-2]), shape[-1], shape[-1])
+    matrices = e.emit(relax.op.reshape(e.value(node.inputs[0]), view), "matrices")
+    call = e.builder.call_te(
+        determinants, matrices, primfunc_name_hint="det", primfunc_attrs={LOOPS: True}
+    )
+    return relax.op.reshape(e.emit(call, "found"), shape[:-2])

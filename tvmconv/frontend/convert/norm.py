@@ -145,3 +145,18 @@ def lp_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     # a zero vector stays zero
     safe = op.where(op.equal(norm, e.scalar(0, dtype)), e.scalar(1, dtype), norm)
     return op.divide(x, e.emit(safe, "safe"))
+
+
+@converts("MeanVarianceNormalization", attrs="axes")
+def mean_variance(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Less the mean over axes, divided by the deviation."""
+    shape = e.shape(node.inputs[0])
+    axes = [int(axis) % len(shape) for axis in node.ints("axes", (0, 2, 3))]
+    dtype = e.dtype(node.inputs[0])
+    mean = e.emit(op.mean(e.value(node.inputs[0]), axes, keepdims=True), "mean")
+    centered = e.emit(op.subtract(e.value(node.inputs[0]), mean), "centered")
+    squares = e.emit(op.multiply(centered, centered), "squares")
+    variance = e.emit(op.mean(squares, axes, keepdims=True), "variance")
+    # the addend of ONNX's definition, for constant data
+    deviation = e.emit(op.add(op.sqrt(variance), e.scalar(1e-9, dtype)), "deviation")
+    return op.divide(centered, deviation)

@@ -8,6 +8,9 @@ from math import prod
 from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.windows import Window, pool_window
+from tvmconv.operators.pool import PoolWindow
+from tvmconv.operators.pool_indices import max_pool_indices
+from tvmconv.operators.vector_loops import LOOPS
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -15,12 +18,36 @@ _WINDOW = "auto_pad ceil_mode dilations kernel_shape pads strides"
 
 
 @converts("MaxPool", attrs=f"{_WINDOW} storage_order")
-def max_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+def max_pool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
     """MaxPool with ``ceil_mode`` as padding; padded elements are never selected."""
-    if len(node.outputs) > 1 and node.outputs[1] in e.uses:
-        raise node.error("its output Indices is not supported", "remove what reads it")
     pool = _Pool.of(e, node)
-    return pool.finish(pool.call(e, "max", pool.image(e, node)))
+    values = pool.finish(pool.call(e, "max", pool.image(e, node)))
+    if len(node.outputs) < 2 or node.outputs[1] not in e.uses:
+        return values
+    return [e.emit(values), _pool_indices(e, node)]
+
+
+def _pool_indices(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """The output Indices of a MaxPool."""
+    shape, result = e.shape(node.inputs[0]), e.shape(node.outputs[1])
+    window = pool_window(node, shape)
+    windows = [
+        PoolWindow(*sizes, False)
+        for sizes in zip(
+            window.kernel, window.strides, window.begin, window.end, window.dilations, strict=True
+        )
+    ]
+    first_fastest = bool(node.attrs.get("storage_order", 0))
+    view = e.emit(
+        relax.op.reshape(e.value(node.inputs[0]), (prod(shape[:2]), *shape[2:])), "planes"
+    )
+    call = e.builder.call_te(
+        lambda x: max_pool_indices(x, windows, result[2:], first_fastest=first_fastest),
+        view,
+        primfunc_name_hint="max_pool_indices",
+        primfunc_attrs={LOOPS: True},
+    )
+    return relax.op.reshape(e.emit(call, "places"), result)
 
 
 @converts("AveragePool", attrs=f"{_WINDOW} count_include_pad")

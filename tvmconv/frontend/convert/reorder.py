@@ -168,6 +168,15 @@ def pad(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     )
 
 
+def zero_padded(
+    e: RelaxWriter, x: RelaxExpr, shape: tuple[int, ...], widths: _Widths, dtype: str
+) -> RelaxExpr:
+    """A tensor with zeros before and after each axis."""
+    if dtype == "float32":
+        return op.nn.pad(x, [w for pair in widths for w in pair], "constant", 0.0)
+    return _pad_by_concat(e, x, shape, widths, np.zeros(1, dtype)[0], dtype)
+
+
 def _pad_by_concat(
     e: RelaxWriter,
     x: RelaxExpr,
@@ -197,25 +206,6 @@ def _pad_by_index(
             index = np.pad(np.arange(shape[axis]), (low, high), mode)
             x = e.emit(op.take(x, constant(index.astype(np.int64)), axis, mode="clip"), "padded")
     return x
-
-
-@converts("Gather", attrs="axis", inputs=2)
-def gather(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Pick along an axis; negative indices count from the end."""
-    shape = e.shape(node.inputs[0])
-    axis = int(node.attrs.get("axis", 0)) % len(shape)
-    index = e.array(node.inputs[1])
-    if index is not None:
-        if index.size and not (-shape[axis] <= index.min() and index.max() < shape[axis]):
-            raise node.error(f"an index is outside -{shape[axis]} to {shape[axis] - 1}")
-        picked = constant(np.where(index < 0, index + shape[axis], index).astype(index.dtype))
-    else:
-        raw = e.value(node.inputs[1])
-        dtype = e.dtype(node.inputs[1])
-        wrapped = op.add(raw, e.scalar(shape[axis], dtype))
-        picked = e.emit(op.where(op.less(raw, e.scalar(0, dtype)), wrapped, raw), "index")
-    # "clip": an index from outside must not read beyond the tensor
-    return op.take(e.value(node.inputs[0]), picked, axis, mode="clip")
 
 
 @converts("DepthToSpace", attrs="blocksize mode")
@@ -252,3 +242,17 @@ def _column_row_depth(node: OnnxNode) -> bool:
     if mode not in ("DCR", "CRD"):
         raise node.error(f"mode={str(mode)[:80]!r} is unknown", "use 'DCR' or 'CRD'")
     return bool(mode == "CRD")
+
+
+@converts("CenterCropPad", attrs="axes", inputs=2)
+def center_crop_pad(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """The middle of each axis, or zeros around it; an odd element is at the end."""
+    shape, result = e.shape(node.inputs[0]), e.shape(node.outputs[0])
+    begin = [max(n - m, 0) // 2 for n, m in zip(shape, result, strict=True)]
+    kept = [min(n, m) for n, m in zip(shape, result, strict=True)]
+    end = [low + n for low, n in zip(begin, kept, strict=True)]
+    x = e.value(node.inputs[0])
+    if tuple(kept) != shape:
+        x = e.emit(op.strided_slice(x, list(range(len(shape))), begin, end), "cropped")
+    widths = [((m - n) // 2, m - n - (m - n) // 2) for n, m in zip(kept, result, strict=True)]
+    return zero_padded(e, x, tuple(kept), widths, e.dtype(node.inputs[0]))

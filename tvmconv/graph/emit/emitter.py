@@ -35,9 +35,10 @@ class CallRecord:
 class Emitter:
     """State while one graph is written; rules in the modules of this folder add the calls.
 
-    The builder is inside a dataflow block. ``kernels`` are functions in its module, by kernel; new
-    ones are added. ``shares`` is whether :mod:`tvmconv.program` plans the memory. It lets
-    concatenations and slices share buffers, so these are not merged with other operators.
+    The builder is inside a dataflow block. ``kernels`` are functions in its module, by kernel, and
+    ``records`` describe calls, by variable; new ones are added. ``shares`` is whether
+    :mod:`tvmconv.program` plans the memory. It lets concatenations and slices share buffers, so
+    these are not merged with other operators.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Emitter:
         machine: Device,
         plan: LayoutPlan,
         kernels: dict[Kernel, GlobalVar] | None = None,
+        records: dict[str, CallRecord] | None = None,
         *,
         shares: bool = False,
     ) -> None:
@@ -55,7 +57,7 @@ class Emitter:
         self.shares = shares
         self.plain: dict[Value, RelaxExpr] = {}
         self.blocked: dict[Value, RelaxExpr] = {}
-        self.records: dict[str, CallRecord] = {}
+        self.records = {} if records is None else records
         self.kernels = {} if kernels is None else kernels
         self.reorders = 0
         self.padding_bytes = 0

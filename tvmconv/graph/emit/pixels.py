@@ -7,14 +7,16 @@ from dataclasses import replace
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.decision import PIXEL_CONV
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.pixel_conv import pixel_tile
+from tvmconv.costs.cpu.pixel_conv import pixel_cycles, pixel_tile, window_cycles
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.pixels import PixelLayer
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.graph.rewrite.interleaved import phase_channels
 from tvmconv.machines.record import processor
+from tvmconv.operators.matmul import matmul
 from tvmconv.operators.pixel_conv import pack_pixel_weight, pixel_conv
+from tvmconv.operators.windows import windows, zero_border
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
 
@@ -54,18 +56,43 @@ def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
 def emit_run_time_conv(emitter: Emitter, node: Node) -> None:
     """A convolution whose weight is a tensor, read as it is."""
     given, (data, weight) = node.attrs["workload"], node.args
-    w = flattened(given)
-    tile = pixel_tile(w, processor(emitter.machine), divides=True)
-    assert tile is not None, f"{given} has no tile"
-    args = [_image(emitter, data, w), emitter.as_plain(weight)]
+    w, machine = flattened(given), processor(emitter.machine)
+    kernel, reason = emitter.as_plain(weight), "the weights are computed at run time"
+    if window_cycles(w, machine) < pixel_cycles(w, machine, divides=True):
+        made = _product_of_windows(emitter, node, _image(emitter, data, w), kernel)
+    else:
+        tile = pixel_tile(w, machine, divides=True)
+        assert tile is not None, f"{given} has no tile"
 
-    def expression(*tensors: Tensor) -> Tensor:
-        return pixel_conv(*tensors, workload=w, tile=tile)
+        def expression(*tensors: Tensor) -> Tensor:
+            return pixel_conv(*tensors, workload=w, tile=tile)
 
-    reason = "vectors of positions: the weights are computed at run time"
-    record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops, reason)
-    made = emitter.call(expression, args, record, opaque=True)
+        record = CallRecord(
+            node.layer, PIXEL_CONV, str(given), given.flops, f"vectors of positions: {reason}"
+        )
+        args = [_image(emitter, data, w), kernel]
+        made = emitter.call(expression, args, record, opaque=True)
     emitter.plain[node.output] = emitter.reshape(made, node.output.dims)
+
+
+def _product_of_windows(
+    emitter: Emitter, node: Node, image: RelaxExpr, weight: RelaxExpr
+) -> RelaxExpr:
+    """A convolution as the product of its weight and a copy of its windows."""
+    given = node.attrs["workload"]
+    w = flattened(given)
+    record = CallRecord(node.layer, "windows")
+    if w.has_padding:
+        image = emitter.call(lambda x: zero_border(x, w), [image], record, opaque=True)
+    if w.kernel_h * w.kernel_w * w.stride_h * w.stride_w > 1:
+        image = emitter.call(lambda x: windows(x, w), [image], record, opaque=True)
+    taps, pixels = w.in_channels * w.kernel_h * w.kernel_w, w.out_height * w.out_width
+    columns = emitter.reshape(image, (w.batch, taps, pixels))
+    rows = emitter.reshape(weight, (w.out_channels, taps))
+    reason = "product of the weights and the windows: the weights are computed at run time"
+    record = CallRecord(node.layer, "matmul", str(given), given.flops, reason)
+    axes = ((0, 1), (0, 1, 2))
+    return emitter.call(lambda a, b: matmul(a, b, axes), [rows, columns], record)
 
 
 def _image(emitter: Emitter, data: Value, w: Conv2dWorkload) -> RelaxExpr:

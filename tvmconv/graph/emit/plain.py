@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
-from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
+from tvmconv.graph.emit.indices import CALLS, emit_without_loops
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
@@ -22,33 +24,42 @@ from tvmconv.graph.emit.resize import (
 from tvmconv.graph.emit.statistics import standardize_plain
 from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
+from tvmconv.graph.rewrite.reversed_sums import REVERSE
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
 from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
 from tvmconv.operators import all_pairs
+from tvmconv.operators.extreme_position import TYPES as POSITION_TYPES
+from tvmconv.operators.extreme_position import extreme_position
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
-from tvmconv.operators.scan import running_sum
+from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
+from tvmconv.operators.softmax_rows import softmax_rows
 from tvmconv.operators.sort import top_k
 from tvmconv.tvm_api import relax, te
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
+# shorter rows of a softmax are computed side by side
+_SHORT_ROW = 8
+# shorter rows have their extreme and its position compared together
+_LONG_ROW = 64
+# so few neighbors leave most of a vector empty
+_FEW_COLUMNS = 7
+
 
 def emit_plain(emitter: Emitter, node: Node) -> None:
     """A node on plain tensors: by a function of this package, or as the Relax call it was."""
-    record = CallRecord(node.layer, node.op.removeprefix("nn."))
+    record = CallRecord(node.layer, _operator(node))
     function = scalar_expression(node)
     if node.op == "reshape":
         return  # emitted before the first use of its result, see Emitter.as_plain
     if function is not None:
         _call(emitter, node, lambda x: map_tensor(x, function, record.operator), record)
     elif node.op in ("nn.softmax", "nn.log_softmax") and node.output.dtype == "float32":
-        normalize = softmax if node.op == "nn.softmax" else log_softmax
-        axis = node.attrs["axis"]
-        _call(emitter, node, lambda x: normalize(x, axis), record, opaque=True)
+        emitter.plain[node.output] = _softmax(emitter, node, record)
     elif node.op == STANDARDIZE:
         standardize_plain(emitter, node)
     elif node.op == PICK:
@@ -74,7 +85,9 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         left, right = (emitter.expression_of(arg) for arg in node.args)
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
-    elif node.op == "cumsum":
+    elif _is_position_in_rows(emitter, node):
+        emitter.plain[node.output] = _position_in_rows(emitter, node, record)
+    elif node.op in ("cumsum", "cumprod"):
         emitter.plain[node.output] = _running_sum(emitter, node, record)
     elif node.op == "topk":
         operand, sort = emitter.as_plain(node.inputs[0]), _sorting(emitter, node)
@@ -90,6 +103,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emit_lookup(emitter, node, blocked=False)
     elif is_linear(node):
         emit_linear(emitter, node, blocked=False)
+    elif emit_without_loops(emitter, node, record):
+        return
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:
@@ -100,21 +115,92 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
 
 
+def _operator(node: Node) -> str:
+    """The name of a node's operator in reports; a function has a number after its name."""
+    if node.op in CALLS:
+        return str(node.args[0].name_hint).rstrip("0123456789")
+    return node.op.removeprefix("nn.")
+
+
+def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
+    """Softmax or its logarithm."""
+    data, logarithm = emitter.as_plain(node.inputs[0]), node.op == "nn.log_softmax"
+    shape, machine = node.output.dims, emitter.machine
+    axis = node.attrs["axis"] % len(shape)
+    outer, size, columns = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    shortest = _SHORT_ROW if columns == 1 else _LONG_ROW
+    if machine.runs_along_axes and size > shortest and columns <= _FEW_COLUMNS:
+        cpu = processor(machine)
+        if not cpu.vector.scalable:
+            loops = partial(softmax_rows, lanes=cpu.lanes, logarithm=logarithm)
+            view = _rows_of_columns(emitter, node, data, (outer, size, columns))
+            view = emitter.reshape(view, (outer * columns, size))
+            result = emitter.call(loops, [view], record, opaque=True)
+            result = _rows_of_columns(emitter, node, result, (outer, columns, size))
+            return emitter.reshape(result, shape)
+    normalize = log_softmax if logarithm else softmax
+    return emitter.call(lambda x: normalize(x, axis), [data], record, opaque=True)
+
+
+def _rows_of_columns(
+    emitter: Emitter, node: Node, data: RelaxExpr, shape: tuple[int, int, int]
+) -> RelaxExpr:
+    """A tensor of that shape with its last two axes exchanged."""
+    view = emitter.reshape(data, shape)
+    if 1 in shape[1:]:
+        return view
+    return emitter.bind(relax.op.permute_dims(view, (0, 2, 1)), CallRecord(node.layer, "transpose"))
+
+
+def _is_position_in_rows(emitter: Emitter, node: Node) -> bool:
+    """Whether ArgMax or ArgMin runs along rows of some vectors."""
+    if node.op not in ("argmax", "argmin") or not emitter.machine.runs_along_axes:
+        return False
+    source, axis = node.inputs[0], node.attrs["axis"]
+    if source.dtype not in POSITION_TYPES or axis is None or node.output.dtype != "int64":
+        return False
+    return source.dims[axis] >= _LONG_ROW and prod(source.dims[axis:][1:]) == 1
+
+
+def _position_in_rows(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
+    dims, axis = node.inputs[0].dims, node.attrs["axis"]
+    rows = prod(dims) // dims[axis]
+    view = emitter.reshape(emitter.as_plain(node.inputs[0]), (rows, dims[axis]))
+    bytes_ = processor(emitter.machine).vector_bytes
+    places = emitter.call(
+        lambda x: extreme_position(x, node.op == "argmax", bytes_), [view], record, opaque=True
+    )
+    return emitter.reshape(places, node.output.dims)
+
+
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
-    """CumSum; LegalizeOps leaves it alone."""
-    axis, exclusive, dtype = node.attrs["axis"], bool(node.attrs["exclusive"]), node.output.dtype
+    """CumSum and CumProd; LegalizeOps leaves them alone."""
+    axis, dtype = node.attrs["axis"], node.output.dtype
+    exclusive, reverse = bool(node.attrs["exclusive"]), node.attrs.get(REVERSE, False)
     data, shape = emitter.as_plain(node.inputs[0]), node.output.dims
+    is_product = node.op == "cumprod"
     if not emitter.machine.runs_along_axes:
+        if is_product:
+            raise ModelError(
+                f"layer {node.layer!r} (CumProd): {emitter.machine.name} does not support it. "
+                "Build for a CPU."
+            )
         _check_length(emitter, node)
         return emitter.call(
-            lambda x: all_pairs.running_sum(x, axis, dtype, exclusive), [data], record, opaque=True
+            lambda x: all_pairs.running_sum(x, axis, dtype, exclusive, reverse),
+            [data],
+            record,
+            opaque=True,
         )
     axis %= len(shape)
-    lanes = processor(emitter.machine).vector_bytes // itemsize(dtype)
+    lanes = processor(emitter.machine).vector_bytes // numpy_type(dtype).itemsize
     outer, columns = prod(shape[:axis]), prod(shape[axis + 1 :])
     view = emitter.reshape(data, (outer, shape[axis], *([columns] if columns > 1 else [])))
     total = emitter.call(
-        lambda x: running_sum(x, dtype, exclusive, lanes), [view], record, opaque=True
+        lambda x: running_total(x, dtype, exclusive, lanes, reverse, is_product=is_product),
+        [view],
+        record,
+        opaque=True,
     )
     return emitter.reshape(total, shape)
 

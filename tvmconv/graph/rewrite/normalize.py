@@ -29,6 +29,7 @@ from tvmconv.graph.rewrite.fold import fold_constants, scalar
 from tvmconv.graph.rewrite.one_dimensional import raise_signals
 from tvmconv.graph.rewrite.padding import merge_padding
 from tvmconv.graph.rewrite.patterns import fuse_patterns
+from tvmconv.graph.rewrite.reversed_sums import reverse_sums
 from tvmconv.graph.rewrite.row_gathers import fuse_picks
 from tvmconv.graph.rewrite.statistics import fuse_statistics
 from tvmconv.graph.rewrite.transposed import lower_transposed
@@ -59,6 +60,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
         fuse_picks(graph)
         graph.remove_dead()
     fuse_patterns(graph)
+    reverse_sums(graph)
     raise_signals(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()

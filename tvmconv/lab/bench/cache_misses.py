@@ -11,11 +11,13 @@ from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.lab.estimation.cachegrind import Misses, check_cachegrind, stage_misses
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table, plain
+from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
 _ALL = "whole call"
 _COLUMNS = (
-    *plain("case", "contender", "schedule", "stage"),
+    *plain("case"),
+    IMPLEMENTATION,
+    *plain("schedule", "stage"),
     Column("references", "references", ",d"),
     Column("first", "L1 misses", ",d"),
     Column("share", "L1 miss %", ".2f", 100),

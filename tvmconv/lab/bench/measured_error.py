@@ -64,9 +64,9 @@ def _convolutions(
     from tvmconv.selection.policy import make_policy
 
     policy = make_policy(requantize=model.manifest.policy.get("requantise", "float"))
-    graph = prepared_model(source, model.machine, policy, shapes, fold_budget, outputs)
+    graphs = prepared_model(source, model.machine, policy, shapes, fold_budget, outputs)
     found: list[Node] = []
-    for node in graph.nodes:
+    for node in (node for graph in graphs for node in graph.nodes):
         # layers by vectors of pixels have no decision
         left = model.decisions[len(found) :]
         if node.op == CONV and left and node.layer == left[0].layer:

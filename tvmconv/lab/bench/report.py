@@ -9,11 +9,12 @@ from tvmconv.lab.bench.gpu.predictions import gpu_facts, prediction_note, transl
 from tvmconv.lab.bench.memory_tables import memory_tables
 from tvmconv.lab.bench.result import FLOAT32, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.lab.bench.tables import further_tables, geomean
-from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table, plain
+from tvmconv.report.document import Report, fact_text, fact_title
+from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
 _MEASURED = (
-    *plain("case", "threads", "contender"),
+    *plain("case", "threads"),
+    IMPLEMENTATION,
     Column("min_seconds", "ms min", ".3f", 1e3),
     Column("median_seconds", "ms median", ".3f", 1e3),
     Column("p90_seconds", "ms p90", ".3f", 1e3),
@@ -94,7 +95,7 @@ def bench_report(
         facts={},
         tables=tuple(tables),
         notes=(
-            *(f"{name}: {value}" for name, value in facts.items()),
+            *(f"{fact_title(name)}: {fact_text(name, value)}" for name, value in facts.items()),
             *_geomeans(result, summary),
             *prediction_note(result),
             *translation_note(result),

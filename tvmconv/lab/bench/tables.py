@@ -9,13 +9,13 @@ from typing import Any
 from tvmconv.core.errors import InputError
 from tvmconv.lab.bench.gpu.predictions import prediction_table
 from tvmconv.lab.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry
-from tvmconv.report.table import Column, Table, plain
+from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
 _MIB = 2.0**-20
 # baselines of the papers: the whole im2col buffer, or else its panels, and direct
 _BASELINES = (("untuned",), ("im2col:mc=0", "im2col"), ("direct", "direct:variant=blocked"))
 
-_ENTRY = plain("case", "threads", "contender")
+_ENTRY = (*plain("case", "threads"), IMPLEMENTATION)
 _KERNELS = (
     *_ENTRY,
     Column("schedule", "schedule"),
@@ -48,19 +48,23 @@ _LOADING = (
     Column("load_bytes", "peak MiB", ".1f", _MIB),
 )
 _SCALING = (
-    *plain("case", "contender", "threads"),
+    Column("case", "case"),
+    IMPLEMENTATION,
+    Column("threads", "threads"),
     Column("seconds", "ms min", ".3f", 1e3),
     Column("speedup", "speedup", ".2f"),
     Column("efficiency", "efficiency %", ".0f", 100),
 )
 _AGAINST = (
-    *plain("baseline", "contender", "threads", "cases"),
+    Column("baseline", "baseline"),
+    IMPLEMENTATION,
+    *plain("threads", "cases"),
     Column("won", "faster"),
     Column("lost", "slower"),
-    Column("min", "least ratio", ".3f"),
+    Column("min", "minimum ratio", ".3f"),
     Column("mean", "mean ratio", ".3f"),
     Column("geomean", "geometric mean", ".3f"),
-    Column("max", "largest ratio", ".3f"),
+    Column("max", "maximum ratio", ".3f"),
 )
 
 

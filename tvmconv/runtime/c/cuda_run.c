@@ -22,7 +22,8 @@ int32_t tvmconv_copy(const tvmconv_frame *frame, void *target, const void *sourc
     return driver.copy((cu_pointer)target, (cu_pointer)source, bytes, frame->gpu->target);
 }
 
-void tvmconv_stamp(const tvmconv_frame *frame, int32_t layer) {
+/* Marks the end of a layer, once the stream comes to it. */
+void tvmconv_stamp(tvmconv_frame *frame, int32_t layer) {
     driver.event_record(frame->gpu->events[layer + 1], frame->gpu->target);
 }
 
@@ -165,13 +166,12 @@ static cu_result make_events(struct tvmconv_gpu_state *own) {
     return status;
 }
 
-/* Times of the events, as of a clock that starts with the first kernel. */
-static cu_result read_events(const struct tvmconv_gpu_state *own, int64_t *times, int64_t *start) {
+/* Times between the events. */
+static cu_result read_events(const struct tvmconv_gpu_state *own, int64_t *times) {
     cu_result status = 0;
-    *start = 0;
     for (int32_t i = 0; i < tvmconv_this_description.layer_count && !status; ++i) {
         float milliseconds = 0;
-        status = driver.event_elapsed(&milliseconds, own->events[0], own->events[i + 1]);
+        status = driver.event_elapsed(&milliseconds, own->events[i], own->events[i + 1]);
         times[i] = (int64_t)((double)milliseconds * 1e6);
     }
     return status;
@@ -210,7 +210,7 @@ static cu_result submit(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
     return status;
 }
 
-static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *start) {
+static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame) {
     struct tvmconv_gpu_state *own = state->gpu;
     frame->failed = -1;
     if (gpus.process != getpid()) return -1;
@@ -240,7 +240,7 @@ static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *
         if (!status) status = waited;
         own->going_on = 0;
     }
-    if (!status && frame->times) status = read_events(own, frame->times, start);
+    if (!status && frame->times) status = read_events(own, frame->times);
     driver.context_pop(NULL);
     if (is_lost(status)) frame->failed = -1; /* another call may have caused it */
     return status;

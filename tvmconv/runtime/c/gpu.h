@@ -27,9 +27,5 @@ extern const tvmconv_gpu_code tvmconv_this_gpu;
 int32_t tvmconv_launch(const struct tvmconv_frame *frame, int32_t kernel, void **arguments);
 int32_t tvmconv_copy(const struct tvmconv_frame *frame, void *target, const void *source,
                      uint64_t bytes);
-/* Marks the end of a layer for tvmconv_profile. */
-void tvmconv_stamp(const struct tvmconv_frame *frame, int32_t layer);
-
-#define TVMCONV_STAMP(index) tvmconv_stamp(frame, index)
 
 #endif

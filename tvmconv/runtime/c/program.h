@@ -17,25 +17,26 @@ typedef struct tvmconv_frame {
     void *const *outputs;
     char *arena;
     char *constants; /* read only */
-    int64_t *times;  /* end of each call in nanoseconds of the clock, or NULL */
+    int64_t *times;  /* nanoseconds of each call, of all its runs together, or NULL */
+    int64_t last;    /* when the last call ended, while times are taken */
     int32_t failed;  /* index of the call that returned an error */
     int32_t queued;  /* 1: to `stream`, whose caller waits for it */
     void *stream;
+    const char *refused; /* after TVMCONV_DATA: the message */
 #ifdef TVMCONV_CUDA
     struct tvmconv_gpu_state *gpu;
 #endif
 } tvmconv_frame;
 
 int64_t tvmconv_now(void);
+/* Adds the time since the last call's end to a call. */
+void tvmconv_stamp(struct tvmconv_frame *frame, int32_t index);
 
 /* The four kinds of operands, by byte offset. `frame` is the parameter of the program. */
 #define TVMCONV_IN(i, offset) ((void *)((char *)frame->inputs[i] + (offset)))
 #define TVMCONV_OUT(i, offset) ((void *)((char *)frame->outputs[i] + (offset)))
 #define TVMCONV_MEM(offset) ((void *)(frame->arena + (offset)))
 #define TVMCONV_CONST(offset) ((void *)(frame->constants + (offset)))
-#ifndef TVMCONV_STAMP
-#define TVMCONV_STAMP(index) frame->times[index] = tvmconv_now()
-#endif
 #define TVMCONV_CALL(index, call)                                                                  \
     do {                                                                                           \
         int32_t status_ = (call);                                                                  \
@@ -43,7 +44,44 @@ int64_t tvmconv_now(void);
             frame->failed = (index);                                                               \
             return status_;                                                                        \
         }                                                                                          \
-        if (frame->times) TVMCONV_STAMP(index);                                                    \
+        if (frame->times) tvmconv_stamp(frame, index);                                             \
+    } while (0)
+
+/* A call that runs nested programs: they have set the index of the call that failed. */
+#define TVMCONV_NESTED(index, call)                                                                \
+    do {                                                                                           \
+        int32_t status_ = (call);                                                                  \
+        if (status_) return status_;                                                               \
+        if (frame->times) tvmconv_stamp(frame, index);                                             \
+    } while (0)
+
+/* Runs a nested program, which has operands and an arena of its own. */
+static inline int32_t tvmconv_nested(tvmconv_frame *frame, int32_t (*run)(tvmconv_frame *frame),
+                                     const void *const *inputs, void *const *outputs,
+                                     void *arena) {
+    const tvmconv_frame outer = *frame;
+    frame->inputs = inputs;
+    frame->outputs = outputs;
+    frame->arena = arena;
+    int32_t status = run(frame);
+    frame->inputs = outer.inputs;
+    frame->outputs = outer.outputs;
+    frame->arena = outer.arena;
+    return status;
+}
+
+/* After a call that writes `count` flags: ends the run if one is not 0. A kernel that writes flags
+ * never reads or writes outside its tensors. */
+#define TVMCONV_CHECK(index, flags, count, text)                                                   \
+    do {                                                                                           \
+        const int32_t *flags_ = (const int32_t *)(flags);                                          \
+        int32_t found_ = 0;                                                                        \
+        for (int32_t i_ = 0; i_ < (count); ++i_) found_ |= flags_[i_];                             \
+        if (found_) {                                                                              \
+            frame->failed = (index);                                                               \
+            frame->refused = (text);                                                               \
+            return TVMCONV_DATA;                                                                   \
+        }                                                                                          \
     } while (0)
 
 typedef struct tvmconv_program {

@@ -296,7 +296,9 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
 
 /* ---- Runs ---- */
 
-static const uint8_t element_bytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1}; /* tvmconv_dtype */
+static const uint8_t element_bytes[] = {/* tvmconv_dtype */
+                                        4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8,
+                                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 static int32_t check_pointers(tvmconv_state *state, const char *kind, const void *const *pointers,
                               const tvmconv_tensor *tensors, int32_t count) {
@@ -313,8 +315,13 @@ static int32_t check_pointers(tvmconv_state *state, const char *kind, const void
     return TVMCONV_OK;
 }
 
-static int32_t report_failure(tvmconv_state *state, int32_t failed, int32_t status) {
+static int32_t report_failure(tvmconv_state *state, const tvmconv_frame *frame, int32_t status) {
     const tvmconv_description *model = &tvmconv_this_description;
+    const int32_t failed = frame->failed;
+    if (frame->refused) {
+        snprintf(state->message, sizeof state->message, "%s", frame->refused);
+        return TVMCONV_DATA;
+    }
     const char *fault = device_fault(status);
     if (fault && failed < 0) { /* before the first layer or after the last */
         snprintf(state->message, sizeof state->message, "the run failed: %s", fault);
@@ -359,7 +366,7 @@ static void map_constants(tvmconv_state *state) {
 }
 
 /* One call of what `frame` names: inputs, outputs, times, and a stream that it is queued to. */
-static int32_t execute(tvmconv_state *state, tvmconv_frame *frame, int64_t *start) {
+static int32_t execute(tvmconv_state *state, tvmconv_frame *frame) {
     const tvmconv_description *model = &tvmconv_this_description;
     if (state == NULL) return TVMCONV_INVALID;
     if (!take(&state->busy)) return TVMCONV_BUSY;
@@ -377,9 +384,9 @@ static int32_t execute(tvmconv_state *state, tvmconv_frame *frame, int64_t *star
         current.inside = 0;
         current.workspace = state->workspace;
         current.workspace_end = state->workspace + state->workspace_bytes;
-        status = run_program(state, frame, start);
+        status = run_program(state, frame);
         current = before;
-        if (status) status = report_failure(state, frame->failed, status);
+        if (status) status = report_failure(state, frame, status);
     }
     give_back(&state->busy);
     return status;
@@ -387,26 +394,23 @@ static int32_t execute(tvmconv_state *state, tvmconv_frame *frame, int64_t *star
 
 int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs) {
     tvmconv_frame frame = {.inputs = inputs, .outputs = outputs};
-    return execute(state, &frame, NULL);
+    return execute(state, &frame);
 }
 
 int32_t tvmconv_enqueue(tvmconv_state *state, void *stream, const void *const *inputs,
                         void *const *outputs) {
     tvmconv_frame frame = {.inputs = inputs, .outputs = outputs, .queued = 1, .stream = stream};
-    return execute(state, &frame, NULL);
+    return execute(state, &frame);
 }
 
 int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                         int64_t *nanoseconds) {
     int32_t layers = tvmconv_this_description.layer_count;
-    int64_t start = tvmconv_now();
     if (nanoseconds == NULL && layers > 0) return TVMCONV_INVALID;
+    for (int32_t i = 0; i < layers; ++i) nanoseconds[i] = 0;
     tvmconv_frame frame = {.inputs = inputs, .outputs = outputs, .times = nanoseconds};
-    int32_t status = execute(state, &frame, &start);
-    if (status) return status;
-    for (int32_t i = layers - 1; i > 0; --i) nanoseconds[i] -= nanoseconds[i - 1];
-    if (layers > 0) nanoseconds[0] -= start;
-    return TVMCONV_OK;
+    frame.last = tvmconv_now();
+    return execute(state, &frame);
 }
 
 const char *tvmconv_message(const tvmconv_state *state) { return state ? state->message : ""; }

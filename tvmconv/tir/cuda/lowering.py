@@ -1,8 +1,7 @@
 """Lowers scheduled functions for a GPU to CUDA source and to the launches of their kernels.
 
-The passes are TVM's own, in TVM's order. Functions have static shapes, so that the host code only
-launches kernels with constant grids. This module reads these launches. The program that tvmconv
-generates performs them.
+Functions have static shapes, so that the host code only launches kernels with constant grids. This
+module reads these launches. The program that tvmconv generates performs them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from math import prod
 from typing import Any
 
 import tvm
-from tvm import ir, s_tir, tirx
+from tvm import ir, tirx
 from tvm.s_tir.pipeline import finalize_device_passes
 
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
@@ -23,16 +22,12 @@ from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.cuda import double_buffers, half, predicated_loads, predicated_stores, tap_tables
-from tvmconv.tir.cuda.barriers import Barriers
-from tvmconv.tir.cuda.extrema import DEFINITIONS, Extrema
-from tvmconv.tir.cuda.full_warps import FullWarps
+from tvmconv.tir.cuda.extrema import DEFINITIONS
 from tvmconv.tir.cuda.mma import DEFINITIONS as MMA_DEFINITIONS
-from tvmconv.tir.cuda.mma import Fragments, MmaCalls, calls_mma, has_fragments
-from tvmconv.tir.cuda.scalar_registers import ScalarRegisters
-from tvmconv.tir.cuda.unroll_slice_pairs import UnrollSlicePairs
+from tvmconv.tir.cuda.mma import calls_mma
+from tvmconv.tir.cuda.pipeline import function_passes, is_kernel, kernel_passes, kernels_alone
 from tvmconv.tir.cuda.workspace_parameters import with_workspace
-from tvmconv.tir.general.infinite_extrema import InfiniteExtrema
-from tvmconv.tir.general.rewrite import function_pass, transformed
+from tvmconv.tir.pipeline import Pipeline
 
 # launch parameter: bytes of shared memory whose size the kernel does not know
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
@@ -70,79 +65,6 @@ class CudaCode:
     launches: Mapping[str, tuple[Launch, ...]]
 
 
-def passes() -> list[Any]:
-    """The passes from scheduled functions to kernels and host functions that launch them."""
-    low, tir = s_tir.transform, tirx.transform
-    return [
-        low.CanonicalizeLoop(),
-        low.LowerCrossThreadReduction(),
-        InfiniteExtrema(),
-        low.LowerInitBlock(),
-        low.PlanAndUpdateBufferAllocationLocation(),
-        low.ConvertBlocksToOpaque(),
-        low.LiftThreadBinding(),
-        low.ManifestSharedMemoryLocalStage(),
-        low.CompactBufferAllocation(),
-        low.LowerAutoCopy(),
-        low.UnifyThreadBinding(),
-        low.LowerMatchBuffer(),
-        low.StmtSimplify(),
-        low.InjectSoftwarePipeline(),
-        low.LowerOpaqueBlock(),
-        tir.FlattenBuffer(),
-        tir.NarrowDataType(32),
-        low.LoopPartition(),
-        tir.VectorizeLoop(True),
-        low.InjectVirtualThread(),
-        low.InjectDoubleBuffer(),
-        tir.StorageRewrite(),
-        low.HoistIfThenElse(),
-        tir.UnrollLoop(),
-        low.RenormalizeSplitPattern(),
-        tir.StmtSimplify(),
-        tir.RemoveNoOp(),
-        low.RewriteUnsafeSelect(),
-        tir.VerifyMemory(),
-        low.ThreadSync("shared"),
-        low.ThreadSync("shared.dyn"),
-        Barriers(),
-        # after Barriers, which needs whole indices
-        CommonExpressions(),
-        low.ThreadSync("warp"),
-        low.LowerThreadAllreduce(),
-        Extrema(),
-        low.MergeSharedMemoryAllocations(),
-        tir.SplitHostDevice(),
-    ]
-
-
-def kernel_passes() -> list[Any]:
-    """The passes that rewrite kernels alone, after the split from host functions."""
-    loads, stores = predicated_loads.PredicatedLoads(), predicated_stores.PredicatedStores()
-    taps, pairs = tap_tables.TapTables(), UnrollSlicePairs()
-    last = [double_buffers.DoubleBuffers(), MmaCalls(), ScalarRegisters(), FullWarps()]
-    return [Fragments(), loads, stores, taps, pairs, *last]
-
-
-def CommonExpressions() -> Any:
-    """TVM's common subexpression elimination for functions without warp fragments.
-
-    Pattern: a function without buffers of the scope ``warp``.
-
-    Rewrite: as ``CommonSubexprElim``.
-
-    Why here: after the removal of barriers, which needs whole indices. Functions with fragments are
-    left out, because LowerWarpMemory has to see the lane in every index of a fragment.
-    """
-
-    def rewrite(func: Any) -> Any:
-        if has_fragments(func):
-            return func
-        return transformed(func, tirx.transform.CommonSubexprElim())
-
-    return function_pass("cuda.CommonExpressions", rewrite)
-
-
 def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     """Lower scheduled functions to CUDA source and launches.
 
@@ -161,20 +83,19 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
             for symbol, var in symbols.items()
         }
     )
-    target = tvm.target.Target(machine.tvm_target())
-    bound = tirx.transform.BindTarget(target.with_host(tvm.target.Target("llvm")))(functions)
-    split = ir.transform.Sequential(passes(), name="tvmconv.LowerForCuda")(bound)
-    hosts, kernels = {}, {}
-    for var, func in split.functions_items():
-        if "tirx.kernel_launch_params" in func.attrs:
-            kernels[var] = func
-        else:
-            hosts[str(func.attrs["global_symbol"])] = func
-    printed = {str(func.attrs["global_symbol"]) for func in kernels.values()}
+    split = Pipeline(function_passes(machine))(functions)
+    hosts = {
+        str(func.attrs["global_symbol"]): func
+        for _, func in split.functions_items()
+        if not is_kernel(func)
+    }
+    lowered = Pipeline([kernels_alone(), *kernel_passes()])(split)
+    kernels = [func for _, func in lowered.functions_items()]
+    printed = {str(func.attrs["global_symbol"]) for func in kernels}
     launches = {symbol: _launches(symbol, hosts[name], printed) for symbol, name in names.items()}
-    lowered = ir.transform.Sequential(kernel_passes())(ir.IRModule(kernels))
     device = finalize_device_passes()(lowered)
     build = tvm.get_global_func("target.build.cuda")
+    target = tvm.target.Target(machine.tvm_target())
     text = str(build(device, target).inspect_source("cuda")) if kernels else ""
     called = "".join(
         definitions
@@ -187,7 +108,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
         )
         if calls(text)
     )
-    called += tap_tables.definitions([func for _, func in lowered.functions_items()])
+    called += tap_tables.definitions(kernels)
     resident = {
         str(func.attrs["global_symbol"]): int(func.attrs[RESIDENT])
         for _, func in functions.functions_items()

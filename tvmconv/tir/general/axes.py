@@ -15,6 +15,11 @@ def loads(statement: Any) -> list[Any]:
     return nodes_of(statement, ir.TensorLoad)
 
 
+def calls(statement: Any) -> list[Any]:
+    """Every call below a statement."""
+    return nodes_of(statement, ir.Call)
+
+
 def collapsible_axes(block: Any) -> int:
     """Index of the first axis from which inner axes can be fused without index arithmetic.
 

@@ -95,6 +95,8 @@ def _square(
             names[1 - direction]: first[1 - direction] + line,
         }
         *outer, last = [substitute(index, place) for index in indices]
+        if length == 1:
+            return [*outer, last]
         return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), length)]
 
     def keep(value: Any) -> Any:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 
 from tvmconv.tir.annotations import TAIL
+from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import (
     function_pass,
     rebuilt,
     replace_marked,
     substitute,
     transformed,
+    variables,
 )
 
 
@@ -25,6 +27,10 @@ def VectorTails() -> Any:
 
     Rewrite: the last iteration is peeled, and its vectorized loops are cut to the remaining
     elements. One remaining element becomes a serial loop. The tests are then provable and removed.
+
+    Pattern: a vectorized loop whose lanes are tested against a constant, as in the last tile of a
+    specialized function. Rewrite: the loop ends at the constant. If the lanes after it are filled
+    with a constant, all lanes are filled before.
 
     Why here: VectorizeLoop serializes a vectorized loop whose lanes are tested, in every iteration
     and not only in the last. LoopPartition skips loops of constant extent. LLVM unrolls the result
@@ -42,8 +48,9 @@ def _split_tails(func: Any) -> Any:
         body = substitute(loop.body, {loop.loop_var: last})
         return tirx.SeqStmt([whole, _narrowed(body, width, rest)])
 
-    replaced = replace_marked(func, {TAIL: split})
-    if replaced is func:
+    marked = replace_marked(func, {TAIL: split})
+    replaced = marked.with_body(tvm_ffi.structural_map(marked.body, (tirx.For, _ended)))
+    if replaced.body.same_as(func.body):
         return func
     return transformed(replaced, tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify())
 
@@ -54,8 +61,44 @@ def _narrowed(body: Any, width: int, rest: int) -> Any:
     def cut(loop: Any) -> Any:
         if int(loop.kind) != tirx.ForKind.VECTORIZED or int(loop.extent) != width:
             return loop
-        kind = tirx.ForKind.VECTORIZED if rest > 1 else tirx.ForKind.SERIAL
-        extent = tirx.IntImm(str(loop.loop_var.ty.dtype), rest)
-        return rebuilt(loop, extent=extent, kind=kind)
+        return _first_lanes(loop, rest, loop.body)
 
     return tvm_ffi.structural_map(body, (tirx.For, cut))
+
+
+def _ended(loop: Any) -> Any:
+    """A vectorized loop cut where a test of its lanes fails; others are unchanged."""
+    if int(loop.kind) != tirx.ForKind.VECTORIZED:
+        return loop
+    body = loop.body
+    if isinstance(body, tirx.IfThenElse) and body.else_case is None:
+        end = _end_of_lanes(body.condition, loop)
+        return loop if end is None else _first_lanes(loop, end, body.then_case)
+    if isinstance(body, tirx.BufferStore) and _is_selected(body.value):
+        condition, value, other = body.value.args
+        end = _end_of_lanes(condition, loop)
+        if end is None or variables(other):
+            return loop
+        filled = rebuilt(loop, body=tirx.BufferStore(body.buffer, other, body.indices))
+        copied = tirx.BufferStore(body.buffer, value, body.indices)
+        return tirx.SeqStmt([filled, _first_lanes(loop, end, copied)])
+    return loop
+
+
+def _is_selected(value: Any) -> bool:
+    return isinstance(value, ir.Call) and is_select(value)
+
+
+def _end_of_lanes(condition: Any, loop: Any) -> int | None:
+    """The lane from which a test fails; None for a test of another form."""
+    below = isinstance(condition, tirx.LT) and condition.a.same_as(loop.loop_var)
+    if not below or not isinstance(condition.b, tirx.IntImm):
+        return None
+    end = int(condition.b)
+    return end if 0 < end < int(loop.extent) else None
+
+
+def _first_lanes(loop: Any, count: int, body: Any) -> Any:
+    kind = tirx.ForKind.VECTORIZED if count > 1 else tirx.ForKind.SERIAL
+    extent = tirx.IntImm(str(loop.loop_var.ty.dtype), count)
+    return rebuilt(loop, extent=extent, kind=kind, body=body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from tvmconv.tvm_api.types.expressions import Tensor
@@ -47,6 +48,17 @@ class BindingBlock(Protocol):
 
 class BlockBuilder(Protocol):
     """Writes the body of a Relax function (``tvm.relax.BlockBuilder``)."""
+
+    def function(
+        self,
+        name: str,
+        params: Sequence[RelaxVar],
+        attrs: Mapping[str, str] | None = None,
+    ) -> AbstractContextManager[None]:
+        """The scope of a function."""
+
+    def emit_func_output(self, output: RelaxExpr) -> None:
+        """End a function with its result."""
 
     def emit(self, expr: RelaxExpr, name_hint: str = "") -> RelaxVar:
         """Bind an expression to a new variable."""

@@ -21,7 +21,7 @@ from tvmconv.lab.bench.gpu.predictions import RIGHT_WITHIN, share_right
 from tvmconv.lab.bench.result import BenchResult
 from tvmconv.machines.cuda import MACHINES, CudaMachine
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table, plain
+from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
 # fields of the machine model; lanes are FMA units whose slots are all filled
 FACTORS = ("lanes", "l2_rate", "memory_rate", "launch_seconds")
@@ -30,7 +30,8 @@ _RANGE = 8.0
 _FAR = log(1.0 + RIGHT_WITHIN)
 _FEWEST = 8
 _COLUMNS = (
-    *plain("case", "contender"),
+    *plain("case"),
+    IMPLEMENTATION,
     Column("measured_seconds", "ms median", ".4f", 1e3),
     Column("before", "predicted / measured", ".2f"),
     Column("after", "after the fit", ".2f"),

@@ -22,7 +22,7 @@ from tvmconv.lab.bench.variants import layer_kernels, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table, plain
+from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.plan import BenchPlan
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 NOT_MEASURED = "not measured"
 _COLUMNS = (
-    *plain("case", "contender", "precision"),
+    *plain("case"),
+    IMPLEMENTATION,
+    *plain("precision"),
     Column("measured", "ms"),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("gflops", "pred. GFLOP/s", ",.0f"),
@@ -184,7 +186,7 @@ def _model(path: Path, batch: int, plan: BenchPlan, machine: CudaMachine) -> dic
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         model = batched_model(path, batch, Path(folder)) if batch else path
         planned = plan_model(model, machine, policy, shapes, plan.fold_budget)
-    decisions = list(planned.plan.decisions.values())
+    decisions = [d for each in planned for d in each.plan.decisions.values()]
     kernels = [
         Kernel(each.workload, machine, each.chosen.algorithm, each.chosen.config)
         for each in decisions

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.lab.bench.result import BenchResult
-from tvmconv.report.table import Column, Table, plain
+from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
 # the share of the measured time by which a correct prediction may be off
 RIGHT_WITHIN = 0.25
 _COLUMNS = (
-    *plain("case", "contender"),
+    *plain("case"),
+    IMPLEMENTATION,
     Column("median_seconds", "ms median", ".4f", 1e3),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("ratio", "predicted / measured", ".2f"),

@@ -9,19 +9,22 @@ from onnx import helper
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.checks import describe, in_execution_order
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.graph import Array, OnnxGraph
 from tvmconv.frontend.limits import MAX_NODES
-from tvmconv.frontend.subgraphs import Fresh, captured, copied, renamed, subgraph
+from tvmconv.frontend.nested.subgraphs import Fresh, captured, copied, renamed, subgraph
+from tvmconv.frontend.structure import describe, in_execution_order
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
     import onnx
 
 
+CORRECT = "correct the model and export it again"
+
+
 class Shared:
-    """What the graphs of one model share: names, the number of nodes, external data.
+    """State of all graphs of a model: names, the number of nodes, external data.
 
     ``fresh`` makes names that no value of the model has. ``names`` are the names of nodes.
     """
@@ -37,6 +40,8 @@ class Shared:
         name = str(proto.name)
         if not name or name in self.names:
             name = str(next(filter(None, proto.output), name) or proto.op_type)
+        if name in self.names:
+            name = self.fresh(name)
         self.names.add(name)
         return name
 
@@ -63,6 +68,9 @@ class Walk(Protocol):
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Count the reads of nodes that are read in place of another one."""
 
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep constants of these names, which no node reads."""
+
     def nested(
         self, body: onnx.GraphProto, inputs: tuple[TensorInfo, ...], constants: dict[str, Array]
     ) -> OnnxGraph:
@@ -79,8 +87,15 @@ def body_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
     """The sub-graph that an operator must have."""
     graph = subgraph(proto, name)
     if graph is None:
-        raise error(proto, f"it has no sub-graph {name!r}", "correct the model and export it again")
+        raise error(proto, f"it has no sub-graph {name!r}", CORRECT)
     return graph
+
+
+def check_condition(walk: Walk, proto: onnx.NodeProto, name: str) -> None:
+    """Refuse a condition that is not one bool."""
+    info = walk.graph.types.get(name)
+    if info is None or info.dtype != "bool" or info.shape not in ((), (1,)):
+        raise error(proto, f"its condition is {info or 'missing'}. Expected one bool", CORRECT)
 
 
 def read_also(walk: Walk, nodes: Sequence[onnx.NodeProto]) -> None:

@@ -17,8 +17,9 @@ from tvmconv.frontend.limits import (
     MIN_IR_VERSION,
     MIN_OPSET,
 )
-from tvmconv.frontend.operators import MICROSOFT, NCHWC, is_imported, own_domain
-from tvmconv.frontend.subgraphs import reads, subgraphs
+from tvmconv.frontend.nested.subgraphs import reads, subgraphs
+from tvmconv.frontend.operators import MICROSOFT, is_imported, own_domain
+from tvmconv.frontend.reasons import reason_of
 
 if TYPE_CHECKING:
     import onnx
@@ -89,21 +90,9 @@ def check_operator(node: onnx.NodeProto) -> None:
     """Refuse a node of an operator that the reader does not know."""
     if is_imported(node.domain, node.op_type):
         return
-    if node.domain in ("", "ai.onnx"):
-        raise ModelError(
-            f"{describe(node)}: this operator is not supported. Replace it with supported "
-            "operators, or cut the model before it."
-        )
-    if node.domain == NCHWC:
-        raise ModelError(
-            f"{describe(node)}: it reads data in blocks of channels, which onnxruntime makes for "
-            "one CPU. Expected a model that is optimized for any CPU. Save the model with "
-            "ORT_ENABLE_EXTENDED in place of ORT_ENABLE_ALL."
-        )
+    reason = reason_of(node.domain, node.op_type)
     raise ModelError(
-        f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
-        "of com.microsoft. Export the model with standard ONNX operators, or cut the model before "
-        "it."
+        f"{describe(node)}: {reason.text}. {reason.remedy}, or cut the model before it."
     )
 
 

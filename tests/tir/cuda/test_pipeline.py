@@ -7,7 +7,7 @@ from typing import Any
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same
-from tvmconv.tir.cuda.lowering import CommonExpressions
+from tvmconv.tir.cuda.pipeline import CommonExpressions
 
 
 def _copies(scope: str) -> Any:

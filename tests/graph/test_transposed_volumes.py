@@ -1,0 +1,38 @@
+"""ConvTranspose of volumes, by ConvTranspose of their slices."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.graph.network import Net, check
+
+
+def transposed(net: Net, rng: random.Random, channels: int) -> str:
+    groups = rng.choice([1, 1, 2])
+    kernel = [rng.randint(1, 4) for _ in range(3)]
+    strides = [rng.randint(1, 3) for _ in range(3)]
+    attributes = {
+        "group": groups,
+        "strides": strides,
+        "pads": [rng.randint(0, size - 1) for size in kernel] * 2,
+        "output_padding": [rng.randint(0, stride - 1) for stride in strides],
+    }
+    weight = net.random(channels, rng.choice([1, 3, 8]), *kernel)
+    return net.op("ConvTranspose", "x", weight, **attributes)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_transposed_convolutions_of_volumes_are_right(seed: int):
+    rng = random.Random(seed)
+    net = Net(2, 4, 3, 5, 6, seed=seed)
+    outputs = [net.op("Relu", transposed(net, rng, 4)), transposed(net, rng, 4)]
+    check(net.model(*outputs))
+
+
+def test_one_row_of_phases_is_right():
+    """Squares of one line are stored by elements."""
+    net = Net(4, 1, 6, 4)
+    weight = net.random(1, 3, 4, 1)
+    check(net.model(net.op("ConvTranspose", "x", weight, strides=[2, 5], output_padding=[0, 4])))
