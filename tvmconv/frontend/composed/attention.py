@@ -6,6 +6,7 @@ from math import sqrt
 
 import numpy as np
 
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.frontend.composed.parts import Parts, composes
 from tvmconv.frontend.composed.scores import (
     attend,
@@ -86,7 +87,7 @@ def _given(p: Parts, mask: str, query: str, columns: int) -> str:
         mask = mask_bias(p, mask, query)
     missing = columns - shape[-1]
     if missing > 0 and shape[-1] != 1:
-        tail = np.full((*shape[:-1], missing), masked, p.dtype(mask))
+        tail = np.full((*shape[:-1], missing), masked, numpy_type(p.dtype(mask)))
         mask = p.concat(len(shape) - 1, mask, p.constant(tail))
     return mask
 

@@ -107,7 +107,9 @@ def _attended(p: Parts, query: str, key: str, value: str, mask: str, added: str)
     biases = [_mask(p, mask, query, columns, filter_value)] if mask else []
     biases += [added] if added else []
     if p.flag("unidirectional"):
-        lowest = float(np.finfo(p.dtype(query)).min)
+        # the range of bfloat16 is that of float32
+        narrow = p.dtype(query) == "float16"
+        lowest = float(np.finfo(np.float16 if narrow else np.float32).min)
         size = (rows, columns)
         biases.append(frontier(p, size, columns - rows, (-1, 0), query, lowest))
     scale = float(attrs.get("scale", 0.0)) or 1 / sqrt(max(width, 1))

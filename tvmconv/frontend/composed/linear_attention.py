@@ -6,6 +6,7 @@ from math import sqrt
 
 import numpy as np
 
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.frontend.composed.activation import silu
 from tvmconv.frontend.composed.parts import Parts, composes
 from tvmconv.frontend.composed.scores import join_heads, split_heads
@@ -104,7 +105,7 @@ def _causal_conv(p: Parts) -> list[str]:
     if state:
         p.expect_shape(state, before)
     elif kernel > 1:
-        state = p.constant(np.zeros(before, p.dtype(x)))
+        state = p.constant(np.zeros(before, numpy_type(p.dtype(x))))
     whole = p.concat(2, state, x) if kernel > 1 else x
     y = p.op("Conv", whole, weight, bias, main=True, group=channels)
     last = p.slice(whole, 2, size, size + kernel - 1) if p.wants(1) else ""

@@ -16,6 +16,7 @@ import numpy as np
 from onnx import helper
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.nested.subgraphs import Fresh
 
@@ -150,7 +151,7 @@ class Parts:
 
     def scalar(self, value: float, like: str) -> str:
         """A constant number in the type of a value."""
-        return self.constant(np.asarray(value, self.dtype(like)))
+        return self.constant(np.asarray(value, numpy_type(self.dtype(like))))
 
     def integers(self, *values: int) -> str:
         """A constant list of int64."""
@@ -172,7 +173,7 @@ class Parts:
         """A value in another element type."""
         if self.dtype(x) == dtype:
             return x
-        return self.op("Cast", x, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        return self.op("Cast", x, to=helper.np_dtype_to_tensor_dtype(numpy_type(dtype)))
 
     def scaled(self, x: str, factor: float) -> str:
         """A value times a number."""
@@ -246,7 +247,7 @@ class Composition:
 
 
 COMPOSITIONS: dict[tuple[str, str], Composition] = {}
-FLOATS = "float16 float32 float64"
+FLOATS = "bfloat16 float16 float32 float64"
 
 
 def composes(

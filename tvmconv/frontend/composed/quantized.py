@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.frontend.composed.attention_microsoft import self_attention
 from tvmconv.frontend.composed.parts import Parts, composes
 from tvmconv.frontend.composed.products import channels_first, channels_last
@@ -105,7 +106,7 @@ def _matmul_n_bits(p: Parts) -> str:
     numbers -= _zero_points(p, width, blocks, bits)
     numbers *= scales.reshape(width, blocks, 1).astype(np.float32)
     matrix = np.ascontiguousarray(numbers.reshape(width, -1)[:, :depth].T)
-    y = p.op("MatMul", x, p.constant(matrix.astype(p.dtype(x))), main=True)
+    y = p.op("MatMul", x, p.constant(matrix.astype(numpy_type(p.dtype(x)))), main=True)
     return p.op("Add", y, bias) if bias else y
 
 

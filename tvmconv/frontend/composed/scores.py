@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.frontend.composed.parts import Parts
 
 
@@ -90,7 +91,7 @@ def frontier(
     is no bound.
     """
     rows, columns = size
-    dtype = np.dtype(p.dtype(like))
+    dtype = numpy_type(p.dtype(like))
     p.check_memory(rows * columns * (10 + dtype.itemsize))
     distance = np.arange(columns) - (np.arange(rows)[:, None] + offset)
     allowed = np.ones((rows, columns), bool)
