@@ -7,6 +7,7 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from tvmconv.frontend.checks import check_operator, describe, in_execution_order
 from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
+from tvmconv.frontend.extent_maker import Maker
+from tvmconv.frontend.extents import check_nested, check_results, follow, set_outputs
 from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.fold import Folder, keeps_everything
+from tvmconv.frontend.fold import DYNAMIC, Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
@@ -31,6 +34,7 @@ from tvmconv.frontend.operators import CONTROL
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
+from tvmconv.frontend.sized import read_shape, sized
 from tvmconv.frontend.subgraphs import all_names
 from tvmconv.frontend.tensors import (
     as_tensor,
@@ -86,7 +90,7 @@ def infer_graph(
         names = cut_before(proto.graph, nodes, refusals.unknown)
         graph.outputs = tuple(graph.types[name] for name in names if name in graph.types)
         return graph
-    graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
+    set_outputs(graph, [output.name for output in proto.graph.output])
     check_output_types(proto.graph, graph.outputs)
     report_declared_shapes(proto.graph, graph)
     check_activations(graph)
@@ -126,11 +130,14 @@ class _Walk:
         self.shared.count(proto)
         check_operator(proto)
         if proto.op_type in CONTROL:
+            before = len(self.graph.nodes)
             read_control(self, proto)
+            check_nested(self.graph, self.graph.nodes[before:])
             return
         node = _decoded(proto, self.shared.own_name(proto), self.graph.opset)
         for part in _in_standard_form(self.graph, node, proto.domain, self.shared.fresh):
-            _visit(self.graph, self._folder, part, _proto_of(part, node, proto))
+            form = _proto_of(part, node, proto)
+            _visit(self.graph, self._folder, part, form, self.shared.fresh)
 
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Count the reads of nodes that are read in place of another one."""
@@ -150,6 +157,7 @@ class _Walk:
         for name, value in constants.items():
             _set_constant(graph, name, value)
         _Walk(graph, self._folder.inner(graph, body), self.shared).read(in_execution_order(body))
+        check_results(graph, [output.name for output in body.output])
         graph.outputs = tuple(graph.types[output.name] for output in body.output)
         check_activations(graph)
         report_wide(graph)
@@ -211,11 +219,21 @@ def _proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.Nod
     return made
 
 
-def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodeProto) -> None:
+def _visit(
+    graph: OnnxGraph,
+    folder: Folder,
+    node: OnnxNode,
+    proto: onnx.NodeProto,
+    fresh: Callable[[str], str],
+) -> None:
     if node.op == "Constant":
         _set_constant(graph, node.outputs[0], constant_value(node))
         return
     check_input_types(graph, node)
+    make = Maker(graph, node, fresh)
+    if node.op in ("Shape", "Size") and node.inputs[0] in graph.extents:
+        read_shape(make, node)
+        return
     if node.op in ("Shape", "Size"):
         shape = graph.shape(node.inputs[0])
         start, end = int(node.attrs.get("start", 0)), node.attrs.get("end", len(shape))
@@ -225,7 +243,14 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
     # onnx's inference takes no operands of shape (1,)
-    if node.op == "Range" and folder.fold(node, proto, None):
+    if node.op in DYNAMIC and folder.fold(node, proto, None):
+        return
+    if (own := sized(make, node)) is not None:
+        node, found = own
+        if all(0 in info.shape for info in found):
+            folder.store_nothing(node, found)
+        else:
+            _add(graph, node, found)
         return
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     is_linear = node.op in LINEAR
@@ -241,10 +266,15 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
             "the shape of its output depends on data or cannot be inferred",
             "remove the operator, or cut the model before it, because shapes must be static",
         )
-    for info in found:
-        graph.types[info.name] = info
+    node = follow(make, node, found)
+    _add(graph, node, found)
     if node.op == "Dropout" and len(node.outputs) > 1 and keeps_everything(node, graph.constants):
         _store_mask(graph, folder, node)
+
+
+def _add(graph: OnnxGraph, node: OnnxNode, infos: Iterable[TensorInfo]) -> None:
+    for info in infos:
+        graph.types[info.name] = info
     graph.nodes.append(node)
 
 

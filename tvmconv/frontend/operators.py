@@ -26,6 +26,7 @@ CONVERTED = frozenset({
     "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
     "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
     # at computed places, and what is written as other operators
+    "Compress", "NonMaxSuppression", "NonZero", "Unique",
     "BitShift", "CenterCropPad", "Col2Im", "CumProd", "Det", "Hardmax", "MaxUnpool",
     "MeanVarianceNormalization", "OneHot", "ReverseSequence", "Scatter", "ScatterElements",
     "ScatterND",
@@ -33,8 +34,7 @@ CONVERTED = frozenset({
 
 # operators that are supported with constant operands, or removed by the reader
 FOLDED = frozenset({
-    "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike",
-    "NonZero", "Range",
+    "Constant", "ConstantOfShape", "Dropout", "EyeLike", "Range",
     "Shape", "Size",
 })  # fmt: skip
 

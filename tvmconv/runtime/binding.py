@@ -19,6 +19,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
+from dataclasses import replace
 from typing import Any
 
 from ..core.errors import ArtifactError, DataError
@@ -72,6 +73,7 @@ class _Description(Structure):
         ("threads", c_int32),
         ("separate_weights", c_int32),
         ("device", c_int32),
+        ("varying_axes", POINTER(c_int32)),
     )
 
 
@@ -93,12 +95,13 @@ _Create = CFUNCTYPE(c_int32, POINTER(_Options), POINTER(c_void_p), c_char_p, c_s
 _Run = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
 _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
+_Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, POINTER(c_int64))
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
 
 
 class _Model(Structure):
-    # Python does not use the pool's functions and `threads`; older models lack `enqueue`
+    # Python does not use the pool's functions and `threads`; older models lack the functions after
     _fields_ = (
         ("abi", c_uint32),
         ("size", c_uint32),
@@ -111,6 +114,7 @@ class _Model(Structure):
         *((name, c_void_p) for name in ("pool_create", "pool_parallel_for", "pool_destroy")),
         ("threads", c_void_p),
         ("enqueue", _Enqueue),
+        ("shape", _Shape),
     )
 
 
@@ -151,7 +155,14 @@ class Code:
         knows = description.size > _Description.device.offset
         self.on_gpu = knows and description.device == 1
         self.inputs = _tensors(description.inputs, description.input_count)
-        self.outputs = _tensors(description.outputs, description.output_count)
+        outputs = _tensors(description.outputs, description.output_count)
+        if description.size > _Description.varying_axes.offset and description.varying_axes:
+            axes = description.varying_axes[: len(outputs)]
+            pairs = zip(outputs, axes, strict=True)
+            outputs = tuple(replace(t, varying=None if a < 0 else a) for t, a in pairs)
+        self.outputs = outputs
+        self.shapes = tuple(output.shape for output in outputs)
+        self.varies = any(output.varying is not None for output in outputs)
 
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
@@ -192,6 +203,18 @@ class State:
         """One call; arguments as :func:`pointers` makes them."""
         if status := self._run(self._handle, inputs, outputs):
             self._fail(status)
+
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The actual shapes of the outputs after a call."""
+        shapes = self._code.shapes
+        if not self._code.varies:
+            return shapes
+        return tuple(map(self._shape, range(len(shapes)), shapes))
+
+    def _shape(self, output: int, largest: tuple[int, ...]) -> tuple[int, ...]:
+        shape = (c_int64 * max(len(largest), 1))()
+        self._code._model.shape(self._handle, output, shape)
+        return tuple(shape[: len(largest)])
 
     def enqueue(self, stream: int, inputs: Any, outputs: Any) -> None:
         """One call, queued to a stream; all arguments are in the GPU's memory."""

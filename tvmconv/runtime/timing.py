@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Array, TensorInfo
-from .outputs import Outputs
+from .outputs import Outputs, part
 from .runner import Runner, addresses
 from .tensors import GpuTensor, own_copy
 
@@ -66,6 +66,7 @@ class BoundCall:
         self, names: Sequence[str], runner: Runner, arrays: Sequence[Array | GpuTensor]
     ) -> None:
         self._names = names
+        self._infos = runner.outputs
         self._state = runner.new_state()
         self._inputs, self._results = runner.operands(arrays)
         self._arguments = addresses(self._inputs), addresses(self._results)
@@ -85,7 +86,8 @@ class BoundCall:
         """Copies of the last call's outputs; calls the model if it was never called."""
         if not self._called:
             self()
-        return Outputs(self._names, [own_copy(array) for array in self._results])
+        found = map(part, self._results, self._infos, self._state.shapes())
+        return Outputs(self._names, [own_copy(array) for array in found])
 
 
 def time_call(call: BoundCall, repeat: int, number: int = 1, warmup: int = 2) -> Timing:

@@ -38,6 +38,7 @@ _FAMILIES = (
     "reorder",
     "resize",
     "scatter",
+    "sized",
 )
 
 
@@ -88,7 +89,7 @@ def _convert_function(
                     for name in filter(None, node.outputs):
                         info = graph.types[name]
                         emitter.define(name, emitter.emit(relax.op.zeros(info.shape, info.dtype)))
-            results = [emitter.value(info.name) for info in graph.outputs]
+            results = [emitter.value(name) for name in graph.results()]
             result = results[0] if len(results) == 1 else relax.Tuple(results)
             bound = builder.emit_output(result)
         builder.emit_func_output(bound)
