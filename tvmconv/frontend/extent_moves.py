@@ -156,6 +156,8 @@ def _counted(make: Maker, node: OnnxNode, axis: int) -> OnnxNode:
     if index in graph.extents:
         index = make.filled(index, 0)
     own = graph.extents.get(data)
+    if own is not None and axis in (own.axis, -1):
+        node = with_input(node, make.filled(data, 0))
     if own is not None and own.axis == axis:
         known = IndexRanges(graph).of(index)
         if known is None or known[0] < 0:

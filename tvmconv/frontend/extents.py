@@ -101,8 +101,10 @@ def _rule(op: str) -> Rule | None:
 def _broadcast(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
     """Inputs vary along the same axis by the same size, or do not have the axis."""
     shape = infos[0].shape
+    names = [name for name in node.inputs if name]
+    fixed = {name for name in names if name not in make.graph.extents}
     found: Extent | None = None
-    for name in filter(None, node.inputs):
+    for name in names:
         extent = make.graph.extents.get(name)
         if extent is None:
             continue
@@ -112,11 +114,11 @@ def _broadcast(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
             raise make.refusal(name)
         found = own
     assert found is not None
-    for name in filter(None, node.inputs):
+    for name in names:
         sizes = make.graph.shape(name)
         axis = found.axis - len(shape) + len(sizes)
-        if name not in make.graph.extents and axis >= 0 and sizes[axis] != 1:
-            raise make.refusal(next(n for n in node.inputs if n in make.graph.extents))
+        if name in fixed and axis >= 0 and sizes[axis] != 1:
+            raise make.refusal(next(n for n in names if n not in fixed))
     return node, found
 
 

@@ -11,6 +11,8 @@ from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 # minimum and maximum; None if unknown
 Range = tuple[int, int] | None
 
+# operators whose last result is the size of the others
+SIZED = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 # producers that are followed
 _DEPTH = 16
 # operators whose result holds elements of the first input only
@@ -55,6 +57,13 @@ class IndexRanges:
                 return self.of(node.inputs[0], depth - 1)
             default = -1 if node.op == "TopK" else 0
             return (0, shape[int(node.attrs.get("axis", default))] - 1) if shape else None
+        if node.op in SIZED and name == node.outputs[-1]:
+            return 0, max(self._graph.shape(node.outputs[0]))
+        if node.op in ("NonMaxSuppression", "NonZero"):
+            # rows of batch, class and box; places along each axis
+            inputs = node.inputs[:2]
+            sizes = [size for each in inputs if each for size in self._graph.shape(each)]
+            return 0, max(sizes) - 1
         if node.op in _MOVES:
             return self.of(node.inputs[0], depth - 1)
         if node.op == "Cast" and not self._is_integer(node.inputs[0]):

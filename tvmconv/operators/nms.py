@@ -202,7 +202,7 @@ def _box(value: Callable[[int], Any], centered: bool) -> tuple[Any, ...]:
 
 
 def box_rows(picked: Tensor, counts: Tensor) -> list[Tensor]:
-    """Rows of batch, class and box, then rows of zeros, and the number of boxes."""
+    """Rows of batch, class and box, and their number; later rows are not written."""
     batch, classes, most = (int(size) for size in picked.shape)
     largest = batch * classes * most
 
@@ -218,9 +218,6 @@ def box_rows(picked: Tensor, counts: Tensor) -> list[Tensor]:
                         for column, value in enumerate(values):
                             rows[count[0] + place, column] = tirx.Cast("int64", value)
                     count[0] = count[0] + numbers[image, number]
-                with T.serial(0, largest - count[0]) as place:
-                    for column in range(3):
-                        rows[count[0] + place, column] = tirx.const(0, "int64")
                 extent[0] = tirx.Cast("int64", count[0])
             return builder.get()
 

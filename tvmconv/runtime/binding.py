@@ -161,8 +161,6 @@ class Code:
             pairs = zip(outputs, axes, strict=True)
             outputs = tuple(replace(t, varying=None if a < 0 else a) for t, a in pairs)
         self.outputs = outputs
-        self.shapes = tuple(output.shape for output in outputs)
-        self.varies = any(output.varying is not None for output in outputs)
 
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
@@ -196,6 +194,7 @@ class State:
         if model.create(byref(options), byref(handle), message, _MESSAGE_BYTES):
             raise ArtifactError(f"model {code.name!r}: {_text(message.value)}")
         self._handle = handle
+        self._extents = (c_int64 * max((len(info.shape) for info in code.outputs), default=0))()
         # the code must outlive the state, whichever is collected first
         weakref.finalize(self, _destroy, model.destroy, handle, code).atexit = False
 
@@ -206,15 +205,13 @@ class State:
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The actual shapes of the outputs after a call."""
-        shapes = self._code.shapes
-        if not self._code.varies:
-            return shapes
-        return tuple(map(self._shape, range(len(shapes)), shapes))
+        return tuple(map(self._shape, range(len(self._code.outputs)), self._code.outputs))
 
-    def _shape(self, output: int, largest: tuple[int, ...]) -> tuple[int, ...]:
-        shape = (c_int64 * max(len(largest), 1))()
-        self._code._model.shape(self._handle, output, shape)
-        return tuple(shape[: len(largest)])
+    def _shape(self, output: int, info: TensorInfo) -> tuple[int, ...]:
+        if info.varying is None:
+            return info.shape
+        self._code._model.shape(self._handle, output, self._extents)
+        return tuple(self._extents[: len(info.shape)])
 
     def enqueue(self, stream: int, inputs: Any, outputs: Any) -> None:
         """One call, queued to a stream; all arguments are in the GPU's memory."""

@@ -5,12 +5,15 @@ The last result of each is the size: the elements that exist along one axis of t
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.operators.nms import box_rows, suppressed
 from tvmconv.operators.nonzero import nonzero
+from tvmconv.operators.unique import different_rows
 from tvmconv.operators.vector_loops import LOOPS
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.op_pattern import OPAQUE
@@ -68,3 +71,55 @@ def positions(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
         primfunc_attrs=_ATTRS,
     )
     return _parts(e, call, 2)
+
+
+@converts("Compress", attrs="axis", inputs=2)
+def compress(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
+    """The elements along an axis for which a condition is true."""
+    shape, flat = e.shape(node.inputs[0]), "axis" not in node.attrs
+    axis = 0 if flat else int(node.attrs["axis"]) % len(shape)
+    most = e.shape(node.outputs[0])[axis]
+    condition = e.value(node.inputs[1])
+    if most < e.shape(node.inputs[1])[0]:
+        condition = e.emit(op.strided_slice(condition, [0], [0], [most]), "condition")
+    call = e.builder.call_te(
+        lambda x: nonzero(x, filled=True),
+        condition,
+        primfunc_name_hint="nonzero",
+        primfunc_attrs=_ATTRS,
+    )
+    places, extent = _parts(e, call, 2, "places")
+    index = e.emit(op.reshape(places, (most,)), "index")
+    data = e.value(node.inputs[0])
+    if flat:
+        data = e.emit(op.reshape(data, (prod(shape),)), "flat")
+    return [e.emit(op.take(data, index, axis, mode="clip")), extent]
+
+
+@converts("Unique", attrs="axis sorted")
+def unique(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
+    """Different elements or slices, their first places, all numbers, and counts."""
+    shape, flat = e.shape(node.inputs[0]), "axis" not in node.attrs
+    axis = 0 if flat else int(node.attrs["axis"]) % len(shape)
+    count = prod(shape) if flat else shape[axis]
+    data = e.value(node.inputs[0])
+    rows = data
+    if axis:
+        order = [axis, *(i for i in range(len(shape)) if i != axis)]
+        rows = e.emit(op.permute_dims(data, order), "moved")
+    rows = e.emit(op.reshape(rows, (count, prod(shape) // count)), "rows")
+    if e.dtype(node.inputs[0]) == "bool":
+        rows = e.emit(op.astype(rows, "int8"), "numbers")
+    existing = node.input(1)
+    call = e.builder.call_te(
+        lambda x, n: different_rows(x, n, bool(node.attrs.get("sorted", 1))),
+        rows,
+        e.value(existing) if existing else constant(np.full((1,), count, np.int64)),
+        primfunc_name_hint="different_rows",
+        primfunc_attrs=_ATTRS,
+    )
+    first, inverse, counts, extent = _parts(e, call, 4, "different")
+    if flat:
+        data = e.emit(op.reshape(data, (count,)), "flat")
+    values = e.emit(op.take(data, first, axis, mode="clip"))
+    return [values, first, inverse, counts, extent]
