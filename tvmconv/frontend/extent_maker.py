@@ -52,14 +52,20 @@ class Maker:
     def is_inside(self, name: str, extent: Extent) -> str:
         """Whether each index along the axis exists, in a shape that broadcasts."""
         shape = self.graph.shape(name)
-        places = np.arange(shape[extent.axis]).reshape((-1,) + (1,) * (len(shape) - extent.axis - 1))
+        places = np.arange(shape[extent.axis]).reshape(
+            (-1,) + (1,) * (len(shape) - extent.axis - 1)
+        )
         return self.add("Less", (self.constant(places), extent.value), places.shape, "bool")
 
     def filled(self, name: str, fill: str | int) -> str:
         """The value with a neutral element beyond its size."""
+        return self.filled_by(name, _number(fill, np.dtype(self.graph.types[name].dtype)))
+
+    def filled_by(self, name: str, number: Any) -> str:
+        """The value with a number beyond its size."""
         info, extent = self.graph.types[name], self.graph.extents[name]
         inside = self.is_inside(name, extent)
-        other = self.constant(_number(fill, np.dtype(info.dtype)), info.dtype)
+        other = self.constant(number, info.dtype)
         return self.add("Where", (inside, name, other), info.shape, info.dtype)
 
     def refusal(self, name: str) -> ModelError:
@@ -71,7 +77,7 @@ def refusal(graph: OnnxGraph, node: OnnxNode, name: str) -> ModelError:
     """The error of an operator that does not take a value whose size depends on the data."""
     axis = graph.extents[name].axis
     return node.error(
-        f"the size of its input {name!r} along axis {axis} depends on the data, which this operator "
+        f"the size of its input {name!r} along axis {axis} depends on the data, which the operator "
         "does not support there",
         f"end the model before it by {cut_text([name])}",
     )

@@ -65,7 +65,9 @@ def _concat(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
     if first.axis != axis:
         for name, extent in zip(node.inputs, given, strict=True):
             if extent != first:
-                raise make.refusal(name if extent else next(n for n in node.inputs if n in graph.extents))
+                raise make.refusal(
+                    name if extent else next(n for n in node.inputs if n in graph.extents)
+                )
         return node, first
     if any(extent is not None and extent.axis != axis for extent in given):
         raise make.refusal(node.inputs[given.index(first)])

@@ -34,7 +34,7 @@ _IMAGES = frozenset({
     "SpaceToDepth",
 })  # fmt: skip
 # elements that do not change a reduction
-_NEUTRAL = {
+_NEUTRAL: dict[str, str | int] = {
     "ArgMax": "lowest", "ArgMin": "highest", "ReduceL1": 0, "ReduceL2": 0, "ReduceMax": "lowest",
     "ReduceMin": "highest", "ReduceProd": 1, "ReduceSum": 0, "ReduceSumSquare": 0,
     "Softmax": "lowest",
@@ -51,9 +51,9 @@ def set_outputs(graph: OnnxGraph, names: Sequence[str]) -> None:
     graph.sizes = tuple(graph.extents[name].value for name in varying)
 
 
-def check_nested(graph: OnnxGraph, nodes: Iterable[OnnxNode]) -> None:
-    """Refuse programs of their own that read values whose size depends on the data."""
-    for node in nodes:
+def check_nested(graph: OnnxGraph) -> None:
+    """Refuse a program of its own, the last node, that reads sizes that depend on the data."""
+    for node in graph.nodes[-1:]:
         names = [name for name in node.inputs if name in graph.extents]
         if node.op in CONTROL and names:
             raise refusal(graph, node, names[0])

@@ -7,7 +7,6 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
 from tvmconv.frontend.sized import read_shape, sized
+from tvmconv.frontend.sized_shapes import with_lengths
 from tvmconv.frontend.subgraphs import all_names
 from tvmconv.frontend.tensors import (
     as_tensor,
@@ -42,6 +42,7 @@ from tvmconv.frontend.tensors import (
     constant_value,
     decode_attributes,
     element_type,
+    proto_of,
 )
 from tvmconv.frontend.types import (
     check_input_types,
@@ -130,13 +131,12 @@ class _Walk:
         self.shared.count(proto)
         check_operator(proto)
         if proto.op_type in CONTROL:
-            before = len(self.graph.nodes)
             read_control(self, proto)
-            check_nested(self.graph, self.graph.nodes[before:])
+            check_nested(self.graph)
             return
         node = _decoded(proto, self.shared.own_name(proto), self.graph.opset)
         for part in _in_standard_form(self.graph, node, proto.domain, self.shared.fresh):
-            form = _proto_of(part, node, proto)
+            form = proto_of(part, node, proto)
             _visit(self.graph, self._folder, part, form, self.shared.fresh)
 
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
@@ -207,18 +207,6 @@ def _in_standard_form(
     return in_standard_form(graph, in_ascending_order(node), domain, fresh)
 
 
-def _proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
-    """A node in ONNX's form; it is a part of ``node``, which ``proto`` is the form of."""
-    if part is node:
-        return proto
-    stored = {attribute.name: attribute for attribute in proto.attribute}
-    made = helper.make_node(part.op, part.inputs, part.outputs, part.name)
-    for name, value in part.attrs.items():
-        same = name in stored and value == node.attrs[name]
-        made.attribute.append(stored[name] if same else helper.make_attribute(name, value))
-    return made
-
-
 def _visit(
     graph: OnnxGraph,
     folder: Folder,
@@ -245,12 +233,16 @@ def _visit(
     # onnx's inference takes no operands of shape (1,)
     if node.op in DYNAMIC and folder.fold(node, proto, None):
         return
+    known_shape = with_lengths(make, node)
+    if known_shape is None:
+        return
+    node, proto = known_shape, proto_of(known_shape, node, proto)
     if (own := sized(make, node)) is not None:
-        node, found = own
-        if all(0 in info.shape for info in found):
-            folder.store_nothing(node, found)
+        node, made = own
+        if all(0 in info.shape for info in made):
+            folder.store_nothing(node, made)
         else:
-            _add(graph, node, found)
+            _add(graph, node, made)
         return
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     is_linear = node.op in LINEAR

@@ -84,7 +84,7 @@ def _existing(make: Maker, node: OnnxNode, places: tuple[tuple[int, int], ...]) 
     values = [extent.value for extent in found if extent]
     if not values:
         return ""
-    for (place, axis), extent in zip(places, found, strict=True):
+    for (_, axis), extent in zip(places, found, strict=True):
         if extent != Extent(axis, values[0]):
             raise make.refusal(next(n for n in node.inputs if n in graph.extents))
     return values[0]

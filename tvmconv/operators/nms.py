@@ -63,7 +63,7 @@ def suppressed(
                 with T.While(tirx.all(heap.size[0] > 0, kept.count[0] < target)):
                     heap.pop()
                     place = heap.top()
-                    kept.compare(_box(lambda i, p=place: corners[image, p, i], centered))
+                    kept.compare(_box([corners[image, place, i] for i in range(4)], centered))
                     with T.If(kept.hit[0] == 0), T.Then():
                         picked[image, number, kept.count[0]] = place
                         kept.add()
@@ -192,12 +192,12 @@ class _Kept:
         self.count[0] = self.count[0] + 1
 
 
-def _box(value: Callable[[int], Any], centered: bool) -> tuple[Any, ...]:
+def _box(values: Sequence[Any], centered: bool) -> tuple[Any, ...]:
     """The smaller and the larger corner of a box: y, x, y, x."""
     if centered:
-        x, y, half_width, half_height = value(0), value(1), value(2) / 2.0, value(3) / 2.0
+        x, y, half_width, half_height = *values[:2], values[2] / 2.0, values[3] / 2.0
         return y - half_height, x - half_width, y + half_height, x + half_width
-    y1, x1, y2, x2 = map(value, range(4))
+    y1, x1, y2, x2 = values
     return tirx.min(y1, y2), tirx.min(x1, x2), tirx.max(y1, y2), tirx.max(x1, x2)
 
 

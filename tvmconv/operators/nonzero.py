@@ -33,6 +33,12 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
                     element = source[tuple(_indices(flat, shape))]
                     return element if data.dtype == "bool" else element != tirx.const(0, data.dtype)
 
+                def append(flat: Any) -> None:
+                    with T.If(differs(flat)), T.Then():
+                        for axis, index in enumerate(_indices(flat, shape)):
+                            places[axis, count[0]] = tirx.Cast("int64", index)
+                        count[0] = count[0] + 1
+
                 def block(first: Any, length: int) -> None:
                     found[0] = tirx.const(0, "int32")
                     with T.serial(0, length) as place:
@@ -40,10 +46,7 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
                             found[0], tirx.Cast("int32", differs(first + place))
                         )
                     with T.If(found[0] != 0), T.Then(), T.serial(0, length) as place:
-                        with T.If(differs(first + place)), T.Then():
-                            for axis, index in enumerate(_indices(first + place, shape)):
-                                places[axis, count[0]] = tirx.Cast("int64", index)
-                            count[0] = count[0] + 1
+                        append(first + place)
 
                 whole, rest = divmod(size, _BLOCK)
                 if whole:

@@ -50,9 +50,12 @@ def different_rows(data: Tensor, existing: Tensor, ordered: bool) -> list[Tensor
                 if not ordered:
                     rank[0] = tirx.const(0, "int32")
                     with T.serial(0, rows[0]) as row:
-                        with T.If(leader[member[row]] == row), T.Then():
-                            number[member[row]] = rank[0]
-                            rank[0] = rank[0] + 1
+                        # no branch: the number of the group of a later row does not change
+                        is_first = tirx.Cast("int32", leader[member[row]] == row)
+                        number[member[row]] = tirx.Select(
+                            is_first > 0, rank[0], number[member[row]]
+                        )
+                        rank[0] = rank[0] + is_first
                 with T.serial(0, rows[0]) as row:
                     own = number[member[row]]
                     inverse[row] = tirx.Cast("int64", own)

@@ -216,9 +216,7 @@ class Runner:
                     f"array of shape {info.shape}, got {array.dtype} {array.shape}"
                 )
 
-    def _into_arrays(
-        self, arrays: Sequence[Array], destinations: Sequence[Array]
-    ) -> list[Array]:
+    def _into_arrays(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> list[Array]:
         self._check_destinations(destinations)
         # results are written before the last input is read
         taken = list(arrays)
@@ -234,9 +232,7 @@ class Runner:
                 np.copyto(array, result)
         return list(map(part, destinations, self._outputs, shapes))
 
-    def _call(
-        self, arrays: Sequence[Array], results: Sequence[Array]
-    ) -> Sequence[tuple[int, ...]]:
+    def _call(self, arrays: Sequence[Array], results: Sequence[Array]) -> Sequence[tuple[int, ...]]:
         """Run; gives the actual shapes of the results."""
         held = [in_memory(array) for array in arrays]
         state = self._take()
