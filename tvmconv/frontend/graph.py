@@ -96,6 +96,11 @@ class OnnxGraph:
         self.types[unique] = TensorInfo(unique, tuple(value.shape), str(value.dtype))
         return unique
 
+    def add_node(self, node: OnnxNode, infos: Iterable[TensorInfo]) -> None:
+        """Add a node after the others, and the types of its outputs."""
+        self.types.update((info.name, info) for info in infos)
+        self.nodes.append(node)
+
     def unused_name(self, name: str) -> str:
         """The name, with a number appended where another value has it."""
         unique = name

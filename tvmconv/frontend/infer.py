@@ -242,7 +242,7 @@ def _visit(
         if all(0 in info.shape for info in made):
             folder.store_nothing(node, made)
         else:
-            _add(graph, node, made)
+            graph.add_node(node, made)
         return
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     is_linear = node.op in LINEAR
@@ -259,15 +259,9 @@ def _visit(
             "remove the operator, or cut the model before it, because shapes must be static",
         )
     node = follow(make, node, found)
-    _add(graph, node, found)
+    graph.add_node(node, found)
     if node.op == "Dropout" and len(node.outputs) > 1 and keeps_everything(node, graph.constants):
         _store_mask(graph, folder, node)
-
-
-def _add(graph: OnnxGraph, node: OnnxNode, infos: Iterable[TensorInfo]) -> None:
-    for info in infos:
-        graph.types[info.name] = info
-    graph.nodes.append(node)
 
 
 def _store_mask(graph: OnnxGraph, folder: Folder, node: OnnxNode) -> None:

@@ -42,6 +42,18 @@ class IndexRanges:
         found = self._made(node, name, depth)
         return found if found is not None and self._fits(found, name) else None
 
+    def highest(self, name: str, depth: int = _DEPTH) -> int | None:
+        """The largest value of an integer, also where the smallest one is not known."""
+        found, node = self.of(name), self._makers.get(name)
+        if found is not None or node is None or not depth:
+            return found and found[1]
+        if node.op == "Min":
+            bounds = [self.highest(each, depth - 1) for each in node.inputs]
+            return min((bound for bound in bounds if bound is not None), default=None)
+        if node.op in _MOVES or node.op == "Cast":
+            return self.highest(node.inputs[0], depth - 1)
+        return None
+
     def _fits(self, found: tuple[int, int], name: str) -> bool:
         """Whether results of this range cannot wrap around in the value's type."""
         dtype = np.dtype(self._graph.types[name].dtype)

@@ -158,9 +158,9 @@ def _top_k(make: Maker, node: OnnxNode) -> _Sized | None:
     if not data.shape or graph.shape(k) not in ((), (1,)):
         raise node.misfit(f"k of shape {graph.shape(k)} and data of shape {data.shape} do not fit")
     most = data.shape[axis]
-    known = IndexRanges(graph).of(k)
-    if known is not None:
-        most = min(max(known[1], 0), most)
+    highest = IndexRanges(graph).highest(k)
+    if highest is not None:
+        most = min(max(highest, 0), most)
     value = make.calculated("Max", make.calculated("Min", make.size(k), most), 0)
     name = node.inputs[0]
     if extent := graph.extents.get(name):
