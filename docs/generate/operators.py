@@ -70,9 +70,6 @@ _REFUSED = """
 ## Refused
 
 A refused node can be cut off: `tvmconv check` prints the option `--outputs` for the part before it.
-
-| kind | operators | reason | remedy |
-|---|---|---|---|
 """
 
 
@@ -85,8 +82,8 @@ def page() -> str:
     ]
     folded = ", ".join(f"`{name}`" for name in sorted(FOLDED - {"Constant"}))
     refused = [
-        f"| {reason.kind} | {', '.join(f'`{name}`' for name in names)} | {reason.text} "
-        f"| {reason.remedy} |\n"
+        f"\n**{reason.kind.capitalize()}:** {reason.text}. {reason.remedy}.\n\n"
+        f"{', '.join(f'`{name}`' for name in names)}.\n"
         for reason, names in _refused().items()
     ]
     tables = [*rows, _QUANTIZED, *quantized, _CONTROL, _FOLDED, folded, ".", _REFUSED, *refused]

@@ -14,6 +14,7 @@ from tvmconv.frontend.inline import (
     CORRECT,
     Walk,
     body_of,
+    check_condition,
     error,
     outer_values,
     read_in_place,
@@ -33,14 +34,15 @@ def read_control(walk: Walk, proto: onnx.NodeProto) -> None:
 
 
 def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
-    condition = _condition(walk, proto)
+    condition = proto.input[0] if proto.input else ""
+    check_condition(walk, proto, condition)
     branches = {name: body_of(proto, name) for name in ("then_branch", "else_branch")}
     for name, branch in branches.items():
         if branch.input or len(branch.output) != len(proto.output):
             raise error(
                 proto,
                 f"its sub-graph {name!r} has {len(branch.input)} inputs and {len(branch.output)} "
-                f"outputs; it must have none and {len(proto.output)}",
+                f"outputs. Expected none and {len(proto.output)}",
                 CORRECT,
             )
     if condition in walk.graph.constants:
@@ -58,14 +60,6 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
     _add(walk, proto, condition, nested)
 
 
-def _condition(walk: Walk, proto: onnx.NodeProto) -> str:
-    name = proto.input[0] if proto.input else ""
-    info = walk.graph.types.get(name)
-    if info is None or info.dtype != "bool" or info.shape not in ((), (1,)):
-        raise error(proto, f"its condition is {info or 'missing'}; it must be one bool", CORRECT)
-    return name
-
-
 def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, OnnxGraph]) -> None:
     """Add a node that runs one of two nested graphs."""
     graph = walk.graph
@@ -80,7 +74,8 @@ def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, On
                 proto,
                 f"its result {name!r} is {left.dtype}{list(left.shape)} in the first branch "
                 f"({left.name!r}) and {right.dtype}{list(right.shape)} in the second "
-                f"({right.name!r}), and the condition {condition!r} is computed at run time",
+                f"({right.name!r}). Expected results of one shape and type, because the condition "
+                f"{condition!r} is computed at run time",
                 "make the condition a constant, or both results alike",
             )
         graph.types[name] = TensorInfo(name, left.shape, left.dtype)

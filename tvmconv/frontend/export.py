@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.checks import all_nodes
 from tvmconv.frontend.export_nested import control_nodes
@@ -57,7 +58,7 @@ def _inner(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 
 
 def _info(info: TensorInfo) -> onnx.ValueInfoProto:
-    code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+    code = helper.np_dtype_to_tensor_dtype(numpy_type(info.dtype))
     return helper.make_tensor_value_info(info.name, code, info.shape)
 
 

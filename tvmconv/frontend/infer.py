@@ -14,6 +14,7 @@ import onnx
 from onnx import helper
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.activations import check_activations
@@ -23,6 +24,7 @@ from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.inline import Shared
@@ -77,6 +79,9 @@ def infer_graph(
     graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:
         graph.types[info.name] = info
+        if 0 in info.shape:
+            # what depends on it alone is known
+            graph.constants[info.name] = np.zeros(info.shape, numpy_type(info.dtype))
     for name, value in constants.items():
         _set_constant(graph, name, value)
     shared = Shared(_fresh_names(proto.graph), set(), external)
@@ -224,6 +229,11 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
+    if node.op == "EyeLike":
+        folder.check_memory(node, eye_bytes(graph, node))
+        folder.store(node, node.outputs[0], eye(graph, node))
+        folder.release(node)
+        return
     # onnx's inference takes no operands of shape (1,)
     if node.op == "Range" and folder.fold(node, proto, None):
         return
@@ -272,7 +282,7 @@ def _infer(
     types = {}
     for name in filter(None, node.inputs):
         info = graph.types[name]
-        code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+        code = helper.np_dtype_to_tensor_dtype(numpy_type(info.dtype))
         types[name] = helper.make_tensor_type_proto(code, info.shape)
     data = {name: as_tensor(a) for name, a in operands.items() if a.size <= _SMALL}
     try:

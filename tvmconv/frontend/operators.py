@@ -25,6 +25,8 @@ CONVERTED = frozenset({
     "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
     "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
     "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
+    # newest operator sets
+    "BitCast", "SwiGLU", "TensorScatter",
     # at computed places, and what is written as other operators
     "BitShift", "CenterCropPad", "Col2Im", "CumProd", "Det", "Hardmax", "MaxUnpool",
     "MeanVarianceNormalization", "OneHot", "ReverseSequence", "Scatter", "ScatterElements",
@@ -36,6 +38,8 @@ FOLDED = frozenset({
     "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike",
     "NonZero", "Range",
     "Shape", "Size",
+    # tables of signal processing
+    "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix",
 })  # fmt: skip
 
 # operators that the reader writes as float operators between DequantizeLinear and QuantizeLinear

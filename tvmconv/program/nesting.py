@@ -36,7 +36,7 @@ def operator_of(call: Any) -> str:
 
 
 def function_names(mod: Any, name: str = "main") -> Iterator[str]:
-    """A function and those that it runs, each after the function that runs it."""
+    """A function and its nested functions, each after the function that runs it."""
     yield name
     for block in mod[name].body.blocks:
         for binding in block.bindings:

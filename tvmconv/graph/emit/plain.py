@@ -7,8 +7,8 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.indices import CALLS, emit_without_loops
 from tvmconv.graph.emit.moves import picked

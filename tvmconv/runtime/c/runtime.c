@@ -296,7 +296,9 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
 
 /* ---- Runs ---- */
 
-static const uint8_t element_bytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1}; /* tvmconv_dtype */
+static const uint8_t element_bytes[] = {/* tvmconv_dtype */
+                                        4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8,
+                                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 static int32_t check_pointers(tvmconv_state *state, const char *kind, const void *const *pointers,
                               const tvmconv_tensor *tensors, int32_t count) {
