@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,9 @@ class Compared:
         model builds.
     difference
         The largest difference of an output, over the largest value of onnxruntime's output.
+    spread
+        The same between onnxruntime with and without its optimizations: what rounding does to
+        this network.
     cpu_seconds
         CPU time of the build.
     speedup
@@ -57,6 +60,7 @@ class Compared:
     nodes: int
     refused: str = ""
     difference: float = 0.0
+    spread: float = 0.0
     cpu_seconds: float = 0.0
     speedup: float | None = None
     milliseconds: float | None = None
@@ -65,7 +69,7 @@ class Compared:
         head = f"{self.name:<48} {self.nodes:>5} "
         if self.refused:
             return head + f"refused: {self.refused}"
-        text = head + f"{self.difference:.1e} {self.cpu_seconds:>6.1f} s"
+        text = head + f"{self.difference:.1e} {self.spread:.1e} {self.cpu_seconds:>6.1f} s"
         if self.speedup is None:
             return text
         return text + f" {self.milliseconds:>9.3f} ms {self.speedup:>6.2f}x"
@@ -103,16 +107,14 @@ def compare(
         if key in inputs:
             inputs[key] = np.broadcast_to(value, inputs[key].shape).astype(inputs[key].dtype)
     session = onnxruntime_session(path)
-    expected = session.run(None, {key: inputs[key] for key in _taken(session)})
-    actual = model.run(inputs)
-    names = [output.name for output in session.get_outputs()]
-    pairs = [(value, actual[key]) for key, value in zip(names, expected, strict=True)]
-    difference = max(_difference(reference, value) for reference, value in pairs)
-    row = Compared(name, nodes, "", difference, seconds)
+    expected = _outputs(session, inputs)
+    spread = _distance(expected, _outputs(onnxruntime_session(path, optimized=False), inputs))
+    difference = _distance(expected, model.run(inputs))
+    row = Compared(name, nodes, "", difference, spread, seconds)
     if not timed:
         return row
     ours, theirs = _times(model, session, inputs)
-    return Compared(name, nodes, "", difference, seconds, theirs / ours, ours * 1e3)
+    return replace(row, speedup=theirs / ours, milliseconds=ours * 1e3)
 
 
 def default_shapes(proto: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
@@ -129,9 +131,11 @@ def default_shapes(proto: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def onnxruntime_session(path: Path) -> ort.InferenceSession:
+def onnxruntime_session(path: Path, optimized: bool = True) -> ort.InferenceSession:
     """A session on one thread."""
     options = ort.SessionOptions()
+    if not optimized:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -139,6 +143,16 @@ def onnxruntime_session(path: Path) -> ort.InferenceSession:
 
 def _taken(session: ort.InferenceSession) -> list[str]:
     return [value.name for value in session.get_inputs()]
+
+
+def _outputs(session: ort.InferenceSession, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    names = [output.name for output in session.get_outputs()]
+    found = session.run(names, {key: inputs[key] for key in _taken(session)})
+    return dict(zip(names, found, strict=True))
+
+
+def _distance(expected: Mapping[str, Array], actual: Mapping[str, Array]) -> float:
+    return max(_difference(value, actual[name]) for name, value in expected.items())
 
 
 def _difference(reference: Array, value: Array) -> float:
@@ -152,8 +166,11 @@ def _difference(reference: Array, value: Array) -> float:
     finite = np.isfinite(wide)
     if not np.array_equal(wide[~finite], value.astype(np.float64)[~finite], equal_nan=True):
         return float("inf")
-    distance = np.abs(value.astype(np.float64) - wide)[finite].max()
-    return float(distance / max(np.abs(wide[finite]).max(), np.finfo(np.float32).tiny))
+    distance = np.abs(value.astype(np.float64) - wide)[finite]
+    if reference.dtype == np.float16:
+        # a float32 result between two numbers rounds to either
+        distance = np.maximum(distance - np.spacing(np.abs(reference[finite])), 0)
+    return float(distance.max() / max(np.abs(wide[finite]).max(), np.finfo(np.float32).tiny))
 
 
 def _times(

