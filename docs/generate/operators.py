@@ -13,7 +13,7 @@ from tvmconv.frontend.operators import (
     MICROSOFT,
     is_imported,
 )
-from tvmconv.frontend.refused import Reason, reason_of
+from tvmconv.frontend.reasons import Reason, reason_of
 
 _HEAD = """# Operators
 
@@ -36,6 +36,7 @@ _QUANTIZED = """
 ## Quantized models
 
 These operators become INT8 layers where their scales and zero points are constant.
+`DynamicQuantizeLSTM` becomes an LSTM in FP32 instead, with the weights that its integers stand for.
 The first table also has `QuantizeLinear`, `DequantizeLinear`, `ConvInteger` and `MatMulInteger`.
 
 | operator | operator set |

@@ -18,8 +18,8 @@ from tvmconv.frontend.operators import EXPANDED, IMPORTED
 
 # computed with the model even where their operands are constants
 WITH_THE_MODEL = EXPANDED | {
-    "AveragePool", "DequantizeLinear", "GlobalMaxPool", "LRN", "LpNormalization", "LpPool",
-    "MaxPool", "Upsample",
+    "AveragePool", "DequantizeLinear", "GRU", "GlobalMaxPool", "LRN", "LSTM", "LpNormalization",
+    "LpPool", "MaxPool", "RNN", "Upsample",
 }  # fmt: skip
 
 

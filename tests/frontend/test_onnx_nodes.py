@@ -50,6 +50,8 @@ QUANTISED = (
     "convinteger", "dequantizelinear", "dynamicquantizelinear", "matmulinteger", "qlinearconv",
     "qlinearmatmul", "quantizelinear",
 )  # fmt: skip
+# whose steps run in one function of this package
+RECURRENT = ("gru", "lstm", "rnn")
 # operators that the reader removes, so that no converter knows them
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "EyeLike", "Shape", "Size"}
 # cases that must be refused, and a part of the reason
@@ -91,6 +93,11 @@ def test_cases_agree_with_their_expected_outputs(module: str) -> None:
 @pytest.mark.parametrize("module", QUANTISED)
 def test_quantized_cases_agree_with_their_expected_outputs(module: str, build: Build) -> None:
     check_module(module, build)
+
+
+@pytest.mark.parametrize("module", RECURRENT)
+def test_recurrent_cases_agree_with_their_expected_outputs(module: str) -> None:
+    check_module(module, whole_build)
 
 
 def check_module(module: str, build: Build) -> None:

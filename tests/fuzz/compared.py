@@ -31,6 +31,7 @@ _TOLERANCE, _HALF_TOLERANCE = 2e-4, 4e-3
 # relative to an output's largest element without sums of many products
 _SMALL_TOLERANCE = 1e-5
 _SUMMING = {"Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul", "ReduceProd", "ReduceLogSum"}
+_SUMMING |= {"DynamicQuantizeLSTM", "GRU", "LSTM", "RNN"}
 # share of an output's elements that may differ, and their smallest allowed count, where integers
 # were rounded
 _ROUNDED_SHARE, _ROUNDED_LEAST = 0.05, 2

@@ -20,9 +20,9 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, seconds
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
+from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.operators import CONVERTED
 from tvmconv.frontend.shapes import RESIZING
-from tvmconv.frontend.subgraphs import reads
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (

@@ -19,21 +19,23 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.activations import check_activations
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
-from tvmconv.frontend.checks import check_operator, describe, in_execution_order
-from tvmconv.frontend.control import read_control
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
+from tvmconv.frontend.nested.control import read_control
+from tvmconv.frontend.nested.inline import Shared
+from tvmconv.frontend.nested.subgraphs import all_names
 from tvmconv.frontend.operators import CONTROL
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.quantized_lstm import QUANTIZED_LSTM
+from tvmconv.frontend.recurrent import RECURRENT
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
-from tvmconv.frontend.subgraphs import all_names
+from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
     as_tensor,
     check_shape,
@@ -54,6 +56,9 @@ _SMALL = 4096  # constants up to this many elements can be shape operands
 # onnx does not infer the mask of old Dropout nodes; it infers normalizations from their function
 # bodies, which are not available for single nodes
 _SAME_SHAPE = ("Dropout", "GroupNormalization", "MeanVarianceNormalization")
+
+# operators whose first output may be absent
+_ANY_OUTPUT = (*RECURRENT, QUANTIZED_LSTM)
 
 # first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
@@ -190,7 +195,8 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
         decode_attributes(proto, describe(proto)),
         opset,
     )
-    if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
+    named = bool(node.outputs) and (node.op in _ANY_OUTPUT or bool(node.outputs[0]))
+    if not named or (node.op != "Constant" and not node.input(0)):
         raise node.error("its first input and output must be named")
     return node
 

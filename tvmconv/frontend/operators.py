@@ -13,6 +13,7 @@ CONVERTED = frozenset({
     "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvInteger",
     "ConvTranspose", "Cos", "Cosh", "CumSum", "DepthToSpace", "DequantizeLinear", "Div",
     "DynamicQuantizeLinear", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor",
+    "GRU", "LSTM", "RNN",
     "Gather", "GatherElements",
     "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
     "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity",
@@ -44,8 +45,8 @@ FOLDED = frozenset({
 
 # operators that the reader writes as float operators between DequantizeLinear and QuantizeLinear
 EXPANDED = frozenset({
-    "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearConv",
-    "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul",
+    "DynamicQuantizeLSTM", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat",
+    "QLinearConv", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul",
     "QLinearSigmoid", "QLinearSoftmax", "QLinearWhere",
 })  # fmt: skip
 

@@ -17,9 +17,9 @@ from tvmconv.frontend.limits import (
     MIN_IR_VERSION,
     MIN_OPSET,
 )
+from tvmconv.frontend.nested.subgraphs import reads, subgraphs
 from tvmconv.frontend.operators import is_imported
-from tvmconv.frontend.refused import reason_of
-from tvmconv.frontend.subgraphs import reads, subgraphs
+from tvmconv.frontend.reasons import reason_of
 
 if TYPE_CHECKING:
     import onnx
