@@ -23,13 +23,15 @@ Operands = list[Array | None]
 
 # First operator set that onnx.reference computes correctly. Pools round differently in ceil_mode.
 # GlobalLpPool is missing, GlobalMaxPool requires images, LRN confuses images with channels. Norms
-# of p=1 are plain sums, and Softmax is another operator before 13. Such nodes run with the model,
-# like nodes of operator sets before 7 that broadcast along an axis.
+# of p=1 are plain sums, and Softmax is another operator before 13. DeformConv, RoiAlign and STFT
+# are loops in Python, whose time depends on the data. Such nodes run with the model, like nodes of
+# operator sets before 7 that broadcast along an axis.
 _NEVER = 1_000
 _KNOWN_FROM = {
-    "AveragePool": _NEVER, "GlobalLpPool": _NEVER, "GlobalMaxPool": _NEVER, "Hardmax": 13,
-    "LRN": _NEVER, "LogSoftmax": 13, "LpNormalization": _NEVER, "LpPool": _NEVER,
-    "MaxPool": _NEVER, "Resize": 11, "Softmax": 13, "Upsample": _NEVER,
+    "AveragePool": _NEVER, "DeformConv": _NEVER, "GlobalLpPool": _NEVER, "GlobalMaxPool": _NEVER,
+    "Hardmax": 13, "LRN": _NEVER, "LogSoftmax": 13, "LpNormalization": _NEVER, "LpPool": _NEVER,
+    "MaxPool": _NEVER, "MaxRoiPool": _NEVER, "Resize": 11, "RoiAlign": _NEVER, "STFT": _NEVER,
+    "Softmax": 13, "Upsample": _NEVER,
 }  # fmt: skip
 
 

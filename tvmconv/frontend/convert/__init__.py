@@ -29,7 +29,9 @@ _FAMILIES = (
     "borrowed",
     "cache",
     "conv",
+    "deformed",
     "elementwise",
+    "fourier",
     "gather",
     "integer",
     "linear",
@@ -42,6 +44,7 @@ _FAMILIES = (
     "reduction",
     "reorder",
     "resize",
+    "roi",
     "scatter",
     "stored_types",
 )
