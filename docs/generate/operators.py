@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx.defs
 
+from tvmconv.frontend.composed import COMPOSITIONS
 from tvmconv.frontend.convert import CONVERTERS
 from tvmconv.frontend.operators import (
+    COMPOSED,
+    COMPOSED_MICROSOFT,
     CONVERTED,
     EXPANDED,
     FOLDED,
@@ -13,7 +18,7 @@ from tvmconv.frontend.operators import (
     MICROSOFT,
     is_imported,
 )
-from tvmconv.frontend.refused import Reason, reason_of
+from tvmconv.frontend.reasons import Reason, reason_of
 
 _HEAD = """# Operators
 
@@ -36,10 +41,21 @@ _QUANTIZED = """
 ## Quantized models
 
 These operators become INT8 layers where their scales and zero points are constant.
+`DynamicQuantizeLSTM` becomes an LSTM in FP32 instead, with the weights that its integers stand for.
 The first table also has `QuantizeLinear`, `DequantizeLinear`, `ConvInteger` and `MatMulInteger`.
 
 | operator | operator set |
 |---|---|
+"""
+_COMPOSED = """
+## Written as other operators
+
+The reader writes these operators as graphs of the operators above, which fuse as in other models.
+onnxruntime's optimizer saves operators of com.microsoft. Save with `ORT_ENABLE_EXTENDED`: files of
+`ORT_ENABLE_ALL` have data in the layout of one CPU, and tvmconv refuses them.
+
+| operator | operator set | attributes |
+|---|---|---|
 """
 _CONTROL = """
 ## Control flow
@@ -80,13 +96,19 @@ def page() -> str:
         f"| {name} | {MICROSOFT if name in FOREIGN[MICROSOFT] else 'ONNX'} |\n"
         for name in sorted(EXPANDED)
     ]
+    composed = [
+        f"| {name} | {domain or 'ONNX'} | {_quoted(COMPOSITIONS[domain, name].attributes)} |\n"
+        for domain, names in (("", COMPOSED), (MICROSOFT, COMPOSED_MICROSOFT))
+        for name in sorted(names)
+    ]
     folded = ", ".join(f"`{name}`" for name in sorted(FOLDED - {"Constant"}))
     refused = [
         f"\n**{reason.kind.capitalize()}:** {reason.text}. {reason.remedy}.\n\n"
         f"{', '.join(f'`{name}`' for name in names)}.\n"
         for reason, names in _refused().items()
     ]
-    tables = [*rows, _QUANTIZED, *quantized, _CONTROL, _FOLDED, folded, ".", _REFUSED, *refused]
+    tables = [*rows, _QUANTIZED, *quantized, _COMPOSED, *composed, _CONTROL, _FOLDED, folded, "."]
+    tables += [_REFUSED, *refused]
     return "".join([_HEAD, *tables])
 
 
@@ -101,7 +123,11 @@ def _refused() -> dict[Reason, list[str]]:
 
 
 def _attributes(name: str) -> str:
-    return ", ".join(f"`{each}`" for each in sorted(CONVERTERS[name].attributes))
+    return _quoted(CONVERTERS[name].attributes)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in sorted(names))
 
 
 def _since(name: str) -> str:

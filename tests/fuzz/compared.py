@@ -31,8 +31,8 @@ _TOLERANCE, _HALF_TOLERANCE = 2e-4, 4e-3
 # relative to an output's largest element without sums of many products
 _SMALL_TOLERANCE = 1e-5
 _SUMMING = {
-    "Conv", "ConvTranspose", "DFT", "DeformConv", "Einsum", "Gemm", "MatMul", "ReduceLogSum",
-    "ReduceProd", "RoiAlign", "STFT",
+    "Conv", "ConvTranspose", "DFT", "DeformConv", "DynamicQuantizeLSTM", "Einsum", "GRU", "Gemm",
+    "LSTM", "MatMul", "RNN", "ReduceLogSum", "ReduceProd", "RoiAlign", "STFT",
 }  # fmt: skip
 # share of an output's elements that may differ, and their smallest allowed count, where integers
 # were rounded

@@ -12,7 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tests.fuzz.disputed import ROUNDS, reference
-from tvmconv.frontend.subgraphs import reads
+from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.tensors import DTYPES
 
 # other types, such as bfloat16, have no random numbers of NumPy

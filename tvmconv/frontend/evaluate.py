@@ -15,6 +15,7 @@ import onnx
 from onnx import helper
 
 from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.frontend.recurrent import RECURRENT
 from tvmconv.frontend.rounding import dequantized, quantized
 
 # absent optional operands are None
@@ -37,6 +38,9 @@ _KNOWN_FROM = {
 def is_evaluated(node: OnnxNode) -> bool:
     """Whether :func:`evaluate` computes what the operator's definition says."""
     if node.op == "BatchNormalization" and not node.attrs.get("spatial", 1):
+        return False
+    if node.op in RECURRENT:
+        # the reference knows few of their attributes
         return False
     return node.opset >= _KNOWN_FROM.get(node.op, 0) and "broadcast" not in node.attrs
 

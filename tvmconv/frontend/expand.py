@@ -18,6 +18,7 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.integers import check_sums
 from tvmconv.frontend.operators import MICROSOFT
 from tvmconv.frontend.quantize_linear import LINEAR, LINEAR_OPSET, check_scale
+from tvmconv.frontend.quantized_lstm import QUANTIZED_LSTM, as_lstm
 from tvmconv.frontend.tensors import CODES
 
 _EIGHT_BITS = ("int8", "uint8")
@@ -61,7 +62,7 @@ _FORMS = {
     "QLinearWhere": _Form("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,), since=9),
 }
 # operators that have such a form
-EXPANDED = frozenset({*_FORMS, "QLinearConcat"})
+EXPANDED = frozenset({*_FORMS, "QLinearConcat", QUANTIZED_LSTM})
 
 
 def in_standard_form(
@@ -76,6 +77,8 @@ def in_standard_form(
     if domain == MICROSOFT and node.op in LINEAR:
         opset = max(node.opset, LINEAR_OPSET)
         return [OnnxNode(node.name, node.op, node.inputs, node.outputs, node.attrs, opset)]
+    if node.op == QUANTIZED_LSTM:
+        return [as_lstm(graph, node, fresh)]
     if node.op == "CastLike" and node.input(1):
         # a type alone decides the result, so that a constant stays one
         target = CODES[graph.types[node.inputs[1]].dtype]

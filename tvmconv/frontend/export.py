@@ -11,12 +11,12 @@ from onnx import helper, numpy_helper
 
 from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.checks import all_nodes
-from tvmconv.frontend.export_nested import control_nodes
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+from tvmconv.frontend.nested.export import control_nodes
+from tvmconv.frontend.nested.subgraphs import subgraphs
 from tvmconv.frontend.operators import CONTROL, MICROSOFT
 from tvmconv.frontend.quantize_linear import LINEAR
-from tvmconv.frontend.subgraphs import subgraphs
+from tvmconv.frontend.structure import all_nodes
 
 
 def to_proto(graph: OnnxGraph) -> onnx.ModelProto:

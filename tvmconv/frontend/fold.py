@@ -20,9 +20,9 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, seconds
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
+from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.operators import CONVERTED
 from tvmconv.frontend.shapes import RESIZING
-from tvmconv.frontend.subgraphs import reads
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (
@@ -157,9 +157,17 @@ class Folder:
         """Whether any node or the graph's caller reads a value."""
         return self._readers[name] > 0
 
+    def hold(self, names: Iterable[str]) -> None:
+        """Keep values, if they become constants, until :meth:`drop`."""
+        self._readers.update(names)
+
     def release(self, node: OnnxNode) -> None:
         """Drop the operands of a folded node that nobody else reads."""
-        for name in node.inputs:
+        self.drop(node.inputs)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Take off one reader of each value, and drop constants without readers."""
+        for name in names:
             self._readers[name] -= 1
             if not self._readers[name] and self._graph.constants.pop(name, None) is not None:
                 self._alive[name in self._weights] -= self._made.pop(name, 0)

@@ -19,21 +19,24 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.activations import check_activations
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
-from tvmconv.frontend.checks import check_operator, describe, in_execution_order
-from tvmconv.frontend.control import read_control
+from tvmconv.frontend.composed import Composer, proto_of
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import Shared
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
-from tvmconv.frontend.operators import CONTROL
+from tvmconv.frontend.nested.control import read_control
+from tvmconv.frontend.nested.inline import Shared
+from tvmconv.frontend.nested.subgraphs import all_names
+from tvmconv.frontend.operators import CONTROL, own_domain
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.quantized_lstm import QUANTIZED_LSTM
+from tvmconv.frontend.recurrent import RECURRENT
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
-from tvmconv.frontend.subgraphs import all_names
+from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
     as_tensor,
     check_shape,
@@ -54,6 +57,9 @@ _SMALL = 4096  # constants up to this many elements can be shape operands
 # onnx does not infer the mask of old Dropout nodes; it infers normalizations from their function
 # bodies, which are not available for single nodes
 _SAME_SHAPE = ("Dropout", "GroupNormalization", "MeanVarianceNormalization")
+
+# operators whose first output may be absent
+_ANY_OUTPUT = (*RECURRENT, QUANTIZED_LSTM)
 
 # first operator set in which onnx infers the operator without its function body
 _INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
@@ -133,9 +139,17 @@ class _Walk:
         if proto.op_type in CONTROL:
             read_control(self, proto)
             return
-        node = _decoded(proto, self.shared.own_name(proto), self.graph.opset)
-        for part in _in_standard_form(self.graph, node, proto.domain, self.shared.fresh):
-            _visit(self.graph, self._folder, part, _proto_of(part, node, proto))
+        self._read_node(_decoded(proto, self.shared.own_name(proto), self.graph.opset), proto)
+
+    def _read_node(self, node: OnnxNode, proto: onnx.NodeProto) -> None:
+        domain = own_domain(proto.domain, node.op, node.opset)
+        if Composer.knows(domain, node.op):
+            _check_inputs(self.graph, node)
+            composer = Composer(self.graph, self._folder, self.shared.fresh, self._read_node)
+            composer.write(node, domain, proto)
+            return
+        for part in _in_standard_form(self.graph, node, domain, self.shared.fresh):
+            _visit(self.graph, self._folder, part, proto_of(part, node, proto))
 
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Count the reads of nodes that are read in place of another one."""
@@ -190,7 +204,8 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
         decode_attributes(proto, describe(proto)),
         opset,
     )
-    if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
+    named = bool(node.outputs) and (node.op in _ANY_OUTPUT or bool(node.outputs[0]))
+    if not named or (node.op != "Constant" and not node.input(0)):
         raise node.error("its first input and output must be named")
     return node
 
@@ -202,18 +217,6 @@ def _in_standard_form(
         return [node]
     _check_inputs(graph, node)
     return in_standard_form(graph, in_ascending_order(node), domain, fresh)
-
-
-def _proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
-    """A node in ONNX's form; it is a part of ``node``, which ``proto`` is the form of."""
-    if part is node:
-        return proto
-    stored = {attribute.name: attribute for attribute in proto.attribute}
-    made = helper.make_node(part.op, part.inputs, part.outputs, part.name)
-    for name, value in part.attrs.items():
-        same = name in stored and value == node.attrs[name]
-        made.attribute.append(stored[name] if same else helper.make_attribute(name, value))
-    return made
 
 
 def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodeProto) -> None:

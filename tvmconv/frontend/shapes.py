@@ -10,6 +10,7 @@ import numpy as np
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_DIMENSION
+from tvmconv.frontend.recurrent import RECURRENT, infer_recurrent
 from tvmconv.frontend.signals import stft_outputs
 from tvmconv.frontend.tensors import check_shape
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
@@ -57,6 +58,8 @@ def known_outputs(
     graph: OnnxGraph, node: OnnxNode, operands: Mapping[str, Array]
 ) -> list[TensorInfo] | None:
     """The outputs of operators for which onnx's inference is not used, or ``None`` for others."""
+    if node.op in RECURRENT:
+        return infer_recurrent(graph, node)
     return (
         gathered_output(graph, node)
         or unpooled_output(graph, node, operands)

@@ -25,6 +25,8 @@ def nested_symbols(call: Any) -> tuple[str, ...]:
     """Names of the functions that a call runs as nested programs; none for other calls."""
     if getattr(getattr(call, "op", None), "name", "") != "relax.call_dps_packed":
         return ()
+    if operator_of(call) not in (IF, "loop"):
+        return ()
     symbol = str(call.args[0].global_symbol)
     parts = (THEN, ELSE) if operator_of(call) == IF else (BODY,)
     return tuple(f"{symbol}_{part}" for part in parts)

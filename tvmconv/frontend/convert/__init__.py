@@ -17,8 +17,8 @@ from tvmconv.frontend.convert.nested import nested_parts, nested_symbol
 from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.operators import FOLDED
+from tvmconv.frontend.reasons import reason_of
 from tvmconv.frontend.refusals import Refusals
-from tvmconv.frontend.refused import reason_of
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import BlockBuilder, IRModule, RelaxExpr
 
@@ -40,6 +40,7 @@ _FAMILIES = (
     "one_hot",
     "pool",
     "quantize_linear",
+    "recurrent",
     "reduction",
     "reorder",
     "resize",

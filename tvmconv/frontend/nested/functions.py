@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
-from tvmconv.frontend.checks import all_nodes, describe
 from tvmconv.frontend.limits import MAX_NODES
+from tvmconv.frontend.structure import all_nodes, describe
 
 if TYPE_CHECKING:
     import onnx

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from onnx import helper
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.inline import (
+from tvmconv.frontend.limits import MAX_UNROLLED_NODES
+from tvmconv.frontend.nested.inline import (
     CORRECT,
     Walk,
     body_of,
@@ -20,9 +21,8 @@ from tvmconv.frontend.inline import (
     read_also,
     read_in_place,
 )
-from tvmconv.frontend.limits import MAX_UNROLLED_NODES
-from tvmconv.frontend.nested_loops import add_loop, give_results, state_inputs
-from tvmconv.frontend.subgraphs import captured
+from tvmconv.frontend.nested.nested_loops import add_loop, give_results, state_inputs
+from tvmconv.frontend.nested.subgraphs import captured
 from tvmconv.frontend.tensors import read_initializers
 from tvmconv.program.program import LoopForm
 

@@ -9,11 +9,11 @@ from onnx import helper
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.checks import describe, in_execution_order
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.graph import Array, OnnxGraph
 from tvmconv.frontend.limits import MAX_NODES
-from tvmconv.frontend.subgraphs import Fresh, captured, copied, renamed, subgraph
+from tvmconv.frontend.nested.subgraphs import Fresh, captured, copied, renamed, subgraph
+from tvmconv.frontend.structure import describe, in_execution_order
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import (
+from tvmconv.frontend.nested.inline import (
     CORRECT,
     Walk,
     body_of,
@@ -20,8 +20,8 @@ from tvmconv.frontend.inline import (
     read_in_place,
     used_inputs,
 )
-from tvmconv.frontend.loops import read_loop
-from tvmconv.frontend.scans import read_scan
+from tvmconv.frontend.nested.loops import read_loop
+from tvmconv.frontend.nested.scans import read_scan
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from onnx import helper
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import CORRECT, Walk, error, read_also, used_inputs
+from tvmconv.frontend.nested.inline import CORRECT, Walk, error, read_also, used_inputs
 from tvmconv.frontend.tensors import check_shape
 from tvmconv.program.program import LoopForm
 

@@ -17,9 +17,9 @@ from tvmconv.frontend.limits import (
     MIN_IR_VERSION,
     MIN_OPSET,
 )
-from tvmconv.frontend.operators import is_imported
-from tvmconv.frontend.refused import reason_of
-from tvmconv.frontend.subgraphs import reads, subgraphs
+from tvmconv.frontend.nested.subgraphs import reads, subgraphs
+from tvmconv.frontend.operators import MICROSOFT, is_imported, own_domain
+from tvmconv.frontend.reasons import reason_of
 
 if TYPE_CHECKING:
     import onnx
@@ -218,6 +218,7 @@ def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
             graph.input.append(
                 onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
             )
+    _mark_foreign(skeleton)
     for node in graph.node:
         for inner in subgraphs(node):
             _sort(inner)
@@ -226,6 +227,18 @@ def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
     except Exception as error:
         text = re.sub(r"\s+", " ", str(error)).strip()
         raise ModelError(f"the ONNX checker refuses the model: {text}. Export it again.") from None
+
+
+def _mark_foreign(model: onnx.ModelProto) -> None:
+    """Name the operator set of onnxruntime's operators that pass for standard ones, in place."""
+    import onnx
+
+    opset = next(s.version for s in model.opset_import if s.domain in ("", "ai.onnx"))
+    for node in all_nodes(model.graph):
+        if own_domain(node.domain, node.op_type, opset) == MICROSOFT:
+            node.domain = MICROSOFT
+            if MICROSOFT not in {imported.domain for imported in model.opset_import}:
+                model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
 
 
 def _sort(graph: onnx.GraphProto) -> None:

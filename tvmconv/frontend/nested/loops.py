@@ -15,7 +15,8 @@ import numpy as np
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph
-from tvmconv.frontend.inline import (
+from tvmconv.frontend.limits import MAX_TRIPS, MAX_UNROLLED_NODES
+from tvmconv.frontend.nested.inline import (
     CORRECT,
     Walk,
     body_of,
@@ -25,11 +26,10 @@ from tvmconv.frontend.inline import (
     read_in_place,
     used_inputs,
 )
-from tvmconv.frontend.limits import MAX_TRIPS, MAX_UNROLLED_NODES
-from tvmconv.frontend.nested_loops import add_loop, give_results, state_inputs
-from tvmconv.frontend.subgraphs import captured
+from tvmconv.frontend.nested.nested_loops import add_loop, give_results, state_inputs
+from tvmconv.frontend.nested.subgraphs import captured
+from tvmconv.frontend.nested.trips import counted_trips
 from tvmconv.frontend.tensors import read_initializers
-from tvmconv.frontend.trips import counted_trips
 from tvmconv.program.program import LoopForm
 
 if TYPE_CHECKING:

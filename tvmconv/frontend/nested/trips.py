@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 
-from tvmconv.frontend.checks import in_execution_order
 from tvmconv.frontend.graph import Array
 from tvmconv.frontend.limits import MAX_COUNTED_NODES
-from tvmconv.frontend.subgraphs import reads
+from tvmconv.frontend.nested.subgraphs import reads
+from tvmconv.frontend.structure import in_execution_order
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
-    from tvmconv.frontend.inline import Walk
+    from tvmconv.frontend.nested.inline import Walk
 
 
 def counted_trips(
