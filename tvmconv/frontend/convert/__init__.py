@@ -43,6 +43,7 @@ _FAMILIES = (
     "recurrent",
     "reduction",
     "reorder",
+    "refuse",
     "resize",
     "roi",
     "scatter",
