@@ -55,7 +55,7 @@ def check(name: str, folder: Path) -> None:
 
 
 def results(saved: onnx.ModelProto, inputs: dict[str, Array]) -> dict[str, Array]:
-    """What the built model computes.
+    """The results of the built model.
 
     onnxruntime leaves inputs of which it has dropped the initializers, because no node reads them.
     """
@@ -84,7 +84,7 @@ def test_a_network_in_float16(tmp_path: Path) -> None:
 
 
 def test_an_optimized_network_has_the_kernels_of_the_model(tmp_path: Path) -> None:
-    """What onnxruntime fuses and what tvmconv fuses end in the same kernels."""
+    """Operators that onnxruntime fused end in the kernels that tvmconv fuses."""
     model = NETWORKS["squeezenet1_1"](image=33, width=0.1)
     inputs = random_inputs(model)
     built = [tvmconv.build(each) for each in (model, optimized(model, tmp_path))]

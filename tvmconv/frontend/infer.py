@@ -76,7 +76,7 @@ def infer_graph(
     for info in inputs:
         graph.types[info.name] = info
         if 0 in info.shape:
-            # what depends on it alone is known
+            # values that depend on it alone are known
             graph.constants[info.name] = np.zeros(info.shape, numpy_type(info.dtype))
     for name, value in constants.items():
         _set_constant(graph, name, value)

@@ -2,7 +2,7 @@
 
 Exporters write one network for several sizes of the input, and choose by an If at run time. With
 the shapes of one build, the nodes of the other branch contradict each other. Such a branch cannot
-run. Its place is taken by a graph that refuses the data.
+run. A graph that refuses the data replaces it.
 """
 
 from __future__ import annotations

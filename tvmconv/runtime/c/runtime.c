@@ -377,7 +377,7 @@ static void map_constants(tvmconv_state *state) {
 #endif
 }
 
-/* The caller's outputs, and after them the extents of those that vary. */
+/* The caller's outputs, and after them the extents of varying outputs. */
 static void *const *with_extents(tvmconv_state *state, void *const *outputs) {
     const tvmconv_description *model = &tvmconv_this_description;
     int32_t count = model->output_count;
