@@ -190,7 +190,7 @@ def test_the_list_of_operators_is_complete() -> None:
     from tvmconv.frontend.convert import CONVERTERS
     from tvmconv.frontend.operators import CONTROL, CONVERTED
 
-    internal = {"Refuse", "Silu"}
+    internal = {"Silu"}
     # the reader writes a Scan as a Loop
     assert set(CONVERTERS) - internal == CONVERTED | CONTROL - {"Scan"}
 

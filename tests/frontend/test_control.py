@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import tvmconv
 from tests.frontend.control_models import compare, expected, feeds, mixed, model, operators
-from tests.frontend.onnx_runner import make_model, noise
-from tvmconv.core.errors import DataError
 from tvmconv.frontend import read_model
 from tvmconv.program.program import Program
 
@@ -209,29 +206,3 @@ def test_a_scan_over_constants() -> None:
     )
     assert operators(proto) == ["Add", "Add"]
     compare(proto, {"x": np.arange(6, dtype=np.float32).reshape(3, 2)})
-
-
-def test_a_branch_that_does_not_fit_refuses_the_data() -> None:
-    """Exporters choose among sizes of the input by an If; one build has one size."""
-    fits = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["a"])],
-        "fits",
-        [],
-        [helper.make_tensor_value_info("a", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(noise(4, 3), "w")],
-    )
-    other = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "v"], ["b"])],
-        "other",
-        [],
-        [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(noise(5, 3), "v")],
-    )
-    node = helper.make_node("If", ["c"], ["y"], "choice", then_branch=fits, else_branch=other)
-    network = make_model([node], {"x": (2, 4), "c": ()}, ["y"])
-    network.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
-    built = tvmconv.build(network)
-    data = {"x": noise(2, 4), "c": np.array(True)}
-    np.testing.assert_allclose(built.run(data)["y"], data["x"] @ noise(4, 3), rtol=1e-5)
-    with pytest.raises(DataError, match=r"'choice' \(If\): the condition selects else_branch"):
-        built.run({**data, "c": np.array(False)})

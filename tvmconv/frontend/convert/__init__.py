@@ -43,7 +43,6 @@ _FAMILIES = (
     "recurrent",
     "reduction",
     "reorder",
-    "refuse",
     "resize",
     "roi",
     "scatter",

@@ -1,8 +1,7 @@
 """Reads operators with sub-graphs: If here, Loop and Scan in modules of their own.
 
 An If whose condition is known when the model is read becomes the nodes of one branch. Any other If
-becomes a node with two nested graphs, of which one runs. A branch that does not fit the shapes of
-the inputs refuses the data when it is selected.
+becomes a node with two nested graphs, of which one runs.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from tvmconv.frontend.nested.inline import (
     used_inputs,
 )
 from tvmconv.frontend.nested.loops import read_loop
-from tvmconv.frontend.nested.misfits import add_misfits, fitting
 from tvmconv.frontend.nested.scans import read_scan
 from tvmconv.frontend.tensors import read_initializers
 
@@ -53,13 +51,12 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
         read_in_place(walk, chosen, {}, list(proto.output))
         return
     inputs, constants = outer_values(walk, proto, branches.values())
-
-    def read(name: str) -> OnnxGraph:
-        own = read_initializers(branches[name], walk.shared.external)
-        return walk.nested(branches[name], inputs, {**constants, **own})
-
-    nested, misfits = fitting(branches, read)
-    add_misfits(proto.name, nested, misfits, walk.shared.fresh)
+    nested = {
+        name: walk.nested(
+            branch, inputs, {**constants, **read_initializers(branch, walk.shared.external)}
+        )
+        for name, branch in branches.items()
+    }
     _add(walk, proto, condition, nested)
 
 
