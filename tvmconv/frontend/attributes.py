@@ -27,6 +27,29 @@ _EQUATION = re.compile(r"([A-Za-z ,]|\.\.\.)*(->([A-Za-z ]|\.\.\.)*)?")
 # an output may have more axes than the input: Unsqueeze
 _LISTS = ("axes", "perm")
 
+# operators whose negative axes onnx does not infer before operator set 11
+_COUNTED = ("Concat", "Slice")
+
+
+def counted_from_start(node: OnnxNode, rank: int) -> OnnxNode:
+    """The node; negative axes of an old operator set count from the start.
+
+    Exporters write them, although these operator sets do not define them. For negative axes, onnx
+    infers no shapes.
+    """
+    if node.op not in _COUNTED or node.opset >= 11:
+        return node
+
+    def counted(axis: Any) -> Any:
+        return axis + rank if isinstance(axis, int) and -rank <= axis < 0 else axis
+
+    attrs = dict(node.attrs)
+    if "axis" in attrs:
+        attrs["axis"] = counted(attrs["axis"])
+    if isinstance(attrs.get("axes"), tuple):
+        attrs["axes"] = tuple(map(counted, attrs["axes"]))
+    return node if attrs == node.attrs else replace(node, attrs=attrs)
+
 
 def in_ascending_order(node: OnnxNode) -> OnnxNode:
     """The node; a Slice or Squeeze of an old operator set gets ascending axes.

@@ -16,7 +16,12 @@ from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.activations import check_activations
-from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
+from tvmconv.frontend.attributes import (
+    check_attributes,
+    check_list_operands,
+    counted_from_start,
+    in_ascending_order,
+)
 from tvmconv.frontend.composed import Composer
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
@@ -209,6 +214,7 @@ def _in_standard_form(
     if node.op == "Constant":
         return [node]
     _check_inputs(graph, node)
+    node = counted_from_start(node, len(graph.shape(node.inputs[0])))
     return in_standard_form(graph, in_ascending_order(node), domain, fresh)
 
 
