@@ -180,6 +180,48 @@ def test_sizes_as_shapes() -> None:
     check(compiled, made, few)
 
 
+def test_masks_of_exporters() -> None:
+    """Each use of a mask has a NonZero of its own, and each use of boxes a slice."""
+    feeds = {**boxes(60, 1), "level": np.array(0.5, np.float32)}
+    nodes = [
+        node("Squeeze", ["boxes", "start"], ["box"]),
+        node("Squeeze", ["scores", "both"], ["score"]),
+        node("Greater", ["score", "level"], ["mask"]),
+    ]
+    for name in ("box", "score"):
+        nodes += [
+            node("NonZero", ["mask"], [f"{name}_places"]),
+            node("Transpose", [f"{name}_places"], [f"{name}_tuples"]),
+            node("GatherND", [name, f"{name}_tuples"], [f"{name}_some"]),
+        ]
+    nodes += [
+        node("Unsqueeze", ["box_some", "start"], ["batch"]),
+        node("Unsqueeze", ["score_some", "both"], ["classes"]),
+        node("NonMaxSuppression", ["batch", "classes", "all", "iou"], ["rows"]),
+        node("Gather", ["rows", "last"], ["kept"], axis=1),
+        node("Gather", ["box_some", "kept"], ["box_kept"]),
+        node("Gather", ["score_some", "kept"], ["score_kept"]),
+        node("Slice", ["box_kept", "start", "ten"], ["box_best"]),
+        node("Slice", ["score_kept", "start", "ten"], ["score_best"]),
+        node("Unsqueeze", ["score_best", "one"], ["score_column"]),
+        node("Concat", ["box_best", "score_column"], ["y"], axis=1),
+    ]
+    constants = {
+        "start": np.array([0]),
+        "one": np.array([1]),
+        "both": np.array([0, 1]),
+        "all": np.array([2**63 - 1]),
+        "iou": np.array([0.4], np.float32),
+        "last": np.array(2),
+        "ten": np.array([10]),
+    }
+    made = model(nodes, feeds, ["y"], constants)
+    compiled = tvmconv.build(made)
+    assert compiled.outputs[0].shape == (10, 5)
+    for level in (0.5, 0.9, 1.0):
+        check(compiled, made, {**feeds, "level": np.array(level, np.float32)})
+
+
 def test_refusals() -> None:
     """The message names the value and the cut."""
     feeds = {"x": np.ones((4, 4), np.float32)}
