@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,6 +113,22 @@ def test_detector() -> None:
     assert found["rows"].shape == run_reference(made, few)[1].shape
     assert np.shares_memory(found["rows"], destinations[1])
     assert compiled.bind(few).outputs()["rows"].shape == found["rows"].shape
+
+
+def test_example_of_a_bundle(tmp_path: Path) -> None:
+    """The C program describes and writes outputs of the actual shape."""
+    made, feeds = detector()
+    tvmconv.build(made).bundle(tmp_path / "bundle")
+    files = []
+    for name, value in feeds.items():
+        value.tofile(tmp_path / name)
+        files.append(tmp_path / name)
+    command = ["sh", tmp_path / "bundle/run.sh", "-o", tmp_path, "-r", "1", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    kept, rows = run_reference(made, feeds)[:2]
+    assert f"output kept int64 {len(kept)} 3\n" in done.stdout
+    written = np.fromfile(tmp_path / "1.out", np.float32).reshape(rows.shape)
+    np.testing.assert_allclose(written, rows, rtol=1e-6)
 
 
 def test_nothing_is_found() -> None:
