@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.report.clock import Clock
 from tvmconv.report.document import Report
@@ -41,6 +42,7 @@ def machine_report(
     if measured:
         columns += (Column("shipped", "shipped record"),)
     title, origin = f"{machine.name}: {machine.mcpu}, {machine.isa}", machine.rates.origin
+    multiply = multiply_of_bytes(machine)
     levels = {"L1": machine.l1d_bytes, "L2": machine.l2_bytes, "L3": machine.l3_bytes}
     brief = Report(
         kind="machine",
@@ -48,6 +50,7 @@ def machine_report(
         facts={
             "features": " ".join(machine.features),
             "vectors": f"{machine.vector.bits} bits, {machine.vector.registers} registers",
+            "INT8": multiply.name if multiply.features else "no instruction",
             "caches": ", ".join(
                 f"{name} {bytes_text(size)}" for name, size in levels.items() if size
             ),
