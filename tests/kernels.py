@@ -16,9 +16,9 @@ from tests.asking import unnoted
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.errors import ConfigError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import constant_arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import benchmarks, c_api, cli, knobs, operators, papers, targets
+from docs.generate import benchmarks, c_api, cli, knobs, onnx_tests, operators, papers, targets
 from tvmconv.machines.presets import MACHINES
 
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -18,6 +18,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "c-api.md": c_api.page(),
         REFERENCE / "cli.md": cli.page(),
         REFERENCE / "knobs.md": knobs.page(MACHINES["x86-64-v3"]),
+        REFERENCE / "onnx-tests.md": onnx_tests.page(),
         REFERENCE / "operators.md": operators.page(),
         REFERENCE / "targets.md": targets.page(),
     }

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx.defs
 
+from tvmconv.frontend.composed import COMPOSITIONS
 from tvmconv.frontend.convert import CONVERTERS
-from tvmconv.frontend.operators import CONVERTED, EXPANDED, FOLDED, FOREIGN, MICROSOFT
+from tvmconv.frontend.operators import (
+    COMPOSED,
+    COMPOSED_MICROSOFT,
+    CONVERTED,
+    EXPANDED,
+    FOLDED,
+    FOREIGN,
+    MICROSOFT,
+    is_imported,
+)
+from tvmconv.frontend.reasons import Reason, reason_of
 
 _HEAD = """# Operators
 
 For everyone who wants to know whether a model builds.
-A model with any other operator fails with an error that names the node.
+The first command tells it without a build: all refused nodes, and where the model can be cut.
 
 ```sh
-tvmconv explain model.onnx
+tvmconv check model.onnx
 ```
 
 Every shape must be known when the model is built. Constant subgraphs are folded.
@@ -28,10 +41,21 @@ _QUANTIZED = """
 ## Quantized models
 
 These operators become INT8 layers where their scales and zero points are constant.
+`DynamicQuantizeLSTM` becomes an LSTM in FP32 instead, with the weights that its integers stand for.
 The first table also has `QuantizeLinear`, `DequantizeLinear`, `ConvInteger` and `MatMulInteger`.
 
 | operator | operator set |
 |---|---|
+"""
+_COMPOSED = """
+## Written as other operators
+
+The reader writes these operators as graphs of the operators above, which fuse as in other models.
+onnxruntime's optimizer saves operators of com.microsoft. Save with `ORT_ENABLE_EXTENDED`: files of
+`ORT_ENABLE_ALL` have data in the layout of one CPU, and tvmconv refuses them.
+
+| operator | operator set | attributes |
+|---|---|---|
 """
 _CONTROL = """
 ## Control flow
@@ -86,6 +110,12 @@ _FOLDED = """
 These operators are evaluated when the model is read. Their operands must be constants, or shapes.
 
 """
+_REFUSED = """
+
+## Refused
+
+A refused node can be cut off: `tvmconv check` prints the option `--outputs` for the part before it.
+"""
 
 
 def page() -> str:
@@ -95,12 +125,38 @@ def page() -> str:
         f"| {name} | {MICROSOFT if name in FOREIGN[MICROSOFT] else 'ONNX'} |\n"
         for name in sorted(EXPANDED)
     ]
+    composed = [
+        f"| {name} | {domain or 'ONNX'} | {_quoted(COMPOSITIONS[domain, name].attributes)} |\n"
+        for domain, names in (("", COMPOSED), (MICROSOFT, COMPOSED_MICROSOFT))
+        for name in sorted(names)
+    ]
     folded = ", ".join(f"`{name}`" for name in sorted(FOLDED - {"Constant"}))
-    return "".join([_HEAD, *rows, _QUANTIZED, *quantized, _CONTROL, _SIZES, _FOLDED, folded, ".\n"])
+    refused = [
+        f"\n**{reason.kind.capitalize()}:** {reason.text}. {reason.remedy}.\n\n"
+        f"{', '.join(f'`{name}`' for name in names)}.\n"
+        for reason, names in _refused().items()
+    ]
+    tables = [*rows, _QUANTIZED, *quantized, _COMPOSED, *composed, _CONTROL]
+    tables += [_SIZES, _FOLDED, folded, ".", _REFUSED, *refused]
+    return "".join([_HEAD, *tables])
+
+
+def _refused() -> dict[Reason, list[str]]:
+    """The operators that the installed onnx defines and the reader does not know, by reason."""
+    found: dict[Reason, list[str]] = {}
+    schemas = {(s.domain, s.name) for s in onnx.defs.get_all_schemas_with_history()}
+    for domain, name in sorted(schemas):
+        if not is_imported(domain, name):
+            found.setdefault(reason_of(domain, name), []).append(name)
+    return found
 
 
 def _attributes(name: str) -> str:
-    return ", ".join(f"`{each}`" for each in sorted(CONVERTERS[name].attributes))
+    return _quoted(CONVERTERS[name].attributes)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in sorted(names))
 
 
 def _since(name: str) -> str:

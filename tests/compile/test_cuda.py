@@ -16,11 +16,12 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.emulated_gpu import Built, needs_emulator, needs_nvcc, needs_nvdisasm
+import tvmconv
+from tests.emulated_gpu import TARGET, Built, needs_emulator, needs_nvcc, needs_nvdisasm
 from tests.small_network import mixed_network
 from tvmconv.compile.nvcc import find_nvcc
 from tvmconv.compile.resources import read_resources
-from tvmconv.core.errors import ArtifactError
+from tvmconv.core.errors import ArtifactError, ModelError
 from tvmconv.core.fatbin import PTX, parts_of
 from tvmconv.runtime.library import C_SOURCES
 
@@ -245,6 +246,39 @@ def test_running_sums_and_sorting_have_kernels(tmp_path):
     built = Built(tmp_path / "sorted", model)
     inputs = built.inputs()
     built.check(built.run(inputs), inputs)
+
+
+@needs_nvcc
+@needs_emulator
+def test_computed_indices_are_clamped(tmp_path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        gathers (float[3,7] x, int64[2,7] i, int64[4,2] j) => (float[2,7] y, float[4] z)
+        { y = GatherElements <axis = 0> (x, i)
+          z = GatherND (x, j) }"""
+    )
+    built = Built(tmp_path / "gathers", model)
+    numbers = np.random.default_rng(0)
+    inputs = {
+        "x": numbers.standard_normal((3, 7), "float32"),
+        "i": numbers.integers(-3, 3, (2, 7)),
+        "j": numbers.integers(-3, 3, (4, 2)),
+    }
+    built.check(built.run(inputs), inputs)
+    edges = {**inputs, "i": np.full((2, 7), 2), "j": np.zeros((4, 2), "int64")}
+    outside = {**inputs, "i": np.full((2, 7), 1 << 40), "j": np.full((4, 2), -(1 << 40))}
+    built.check(built.run(outside), edges)
+
+
+@needs_nvcc
+def test_scatters_are_refused():
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        scatter (float[3,7] x, int64[2,1] i, float[2,7] u) => (float[3,7] y)
+        { y = ScatterND (x, i, u) }"""
+    )
+    with pytest.raises(ModelError, match=r"layer .y\..*Build for a CPU"):
+        tvmconv.build(model, TARGET)
 
 
 def test_resources_are_read_from_what_ptxas_says():

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tvmconv.core.stored_types import code_type, numpy_type
 from tvmconv.frontend import LoadedModel, read_model, to_relax
 
 Arrays = Mapping[str, np.ndarray]
@@ -29,19 +30,28 @@ def tvm_pipeline(loaded: LoadedModel, feeds: Arrays) -> list[np.ndarray]:
     machine = relax.VirtualMachine(executable, tvm.cpu())
     # numpy's ascontiguousarray would turn shape () into (1,)
     operands = [
-        tvm.runtime.tensor(np.asarray(feeds[info.name], info.dtype, order="C"))
+        tvm.runtime.tensor(
+            np.asarray(feeds[info.name], numpy_type(info.dtype), order="C").view(
+                code_type(info.dtype)
+            )
+        )
         for info in loaded.inputs
     ]
     result = machine["main"](*operands)
     results = [result] if len(loaded.outputs) == 1 else list(result)
-    return [value.numpy() for value in results]
+    return [
+        value.numpy().view(numpy_type(info.dtype))
+        for value, info in zip(results, loaded.outputs, strict=True)
+    ]
 
 
 def whole_build(loaded: LoadedModel, feeds: Arrays) -> list[np.ndarray]:
     """``tvmconv.build``: the importer together with everything after it."""
     import tvmconv
 
-    results = tvmconv.build(loaded.proto).run(dict(feeds))
+    # as the sizes of empty inputs must be given
+    shapes = {info.name: info.shape for info in loaded.inputs}
+    results = tvmconv.build(loaded.proto, shapes=shapes).run(dict(feeds))
     return [results[info.name] for info in loaded.outputs]
 
 

@@ -9,113 +9,21 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from onnx import numpy_helper, parser
+from onnx import TensorProto, helper, numpy_helper
 
 import tvmconv
-from tests.frontend.bad_models import refuse
-from tvmconv.errors import ModelError
+from tests.frontend.control_models import compare, expected, feeds, mixed, model, operators
+from tests.frontend.onnx_runner import make_model, noise
+from tvmconv.core.errors import DataError
 from tvmconv.frontend import read_model
 from tvmconv.program.program import Program
-
-HEAD = '<ir_version: 8, opset_import: ["":16, "own":1]>\n'
-# a branch, two loops and a scan, nested, with convolutions that share a weight
-MIXED = """
-g (float[1,4,9,9] x, bool c, bool d) => (float[1,4,9,9] y, float[3,1,4,9,9] s, float[1,4,9,2] z)
-<int64 three = {3}, int64 four = {4}>
-{
-  t = Relu(x)
-  u, v = If(c) <
-    then_branch = g1 () => (u1, v1) {
-      a1 = Conv<pads=[1,1,1,1]>(t, k)
-      u1 = If(d) <
-        then_branch = g3 () => (u3) { u3 = Sin(a1) },
-        else_branch = g4 () => (u4) { u4 = Mul(a1, x) }>
-      v1 = Identity(x)
-    },
-    else_branch = g2 () => (u2, v2) {
-      u2 = Conv<pads=[1,1,1,1]>(x, k)
-      v2 = Neg(u2)
-    }>
-  always = Constant<value = bool {1}>()
-  y, w, s = Loop(three, always, u, v) <
-    body = g5 (int64 i, bool go, float[1,4,9,9] p, float[1,4,9,9] q) => (goes, p1, q1, r1) {
-      goes = Identity(go)
-      n = Cast<to=1>(i)
-      q2 = Conv<pads=[1,1,1,1]>(q, k)
-      p2 = Loop(four, , q2) <
-        body = g6 (int64 j, bool go6, float[1,4,9,9] h) => (goes6, h1) {
-          goes6 = Identity(go6)
-          h2 = Sin(h)
-          h1 = Add(h2, n)
-        }>
-      p1 = Tanh(p2)
-      q1 = Identity(p)
-      r1 = Sub(p1, x)
-    }>
-  e, z = Scan<num_scan_inputs = 2, scan_input_axes = [3, -1], scan_input_directions = [1, 0],
-              scan_output_axes = [-1], scan_output_directions = [1],
-    body = g7 (float[1,4,9] m, float[1,4,9] o, float[1,4,9] f) => (m1, f1) {
-      o1 = Mul(o, f)
-      m1 = Add(m, o1)
-      f1 = Identity(m1)
-    }> (first, pair, pair2)
-}
-"""
-
-
-def model(text: str, **constants: Any) -> onnx.ModelProto:
-    """A model from its text and constants."""
-    made = parser.parse_model(HEAD + text)
-    for name, value in constants.items():
-        made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
-    return made
-
-
-def expected(proto: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any]:
-    """The outputs by onnxruntime."""
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, feeds), strict=True))
-
-
-def compare(proto: onnx.ModelProto, feeds: dict[str, Any], built: Any = None) -> Any:
-    """Check a built model on one input."""
-    built = built or tvmconv.build(proto, threads=1)
-    found = built.run({info.name: feeds[info.name] for info in built.inputs})
-    for name, value in expected(proto, feeds).items():
-        assert found[name].dtype == value.dtype
-        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4)
-    return built
-
-
-def operators(proto: onnx.ModelProto) -> list[str]:
-    """The operators that are left after reading."""
-    return [node.op for node in read_model(proto).graph.nodes if node.op != "Identity"]
-
-
-def mixed() -> onnx.ModelProto:
-    """The model of every kind of nested program."""
-    numbers = np.random.default_rng(1)
-    pair, pair2, first = (
-        numbers.standard_normal(shape).astype(np.float32)
-        for shape in ((1, 4, 9, 2), (1, 4, 9, 2), (1, 4, 9))
-    )
-    weight = numbers.standard_normal((4, 4, 3, 3)).astype(np.float32) / 6
-    return model(MIXED, k=weight, pair=pair, pair2=pair2, first=first)
 
 
 @pytest.fixture(scope="module")
 def built() -> Any:
     """The mixed model, built once."""
     return tvmconv.build(mixed(), threads=1)
-
-
-def feeds(c: bool, d: bool) -> dict[str, Any]:
-    """Inputs of the mixed model."""
-    x = np.random.default_rng(2).standard_normal((1, 4, 9, 9)).astype(np.float32)
-    return {"x": x, "c": np.asarray(c), "d": np.asarray(d)}
 
 
 @pytest.mark.parametrize(("c", "d"), [(True, True), (True, False), (False, True)])
@@ -252,78 +160,78 @@ def test_loops_that_are_read_in_place() -> None:
     )
     assert operators(once) == ["Sin"]
     never = model(
-        """g (float[4] x) => (float[4] y, float[n,4] s) <int64 none = {0}> {
-          y, s = Loop(none, , x) <body = b (int64 i, bool go, float[4] a) => (goes, a1, b1) {
+        """g (float[4] x, bool c) => (float[4] y, float[n,4] s) <int64 none = {0}> {
+          y, s = Loop(none, c, x) <body = b (int64 i, bool go, float[4] a) => (goes, a1, b1) {
             goes = Identity(go) a1 = Sin(a) b1 = Cos(a) }>
         }"""
     )
-    assert [info.shape for info in read_model(never).outputs] == [(4,), (0, 4)]
+    infos = read_model(never).outputs
+    assert [(info.shape, info.dtype) for info in infos] == [((4,), "float32"), ((0, 4), "float32")]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "trips", "body", "words"),
-    [
-        ("", 1000, "a1 = Concat<axis = 0>(a, x)", ("state 'a'", "changes")),
-        (", int64 n", None, "a1 = Sin(a)", ("trip count 'n'", "run time")),
-        ("", 2**62, "a1 = Sin(a)", ("no largest trip count",)),
-        ("", 3, "a1 = Nothing(a)", ("Nothing",)),
-        ("", 3, "a1 = Sin(missing)", ("missing", "sub-graph")),
-        ("", 3, "a1 = Conv(a, x)", ("Conv",)),
-    ],
-)
-def test_loops_that_are_refused(
-    inputs: str, trips: int | None, body: str, words: tuple[str, ...]
-) -> None:
+def test_a_loop_that_counts_its_trips() -> None:
+    """The largest integer as the trip count, and a counter among the states."""
     proto = model(
-        f"""g (float[4] x{inputs}) => (float[r] y) {{
-          y = Loop(n, , x) <body = b (int64 i, bool go, a) => (goes, a1) {{
-            goes = Identity(go) {body} }}>
-        }}""",
-        **({} if trips is None else {"n": np.int64(trips)}),
+        """g (float[3] x) => (float[3] y, float[n,3] s) <int64 most = {9223372036854775807}> {
+          last, y, s = Loop(most, , zero, x) <
+            body = b (int64 i, bool go, int64 k, float[3] a) => (goes, k1, a1, b1) {
+              k1 = Add(k, two)
+              goes = Less(k1, end)
+              a1 = Sin(a)
+              b1 = Neg(a)
+            }>
+        }""",
+        zero=np.int64(0),
+        two=np.int64(2),
+        end=np.int64(9),
     )
-    refuse(proto, *words)
+    loaded = read_model(proto)
+    assert [info.shape for info in loaded.outputs] == [(3,), (5, 3)]
+    assert loaded.graph.nodes[0].attrs["form"].trips == 5
+    compare(proto, {"x": np.asarray([0.5, -1, 2], np.float32)})
 
 
-def test_stacked_results_of_a_loop_that_may_end() -> None:
+def test_a_scan_over_constants() -> None:
+    numbers = np.random.default_rng(4).standard_normal((2, 3)).astype(np.float32)
     proto = model(
-        """g (float[4] x, bool c) => (float[4] y, float[n,4] s) <int64 three = {3}> {
-          y, s = Loop(three, c, x) <body = b (int64 i, bool go, a) => (goes, a1, b1) {
-            goes = Identity(go) a1 = Sin(a) b1 = Cos(a) }>
-        }"""
+        """g (float[3,2] x) => (float[3,2] y) {
+          last, t = Scan<num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
+                         scan_output_axes = [1], scan_output_directions = [1],
+            body = b (float[2] s, float[2] a) => (float[2] s1, float[2] b1) {
+              s1 = Add(s, a) b1 = Mul(s1, a) }> (zeros, table)
+          turned = Transpose(t)
+          z = ReduceSum<keepdims = 0>(last)
+          u = Add(x, turned)
+          y = Add(u, z)
+        }""",
+        zeros=np.zeros(2, np.float32),
+        table=numbers,
     )
-    refuse(proto, "Loop", "stacked results", "not known")
+    assert operators(proto) == ["Add", "Add"]
+    compare(proto, {"x": np.arange(6, dtype=np.float32).reshape(3, 2)})
 
 
-def test_branches_of_two_shapes() -> None:
-    proto = model(
-        """g (float[1,4] x, bool c) => (float[r] y) {
-          y = If(c) <then_branch = a () => (v) { v = Squeeze(x) },
-                     else_branch = b () => (w) { w = Neg(x) }>
-        }"""
+def test_a_branch_that_does_not_fit_refuses_the_data() -> None:
+    """Exporters choose among sizes of the input by an If; one build has one size."""
+    fits = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["a"])],
+        "fits",
+        [],
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(noise(4, 3), "w")],
     )
-    refuse(proto, "'y'", "float32[4]", "float32[1, 4]", "run time")
-
-
-def test_values_of_another_branch() -> None:
-    proto = model(
-        """g (float[4] x, bool c) => (float[4] y) {
-          y = If(c) <then_branch = a () => (v) { v = Sin(x) },
-                     else_branch = b () => (w) { w = Neg(v) }>
-        }"""
+    other = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "v"], ["b"])],
+        "other",
+        [],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(noise(5, 3), "v")],
     )
-    refuse(proto, "'v'", "sub-graph 'b'")
-
-
-def test_a_branch_that_reads_its_own_result() -> None:
-    proto = model(
-        """g (float[4] x, bool c) => (float[4] y) {
-          y = If(c) <then_branch = a () => (v) { v = Sin(y) },
-                     else_branch = b () => (w) { w = Neg(x) }>
-        }"""
-    )
-    refuse(proto, "cyclic")
-
-
-def test_gpus_run_no_nested_programs() -> None:
-    with pytest.raises(ModelError, match="run no sub-graphs"):
-        tvmconv.build(mixed(), "cuda:sm_90")
+    node = helper.make_node("If", ["c"], ["y"], "choice", then_branch=fits, else_branch=other)
+    network = make_model([node], {"x": (2, 4), "c": ()}, ["y"])
+    network.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
+    built = tvmconv.build(network)
+    data = {"x": noise(2, 4), "c": np.array(True)}
+    np.testing.assert_allclose(built.run(data)["y"], data["x"] @ noise(4, 3), rtol=1e-5)
+    with pytest.raises(DataError, match=r"'choice' \(If\): the condition selects else_branch"):
+        built.run({**data, "c": np.array(False)})

@@ -14,12 +14,12 @@ from tests.frontend.node_cases import case_modules, cases_of
 from tests.frontend.onnx_runner import freeze, make_model, noise, run, run_reference
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
-from tvmconv.frontend.operators import EXPANDED, IMPORTED
+from tvmconv.frontend.operators import COMPOSED, EXPANDED, IMPORTED
 
 # computed with the model even where their operands are constants
 WITH_THE_MODEL = EXPANDED | {
-    "AveragePool", "DequantizeLinear", "GlobalMaxPool", "LRN", "LpNormalization", "LpPool",
-    "MaxPool", "Upsample",
+    "AveragePool", "DeformConv", "DequantizeLinear", "GRU", "GlobalMaxPool", "LRN", "LSTM",
+    "LpNormalization", "LpPool", "MaxPool", "RNN", "RoiAlign", "STFT", "Upsample",
 }  # fmt: skip
 
 
@@ -44,8 +44,10 @@ def test_frozen_node_cases_fold_to_their_expected_outputs() -> None:
         try:
             graph = read_model(freeze(case.model, operands, 0)[0]).graph
         except ModelError as error:
-            # element types that no model here may have, and operator sets from before the oldest
-            if "element type" not in str(error) and "operator set" not in str(error):
+            # element types and sequences that no model here may have, and operator sets from
+            # before the oldest
+            known = ("element type", "operator set", "sequence values", "optional values")
+            if not any(reason in str(error) for reason in known):
                 failures[case.name] = str(error)
             continue
         try:
@@ -53,7 +55,10 @@ def test_frozen_node_cases_fold_to_their_expected_outputs() -> None:
             for info, wanted in zip(graph.outputs, expected, strict=True):
                 actual = graph.constants[info.name]
                 assert (wanted.shape, wanted.dtype) == (actual.shape, actual.dtype)
-                np.testing.assert_allclose(actual, wanted, rtol=max(case.rtol, 1e-4), atol=1e-5)
+                # each part of a composed operator rounds its result to 16 bits
+                parts = case.model.graph.node[0].op_type in COMPOSED and wanted.dtype.itemsize == 2
+                rtol, atol = (2e-2, 4e-3) if parts else (max(case.rtol, 1e-4), 1e-5)
+                np.testing.assert_allclose(actual, wanted, rtol=rtol, atol=atol)
         except AssertionError as error:
             failures[case.name] = " ".join(str(error).split())
         folded += 1

@@ -159,7 +159,7 @@ def test_computed_number_of_largest_elements(count: int) -> None:
 
 
 def test_sizes_as_shapes() -> None:
-    """What exporters of masks write: a second mask, ranges, joined parts, and padding."""
+    """Graphs that exporters of masks write: a second mask, ranges, joined parts, and padding."""
     feeds = {"x": np.random.default_rng(1).standard_normal((40, 3)).astype(np.float32)}
     nodes = [
         node("ReduceSum", ["x", "one"], ["sums"], keepdims=0),

@@ -30,7 +30,10 @@ _MOST_BYTES = 1 << 26
 _TOLERANCE, _HALF_TOLERANCE = 2e-4, 4e-3
 # relative to an output's largest element without sums of many products
 _SMALL_TOLERANCE = 1e-5
-_SUMMING = {"Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul", "ReduceProd", "ReduceLogSum"}
+_SUMMING = {
+    "Conv", "ConvTranspose", "DFT", "DeformConv", "DynamicQuantizeLSTM", "Einsum", "GRU", "Gemm",
+    "LSTM", "MatMul", "RNN", "ReduceLogSum", "ReduceProd", "RoiAlign", "STFT",
+}  # fmt: skip
 # share of an output's elements that may differ, and their smallest allowed count, where integers
 # were rounded
 _ROUNDED_SHARE, _ROUNDED_LEAST = 0.05, 2

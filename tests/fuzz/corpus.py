@@ -40,13 +40,20 @@ def _controlled() -> list[onnx.ModelProto]:
 
 def _node_models() -> list[onnx.ModelProto]:
     """Some cases of each operator; further inputs are constants unless they may be data."""
-    from tests.frontend.test_onnx_nodes import CORE, DATA_OPERATORS, OTHERS, QUANTISED, cases_of
+    from tests.frontend.test_onnx_nodes import (
+        CORE,
+        DATA_OPERATORS,
+        OTHERS,
+        QUANTISED,
+        RECURRENT,
+        cases_of,
+    )
 
     # the cases draw their data from the global generator when they are imported
     np.random.seed(0)  # noqa: NPY002
     taken: Counter[str] = Counter()
     models = []
-    for module in sorted((*CORE, *OTHERS, *QUANTISED)):
+    for module in sorted((*CORE, *OTHERS, *QUANTISED, *RECURRENT)):
         for case in cases_of(module):
             operator = case.model.graph.node[-1].op_type
             if taken[operator] >= _MOST_OF_ONE_OPERATOR:

@@ -116,10 +116,11 @@ def loop(
     inputs += [_float(name, shape) for name in states]
     first = [helper.make_tensor_value_info(result, TensorProto.BOOL, ())]
     graph = body.graph(inputs, len(states) + stacks, first)
+    before, guard = _condition(d, names) if not stacks and d.chance(0.3) else ([], "")
     initial = [d.pick(names) for _ in states]
     results = [d.name("v") for _ in range(len(states) + stacks)]
-    node = helper.make_node("Loop", [most, "", *initial], results, d.name("Loop"), body=graph)
-    return [count, node, *_summed(d, results, len(states))], results[: len(states)]
+    node = helper.make_node("Loop", [most, guard, *initial], results, d.name("Loop"), body=graph)
+    return [*before, count, node, *_summed(d, results, len(states))], results[: len(states)]
 
 
 def scan(

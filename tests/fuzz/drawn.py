@@ -19,6 +19,8 @@ from tests.fuzz import (
     draw_networks,
     draw_numbers,
     draw_places,
+    draw_recurrent,
+    draw_signals,
     draw_windows,
 )
 from tests.fuzz.compared import compare, runs_elsewhere
@@ -39,7 +41,8 @@ _OPSETS = (*range(7, onnx.defs.onnx_opset_version() + 1), 13, 17, 18)
 FAMILIES = (
     draw_numbers.STEPS, draw_places.STEPS, draw_windows.STEPS, draw_windows.STEPS,
     draw_integers.STEPS, draw_constants.STEPS + draw_places.STEPS, draw_forms.STEPS,
-    draw_networks.STEPS, draw_control.STEPS, draw_indices.STEPS,
+    draw_networks.STEPS, draw_control.STEPS, draw_indices.STEPS, draw_recurrent.STEPS,
+    draw_signals.STEPS,
 )  # fmt: skip
 
 

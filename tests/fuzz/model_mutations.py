@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
-from tvmconv.frontend.checks import all_nodes
+from tvmconv.frontend.nested.subgraphs import subgraphs
 from tvmconv.frontend.operators import IMPORTED
-from tvmconv.frontend.subgraphs import subgraphs
+from tvmconv.frontend.structure import all_nodes
 
 _OPERATORS = sorted(IMPORTED)
 _EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 64, -1, -2, 1000, 2**31 - 1, 2**31, 2**40, 2**62)

@@ -1,4 +1,4 @@
-"""ConvTranspose of volumes, by those of their slices."""
+"""ConvTranspose of volumes, by ConvTranspose of their slices."""
 
 from __future__ import annotations
 

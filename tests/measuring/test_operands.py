@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvmconv.core.datatypes import DataTypes, numpy_type
+from tvmconv.core.datatypes import DataTypes
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.measuring.operands import rounded
 
 

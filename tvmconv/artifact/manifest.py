@@ -13,6 +13,7 @@ from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.errors import ArtifactError, TvmconvError
 from tvmconv.core.files import read_regular
 from tvmconv.core.plain_data import check_types, parse
+from tvmconv.core.stored_types import STORED
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
 from tvmconv.machines.cuda import CudaMachine
@@ -29,7 +30,7 @@ MAX_BYTES = 1 << 28
 _MOST = {"threads": 1 << 16, "cores": 1 << 16, "lanes": 1 << 12}
 _DTYPES = (
     *("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64"),
-    *("uint8", "uint16", "uint32", "uint64"),
+    *("uint8", "uint16", "uint32", "uint64", *STORED),
 )
 
 

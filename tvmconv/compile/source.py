@@ -29,6 +29,16 @@ _TYPES = {
     "uint32": "TVMCONV_UINT32",
     "uint64": "TVMCONV_UINT64",
     "bool": "TVMCONV_BOOL",
+    "float8_e4m3fn": "TVMCONV_FLOAT8_E4M3FN",
+    "float8_e4m3fnuz": "TVMCONV_FLOAT8_E4M3FNUZ",
+    "float8_e5m2": "TVMCONV_FLOAT8_E5M2",
+    "float8_e5m2fnuz": "TVMCONV_FLOAT8_E5M2FNUZ",
+    "float8_e8m0fnu": "TVMCONV_FLOAT8_E8M0FNU",
+    "float4_e2m1fn": "TVMCONV_FLOAT4_E2M1FN",
+    "int4": "TVMCONV_INT4",
+    "uint4": "TVMCONV_UINT4",
+    "int2": "TVMCONV_INT2",
+    "uint2": "TVMCONV_UINT2",
 }
 
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import WorkloadError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # name in numpy, TVM and ONNX -> (benchdnn's name, bytes)
 _TYPES: dict[str, tuple[str, int]] = {
@@ -50,18 +47,6 @@ def itemsize(name: str) -> int:
     if name not in _TYPES:
         raise WorkloadError(f"unknown data type {name!r}; use one of {', '.join(_TYPES)}")
     return _TYPES[name][1]
-
-
-def numpy_type(name: str) -> np.dtype[Any]:
-    """numpy's type; numpy itself lacks ``"bfloat16"``, which ml_dtypes defines."""
-    import numpy as np
-
-    if name != "bfloat16":
-        return np.dtype(name)
-    import ml_dtypes
-
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
 
 
 @dataclass(frozen=True)

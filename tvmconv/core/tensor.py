@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
+
+from .stored_types import numpy_type
 
 Array = npt.NDArray[Any]
 
@@ -27,7 +28,7 @@ class TensorInfo:
     shape
         Sizes in elements, all static, in the model's own (plain) layout.
     dtype
-        Element type in numpy's spelling, e.g. ``float32``.
+        Element type in numpy's or ml_dtypes' spelling, such as ``float32``, ``bfloat16``.
     varying
         The axis whose extent depends on the data of a call, if there is one. Its size in ``shape``
         is the largest.
@@ -41,7 +42,7 @@ class TensorInfo:
     @property
     def bytes(self) -> int:
         """Its size."""
-        return prod(self.shape) * np.dtype(self.dtype).itemsize
+        return prod(self.shape) * numpy_type(self.dtype).itemsize
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest."""

@@ -31,6 +31,8 @@ Graph passes match only these forms. ``c`` is a float32 constant of shape ``()``
 - LRN: squares, ``nn.avg_pool2d`` over the channel axis of a (N, 1, C, H*W) view, then
   ``divide(x, power(base, c))``.
 - Softmax, LogSoftmax: ``nn.softmax(x, axis)``, ``nn.log_softmax(x, axis)``.
+- LSTM, GRU, RNN: ``matmul(x, W)`` of all steps and directions, ``add(y, b)``, then a call with the
+  name of a :class:`~tvmconv.operators.recurrent_form.RecurrentForm` as text.
 - Resize, Upsample: ``image.resize2d`` in NCHW, for whole factors with ``nearest_neighbor``,
   ``asymmetric`` and ``floor``, or with ``linear``. Otherwise ``take`` by constant indices, with
   weighted sums for linear and cubic.

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import Shapes, TensorInfo
-from tvmconv.frontend.checks import all_nodes, check_operator
 from tvmconv.frontend.cut import cut_model
-from tvmconv.frontend.functions import without_functions
 from tvmconv.frontend.graph import OnnxGraph
 from tvmconv.frontend.inputs import OpenShapeError
+from tvmconv.frontend.nested.functions import without_functions
 from tvmconv.frontend.read import read_model
 from tvmconv.frontend.refusals import Refusal, Refusals
 from tvmconv.frontend.source import open_source
+from tvmconv.frontend.structure import all_nodes, check_operator
 from tvmconv.kernels.compiler_lock import compiler_lock
 
 if TYPE_CHECKING:

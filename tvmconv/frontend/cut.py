@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvmconv.core.arguments import nearest, shown
 from tvmconv.core.errors import ModelError
-from tvmconv.frontend.subgraphs import reads
+from tvmconv.frontend.nested.subgraphs import reads
 
 if TYPE_CHECKING:
     import onnx

@@ -1,5 +1,7 @@
 """Writes the operators of onnxruntime's QOperator format as float operators between Q and DQ.
 
+A CastLike becomes a Cast.
+
 QLinearConv, for example, becomes DequantizeLinear of data, weight and bias, Conv and
 QuantizeLinear. All quantized models then have one form. The scale of an INT32 bias is the product
 of the scales of data and weight.
@@ -16,6 +18,8 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.integers import check_sums
 from tvmconv.frontend.operators import MICROSOFT
 from tvmconv.frontend.quantize_linear import LINEAR, LINEAR_OPSET, check_scale
+from tvmconv.frontend.quantized_lstm import QUANTIZED_LSTM, as_lstm
+from tvmconv.frontend.tensors import CODES
 
 _EIGHT_BITS = ("int8", "uint8")
 # tensor, scale, zero point
@@ -58,7 +62,7 @@ _FORMS = {
     "QLinearWhere": _Form("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,), since=9),
 }
 # operators that have such a form
-EXPANDED = frozenset({*_FORMS, "QLinearConcat"})
+EXPANDED = frozenset({*_FORMS, "QLinearConcat", QUANTIZED_LSTM})
 
 
 def in_standard_form(
@@ -73,6 +77,14 @@ def in_standard_form(
     if domain == MICROSOFT and node.op in LINEAR:
         opset = max(node.opset, LINEAR_OPSET)
         return [OnnxNode(node.name, node.op, node.inputs, node.outputs, node.attrs, opset)]
+    if node.op == QUANTIZED_LSTM:
+        return [as_lstm(graph, node, fresh)]
+    if node.op == "CastLike" and node.input(1):
+        # a type alone decides the result, so that a constant stays one
+        target = CODES[graph.types[node.inputs[1]].dtype]
+        return [
+            replace(node, op="Cast", inputs=node.inputs[:1], attrs={**node.attrs, "to": target})
+        ]
     if node.op == "Scatter":
         # the name before operator set 11
         return [replace(node, op="ScatterElements", opset=11)]

@@ -10,13 +10,14 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.checks import all_nodes
-from tvmconv.frontend.export_nested import control_nodes
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+from tvmconv.frontend.nested.export import control_nodes
+from tvmconv.frontend.nested.subgraphs import subgraphs
 from tvmconv.frontend.operators import CONTROL, MICROSOFT
 from tvmconv.frontend.quantize_linear import LINEAR
-from tvmconv.frontend.subgraphs import subgraphs
+from tvmconv.frontend.structure import all_nodes
 
 
 def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
@@ -65,7 +66,7 @@ def _inner(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 
 
 def _info(info: TensorInfo) -> onnx.ValueInfoProto:
-    code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+    code = helper.np_dtype_to_tensor_dtype(numpy_type(info.dtype))
     return helper.make_tensor_value_info(info.name, code, info.shape)
 
 

@@ -1,4 +1,4 @@
-"""Values whose size depends on the data: what operators make of them.
+"""Values whose size depends on the data, and how operators pass the size on.
 
 The tensor of such a value has its largest shape. Elements beyond its size hold anything. An
 operator that treats the elements along the axis independently keeps the size. A reduction reads
@@ -43,7 +43,7 @@ _ONE_AXIS = {"ArgMax": 0, "ArgMin": 0, "LogSoftmax": -1, "Softmax": -1}
 
 
 def set_outputs(graph: OnnxGraph, names: Sequence[str]) -> None:
-    """End a graph at values, and at the sizes of those that depend on the data."""
+    """End a graph at values, and at the sizes that depend on the data."""
     varying = [name for name in names if name in graph.extents]
     for name in varying:
         graph.types[name] = replace(graph.types[name], varying=graph.extents[name].axis)

@@ -15,13 +15,14 @@ import numpy as np
 import onnx
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, seconds
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
+from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.operators import CONVERTED
 from tvmconv.frontend.shapes import RESIZING
-from tvmconv.frontend.subgraphs import reads
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (
@@ -94,8 +95,7 @@ class Folder:
         names = list(dict.fromkeys(name for name in node.inputs if name))
         if not all(name in constants for name in names) or not _is_foldable(node, constants):
             return False
-        if node.op == "DequantizeLinear" and not self._is_parameter(node):
-            # integers are what kernels of 8 bits read
+        if node.op == "DequantizeLinear" and not self._is_folded(node):
             return False
         operands = [constants[name] for name in node.inputs if name]
         if outputs is None and node.op not in DYNAMIC:
@@ -116,7 +116,7 @@ class Folder:
         try:
             results = evaluate(node, proto, {name: constants[name] for name in names})
         except ModelError:
-            if node.op in CONVERTED:
+            if node.op in CONVERTED and all(value.size for value in operands):
                 return False
             raise
         for name, value in results.items():
@@ -134,9 +134,14 @@ class Folder:
         is_given = node.op in RESIZING and 0 not in self._graph.shape(node.inputs[0])
         return made == set(filter(None, node.outputs)) and not (is_given or node.op in DYNAMIC)
 
-    def _is_parameter(self, node: OnnxNode) -> bool:
-        """Whether an operator reads the result that wants it constant, and in float."""
-        return node.outputs[0] in self._parameters
+    def _is_folded(self, node: OnnxNode) -> bool:
+        """Whether the numbers of a DequantizeLinear are computed here.
+
+        Kernels of 8 bits read the integers. Some operators want the numbers to be constant, and
+        no kernel reads short floating-point numbers.
+        """
+        integers = not self._graph.types[node.inputs[0]].dtype.startswith("float")
+        return not integers or node.outputs[0] in self._parameters
 
     def store(self, node: OnnxNode, name: str, value: Array) -> None:
         """Add a computed constant."""
@@ -158,9 +163,17 @@ class Folder:
         """Whether any node or the graph's caller reads a value."""
         return self._readers[name] > 0
 
+    def hold(self, names: Iterable[str]) -> None:
+        """Keep values, if they become constants, until :meth:`drop`."""
+        self._readers.update(names)
+
     def release(self, node: OnnxNode) -> None:
         """Drop the operands of a folded node that nobody else reads."""
-        for name in node.inputs:
+        self.drop(node.inputs)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Take off one reader of each value, and drop constants without readers."""
+        for name in names:
             self._readers[name] -= 1
             if not self._readers[name] and self._graph.constants.pop(name, None) is not None:
                 self._alive[name in self._weights] -= self._made.pop(name, 0)
@@ -194,7 +207,7 @@ def _sizes(
 ) -> tuple[int, int]:
     """Elements and bytes of the results; an upper bound where they depend on values."""
     if outputs is not None:
-        sizes = [(prod(info.shape), np.dtype(info.dtype).itemsize) for info in outputs]
+        sizes = [(prod(info.shape), numpy_type(info.dtype).itemsize) for info in outputs]
         return sum(n for n, _ in sizes), sum(n * itemsize for n, itemsize in sizes)
     if node.op == "Range":
         start, limit, delta = (float(value.reshape(-1)[0]) for value in operands)

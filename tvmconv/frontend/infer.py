@@ -7,59 +7,52 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.activations import check_activations
 from tvmconv.frontend.attributes import check_attributes, check_list_operands, in_ascending_order
-from tvmconv.frontend.checks import check_operator, describe, in_execution_order
-from tvmconv.frontend.control import read_control
+from tvmconv.frontend.composed import Composer
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.extent_maker import Maker
 from tvmconv.frontend.extents import check_nested, check_results, follow, set_outputs
 from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import DYNAMIC, Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import Shared
+from tvmconv.frontend.inference import inferred_outputs
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
-from tvmconv.frontend.operators import CONTROL
+from tvmconv.frontend.nested.control import read_control
+from tvmconv.frontend.nested.inline import Shared
+from tvmconv.frontend.nested.subgraphs import all_names
+from tvmconv.frontend.operators import CONTROL, own_domain
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.quantized_lstm import QUANTIZED_LSTM
+from tvmconv.frontend.recurrent import RECURRENT
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
 from tvmconv.frontend.sized import read_shape, sized
 from tvmconv.frontend.sized_shapes import with_lengths
-from tvmconv.frontend.subgraphs import all_names
+from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
-    as_tensor,
-    check_shape,
     constant_value,
     decode_attributes,
-    element_type,
     proto_of,
 )
 from tvmconv.frontend.types import (
     check_input_types,
     check_output_types,
-    operator_schema,
     report_declared_shapes,
 )
-from tvmconv.frontend.windows import disputed_size
 
-_SMALL = 4096  # constants up to this many elements can be shape operands
-
-# onnx does not infer the mask of old Dropout nodes; it infers normalizations from their function
-# bodies, which are not available for single nodes
-_SAME_SHAPE = ("Dropout", "GroupNormalization", "MeanVarianceNormalization")
-
-# first operator set in which onnx infers the operator without its function body
-_INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
+# operators whose first output may be absent
+_ANY_OUTPUT = (*RECURRENT, QUANTIZED_LSTM)
 
 
 def infer_graph(
@@ -82,6 +75,9 @@ def infer_graph(
     graph = OnnxGraph(proto.graph.name, opset, proto.ir_version, inputs, ())
     for info in inputs:
         graph.types[info.name] = info
+        if 0 in info.shape:
+            # values that depend on it alone are known
+            graph.constants[info.name] = np.zeros(info.shape, numpy_type(info.dtype))
     for name, value in constants.items():
         _set_constant(graph, name, value)
     shared = Shared(_fresh_names(proto.graph), set(), external)
@@ -134,8 +130,16 @@ class _Walk:
             read_control(self, proto)
             check_nested(self.graph)
             return
-        node = _decoded(proto, self.shared.own_name(proto), self.graph.opset)
-        for part in _in_standard_form(self.graph, node, proto.domain, self.shared.fresh):
+        self._read_node(_decoded(proto, self.shared.own_name(proto), self.graph.opset), proto)
+
+    def _read_node(self, node: OnnxNode, proto: onnx.NodeProto) -> None:
+        domain = own_domain(proto.domain, node.op, node.opset)
+        if Composer.knows(domain, node.op):
+            _check_inputs(self.graph, node)
+            composer = Composer(self.graph, self._folder, self.shared.fresh, self._read_node)
+            composer.write(node, domain, proto)
+            return
+        for part in _in_standard_form(self.graph, node, domain, self.shared.fresh):
             form = proto_of(part, node, proto)
             _visit(self.graph, self._folder, part, form, self.shared.fresh)
 
@@ -193,7 +197,8 @@ def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:
         decode_attributes(proto, describe(proto)),
         opset,
     )
-    if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
+    named = bool(node.outputs) and (node.op in _ANY_OUTPUT or bool(node.outputs[0]))
+    if not named or (node.op != "Constant" and not node.input(0)):
         raise node.error("its first input and output must be named")
     return node
 
@@ -230,6 +235,11 @@ def _visit(
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
+    if node.op == "EyeLike":
+        folder.check_memory(node, eye_bytes(graph, node))
+        folder.store(node, node.outputs[0], eye(graph, node))
+        folder.release(node)
+        return
     # onnx's inference takes no operands of shape (1,)
     if node.op in DYNAMIC and folder.fold(node, proto, None):
         return
@@ -248,7 +258,7 @@ def _visit(
     is_linear = node.op in LINEAR
     known = infer_linear(graph, node) if is_linear else known_outputs(graph, node, operands)
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
-    found = _infer(graph, node, proto, operands) if known is None else known
+    found = inferred_outputs(graph, node, proto, operands) if known is None else known
     if found and node.op in RESIZING:
         found = [with_resized_shape(node, found[0], graph.types[node.inputs[0]], operands)]
     if folder.fold(node, proto, found):
@@ -279,67 +289,6 @@ def _check_inputs(graph: OnnxGraph, node: OnnxNode) -> None:
                 f"input {name!r} has no shape that can be inferred",
                 "remove the operator that makes it, because shapes must be static",
             )
-
-
-def _infer(
-    graph: OnnxGraph, node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]
-) -> list[TensorInfo] | None:
-    """Types of the named outputs, or ``None`` where one has no static shape."""
-    types = {}
-    for name in filter(None, node.inputs):
-        info = graph.types[name]
-        code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
-        types[name] = helper.make_tensor_type_proto(code, info.shape)
-    data = {name: as_tensor(a) for name, a in operands.items() if a.size <= _SMALL}
-    try:
-        found = onnx.shape_inference.infer_node_outputs(
-            _inferring_schema(node),
-            proto,
-            types,
-            data,
-            opset_imports=[helper.make_opsetid("", graph.opset)],
-            ir_version=graph.ir_version,
-        )
-    except Exception as error:
-        problem = (
-            f"shape inference fails for operands {[graph.shape(n) for n in types]} "
-            f"({' '.join(str(error).split())})"
-        )
-        if cause := disputed_size(graph, node):
-            raise node.error(f"{problem}: {cause}", "give that node pads instead") from None
-        raise node.misfit(problem) from None
-    if node.op in _SAME_SHAPE:
-        info = graph.types[node.inputs[0]]
-        # the second output is Dropout's mask
-        dtypes = (info.dtype, "bool" if node.opset >= 10 else info.dtype)
-        named = zip(node.outputs, dtypes, strict=False)
-        return [TensorInfo(name, info.shape, dtype) for name, dtype in named if name]
-    infos = [_static(node, name, found.get(name)) for name in node.outputs if name]
-    # further outputs may stay unknown as long as nobody reads them
-    if not infos or infos[0] is None:
-        return None
-    return [info for info in infos if info is not None]
-
-
-def _inferring_schema(node: OnnxNode) -> onnx.defs.OpSchema:
-    """A definition with the operator's inference: its own, or a newer one of the same shapes."""
-    since = _INFERRED_SINCE.get(node.op, 0)
-    if node.opset >= since:
-        return operator_schema(node)
-    return onnx.defs.get_schema(node.op, since)
-
-
-def _static(node: OnnxNode, name: str, found: Any) -> TensorInfo | None:
-    if found is None or not found.HasField("tensor_type"):
-        return None
-    tensor = found.tensor_type
-    if not tensor.HasField("shape") or not all(d.HasField("dim_value") for d in tensor.shape.dim):
-        return None
-    where = f"node {node.name!r} ({node.op}): output {name!r}"
-    shape = tuple(int(d.dim_value) for d in tensor.shape.dim)
-    dtype = element_type(tensor.elem_type, where)
-    check_shape(shape, dtype, where)
-    return TensorInfo(name, shape, dtype)
 
 
 def _set_constant(graph: OnnxGraph, name: str, value: Array) -> None:

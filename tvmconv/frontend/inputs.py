@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,12 @@ def freeze_inputs(
         if value.name in given:
             _bind(value, given[value.name], bound)
     sizes = {value.name: _sizes(value, given.get(value.name), bound) for value in inputs}
-    fixed = {name: shape for name, shape in sizes.items() if shape is not None and all(shape)}
+    # some exporters write 0 for an unknown size, so an empty input must be given as such
+    fixed = {
+        name: shape
+        for name, shape in sizes.items()
+        if shape is not None and (name in given or all(shape))
+    }
     if missing := [value for value in inputs if value.name not in fixed]:
         raise OpenShapeError(_missing(missing, sizes))
     return tuple(_frozen(value, fixed[value.name]) for value in inputs)
@@ -81,7 +86,7 @@ def _split(
         if name in dimensions and isinstance(shape, int):
             (bound[name],) = _given(name, (shape,))
         elif name in names:
-            given[name] = _given(name, shape)
+            given[name] = _given(name, shape, _empty_axes(inputs[names.index(name)]))
         else:
             unknown.append(name)
     if unknown:
@@ -101,12 +106,20 @@ def _dimensions(value: onnx.ValueInfoProto) -> list[str]:
     return [name for name in named if not _UNKNOWN.fullmatch(name)]
 
 
-def _given(name: str, shape: Any) -> tuple[int, ...]:
+def _empty_axes(value: onnx.ValueInfoProto) -> list[int]:
+    """Axes that the model declares as empty, or of an unknown size as some exporters do."""
+    dims = enumerate(value.type.tensor_type.shape.dim)
+    return [axis for axis, dim in dims if dim.HasField("dim_value") and not dim.dim_value]
+
+
+def _given(name: str, shape: Any, empty_axes: Sequence[int] = ()) -> tuple[int, ...]:
     try:
         sizes = tuple(int(n) for n in shape)
         fine = all(
-            1 <= n <= MAX_DIMENSION and type(m) is not bool and bool(n == m)
-            for n, m in zip(sizes, shape, strict=True)
+            int(axis not in empty_axes) <= n <= MAX_DIMENSION
+            and type(m) is not bool
+            and bool(n == m)
+            for axis, (n, m) in enumerate(zip(sizes, shape, strict=True))
         )
     except (TypeError, ValueError, OverflowError):
         fine = False

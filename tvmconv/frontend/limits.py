@@ -17,6 +17,8 @@ MAX_NESTING = 8
 MAX_TRIPS = 2**31 - 1
 # nodes of a Loop that is read in place, trip by trip
 MAX_UNROLLED_NODES = 1024
+# nodes that are evaluated to count the trips of a Loop
+MAX_COUNTED_NODES = 4096
 MAX_DIMENSION = 2**31 - 1
 MAX_TENSOR_BYTES = 2**33
 MAX_CONSTANT_BYTES = 2**35  # all constants together

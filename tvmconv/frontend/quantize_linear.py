@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.core.stored_types import SMALL_INTEGERS, STORED
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.tensors import element_type
@@ -19,8 +20,9 @@ LINEAR = ("DequantizeLinear", "QuantizeLinear")
 # axes (13), 16-bit types (21); nodes that the reader makes are of it
 LINEAR_OPSET = 21
 WIDE = ("int16", "uint16")
-_INTEGERS = ("int8", "uint8", *WIDE)
-_FLOATS = ("float16", "float32")
+_INTEGERS = ("int8", "uint8", *WIDE, *SMALL_INTEGERS)
+_SHORT = tuple(name for name in STORED if name.startswith("float"))  # 8 bits and fewer
+_FLOATS = ("float16", "bfloat16", "float32")
 
 
 def infer_linear(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo]:
@@ -46,9 +48,9 @@ def infer_linear(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo]:
         allowed: tuple[str, ...] = _FLOATS
     else:
         dtype = quantized_type(node, None if zero_point is None else zero_point.dtype)
-        allowed = _INTEGERS
+        allowed = (*_INTEGERS, *_SHORT)
         if division_type(node, scale.dtype) not in _FLOATS:
-            raise node.error("precision must be float32 or float16")
+            raise node.error("precision must be float32, float16 or bfloat16")
     if dtype not in allowed:
         raise node.error(
             f"its output is {dtype}, which is not supported (it may be {', '.join(allowed)})",
@@ -60,10 +62,11 @@ def infer_linear(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo]:
 def check_scale(node: OnnxNode, scale: TensorInfo, values: Array | None) -> None:
     """Refuse a constant scale that is not a positive number."""
     if scale.dtype not in _FLOATS:
-        raise node.error(f"scale {scale.name!r} is {scale.dtype}, not float32 or float16")
+        raise node.error(f"scale {scale.name!r} is {scale.dtype}, not float32, float16 or bfloat16")
     if values is None:
         return
-    wrong = values[~(np.isfinite(values) & (values > 0))]
+    known = values.astype(np.float32)
+    wrong = known[~(np.isfinite(known) & (known > 0))]
     if wrong.size:
         raise node.error(
             f"scale {scale.name!r} holds {wrong.reshape(-1)[0]}; scales must be finite and "
@@ -145,7 +148,7 @@ def _check_shape(node: OnnxNode, data: tuple[int, ...], scale: tuple[int, ...]) 
 def _check_dequantized(
     graph: OnnxGraph, node: OnnxNode, data: TensorInfo, zero_point: TensorInfo | None
 ) -> None:
-    if data.dtype not in (*_INTEGERS, "int32"):
+    if data.dtype not in (*_INTEGERS, *_SHORT, "int32"):
         raise node.error(
             f"its input is {data.dtype}, which is not supported",
             "quantize the model to 8 bits",

@@ -19,7 +19,6 @@ _DEPTH = 16
 _MOVES = frozenset({
     "Compress", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
     "ReverseSequence", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    "ReduceMax", "ReduceMin",
 })  # fmt: skip
 
 
@@ -88,7 +87,9 @@ class IndexRanges:
         rule = _RULES.get(node.op)
         if rule is None:
             return None
-        operands = [self.of(each, depth - 1) for each in node.inputs if each]
+        # the first operand of Where is the condition
+        values = node.inputs[1:] if node.op == "Where" else node.inputs
+        operands = [self.of(each, depth - 1) for each in values if each]
         known = [each for each in operands if each is not None]
         return rule(known) if len(known) == len(operands) else None
 
@@ -129,5 +130,5 @@ _RULES: Mapping[str, Callable[[list[tuple[int, int]]], Range]] = {
     "Min": lambda known: (min(low for low, _ in known), min(high for _, high in known)),
     "Cast": _joined,
     "Concat": _joined,
-    "Where": lambda known: _joined(known[1:]),
+    "Where": _joined,
 }

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import Shapes, TensorInfo
-from tvmconv.frontend.checks import check_structure, check_versions, in_execution_order, run_checker
 from tvmconv.frontend.cut import cut_model
 from tvmconv.frontend.export import to_proto
 from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.functions import without_functions
 from tvmconv.frontend.graph import OnnxGraph
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
+from tvmconv.frontend.nested.functions import without_functions
 from tvmconv.frontend.refusals import Refusals, refuse_operators
 from tvmconv.frontend.simplify import simplify
 from tvmconv.frontend.source import Source, open_source
+from tvmconv.frontend.structure import (
+    check_structure,
+    check_versions,
+    in_execution_order,
+    run_checker,
+)
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
-from tvmconv.frontend.checks import check_operator
 from tvmconv.frontend.cut import cut_before, cut_text
+from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.operators import is_imported
-from tvmconv.frontend.subgraphs import reads
+from tvmconv.frontend.structure import check_operator
 
 if TYPE_CHECKING:
     import onnx

@@ -10,12 +10,14 @@ import numpy as np
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.limits import MAX_DIMENSION
+from tvmconv.frontend.recurrent import RECURRENT, infer_recurrent
+from tvmconv.frontend.signals import stft_outputs
 from tvmconv.frontend.tensors import check_shape
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
 
 RESIZING = ("Resize", "Upsample")
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
-_CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
+_CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose", "DeformConv")
 
 
 def with_resized_shape(
@@ -56,6 +58,8 @@ def known_outputs(
     graph: OnnxGraph, node: OnnxNode, operands: Mapping[str, Array]
 ) -> list[TensorInfo] | None:
     """The outputs of operators for which onnx's inference is not used, or ``None`` for others."""
+    if node.op in RECURRENT:
+        return infer_recurrent(graph, node)
     return (
         gathered_output(graph, node)
         or unpooled_output(graph, node, operands)
@@ -64,11 +68,13 @@ def known_outputs(
 
 
 def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
-    """Check a sliding-window operator; its outputs, or ``None`` for other operators.
+    """Check an operator of sliding windows or frames; its outputs, or ``None`` for other operators.
 
     onnx's inference is not used. In ``ceil_mode``, it keeps windows that start after the input,
     which the operator's definition drops.
     """
+    if node.op == "STFT":
+        return stft_outputs(graph, node)
     if node.op not in (*_CONVOLUTIONS, *_POOLS):
         return None
     low = 1 if node.op in _POOLS else 2
@@ -79,8 +85,9 @@ def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:
         window = pool_window(node, data)
         return _window_outputs(graph, node, data[1], window.output)
     weight = graph.shape(node.inputs[1])
-    has_bias = node.input(2) and node.op != "ConvInteger"
-    bias = graph.shape(node.inputs[2]) if has_bias else None
+    place = 3 if node.op == "DeformConv" else 2
+    has_bias = node.input(place) and node.op != "ConvInteger"
+    bias = graph.shape(node.inputs[place]) if has_bias else None
     if node.op != "ConvTranspose":
         window, channels = conv_window(node, data, weight, bias), weight[0]
     else:

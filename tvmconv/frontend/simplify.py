@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvmconv.frontend.affine import fold_affine
-from tvmconv.frontend.float16 import widen_float16
 from tvmconv.frontend.fold import keeps_everything
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.idioms import merge_idioms
+from tvmconv.frontend.widen import widen_stored_types
 
 
 def simplify(graph: OnnxGraph) -> OnnxGraph:
@@ -16,7 +16,7 @@ def simplify(graph: OnnxGraph) -> OnnxGraph:
 
     Nested graphs first. Then:
 
-    1. float16 values become float32: see :mod:`tvmconv.frontend.float16`.
+    1. Values of short types become float32 or 8-bit integers: see :mod:`tvmconv.frontend.widen`.
     2. Identity, inference Dropout and casts to the same type are bypassed.
     3. Values that no output needs are dropped.
     4. A Gelu that exporters write as several operators becomes one operator.
@@ -24,7 +24,7 @@ def simplify(graph: OnnxGraph) -> OnnxGraph:
     """
     for nested in graph.nested():
         simplify(nested)
-    widen_float16(graph)
+    widen_stored_types(graph)
     _bypass(graph)
     _drop_dead(graph)
     merge_idioms(graph)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import STORED, code_type, numpy_type
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES, MAX_DIMENSION, MAX_RANK, MAX_TENSOR_BYTES
@@ -15,7 +16,7 @@ from tvmconv.frontend.limits import MAX_CONSTANT_BYTES, MAX_DIMENSION, MAX_RANK,
 if TYPE_CHECKING:
     import onnx
 
-# ONNX element type -> numpy's name, for the types that have both
+# ONNX element type -> name in numpy or ml_dtypes, for the types that have both
 DTYPES: dict[int, str] = {
     1: "float32",
     2: "uint8",
@@ -29,7 +30,19 @@ DTYPES: dict[int, str] = {
     11: "float64",
     12: "uint32",
     13: "uint64",
+    16: "bfloat16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
+    25: "uint2",
+    26: "int2",
 }
+CODES = {name: code for code, name in DTYPES.items()}
 
 
 def element_type(code: int, where: str) -> str:
@@ -52,7 +65,7 @@ def check_shape(shape: tuple[int, ...], dtype: str, where: str) -> int:
         raise ModelError(f"{where} has rank {len(shape)}. At most {MAX_RANK} is supported.")
     if any(not 0 <= n <= MAX_DIMENSION for n in shape):
         raise ModelError(f"{where} has shape {shape}; each size must be 0 to {MAX_DIMENSION}")
-    size = prod(shape) * np.dtype(dtype).itemsize
+    size = prod(shape) * numpy_type(dtype).itemsize
     if size > MAX_TENSOR_BYTES:
         raise ModelError(
             f"{where} of shape {shape} and type {dtype} would take {size} bytes. "
@@ -84,17 +97,25 @@ def decode_tensor(
                 f"{where} keeps its data in an external file, but the model was not given as a "
                 "path. Pass the path of the .onnx file."
             )
-        return external.read(tensor, size, where).view(dtype).reshape(shape)
+        if dtype in STORED and STORED[dtype].bits < 8:
+            stored = -(-prod(shape) * STORED[dtype].bits // 8)
+            return _unpacked(external.read(tensor, stored, where), dtype, shape)
+        return external.read(tensor, size, where).view(numpy_type(dtype)).reshape(shape)
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
+        packed = dtype in STORED and STORED[dtype].bits < 8
+        size = -(-prod(shape) * STORED[dtype].bits // 8) if packed else size
         if len(raw) != size:
             raise ModelError(
                 f"{where} of shape {shape} and type {dtype} needs {size} bytes of data but holds "
                 f"{len(raw)}; the file is damaged. Export it again."
             )
+        if packed:
+            return _unpacked(np.frombuffer(raw, np.uint8), dtype, shape)
         # the file format is little-endian on every machine
-        array: Array = np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape)
-        return array.astype(dtype, copy=False)
+        kind = np.dtype(code_type(dtype))
+        array: Array = np.frombuffer(raw, kind.newbyteorder("<")).reshape(shape)
+        return array.astype(kind, copy=False).view(numpy_type(dtype))
     try:
         return np.asarray(numpy_helper.to_array(tensor)).reshape(shape)
     except Exception as error:
@@ -102,6 +123,14 @@ def decode_tensor(
             f"{where} of shape {shape} cannot be decoded ({error}). "
             "The file is damaged. Export it again."
         ) from None
+
+
+def _unpacked(data: Array, dtype: str, shape: tuple[int, ...]) -> Array:
+    """Elements of less than 8 bits, which files pack into bytes, the first in the low bits."""
+    bits = STORED[dtype].bits
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (data[:, None] >> shifts & (1 << bits) - 1).reshape(-1)[: prod(shape)]
+    return codes.astype(np.uint8).view(numpy_type(dtype)).reshape(shape)
 
 
 def read_initializers(graph: onnx.GraphProto, external: ExternalData | None) -> dict[str, Array]:

@@ -10,12 +10,19 @@ import onnx
 
 from tvmconv.core.arguments import shown
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import STORED
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.tensors import DTYPES
 
 _REMEDY = "correct the model and export it again"
-_SPELLINGS = {"float32": "float", "float64": "double"}
+_SPELLINGS = {
+    "float32": "float",
+    "float64": "double",
+    **{name: name.replace("_", "") for name in STORED if name.startswith("float8")},
+    "float8_e8m0fnu": "float8e8m0",
+    "float4_e2m1fn": "float4e2m1",
+}
 _NAMES = {f"tensor({_SPELLINGS.get(name, name)})": name for name in DTYPES.values()}
 # an operand's type variable (or its one type), and the types that it may be
 _Formal = tuple[str, frozenset[str]]

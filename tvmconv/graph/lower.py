@@ -195,7 +195,7 @@ def kernel_calls(
     merged: Mapping[str, CallRecord],
     aliases: Mapping[str, Mapping[str, CallRecord]],
 ) -> Iterator[KernelCall]:
-    """The calls of a function and of those that it runs, in order, with their descriptions.
+    """The calls of a function and its nested functions, in order, with their descriptions.
 
     ``aliases`` describe variables of other names than ``records`` has, by function.
     """

@@ -78,7 +78,7 @@ def plan_model(
     fold_budget: int | None = None,
     outputs: Sequence[str] | None = None,
 ) -> list[PlannedGraph]:
-    """Plan an ONNX model; further arguments are those of :func:`tvmconv.build`."""
+    """Plan an ONNX model; further arguments are as in :func:`tvmconv.build`."""
     return plan_module(_imported(model, shapes, fold_budget, outputs), machine, policy)
 
 

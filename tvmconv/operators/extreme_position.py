@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.core.datatypes import numpy_type
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.operators.row_vectors import RowVectors, registers
 from tvmconv.operators.vector_loops import tasks
 from tvmconv.tvm_api import te, tirx
@@ -58,7 +58,7 @@ class _Row:
         best, begin = registers(1, self._dtype), registers(1, "int32")
         best[0], begin[0] = self._worst, tirx.const(0, "int32")
         with T.serial(0, -(-self._size // self._block)) as number:
-            # the last block overlaps the previous one, whose elements then are no better
+            # the last block overlaps the previous one, whose elements then are not better
             first = tirx.min(number * self._block, self._size - self._block)
             found = self._values.reduced(
                 self._worst, lambda place: self._source[row, first + place], self._better

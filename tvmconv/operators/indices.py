@@ -74,6 +74,12 @@ def _within(index: Any, dtype: str, size: int, from_end: bool) -> tuple[Any, Any
     return within, tirx.any(counted < zero, counted >= end)
 
 
+def refused(shape: Sequence[int], dtype: str) -> list[Tensor]:
+    """Zeros, and a flag that is set."""
+    whole = te.compute(shape, lambda *_: tirx.const(0, dtype), name="refuse")
+    return [whole, te.compute((1,), lambda _: tirx.const(1, "int32"), name="flag")]
+
+
 def clamped_rows(indices: Tensor, sizes: Sequence[int], from_end: bool = True) -> Tensor:
     """As :func:`checked_rows` without flags, for devices of many threads and known indices."""
     batches, count, _ = (int(size) for size in indices.shape)

@@ -292,6 +292,18 @@ def inline_tanh(x: Expr) -> Expr:
     return within * polynomial(square, _TANH_NUMERATOR) / polynomial(square, _TANH_DENOMINATOR)
 
 
+def rational_tanh(x: Expr) -> Expr:
+    """Hyperbolic tangent as :func:`inline_tanh`, with fewer instructions and with variables."""
+
+    def body(x: Expr) -> Expr:
+        return bind(x * x, lambda square: ratio(x, square), "tanh_square")
+
+    def ratio(x: Expr, square: Expr) -> Expr:
+        return x * polynomial(square, _TANH_NUMERATOR) / polynomial(square, _TANH_DENOMINATOR)
+
+    return bind(between(x, -9.0, 9.0), body, "tanh_x")
+
+
 def erf(x: Expr) -> Expr:
     """Error function of a scalar float32 expression."""
 

@@ -33,8 +33,8 @@ def suppressed(
     """Indices of the boxes that each class keeps, best first, and how many these are.
 
     ``boxes`` is ``(batch, count, 4)`` and ``scores`` ``(batch, classes, count)``. ``limits`` are
-    tensors of one element: the number of boxes to keep, the largest overlap, the score that must be
-    exceeded, and the number of boxes that exist. At most ``most`` boxes are kept. Without
+    tensors of one element: the boxes to keep, the largest overlap, the score to exceed, and the
+    existing boxes. At most ``most`` boxes are kept. Without
     ``thresholded``, every score is enough. ``centered`` boxes are centers and sizes, others two
     corners. The comparisons are onnxruntime's.
     """

@@ -33,7 +33,7 @@ class Names:
         operands = tuple(buffer.as_operand() for buffer in step.buffers)
         size = sum(operand.bytes for operand in operands)
         symbol = self.symbols.get(step.function, "")
-        # of all runs, as a profile has the time of all runs
+        # a profile has the time of all runs, so these numbers count all runs, too
         record = replace(
             step.record, kernel=symbol, flops=runs * step.record.flops, bytes=runs * size
         )

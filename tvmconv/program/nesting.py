@@ -25,6 +25,8 @@ def nested_symbols(call: Any) -> tuple[str, ...]:
     """Names of the functions that a call runs as nested programs; none for other calls."""
     if getattr(getattr(call, "op", None), "name", "") != "relax.call_dps_packed":
         return ()
+    if operator_of(call) not in (IF, "loop"):
+        return ()
     symbol = str(call.args[0].global_symbol)
     parts = (THEN, ELSE) if operator_of(call) == IF else (BODY,)
     return tuple(f"{symbol}_{part}" for part in parts)
@@ -36,7 +38,7 @@ def operator_of(call: Any) -> str:
 
 
 def function_names(mod: Any, name: str = "main") -> Iterator[str]:
-    """A function and those that it runs, each after the function that runs it."""
+    """A function and its nested functions, each after the function that runs it."""
     yield name
     for block in mod[name].body.blocks:
         for binding in block.bindings:

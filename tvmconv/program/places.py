@@ -74,7 +74,7 @@ class Step:
         return (*self.operands, *self.results)
 
     def all_steps(self) -> Iterator[Step]:
-        """This step and those of nested programs, each after the step that runs it."""
+        """This step and the steps of nested programs, each after the step that runs it."""
         yield self
         for program in self.nested:
             for step in program.steps:

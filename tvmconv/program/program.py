@@ -160,9 +160,10 @@ class LoopForm:
 class Loop:
     """A nested program that a call runs several times.
 
-    The call's operands are the condition if the loop is guarded, the body's inputs but for the
-    trip's number, whole tensors in place of slices, and the results. Then follows memory: a second
-    tensor for each state, the condition's byte if the loop ends early, and the body's arena.
+    The call's first operand is the condition if the loop is guarded. Then follow the body's inputs
+    but for the trip's number, and the results. Whole tensors are in place of slices. The last ones
+    are memory: a second tensor for each state, the condition's byte if the loop ends early, and the
+    body's arena.
     """
 
     kind = "loop"
@@ -221,7 +222,7 @@ class Program:
     workspace_bytes: int = 0
 
     def all_calls(self) -> Iterator[Call]:
-        """The calls with those of nested programs, each after the call that runs it."""
+        """All calls, nested ones included, each after the call that runs it."""
         for call in self.calls:
             yield call
             for program in call.nested.programs if call.nested else ():

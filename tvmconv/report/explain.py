@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import PIXEL_CONV, Decision, Unscheduled
+from tvmconv.core.stored_types import wide_type
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.report.candidates import alike, candidate_row, candidates_table
@@ -111,6 +112,8 @@ def explain_report(
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
     if estimates is not None:
         facts |= estimates[1]
+    if stored := _stored_types(model):
+        facts["stored_types"] = stored
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
@@ -144,6 +147,13 @@ def explain_report(
     )
     details = tuple(explain_layer(report, group, model.machine) for group in alike(decisions))
     return replace(report, details=details)
+
+
+def _stored_types(model: ModelFacts) -> str:
+    """The types in which inputs and outputs are computed, where no kernel computes in their own."""
+    names = dict.fromkeys(info.dtype for info in (*model.inputs, *model.outputs))
+    wide = {name: wide_type(name) for name in names if wide_type(name) != name}
+    return "; ".join(f"{name} computes in {computed}" for name, computed in wide.items())
 
 
 def _layers_table(

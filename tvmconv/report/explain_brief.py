@@ -79,6 +79,8 @@ def _head(model: ModelFacts, facts: Mapping[str, Any]) -> dict[str, str]:
         "error": f"at most {error:.1e} in a layer, estimated"
         + (f"; the budget is {budget:.1e}" if budget is not None else ""),
     }
+    if "stored_types" in facts:
+        head["types"] = facts["stored_types"]
     if "largest_error_measured" in facts:
         head["error"] += f"; measured {facts['largest_error_measured']:.1e}"
     if "peak_gflops" in facts:

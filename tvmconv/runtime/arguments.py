@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.arguments import nearest, shown
 from ..core.errors import InputError
+from ..core.stored_types import numpy_type
 from ..core.tensor import Array, TensorInfo
 from .dlpack import on_gpu
 from .tensors import GpuTensor, borrowed
@@ -21,7 +22,7 @@ class Parameters:
     def __init__(self, inputs: Sequence[TensorInfo], device: int = 0) -> None:
         self._inputs = tuple(inputs)
         self._device = device
-        self._types = [np.dtype(info.dtype) for info in inputs]
+        self._types = [numpy_type(info.dtype) for info in inputs]
 
     def bind(self, arguments: Sequence[Any], stream: int | None = None) -> list[Array | GpuTensor]:
         """Arrays in input order, with shapes and types checked.

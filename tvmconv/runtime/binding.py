@@ -36,6 +36,8 @@ _DATA = 7
 DTYPES = (
     *("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64"),
     *("uint8", "uint16", "uint32", "uint64", "bool"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int4", "uint4", "int2", "uint2"),
 )
 
 

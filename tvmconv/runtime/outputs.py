@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.stored_types import numpy_type
 from ..core.tensor import Array, TensorInfo
 
 
@@ -72,7 +73,7 @@ def cut(array: Array, info: TensorInfo, shape: tuple[int, ...]) -> Array:
 
 def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:
     """An uninitialized array whose first element is aligned as the kernels require."""
-    kind = np.dtype(dtype)
+    kind = numpy_type(dtype)
     raw = np.empty(prod(shape) * kind.itemsize + alignment, np.uint8)
     # `raw.ctypes` takes longer than a small kernel
     offset = -raw.__array_interface__["data"][0] % alignment

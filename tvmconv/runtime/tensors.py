@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ArtifactError, InputError
+from ..core.stored_types import numpy_type
 from ..core.tensor import Array, TensorInfo
 from . import dlpack
 from .driver import DEFAULT_STREAM, driver
@@ -33,7 +34,7 @@ class GpuTensor:
     ) -> None:
         self.address = address
         self.shape = shape
-        self.dtype = np.dtype(dtype)
+        self.dtype = numpy_type(dtype)
         self.stream = stream
         self.device = device
         self._owner = owner

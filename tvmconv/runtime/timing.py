@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.stored_types import SMALL_INTEGERS, STORED, numpy_type
 from ..core.tensor import Array, TensorInfo
 from .outputs import Outputs, part
 from .runner import Runner, addresses
@@ -111,10 +112,11 @@ def random_inputs(inputs: Sequence[TensorInfo], seed: int = 0) -> dict[str, Arra
     generator = np.random.default_rng(seed)
     values: dict[str, Array] = {}
     for info in inputs:
-        dtype = np.dtype(info.dtype)
-        if dtype.kind == "f":
+        dtype = numpy_type(info.dtype)
+        if dtype.kind == "f" or (info.dtype in STORED and STORED[info.dtype].wide == "float32"):
             values[info.name] = generator.standard_normal(info.shape).astype(dtype)
         else:
-            high = 2 if dtype.kind == "b" or dtype.itemsize > 2 else 10
+            short = dtype.kind == "b" or info.dtype in SMALL_INTEGERS
+            high = 2 if short or dtype.itemsize > 2 else 10
             values[info.name] = generator.integers(0, high, info.shape).astype(dtype)
     return values

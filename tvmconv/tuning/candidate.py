@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import numpy_type
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel

@@ -81,7 +81,8 @@ def test_what_cannot_be_run(classify: Path, model: Path, scores: Path) -> None:
 
 def test_example_of_the_documents(folder: Path, model: Path) -> None:
     page = toolchain.ROOT / "docs/how-to/deploy-c-cpp.md"
-    (block,) = (each for each in blocks(page) if each.language == "c")
+    # the page runs its other programs itself, which need a compiled model
+    block = next(each for each in blocks(page) if each.language == "c")
     (folder / block.mark).write_text(block.text)
     strict = ("-Wall", "-Wextra", "-Werror", f"-I{toolchain.RUNTIME}")
     done = toolchain.run(

@@ -48,3 +48,20 @@ def test_a_transposed_axis_stays_an_axis():
                 y_1[v_i, v_j] = x_1[v_j, v_i]
 
     _check(te.create_prim_func([x, moved]), expected)
+
+
+def test_an_index_may_use_another_axis_next_to_a_joined_one():
+    x = te.placeholder((11, 2), name="x")
+    frames = te.compute((4, 5, 2), lambda i, j, k: x[i * 2 + j, k], name="frames")
+
+    @T.prim_func(s_tir=True)
+    def expected(x: T.Buffer((11, 2), "float32"), y: T.Buffer((4, 5, 2), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        x_1 = x.view(22)
+        y_1 = y.view(4, 10)
+        for i, j in T.grid(4, 10):
+            with T.sblock("frames"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                y_1[v_i, v_j] = x_1[v_j + v_i * 2 * 2]
+
+    _check(te.create_prim_func([x, frames]), expected)

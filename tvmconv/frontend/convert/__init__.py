@@ -11,10 +11,13 @@ from importlib import import_module
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.interrupts import checkpoint
+from tvmconv.core.stored_types import code_type
 from tvmconv.core.unexpected import summary
 from tvmconv.frontend.convert.nested import nested_parts, nested_symbol
 from tvmconv.frontend.convert.writer import CONVERTERS, Converter, RelaxWriter
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
+from tvmconv.frontend.operators import FOLDED
+from tvmconv.frontend.reasons import reason_of
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import BlockBuilder, IRModule, RelaxExpr
@@ -24,8 +27,11 @@ __all__ = ["CONVERTERS", "convert_graph"]
 _FAMILIES = (
     "activation",
     "borrowed",
+    "cache",
     "conv",
+    "deformed",
     "elementwise",
+    "fourier",
     "gather",
     "integer",
     "linear",
@@ -34,11 +40,15 @@ _FAMILIES = (
     "one_hot",
     "pool",
     "quantize_linear",
+    "recurrent",
     "reduction",
     "reorder",
+    "refuse",
     "resize",
+    "roi",
     "scatter",
     "sized",
+    "stored_types",
 )
 
 
@@ -75,7 +85,7 @@ def _convert_function(
                 )
     params = []
     for info in graph.inputs:
-        param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
+        param = relax.Var(info.name, relax.TensorType(info.shape, code_type(info.dtype)))
         emitter.define(info.name, param)
         params.append(param)
     with builder.function(name, params, attributes):
@@ -88,7 +98,9 @@ def _convert_function(
                     refusals.add(node.name, node.op, error)
                     for name in filter(None, node.outputs):
                         info = graph.types[name]
-                        emitter.define(name, emitter.emit(relax.op.zeros(info.shape, info.dtype)))
+                        emitter.define(
+                            name, emitter.emit(relax.op.zeros(info.shape, code_type(info.dtype)))
+                        )
             results = [emitter.value(name) for name in graph.results()]
             result = results[0] if len(results) == 1 else relax.Tuple(results)
             bound = builder.emit_output(result)
@@ -98,10 +110,18 @@ def _convert_function(
 def _find(node: OnnxNode) -> Converter:
     converter = CONVERTERS.get(node.op)
     if converter is None:
-        raise node.error(
-            "this operator is not supported",
-            "replace it with supported operators or cut the model before it",
-        )
+        if node.op == "Dropout":
+            raise node.error(
+                "it is in training mode, in which it draws random numbers",
+                "export the model in inference mode",
+            )
+        if node.op in FOLDED:
+            raise node.error(
+                "its operands are computed at run time, and it is supported with constants only",
+                "simplify the model, or cut it before this node",
+            )
+        reason = reason_of("", node.op)
+        raise node.error(reason.text, f"{reason.remedy}, or cut the model before it")
     if unknown := sorted(set(node.attrs) - converter.attributes):
         raise node.error(
             f"attribute(s) {', '.join(f'{k}={node.attrs[k]!r}' for k in unknown)} are not "
@@ -142,7 +162,7 @@ def _check_type(emitter: RelaxWriter, node: OnnxNode, name: str, value: RelaxExp
     if expected is None:
         return
     shape = tuple(int(n) for n in value.ty.shape)
-    if (shape, str(value.ty.dtype)) != (expected.shape, expected.dtype):
+    if (shape, str(value.ty.dtype)) != (expected.shape, code_type(expected.dtype)):
         raise node.error(
             f"the converted operator makes {value.ty.dtype}{list(shape)}, but the model says "
             f"{expected.dtype}{list(expected.shape)}",

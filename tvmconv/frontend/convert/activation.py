@@ -136,11 +136,21 @@ def hard_swish(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 @converts("Swish", attrs="alpha")
 def swish(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """X * sigmoid(alpha * x)."""
+    return _swish(e, node)
+
+
+def _swish(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     x, alpha = e.value(node.inputs[0]), float(node.attrs.get("alpha", 1.0))
     if alpha == 1.0:
         return op.nn.silu(x)
     gate = op.sigmoid(op.multiply(x, e.scalar(alpha, e.dtype(node.inputs[0]))))
     return op.multiply(x, e.emit(gate, "gate"))
+
+
+@converts("SwiGLU", attrs="alpha", inputs=2)
+def swiglu(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
+    """Swish of the first operand times the second."""
+    return op.multiply(e.emit(_swish(e, node), "swish"), e.value(node.inputs[1]))
 
 
 @converts("Gelu", attrs="approximate")

@@ -54,7 +54,6 @@ _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
 }
 _WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 _EQUAL = ("Equal", "GreaterOrEqual", "LessOrEqual")
-_SIGNED_FIRST = {"uint8": "int32", "uint16": "int32", "uint32": "int64"}
 _VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
     "Max": op.maximum,
     "Mean": op.add,
@@ -143,11 +142,19 @@ def _divisor(e: RelaxWriter, node: OnnxNode, b: RelaxExpr, traps: set[int]) -> R
 def modulo(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Remainder with the divisor's sign, or with the dividend's for ``fmod=1``."""
     a, b = _operands(e, node)
-    if e.dtype(node.inputs[0]).startswith("float") and not node.attrs.get("fmod", 0):
-        raise node.error("fmod=0 on floating-point data is not supported", "use fmod=1")
-    if not e.dtype(node.inputs[0]).startswith("float"):
+    truncated, dtype = bool(node.attrs.get("fmod", 0)), e.dtype(node.inputs[0])
+    if not dtype.startswith("float"):
         b = _divisor(e, node, b, {0, -1})
-    return op.mod(a, b) if node.attrs.get("fmod", 0) else op.floor_mod(a, b)
+        return op.mod(a, b) if truncated else op.floor_mod(a, b)
+    rest = e.emit(op.mod(a, b), "rest")
+    if truncated:
+        return rest
+    zero = e.scalar(0, dtype)
+    below = e.emit(op.less(b, zero), "below")
+    differs = e.emit(op.logical_xor(op.less(rest, zero), below), "differs")
+    moved = e.emit(op.where(differs, op.add(rest, b), rest), "moved")
+    signed = e.emit(op.where(below, e.scalar(-0.0, dtype), zero), "zero")
+    return op.where(op.equal(rest, zero), signed, moved)
 
 
 @converts("Pow", attrs="axis broadcast", inputs=2)
@@ -272,20 +279,6 @@ def variadic(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def where(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Choose element-wise by a condition."""
     return op.where(*(e.value(name) for name in node.inputs))
-
-
-@converts("Cast", "CastLike", attrs="to saturate")
-def cast(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Change of element type; the target type is the output's."""
-    x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
-    target = e.dtype(node.outputs[0])
-    if target == "bool" and source != "bool":
-        # a NaN is not zero either, but in TVM it does not differ from any number
-        return negated(e.emit(op.equal(x, constant(np.zeros((), source))), "is_zero"))
-    if source.startswith("float") and target in _SIGNED_FIRST:
-        # ONNX leaves negative numbers open; onnxruntime wraps them
-        x = e.emit(op.astype(x, _SIGNED_FIRST[target]), "signed")
-    return op.astype(x, target)
 
 
 @converts("BitShift", attrs="direction", inputs=2)

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.convert.indices import along
 from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax, tirx
@@ -130,13 +131,25 @@ def arg_extreme(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 
 @converts("CumProd", "CumSum", attrs="exclusive reverse", inputs=2)
 def cumulative(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Running sum or product along a constant axis."""
-    axis = int(np.asarray(e.constant(node, 1, "axis")).reshape(-1)[0])
-    axis %= len(e.shape(node.inputs[0]))
+    """Running sum or product; along every axis if the model computes which one is wanted."""
+    rank, axis = len(e.shape(node.inputs[0])), e.array(node.inputs[1])
+    if axis is not None:
+        return _along(e, node, int(axis.reshape(-1)[0]) % rank)
+    chosen = e.emit(op.reshape(along(e, node, 1, rank), ()), "axis")
+    result = e.emit(_along(e, node, 0), "along")
+    for other in range(1, rank):
+        total = e.emit(_along(e, node, other), "along")
+        here = e.emit(op.equal(chosen, e.scalar(other, str(chosen.ty.dtype))), "here")
+        result = e.emit(op.where(here, total, result), "chosen")
+    return result
+
+
+def _along(e: RelaxWriter, node: OnnxNode, axis: int) -> RelaxExpr:
     exclusive = bool(node.attrs.get("exclusive", 0))
     function = op.cumprod if node.op == "CumProd" else op.cumsum
     x = e.value(node.inputs[0])
     if not node.attrs.get("reverse", 0):
         return function(x, axis, exclusive=exclusive)
-    total = e.emit(function(op.flip(x, axis), axis, exclusive=exclusive), "from_end")
+    flipped = e.emit(op.flip(x, axis), "flipped")
+    total = e.emit(function(flipped, axis, exclusive=exclusive), "from_end")
     return op.flip(total, axis)

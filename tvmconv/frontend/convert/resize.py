@@ -9,21 +9,35 @@ the ONNX operator specification, Resize-19.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
-from typing import Any
+from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.convert.resize_taps import (
+    coordinates_of,
+    cropped_coordinates,
+    cubic_taps,
+    linear_taps,
+    nearest_indices,
+    smooth_taps,
+)
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import Array, OnnxNode
+from tvmconv.operators.vector_loops import LOOPS
+from tvmconv.operators.weighted_sums import weighted_rows, weighted_sums
 from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.op_pattern import OPAQUE
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 # bytes for an element of a resized axis: indices and weights
 _TABLE_BYTES = {"nearest": 16, "linear": 32, "bilinear": 32, "cubic": 64}
 _RESIZE2D_MODES = ("align_corners", "asymmetric", "half_pixel")
+_CROP = "tf_crop_and_resize"
+# a longer sum of gathers is a function of its own
+_FEW_TAPS = 4
 
 
 @converts("Upsample", attrs="mode scales height_scale width_scale")
@@ -44,14 +58,7 @@ def upsample(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 )
 def resize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Resize by scales or to sizes."""
-    if node.attrs.get("antialias", 0):
-        raise node.error("antialias=1 is not supported", "export the model without antialiasing")
     transform = str(node.attrs.get("coordinate_transformation_mode", "half_pixel"))
-    if transform == "tf_crop_and_resize":
-        raise node.error(
-            "coordinate_transformation_mode='tf_crop_and_resize' is not supported",
-            "use a Slice and a Resize",
-        )
     shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
     if node.opset < 11:
         given, transform, nearest = node.input(1), "asymmetric", "floor"
@@ -69,7 +76,43 @@ def resize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         if policy != "stretch":
             scales = _kept_ratio(e, node, scales, str(policy))
     mode = str(node.attrs.get("mode", "nearest"))
+    if transform == _CROP:
+        return _crop(e, node, scales, mode, nearest)
     return _resize(e, node, scales, mode, transform, nearest)
+
+
+def _crop(
+    e: RelaxWriter, node: OnnxNode, scales: list[float], mode: str, nearest: str
+) -> RelaxExpr:
+    """Resize a region, beyond the image with a constant, as TensorFlow does."""
+    shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
+    roi = e.constant(node, 1, "roi").reshape(-1).astype(np.float64)
+    axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
+    if roi.size != 2 * len(axes) or not np.isfinite(roi).all():
+        raise node.error(f"roi={roi.tolist()} must have {2 * len(axes)} finite values")
+    bounds = dict.fromkeys(range(len(shape)), (0.0, 1.0))
+    bounds.update((a, (roi[i], roi[i + len(axes)])) for i, a in enumerate(axes))
+    e.reserve(node, 64 * sum(target))
+    places = {
+        axis: cropped_coordinates(
+            shape[axis], target[axis], scales[axis], *bounds.get(axis, (0.0, 1.0))
+        )
+        for axis in range(len(shape))
+        if scales[axis] != 1 or target[axis] != shape[axis] or bounds.get(axis, (0, 1)) != (0, 1)
+    }
+    result = _resize(e, node, scales, mode, _CROP, nearest, places)
+    outside = {axis: (c < 0) | (c > shape[axis] - 1) for axis, c in places.items()}
+    outside = {axis: mask for axis, mask in outside.items() if mask.any()}
+    if not outside:
+        return result
+    e.reserve(node, prod(target[axis] for axis in outside))
+    masks = (
+        mask.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        for axis, mask in outside.items()
+    )
+    value = e.scalar(float(node.attrs.get("extrapolation_value", 0.0)), e.dtype(node.inputs[0]))
+    mask = constant(reduce(np.logical_or, masks))
+    return op.where(mask, value, e.emit(result, "inside"))
 
 
 def _kept_ratio(e: RelaxWriter, node: OnnxNode, scales: list[float], policy: str) -> list[float]:
@@ -83,8 +126,15 @@ def _kept_ratio(e: RelaxWriter, node: OnnxNode, scales: list[float], policy: str
 
 
 def _resize(
-    e: RelaxWriter, node: OnnxNode, scales: list[float], mode: str, transform: str, nearest: str
+    e: RelaxWriter,
+    node: OnnxNode,
+    scales: list[float],
+    mode: str,
+    transform: str,
+    nearest: str,
+    places: dict[int, Array] | None = None,
 ) -> RelaxExpr:
+    """Resize by scales; ``places`` are coordinates along axes that are known already."""
     shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
     if mode not in _TABLE_BYTES or len(scales) != len(shape):
         raise node.error(f"mode={mode!r} with scales={scales} is not supported", "use nearest, "
@@ -99,11 +149,13 @@ def _resize(
     e.reserve(node, _TABLE_BYTES[mode] * sum(target[i] for i in resized))
     # onnxruntime selects the nearest element by float32 coordinates
     kind = np.float32 if mode == "nearest" else np.float64
-    coordinates = {i: _coordinates(node, transform, *axes[i], kind) for i in resized}
+    coordinates = places
+    if coordinates is None:
+        coordinates = {i: coordinates_of(node, transform, *axes[i], kind) for i in resized}
     x = e.value(node.inputs[0])
     active = [i for i, c in coordinates.items() if not np.array_equal(c, np.arange(shape[i]))]
     if mode == "nearest":
-        indices = {i: _nearest(node, nearest, coordinates[i], shape[i]) for i in active}
+        indices = {i: nearest_indices(node, nearest, coordinates[i], shape[i]) for i in active}
         active = [i for i in active if not np.array_equal(indices[i], np.arange(shape[i]))]
         if _is_plane(e, node, active) and _repeats(indices, shape, target):
             return op.image.resize2d(
@@ -116,7 +168,9 @@ def _resize(
     exact = all(np.isclose(s * n, t) for s, n, t in zip(scales, shape, target, strict=True))
     # TVM divides by the size less one
     exact = exact and not (transform == "align_corners" and 1 in target[2:])
-    if mode != "cubic" and _is_plane(e, node, active) and exact and transform in _RESIZE2D_MODES:
+    smooth = bool(node.attrs.get("antialias", 0)) and any(scales[i] < 1 for i in active)
+    exact = exact and not smooth and transform in _RESIZE2D_MODES
+    if mode != "cubic" and _is_plane(e, node, active) and exact:
         return op.image.resize2d(
             x, target[2:], method="linear", coordinate_transformation_mode=transform,
             rounding_method="round",
@@ -129,8 +183,13 @@ def _resize(
     inner = dtype if dtype.startswith("float") else "float64"
     x = x if inner == dtype else e.emit(op.astype(x, inner), "wide")
     for axis in active:
-        taps = _cubic(node, coordinates[axis]) if mode == "cubic" else _linear(coordinates[axis])
-        x = e.emit(_weighted(x, axis, taps, node, shape, inner))
+        if smooth and scales[axis] < 1:
+            taps = smooth_taps(e, node, coordinates[axis], scales[axis], mode)
+        elif mode == "cubic":
+            taps = cubic_taps(node, coordinates[axis])
+        else:
+            taps = linear_taps(coordinates[axis])
+        x = e.emit(_weighted(e, x, axis, taps, node, shape, inner))
     return x if inner == dtype else _integers(e, x, dtype)
 
 
@@ -160,75 +219,8 @@ def _repeats(indices: Mapping[int, Array], shape: tuple[int, ...], target: tuple
     )
 
 
-def _coordinates(
-    node: OnnxNode,
-    transform: str,
-    size: int,
-    length: int,
-    scale: float,
-    kind: type[np.floating[Any]],
-) -> Array:
-    """Source coordinate of each output element, computed in the type ``kind``.
-
-    ``length`` is the output's size. The specification's formulas for ``align_corners`` and
-    ``half_pixel_symmetric`` take the product of input size and scale instead.
-    """
-    x = np.arange(length, dtype=kind)
-    # in float32, as the output's size is computed
-    wanted = kind(np.float32(size) * np.float32(scale))
-    factor = kind(scale)
-    if transform == "asymmetric":
-        return x / factor
-    if transform == "align_corners":
-        return x * kind(size - 1) / (wanted - 1) if wanted != 1 else np.zeros(length)
-    if transform == "pytorch_half_pixel":
-        return (x + 0.5) / factor - 0.5 if length > 1 else np.zeros(length)
-    if transform == "half_pixel_symmetric":
-        offset = size / 2 * (1 - length / wanted)
-        return offset + (x + 0.5) / factor - 0.5
-    if transform == "half_pixel":
-        return (x + 0.5) / factor - 0.5
-    raise node.error(
-        f"coordinate_transformation_mode={transform!r} is not supported", "use half_pixel"
-    )
-
-
-def _nearest(node: OnnxNode, rounding: str, coordinates: Array, size: int) -> Array:
-    functions: dict[str, Callable[[Array], Array]] = {
-        "round_prefer_floor": lambda c: np.ceil(c - 0.5),
-        "round_prefer_ceil": lambda c: np.floor(c + 0.5),
-        "floor": np.floor,
-        "ceil": np.ceil,
-    }
-    if rounding not in functions:
-        raise node.error(f"nearest_mode={rounding!r} is unknown", "use round_prefer_floor")
-    # the half that is added must not round
-    exact = coordinates.astype(np.float64)
-    result: Array = np.clip(functions[rounding](exact), 0, size - 1).astype(np.int64)
-    return result
-
-
-def _linear(coordinates: Array) -> list[tuple[Array, Array]]:
-    low = np.floor(coordinates)
-    part = coordinates - low
-    return [(low, 1 - part), (low + 1, part)]
-
-
-def _cubic(node: OnnxNode, coordinates: Array) -> list[tuple[Array, Array]]:
-    a = float(node.attrs.get("cubic_coeff_a", -0.75))
-    low = np.floor(coordinates)
-    t = coordinates - low
-    weights = [
-        ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
-        ((a + 2) * t - (a + 3)) * t * t + 1,
-        ((a + 2) * (1 - t) - (a + 3)) * (1 - t) ** 2 + 1,
-        ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
-    ]
-    return [(low + i - 1, w) for i, w in enumerate(weights)]
-
-
 def _weighted(
-    x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: OnnxNode,
+    e: RelaxWriter, x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: OnnxNode,
     shape: tuple[int, ...], dtype: str,
 ) -> RelaxExpr:  # fmt: skip
     """Sum of gathers along one axis, indices clamped to the edge."""
@@ -237,10 +229,30 @@ def _weighted(
         inside = [((i >= 0) & (i < size)) * w for i, w in taps]
         total = sum(inside)
         taps = [(i, w / total) for (i, _), w in zip(taps, inside, strict=True)]
+    places = [np.clip(index, 0, size - 1).astype(np.int64) for index, _ in taps]
+    weights = [weight.astype(dtype) for _, weight in taps]
+    if len(taps) > _FEW_TAPS:
+        return _many(e, x, axis, np.stack(places).astype(np.int32), np.stack(weights))
     column = [-1 if i == axis else 1 for i in range(len(shape))]
     parts = []
-    for index, weight in taps:
-        clamped = np.clip(index, 0, size - 1).astype(np.int64)
-        picked = op.take(x, constant(clamped), axis, mode="clip")
-        parts.append(op.multiply(picked, constant(weight.astype(dtype).reshape(column))))
+    for index, weight in zip(places, weights, strict=True):
+        picked = op.take(x, constant(index), axis, mode="clip")
+        parts.append(op.multiply(picked, constant(weight.reshape(column))))
     return reduce(op.add, parts)
+
+
+def _many(e: RelaxWriter, x: RelaxExpr, axis: int, places: Array, weights: Array) -> RelaxExpr:
+    """Sums of many taps by a function of this package."""
+    shape = [int(size) for size in x.ty.shape]
+    outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
+    view = [outer, shape[axis], inner] if inner > 1 else [outer, shape[axis]]
+    tables = (places.T, weights.T) if inner > 1 else (places, weights)
+    call = e.builder.call_te(
+        weighted_sums if inner > 1 else weighted_rows,
+        e.emit(op.reshape(x, view), "view"),
+        *(constant(np.ascontiguousarray(table)) for table in tables),
+        primfunc_name_hint="weighted_sums",
+        primfunc_attrs={LOOPS: True, "op_pattern": OPAQUE},
+    )
+    shape[axis] = places.shape[1]
+    return op.reshape(e.emit(call, "sums"), shape)

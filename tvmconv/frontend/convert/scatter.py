@@ -34,6 +34,8 @@ def elements(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
             f"{e.shape(node.inputs[2])}"
         )
     reduction = _reduction(node)
+    if 0 in e.shape(node.inputs[1]):
+        return e.value(node.inputs[0])
     index = along(e, node, 1, shape[axis])
     call = e.builder.call_te(
         lambda i, u: updated_elements(i, u, shape, axis, reduction),
@@ -63,6 +65,8 @@ def _with_rows(
 ) -> RelaxExpr:
     reduction = _reduction(node)
     shape = e.shape(node.inputs[0])
+    if 0 in view:
+        return e.value(node.inputs[0])
     numbers = rows(e, node, 1, sizes)
     updates = e.emit(op.reshape(e.value(node.inputs[2]), view), "updates")
     call = e.builder.call_te(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvmconv.core.stored_types import code_type
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.ranges import IndexRanges
@@ -16,6 +17,7 @@ from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
 def constant(array: Array) -> RelaxExpr:
     """A Relax constant of the array's own type."""
+    array = array.view(code_type(str(array.dtype)))
     # left alone, relax.const narrows 64-bit types; given a type, it copies once more
     wide = array.dtype in (np.int64, np.float64)
     return relax.const(array, str(array.dtype) if wide else None)

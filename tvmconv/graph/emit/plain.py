@@ -7,14 +7,15 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tvmconv.core.datatypes import numpy_type
 from tvmconv.core.errors import ModelError
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.indices import CALLS, emit_without_loops
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
 from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
+from tvmconv.graph.emit.recurrent import emit_recurrent, is_recurrent
 from tvmconv.graph.emit.resize import (
     emit_bilinear_sample,
     emit_plane_resize,
@@ -68,6 +69,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         axes = node.attrs["axes"]
         record = CallRecord(node.layer, "matmul")
         _call(emitter, node, lambda a, b: matmul(a, b, axes), record)
+    elif is_recurrent(node):
+        emit_recurrent(emitter, node)
     elif node.op == "lrn":
         _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
     elif is_plane_pool(emitter, node):

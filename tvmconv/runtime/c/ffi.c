@@ -49,7 +49,9 @@ static const struct {
     {"float32", 2, 32}, {"float64", 2, 64}, {"float16", 2, 16}, {"bfloat16", 4, 16},
     {"int8", 0, 8},     {"int16", 0, 16},   {"int32", 0, 32},   {"int64", 0, 64},
     {"uint8", 1, 8},    {"uint16", 1, 16},  {"uint32", 1, 32},  {"uint64", 1, 64},
-    {"bool", 6, 8},
+    {"bool", 6, 8},     {"float8_e4m3fn", 10, 8},   {"float8_e4m3fnuz", 11, 8},
+    {"float8_e5m2", 12, 8}, {"float8_e5m2fnuz", 13, 8}, {"float8_e8m0fnu", 14, 8},
+    {"float4_e2m1fn", 1, 8}, {"int4", 0, 8}, {"uint4", 1, 8}, {"int2", 0, 8}, {"uint2", 1, 8},
 };
 
 typedef void (*ffi_set_error)(const char *kind, const char *text);

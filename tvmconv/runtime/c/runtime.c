@@ -308,7 +308,9 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
 
 /* ---- Runs ---- */
 
-static const uint8_t element_bytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1}; /* tvmconv_dtype */
+static const uint8_t element_bytes[] = {/* tvmconv_dtype */
+                                        4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8,
+                                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 static int32_t check_pointers(tvmconv_state *state, const char *kind, const void *const *pointers,
                               const tvmconv_tensor *tensors, int32_t count) {
@@ -375,7 +377,7 @@ static void map_constants(tvmconv_state *state) {
 #endif
 }
 
-/* The caller's outputs, and after them the extents of those that vary. */
+/* The caller's outputs, and after them the extents of varying outputs. */
 static void *const *with_extents(tvmconv_state *state, void *const *outputs) {
     const tvmconv_description *model = &tvmconv_this_description;
     int32_t count = model->output_count;

@@ -42,15 +42,19 @@ typedef enum tvmconv_status {
     TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
     TVMCONV_FAILED = 5,      /* a kernel failed */
     TVMCONV_BUSY = 6,        /* another thread is using the state; without a message */
-    TVMCONV_DATA = 7         /* the data of this call are outside what a node allows, such as an index
-                              * outside its tensor; the outputs are undefined, the state stays usable */
+    TVMCONV_DATA = 7         /* a node refuses the data, such as an index outside of a tensor; outputs
+                              * are undefined, and the state stays usable */
 } tvmconv_status;
 
 typedef enum tvmconv_dtype {
     TVMCONV_FLOAT32 = 0, TVMCONV_FLOAT64 = 1, TVMCONV_FLOAT16 = 2, TVMCONV_BFLOAT16 = 3,
     TVMCONV_INT8 = 4, TVMCONV_INT16 = 5, TVMCONV_INT32 = 6, TVMCONV_INT64 = 7,
     TVMCONV_UINT8 = 8, TVMCONV_UINT16 = 9, TVMCONV_UINT32 = 10, TVMCONV_UINT64 = 11,
-    TVMCONV_BOOL = 12 /* one byte, 0 or 1 */
+    TVMCONV_BOOL = 12, /* one byte, 0 or 1 */
+    /* one byte each, with the value in its low bits */
+    TVMCONV_FLOAT8_E4M3FN = 13, TVMCONV_FLOAT8_E4M3FNUZ = 14, TVMCONV_FLOAT8_E5M2 = 15,
+    TVMCONV_FLOAT8_E5M2FNUZ = 16, TVMCONV_FLOAT8_E8M0FNU = 17, TVMCONV_FLOAT4_E2M1FN = 18,
+    TVMCONV_INT4 = 19, TVMCONV_UINT4 = 20, TVMCONV_INT2 = 21, TVMCONV_UINT2 = 22
 } tvmconv_dtype;
 
 /* An input or output: dense, row-major, in the layout of the ONNX model. */

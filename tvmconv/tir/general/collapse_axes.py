@@ -220,6 +220,8 @@ def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
         else:
             groups.append([axis])
     first = [group[0].var for group in groups]
+    # an index may also use axes that stay by themselves
+    joined_axes = [group[0].var for group in groups if len(group) > 1]
     # the outermost axis of a group becomes all of it, the others are zero
     zeros = {axis.var: 0 for axis in nest.block.iter_vars if axis.var not in first}
 
@@ -234,7 +236,7 @@ def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
                 found.append(index)
                 continue
             shape[-1] *= size
-            used = [var for var in first if uses(found[-1], var)]
+            used = [var for var in joined_axes if uses(found[-1], var)]
             rest = _without(found[-1], used[0])
             found[-1] = used[0] + rest * size
         if not found:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
-from tvmconv.frontend.checks import all_nodes
 from tvmconv.frontend.limits import MAX_NODES
+from tvmconv.frontend.structure import all_nodes, describe
 
 if TYPE_CHECKING:
     import onnx
@@ -34,8 +34,10 @@ def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         raise ModelError(
             f"the model's local functions cannot be inlined: {text}. Export it again."
         ) from None
-    if inlined.functions:
-        function = inlined.functions[0]
+    called = {(node.domain, node.op_type) for node in all_nodes(inlined.graph)}
+    left = [f for f in inlined.functions if (f.domain, f.name) in called]
+    if left:
+        function = left[0]
         versions = ", ".join(f"{s.domain or 'ai.onnx'} {s.version}" for s in function.opset_import)
         raise ModelError(
             f"the local function {function.name!r} cannot be inlined: it imports {versions}. "
@@ -43,7 +45,7 @@ def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             "onnx.version_converter, or export it again."
         )
     # the inliner has not seen the data of the initializers
-    del inlined.graph.initializer[:]
+    del inlined.graph.initializer[:], inlined.functions[:]
     inlined.graph.initializer.extend(model.graph.initializer)
     return inlined
 
@@ -59,13 +61,38 @@ def _bare(model: onnx.ModelProto) -> onnx.ModelProto:
     bare.graph.name = graph.name or "graph"
     for name in ("node", "input", "output", "value_info"):
         getattr(bare.graph, name).extend(getattr(graph, name))
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    for function in bare.functions:
+        _unify_versions(function, versions.get("", versions.get("ai.onnx", 0)))
     for tensor in graph.initializer:
         bare.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     return bare
 
 
+def _unify_versions(function: onnx.FunctionProto, version: int) -> None:
+    """Give a function the model's operator set if its operators are the same in both sets."""
+    import onnx
+
+    for entry in function.opset_import:
+        if entry.domain in ("", "ai.onnx") and entry.version != version:
+            nodes = all_nodes(onnx.GraphProto(node=function.node))
+            own = [node.op_type for node in nodes if node.domain in ("", "ai.onnx")]
+            if all(_since(op, version) == _since(op, entry.version) for op in own):
+                entry.version = version
+
+
+def _since(op: str, version: int) -> int:
+    """The operator set in which an operator got the form that it has in a version; 0 for none."""
+    import onnx
+
+    try:
+        return int(onnx.defs.get_schema(op, version, "").since_version)
+    except (onnx.defs.SchemaError, OverflowError, TypeError):
+        return 0
+
+
 def _check_size(model: onnx.ModelProto) -> None:
-    """Refuse functions that call themselves or make too many nodes."""
+    """Refuse functions that call themselves, make too many nodes, or have too few parameters."""
     import onnx
 
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
@@ -76,6 +103,16 @@ def _check_size(model: onnx.ModelProto) -> None:
         found = list(all_nodes(onnx.GraphProto(node=nodes)))
         keys = [(node.domain, node.op_type, node.overload) for node in found]
         called = [key for key in keys if key in functions]
+        for node, key in zip(found, keys, strict=True):
+            function = functions.get(key)
+            if function and (
+                len(node.input) > len(function.input) or len(node.output) > len(function.output)
+            ):
+                raise ModelError(
+                    f"{describe(node)}: it has {len(node.input)} inputs and {len(node.output)} "
+                    f"outputs. Expected at most the {len(function.input)} and "
+                    f"{len(function.output)} of its function. Export the model again."
+                )
         return len(found) - len(called), called
 
     pending = list(functions)

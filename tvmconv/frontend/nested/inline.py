@@ -9,11 +9,11 @@ from onnx import helper
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.checks import describe, in_execution_order
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.graph import Array, OnnxGraph
 from tvmconv.frontend.limits import MAX_NODES
-from tvmconv.frontend.subgraphs import Fresh, captured, copied, renamed, subgraph
+from tvmconv.frontend.nested.subgraphs import Fresh, captured, copied, renamed, subgraph
+from tvmconv.frontend.structure import describe, in_execution_order
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ CORRECT = "correct the model and export it again"
 
 
 class Shared:
-    """What the graphs of one model share: names, the number of nodes, external data.
+    """State of all graphs of a model: names, the number of nodes, external data.
 
     ``fresh`` makes names that no value of the model has. ``names`` are the names of nodes.
     """
@@ -89,6 +89,13 @@ def body_of(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
     if graph is None:
         raise error(proto, f"it has no sub-graph {name!r}", CORRECT)
     return graph
+
+
+def check_condition(walk: Walk, proto: onnx.NodeProto, name: str) -> None:
+    """Refuse a condition that is not one bool."""
+    info = walk.graph.types.get(name)
+    if info is None or info.dtype != "bool" or info.shape not in ((), (1,)):
+        raise error(proto, f"its condition is {info or 'missing'}. Expected one bool", CORRECT)
 
 
 def read_also(walk: Walk, nodes: Sequence[onnx.NodeProto]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ from onnx import helper
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import CORRECT, Walk, error, used_inputs
+from tvmconv.frontend.nested.inline import CORRECT, Walk, error, read_also, used_inputs
 from tvmconv.frontend.tensors import check_shape
 from tvmconv.program.program import LoopForm
 
@@ -29,6 +30,33 @@ def state_inputs(
         TensorInfo(name, types[value].shape, types[value].dtype)
         for name, value in zip(names, values, strict=True)
     )
+
+
+def give_results(
+    walk: Walk, results: Sequence[str], states: Sequence[str], slices: Sequence[Sequence[str]]
+) -> None:
+    """Name the results of a loop that was read in place, and stack slices along a new axis."""
+    count = len(states)
+    nodes = [
+        helper.make_node("Identity", [name], [target])
+        for name, target in zip(states, results[:count], strict=True)
+        if target
+    ]
+    for names, target in zip(slices, results[count:], strict=True):
+        if target:
+            nodes += _stacked(walk, names, target)
+    read_also(walk, nodes)
+
+
+def _stacked(walk: Walk, names: Sequence[str], target: str) -> list[onnx.NodeProto]:
+    fresh = walk.shared.fresh
+    nodes, parts = [], []
+    for name in names:
+        shape = np.asarray((1, *walk.graph.shape(name)), np.int64)
+        to = walk.graph.add_constant(fresh(f"{target}.shape"), shape)
+        parts.append(fresh(name))
+        nodes.append(helper.make_node("Reshape", [name, to], [parts[-1]]))
+    return [*nodes, helper.make_node("Concat", parts, [target], axis=0)]
 
 
 def add_loop(
@@ -54,8 +82,9 @@ def add_loop(
             raise error(
                 proto,
                 f"its state {before.name!r} changes from {before.dtype}{list(before.shape)} to "
-                f"{after.dtype}{list(after.shape)} in a trip",
-                "keep the shape and the type of the state, so that each trip runs the same program",
+                f"{after.dtype}{list(after.shape)} in a trip. Expected one shape and type in all "
+                "trips",
+                "pad the state to its largest size, or cut the model before the loop",
             )
     for index, (name, info) in enumerate(zip(names, inner, strict=True)):
         shape = info.shape if index < form.states else (form.trips, *info.shape)

@@ -17,8 +17,9 @@ from tvmconv.frontend.limits import (
     MIN_IR_VERSION,
     MIN_OPSET,
 )
-from tvmconv.frontend.operators import is_imported
-from tvmconv.frontend.subgraphs import reads, subgraphs
+from tvmconv.frontend.nested.subgraphs import reads, subgraphs
+from tvmconv.frontend.operators import MICROSOFT, is_imported, own_domain
+from tvmconv.frontend.reasons import reason_of
 
 if TYPE_CHECKING:
     import onnx
@@ -89,17 +90,10 @@ def check_operator(node: onnx.NodeProto) -> None:
     """Refuse a node of an operator that the reader does not know."""
     if is_imported(node.domain, node.op_type):
         return
-    if node.domain in ("", "ai.onnx"):
-        kind = next((kind for kind in ("Sequence", "Optional") if kind in node.op_type), "")
-        what = f"{kind.lower()} values are" if kind else "this operator is"
-        raise ModelError(
-            f"{describe(node)}: {what} not supported. Replace it with supported operators, or cut "
-            "the model before it."
-        )
+    reason = reason_of(node.domain, node.op_type)
+    domain = f" of domain {node.domain!r}" if node.domain else ""
     raise ModelError(
-        f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
-        "of com.microsoft. Export the model with standard ONNX operators, or cut the model before "
-        "it."
+        f"{describe(node)}{domain}: {reason.text}. {reason.remedy}, or cut the model before it."
     )
 
 
@@ -225,6 +219,7 @@ def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
             graph.input.append(
                 onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
             )
+    _mark_foreign(skeleton)
     for node in graph.node:
         for inner in subgraphs(node):
             _sort(inner)
@@ -233,6 +228,18 @@ def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
     except Exception as error:
         text = re.sub(r"\s+", " ", str(error)).strip()
         raise ModelError(f"the ONNX checker refuses the model: {text}. Export it again.") from None
+
+
+def _mark_foreign(model: onnx.ModelProto) -> None:
+    """Name the operator set of onnxruntime's operators that pass for standard ones, in place."""
+    import onnx
+
+    opset = next(s.version for s in model.opset_import if s.domain in ("", "ai.onnx"))
+    for node in all_nodes(model.graph):
+        if own_domain(node.domain, node.op_type, opset) == MICROSOFT:
+            node.domain = MICROSOFT
+            if MICROSOFT not in {imported.domain for imported in model.opset_import}:
+                model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
 
 
 def _sort(graph: onnx.GraphProto) -> None:

@@ -1,5 +1,6 @@
 """Reads Loop.
 
+The trip count is a constant, or a condition that follows from constants gives it.
 A Loop becomes a node with a nested graph that runs several times. These loops are read in place
 instead, trip by trip: loops of one trip, loops over constants, and loops whose tensors change their
 shapes.
@@ -10,24 +11,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import helper
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph
-from tvmconv.frontend.inline import (
+from tvmconv.frontend.limits import MAX_TRIPS, MAX_UNROLLED_NODES
+from tvmconv.frontend.nested.inline import (
     CORRECT,
     Walk,
     body_of,
+    check_condition,
     error,
     outer_values,
-    read_also,
     read_in_place,
     used_inputs,
 )
-from tvmconv.frontend.limits import MAX_TRIPS, MAX_UNROLLED_NODES
-from tvmconv.frontend.nested_loops import add_loop, state_inputs
-from tvmconv.frontend.subgraphs import captured
+from tvmconv.frontend.nested.nested_loops import add_loop, give_results, state_inputs
+from tvmconv.frontend.nested.subgraphs import captured
+from tvmconv.frontend.nested.trips import counted_trips
 from tvmconv.frontend.tensors import read_initializers
 from tvmconv.program.program import LoopForm
 
@@ -52,17 +53,27 @@ class _Loop:
         if counts[0] or counts[1] < 0 or len(proto.output) != len(self.body.output) - 1:
             raise error(
                 proto,
-                f"its body has {len(self.body.input)} inputs and {len(self.body.output)} outputs, "
-                f"which do not fit {len(proto.input)} inputs and {len(proto.output)} outputs",
+                f"its body has {len(self.body.input)} inputs and {len(self.body.output)} outputs. "
+                f"Expected {len(proto.input)} and {len(proto.output) + 1}",
                 CORRECT,
             )
         self.guard = proto.input[1] if len(proto.input) > 1 else ""
+        if self.guard:
+            check_condition(walk, proto, self.guard)
         self.trips = self._trips()
+        # whether the number of trips includes the condition
+        self.counted = False
 
     def read(self) -> None:
         """Read it in place, or as a nested graph."""
+        if not self.guard and self.trips != 0:
+            first = [value for _, value in self._parameters(0)]
+            trips = counted_trips(self.walk, self.body, self.states, first, self.trips)
+            self.counted = trips is not None
+            self.trips = self.trips if trips is None else trips
         unrolled = (self.trips or 0) * max(len(self.body.node), 1)
         if self.trips == 0:
+            self.guard = ""
             self._nest(0)
             return
         if self.trips is None or (unrolled <= MAX_UNROLLED_NODES and self._is_constant()):
@@ -93,13 +104,17 @@ class _Loop:
         if name not in graph.constants:
             raise error(
                 proto,
-                f"its trip count {name!r} is computed at run time; loops need one that is known "
-                "when the model is built",
+                f"its trip count {name!r} is computed at run time. Expected one that is known when "
+                "the model is built",
                 "make it a constant, or cut the model before the loop",
             )
         value = graph.constants[name]
         if value.size != 1 or value.dtype != np.int64:
-            raise error(proto, f"its trip count is {value.dtype}{list(value.shape)}", CORRECT)
+            raise error(
+                proto,
+                f"its trip count is {value.dtype}{list(value.shape)}. Expected one int64",
+                CORRECT,
+            )
         trips = max(int(value.reshape(-1)[0]), 0)
         return None if trips > MAX_TRIPS else trips
 
@@ -138,19 +153,12 @@ class _Loop:
         if not going:
             raise error(
                 proto,
-                "its condition is computed at run time, and it has no largest trip count below "
-                f"{MAX_TRIPS}, or tensors whose shapes change from trip to trip",
-                "give it a constant trip count, or cut the model before the loop",
+                "its condition is computed at run time, and it has no largest trip count, or its "
+                "tensors change their shapes. Expected a constant trip count up to "
+                f"{MAX_TRIPS} and tensors of static shapes",
+                "change the loop, or cut the model before it",
             )
-        nodes = [
-            helper.make_node("Identity", [name], [target])
-            for name, target in zip(values, proto.output[:count], strict=True)
-            if target
-        ]
-        for made, target in zip(slices, proto.output[count:], strict=True):
-            if target:
-                nodes += self._stack(made, target)
-        read_also(walk, nodes)
+        give_results(walk, list(proto.output), values, slices)
 
     def _parameters(self, trip: int) -> list[tuple[onnx.ValueInfoProto, Array]]:
         """The body's first two inputs, and their values in a trip."""
@@ -160,18 +168,6 @@ class _Loop:
             # the body runs only while the condition is true
             (condition, np.ones(_shape(condition), bool)),
         ]
-
-    def _stack(self, slices: list[str], target: str) -> list[onnx.NodeProto]:
-        """Nodes that put slices one after another along a new first axis."""
-        fresh = self.walk.shared.fresh
-        nodes, parts = [], []
-        for name in slices:
-            shape = self.walk.graph.shape(name)
-            constant = np.asarray((1, *shape), np.int64)
-            to = self.walk.graph.add_constant(fresh(f"{target}.shape"), constant)
-            parts.append(fresh(name))
-            nodes.append(helper.make_node("Reshape", [name, to], [parts[-1]]))
-        return [*nodes, helper.make_node("Concat", parts, [target], axis=0)]
 
     def _nest(self, trips: int) -> None:
         walk, proto, body = self.walk, self.proto, self.body
@@ -183,14 +179,14 @@ class _Loop:
         known = {**constants, condition.name: always}
         known |= read_initializers(body, walk.shared.external)
         graph = walk.nested(body, (count, *states, *outer), known)
-        ends = self._ends(graph) if trips else False
+        ends = False if self.counted or not trips else self._ends(graph)
         if ends is None:
             trips = min(trips, 1)
         if self.stacked and (ends or self.guard):
             raise error(
                 proto,
-                "its condition is computed at run time, so that the size of its stacked results "
-                "is not known",
+                "its condition is computed at run time, and the size of its stacked results is "
+                "not known. Expected a condition that is constant, or states alone",
                 "make the condition constant, or remove the stacked results",
             )
         graph.outputs = graph.outputs[0 if ends else 1 :]
@@ -208,7 +204,7 @@ class _Loop:
         """Whether the body may end the loop; None if it always does."""
         condition = graph.outputs[0]
         if condition.dtype != "bool" or condition.shape not in ((), (1,)):
-            raise error(self.proto, f"its condition is {condition}; it must be one bool", CORRECT)
+            raise error(self.proto, f"its condition is {condition}. Expected one bool", CORRECT)
         if condition.name not in graph.constants:
             return True
         return False if graph.constants[condition.name].any() else None

@@ -1,7 +1,8 @@
 """Reads operators with sub-graphs: If here, Loop and Scan in modules of their own.
 
 An If whose condition is known when the model is read becomes the nodes of one branch. Any other If
-becomes a node with two nested graphs, of which one runs.
+becomes a node with two nested graphs, of which one runs. A branch that does not fit the shapes of
+the inputs refuses the data when it is selected.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
-from tvmconv.frontend.inline import (
+from tvmconv.frontend.nested.inline import (
     CORRECT,
     Walk,
     body_of,
+    check_condition,
     error,
     outer_values,
     read_in_place,
     used_inputs,
 )
-from tvmconv.frontend.loops import read_loop
-from tvmconv.frontend.scans import read_scan
+from tvmconv.frontend.nested.loops import read_loop
+from tvmconv.frontend.nested.misfits import add_misfits, fitting
+from tvmconv.frontend.nested.scans import read_scan
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
@@ -33,14 +36,15 @@ def read_control(walk: Walk, proto: onnx.NodeProto) -> None:
 
 
 def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
-    condition = _condition(walk, proto)
+    condition = proto.input[0] if proto.input else ""
+    check_condition(walk, proto, condition)
     branches = {name: body_of(proto, name) for name in ("then_branch", "else_branch")}
     for name, branch in branches.items():
         if branch.input or len(branch.output) != len(proto.output):
             raise error(
                 proto,
                 f"its sub-graph {name!r} has {len(branch.input)} inputs and {len(branch.output)} "
-                f"outputs; it must have none and {len(proto.output)}",
+                f"outputs. Expected none and {len(proto.output)}",
                 CORRECT,
             )
     if condition in walk.graph.constants:
@@ -49,21 +53,14 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
         read_in_place(walk, chosen, {}, list(proto.output))
         return
     inputs, constants = outer_values(walk, proto, branches.values())
-    nested = {
-        name: walk.nested(
-            branch, inputs, {**constants, **read_initializers(branch, walk.shared.external)}
-        )
-        for name, branch in branches.items()
-    }
+
+    def read(name: str) -> OnnxGraph:
+        own = read_initializers(branches[name], walk.shared.external)
+        return walk.nested(branches[name], inputs, {**constants, **own})
+
+    nested, misfits = fitting(branches, read)
+    add_misfits(proto.name, nested, misfits, walk.shared.fresh)
     _add(walk, proto, condition, nested)
-
-
-def _condition(walk: Walk, proto: onnx.NodeProto) -> str:
-    name = proto.input[0] if proto.input else ""
-    info = walk.graph.types.get(name)
-    if info is None or info.dtype != "bool" or info.shape not in ((), (1,)):
-        raise error(proto, f"its condition is {info or 'missing'}; it must be one bool", CORRECT)
-    return name
 
 
 def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, OnnxGraph]) -> None:
@@ -80,7 +77,8 @@ def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, On
                 proto,
                 f"its result {name!r} is {left.dtype}{list(left.shape)} in the first branch "
                 f"({left.name!r}) and {right.dtype}{list(right.shape)} in the second "
-                f"({right.name!r}), and the condition {condition!r} is computed at run time",
+                f"({right.name!r}). Expected results of one shape and type, because the condition "
+                f"{condition!r} is computed at run time",
                 "make the condition a constant, or both results alike",
             )
         graph.types[name] = TensorInfo(name, left.shape, left.dtype)

@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
-from tvmconv.frontend.subgraphs import copied
+from tvmconv.frontend.nested.subgraphs import copied
 from tvmconv.program.program import LoopForm
 
 # the nodes of a graph, and the form of a tensor's type
