@@ -144,8 +144,5 @@ def test_other_operators_and_attributes_of_other_operator_sets() -> None:
     refuse(model, "node1", "com.microsoft")
     model, _ = single_node("QLinearSigmoid", operands, domain=MICROSOFT, sharpness=2)
     refuse(model, "node1", "sharpness")
-    image = [np.zeros((1, 4, 4, 3), U8), *operands[1:]]
-    model, _ = single_node("QLinearGlobalAveragePool", image, domain=MICROSOFT, channels_last=1)
-    refuse(model, "node1", "channels_last")
     model, _ = single_node("QLinearConcat", [scale(1), np.zeros((), U8), Q], domain=MICROSOFT)
     refuse(model, "node1", "QLinearConcat")

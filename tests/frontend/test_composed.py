@@ -110,7 +110,7 @@ def test_attention_ends_in_products_that_read_transposed_operands() -> None:
 
 
 def test_results_may_be_constants_inputs_or_the_same_value() -> None:
-    """The present is equal to the operands where there is no past."""
+    """The present is equal to the operands without a past."""
     nodes = [
         helper.make_node("Attention", ["q", "k", "k"], ["y", "key", "value"], "attention"),
         helper.make_node("RMSNormalization", ["c", "s"], ["z"], "constant"),

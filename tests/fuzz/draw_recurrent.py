@@ -13,7 +13,7 @@ from tests.fuzz.draft import Draft, Value
 
 _GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
 _FUNCTIONS = {"GRU": 2, "LSTM": 3, "RNN": 1}
-# functions that do not grow from step to step; a factor is given for those that have one
+# functions that do not grow from step to step; functions with a factor get one
 _ACTIVATIONS = ("Elu", "HardSigmoid", "LeakyRelu", "Sigmoid", "Softsign", "Tanh")
 _HIDDEN = (1, 3, 4, 7, 8, 16, 17, 20, 33)
 

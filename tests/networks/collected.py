@@ -36,20 +36,20 @@ _OPEN = 64
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of one file.
+    """The outcome of one file.
 
     Attributes
     ----------
     nodes
-        Nodes of the file, without those of sub-graphs.
+        Nodes of the file, without nodes of sub-graphs.
     refused
         Refused operators with the number of their nodes, or the error of a build; empty if the
         model builds.
     difference
         The largest difference of an output, over the largest value of onnxruntime's output.
     spread
-        The same between onnxruntime with and without its optimizations: what rounding does to
-        this network.
+        The same between onnxruntime with and without its optimizations, a measure of rounding
+        in this network.
     cpu_seconds
         CPU time of the build.
     speedup

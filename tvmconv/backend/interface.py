@@ -64,7 +64,7 @@ class Prepared(BackendRep):  # type: ignore[misc]
 
 
 class TvmconvBackend(Backend):  # type: ignore[misc]
-    """ONNX's backend interface; further arguments are those of :func:`tvmconv.build`."""
+    """ONNX's backend interface; further arguments are as in :func:`tvmconv.build`."""
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> Prepared:

@@ -1,4 +1,4 @@
-"""What becomes of one backend test."""
+"""The outcome of one backend test."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Verdict:
 def judge(case: Case) -> Verdict:
     """Build and run a test.
 
-    If the model is refused, it is built again with operands as constants, because the tests pass
-    also shapes, axes and counts as inputs: see :func:`_kept`.
+    A refused model is built again with operands as constants, because the tests also pass shapes,
+    axes and counts as inputs: see :func:`_kept`.
     """
     if case.left_out:
         return Verdict(case.kind, case.name, LEFT_OUT, case.left_out)
@@ -53,8 +53,7 @@ def judge(case: Case) -> Verdict:
 def _kept(model: onnx.ModelProto, inputs: list[Array]) -> int:
     """How many inputs stay inputs in the second attempt: the first, which is the data.
 
-    None stays where all are sizes: numbers as those of a Range, or the shape of a
-    ConstantOfShape.
+    None stays where all are sizes: the numbers of a Range, or the shape of a ConstantOfShape.
     """
     operators = {node.op_type for node in model.graph.node}
     sizes = operators == {"ConstantOfShape"} or all(array.ndim == 0 for array in inputs)

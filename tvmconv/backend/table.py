@@ -16,7 +16,7 @@ from tvmconv.core.version import __version__
 
 _HEAD = ("tests", *OUTCOMES, "passed of those run")
 _NODE = re.compile(r"node '(?:[^'\\]|\\.)*' \((\w+)\): (.*)", re.DOTALL)
-# what differs between nodes that are refused for the same reason
+# parts that differ between nodes that are refused for the same reason
 _VALUES = re.compile(r"'(?:[^'\\]|\\.)*'|\([^()]*\)|\[[^\]]*\]|-?\d[\d.e+-]*")
 
 

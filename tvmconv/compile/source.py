@@ -74,6 +74,7 @@ def program_source(
     tables = [
         *_tensors("input", program.inputs, strings),
         *_tensors("output", program.outputs, strings),
+        *_varying(program.outputs),
         *_layers(calls, strings),
         *_description(program, facts, strings, weights_sha256 is not None, gpu is not None),
         *_program(program, facts, strings, weights_sha256),
@@ -130,6 +131,14 @@ def _tensors(kind: str, tensors: Sequence[TensorInfo], strings: Strings) -> list
     return [*shapes, *_table("tvmconv_tensor", f"{kind}s", rows)]
 
 
+def _varying(outputs: Iterable[TensorInfo]) -> list[str]:
+    """The axis of each output whose extent depends on the data, if there is one."""
+    axes = [-1 if output.varying is None else output.varying for output in outputs]
+    if max(axes, default=-1) < 0:
+        return []
+    return [f"static const int32_t varying_axes[] = {braced(map(str, axes))};"]
+
+
 def _layers(calls: Iterable[Call], strings: Strings) -> list[str]:
     rows = []
     for call in calls:
@@ -163,6 +172,7 @@ def _description(
         "threads": str(facts.threads),
         "separate_weights": str(int(separate)),
         "device": str(int(on_gpu)),
+        "varying_axes": "varying_axes" if _varying(program.outputs) else "NULL",
     }
     return ["", *_struct("tvmconv_description tvmconv_this_description", fields)]
 

@@ -29,11 +29,15 @@ class TensorInfo:
         Sizes in elements, all static, in the model's own (plain) layout.
     dtype
         Element type in numpy's or ml_dtypes' spelling, such as ``float32``, ``bfloat16``.
+    varying
+        The axis whose extent depends on the data of a call, if there is one. Its size in ``shape``
+        is the largest.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    varying: int | None = None
 
     @property
     def bytes(self) -> int:
@@ -42,12 +46,14 @@ class TensorInfo:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest."""
-        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
+        varying = {} if self.varying is None else {"varying": self.varying}
+        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype, **varying}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TensorInfo:
         """Inverse of :meth:`to_json`."""
-        return cls(data["name"], tuple(data["shape"]), data["dtype"])
+        return cls(data["name"], tuple(data["shape"]), data["dtype"], data.get("varying"))
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+        sizes = [f"{'<=' * (i == self.varying)}{size}" for i, size in enumerate(self.shape)]
+        return f"{self.name}: {self.dtype}[{', '.join(sizes)}]"

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tvmconv.core.errors import ModelError
 from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
@@ -24,8 +25,15 @@ def to_proto(graph: OnnxGraph) -> onnx.ModelProto:
 
     A merged Gelu is written as several operators if the model's operator set lacks it. If the set
     lacks a form of QuantizeLinear or DequantizeLinear, operators of com.microsoft replace them.
-    Protobuf raises ``ValueError`` if the constants exceed its limit of 2 GiB.
+    Protobuf raises ``ValueError`` if the constants exceed its limit of 2 GiB. Raises ``ModelError``
+    if a size depends on the data: the nodes compute with the largest shapes.
     """
+    if graph.extents:
+        raise ModelError(
+            f"model {graph.name!r} has values whose size depends on the data, such as "
+            f"{next(iter(graph.extents))!r}, and cannot be written with fixed shapes. Expected a "
+            "model of fixed sizes. End it before these values with --outputs."
+        )
     nodes = _nodes(graph)
     imports = [helper.make_opsetid("", graph.opset)]
     if any(proto.domain == MICROSOFT for node in nodes for proto in (node, *_inner(node))):

@@ -18,7 +18,7 @@ def eye_bytes(graph: OnnxGraph, node: OnnxNode) -> int:
 
 
 def eye(graph: OnnxGraph, node: OnnxNode) -> Array:
-    """Ones on the diagonal ``k``, in the type ``dtype`` or that of the input."""
+    """Ones on the diagonal ``k``, in the type ``dtype`` or the type of the input."""
     given = graph.types[node.inputs[0]]
     rows, columns = given.shape
     code, dtype = node.attrs.get("dtype"), given.dtype

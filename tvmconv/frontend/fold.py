@@ -31,7 +31,7 @@ _BY_PARAMETER = (
 # operators whose second input is a weight
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 # their results' sizes are known only from their operands' values
-_DYNAMIC = ("Compress", "NonZero", "Range")
+DYNAMIC = ("Compress", "NonMaxSuppression", "NonZero", "Range", "Unique")
 
 
 class Folder:
@@ -98,7 +98,7 @@ class Folder:
         if node.op == "DequantizeLinear" and not self._is_folded(node):
             return False
         operands = [constants[name] for name in node.inputs if name]
-        if outputs is None and node.op not in _DYNAMIC:
+        if outputs is None and node.op not in DYNAMIC:
             return False
         written, size = _sizes(node, operands, outputs)
         self.check_memory(node, size + scratch_bytes(node, operands, written))
@@ -132,7 +132,7 @@ class Folder:
         """
         made = {info.name for info in outputs if 0 in info.shape}
         is_given = node.op in RESIZING and 0 not in self._graph.shape(node.inputs[0])
-        return made == set(filter(None, node.outputs)) and not (is_given or node.op in _DYNAMIC)
+        return made == set(filter(None, node.outputs)) and not (is_given or node.op in DYNAMIC)
 
     def _is_folded(self, node: OnnxNode) -> bool:
         """Whether the numbers of a DequantizeLinear are computed here.
@@ -152,6 +152,12 @@ class Folder:
         self._graph.constants[name] = value
         self._made[name] = value.nbytes
         self._alive[name in self._weights] += value.nbytes
+
+    def store_nothing(self, node: OnnxNode, infos: list[TensorInfo]) -> None:
+        """Add results without elements, which have their one possible size."""
+        for info in infos:
+            self._graph.extents.pop(info.name, None)
+            self.store(node, info.name, np.zeros(info.shape, info.dtype))
 
     def is_read(self, name: str) -> bool:
         """Whether any node or the graph's caller reads a value."""

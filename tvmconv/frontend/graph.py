@@ -49,9 +49,24 @@ class OnnxNode:
         return tuple(int(v) for v in self.attrs.get(name, default))
 
 
+@dataclass(frozen=True)
+class Extent:
+    """An axis of a value of which only the first elements exist; ``value`` says how many.
+
+    ``value`` is an INT64 value of shape (1,). It is never more than the axis's size.
+    """
+
+    axis: int
+    value: str
+
+
 @dataclass
 class OnnxGraph:
-    """Nodes in execution order, every value with a static shape, constants as numpy arrays."""
+    """Nodes in execution order, every value with a static shape, constants as numpy arrays.
+
+    ``extents`` are of values whose size depends on the data. The shape of such a value is its
+    largest one. ``sizes`` are the values that say how many elements of such outputs exist.
+    """
 
     name: str
     opset: int
@@ -61,6 +76,8 @@ class OnnxGraph:
     nodes: list[OnnxNode] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     types: dict[str, TensorInfo] = field(default_factory=dict)
+    extents: dict[str, Extent] = field(default_factory=dict)
+    sizes: tuple[str, ...] = ()
     _numbers: dict[str, int] = field(default_factory=dict, repr=False)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -78,6 +95,11 @@ class OnnxGraph:
         self.constants[unique] = value
         self.types[unique] = TensorInfo(unique, tuple(value.shape), str(value.dtype))
         return unique
+
+    def add_node(self, node: OnnxNode, infos: Iterable[TensorInfo]) -> None:
+        """Add a node after the others, and the types of its outputs."""
+        self.types.update((info.name, info) for info in infos)
+        self.nodes.append(node)
 
     def unused_name(self, name: str) -> str:
         """The name, with a number appended where another value has it."""
@@ -97,8 +119,12 @@ class OnnxGraph:
         inner = [name for graph in self.nested() for name in graph.not_numbers()]
         return list(dict.fromkeys(own + inner))
 
+    def results(self) -> tuple[str, ...]:
+        """The outputs, and the sizes of those whose size depends on the data."""
+        return (*(output.name for output in self.outputs), *self.sizes)
+
     def use_counts(self) -> Counter[str]:
         """How many node inputs and graph outputs read each value."""
         counts = Counter(name for node in self.nodes for name in node.inputs)
-        counts.update(output.name for output in self.outputs)
+        counts.update(self.results())
         return counts

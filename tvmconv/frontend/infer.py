@@ -7,11 +7,9 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.stored_types import numpy_type
@@ -24,13 +22,16 @@ from tvmconv.frontend.attributes import (
     counted_from_start,
     in_ascending_order,
 )
-from tvmconv.frontend.composed import Composer, proto_of
+from tvmconv.frontend.composed import Composer
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
+from tvmconv.frontend.extent_maker import Maker
+from tvmconv.frontend.extents import check_nested, check_results, follow, set_outputs
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.eye import eye, eye_bytes
-from tvmconv.frontend.fold import Folder, keeps_everything
+from tvmconv.frontend.fold import DYNAMIC, Folder, keeps_everything
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+from tvmconv.frontend.inference import inferred_outputs
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
 from tvmconv.frontend.nested.control import read_control
 from tvmconv.frontend.nested.inline import Shared
@@ -41,33 +42,22 @@ from tvmconv.frontend.quantized_lstm import QUANTIZED_LSTM
 from tvmconv.frontend.recurrent import RECURRENT
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
+from tvmconv.frontend.sized import read_shape, sized
+from tvmconv.frontend.sized_shapes import with_lengths
 from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
-    as_tensor,
-    check_shape,
     constant_value,
     decode_attributes,
-    element_type,
+    proto_of,
 )
 from tvmconv.frontend.types import (
     check_input_types,
     check_output_types,
-    operator_schema,
     report_declared_shapes,
 )
-from tvmconv.frontend.windows import disputed_size
-
-_SMALL = 4096  # constants up to this many elements can be shape operands
-
-# onnx does not infer the mask of old Dropout nodes; it infers normalizations from their function
-# bodies, which are not available for single nodes
-_SAME_SHAPE = ("Dropout", "GroupNormalization", "MeanVarianceNormalization")
 
 # operators whose first output may be absent
 _ANY_OUTPUT = (*RECURRENT, QUANTIZED_LSTM)
-
-# first operator set in which onnx infers the operator without its function body
-_INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
 
 
 def infer_graph(
@@ -91,7 +81,7 @@ def infer_graph(
     for info in inputs:
         graph.types[info.name] = info
         if 0 in info.shape:
-            # what depends on it alone is known
+            # values that depend on it alone are known
             graph.constants[info.name] = np.zeros(info.shape, numpy_type(info.dtype))
     for name, value in constants.items():
         _set_constant(graph, name, value)
@@ -102,7 +92,7 @@ def infer_graph(
         names = cut_before(proto.graph, nodes, refusals.unknown)
         graph.outputs = tuple(graph.types[name] for name in names if name in graph.types)
         return graph
-    graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
+    set_outputs(graph, [output.name for output in proto.graph.output])
     check_output_types(proto.graph, graph.outputs)
     report_declared_shapes(proto.graph, graph)
     check_activations(graph)
@@ -143,6 +133,7 @@ class _Walk:
         check_operator(proto)
         if proto.op_type in CONTROL:
             read_control(self, proto)
+            check_nested(self.graph)
             return
         self._read_node(_decoded(proto, self.shared.own_name(proto), self.graph.opset), proto)
 
@@ -154,7 +145,8 @@ class _Walk:
             composer.write(node, domain, proto)
             return
         for part in _in_standard_form(self.graph, node, domain, self.shared.fresh):
-            _visit(self.graph, self._folder, part, proto_of(part, node, proto))
+            form = proto_of(part, node, proto)
+            _visit(self.graph, self._folder, part, form, self.shared.fresh)
 
     def expect(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Count the reads of nodes that are read in place of another one."""
@@ -174,6 +166,7 @@ class _Walk:
         for name, value in constants.items():
             _set_constant(graph, name, value)
         _Walk(graph, self._folder.inner(graph, body), self.shared).read(in_execution_order(body))
+        check_results(graph, [output.name for output in body.output])
         graph.outputs = tuple(graph.types[output.name] for output in body.output)
         check_activations(graph)
         report_wide(graph)
@@ -225,11 +218,21 @@ def _in_standard_form(
     return in_standard_form(graph, in_ascending_order(node), domain, fresh)
 
 
-def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodeProto) -> None:
+def _visit(
+    graph: OnnxGraph,
+    folder: Folder,
+    node: OnnxNode,
+    proto: onnx.NodeProto,
+    fresh: Callable[[str], str],
+) -> None:
     if node.op == "Constant":
         _set_constant(graph, node.outputs[0], constant_value(node))
         return
     check_input_types(graph, node)
+    make = Maker(graph, node, fresh)
+    if node.op in ("Shape", "Size") and node.inputs[0] in graph.extents:
+        read_shape(make, node)
+        return
     if node.op in ("Shape", "Size"):
         shape = graph.shape(node.inputs[0])
         start, end = int(node.attrs.get("start", 0)), node.attrs.get("end", len(shape))
@@ -244,13 +247,24 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
         folder.release(node)
         return
     # onnx's inference takes no operands of shape (1,)
-    if node.op == "Range" and folder.fold(node, proto, None):
+    if node.op in DYNAMIC and folder.fold(node, proto, None):
+        return
+    known_shape = with_lengths(make, node)
+    if known_shape is None:
+        return
+    node, proto = known_shape, proto_of(known_shape, node, proto)
+    if (own := sized(make, node)) is not None:
+        node, made = own
+        if all(0 in info.shape for info in made):
+            folder.store_nothing(node, made)
+        else:
+            graph.add_node(node, made)
         return
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     is_linear = node.op in LINEAR
     known = infer_linear(graph, node) if is_linear else known_outputs(graph, node, operands)
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
-    found = _infer(graph, node, proto, operands) if known is None else known
+    found = inferred_outputs(graph, node, proto, operands) if known is None else known
     if found and node.op in RESIZING:
         found = [with_resized_shape(node, found[0], graph.types[node.inputs[0]], operands)]
     if folder.fold(node, proto, found):
@@ -260,11 +274,10 @@ def _visit(graph: OnnxGraph, folder: Folder, node: OnnxNode, proto: onnx.NodePro
             "the shape of its output depends on data or cannot be inferred",
             "remove the operator, or cut the model before it, because shapes must be static",
         )
-    for info in found:
-        graph.types[info.name] = info
+    node = follow(make, node, found)
+    graph.add_node(node, found)
     if node.op == "Dropout" and len(node.outputs) > 1 and keeps_everything(node, graph.constants):
         _store_mask(graph, folder, node)
-    graph.nodes.append(node)
 
 
 def _store_mask(graph: OnnxGraph, folder: Folder, node: OnnxNode) -> None:
@@ -282,67 +295,6 @@ def _check_inputs(graph: OnnxGraph, node: OnnxNode) -> None:
                 f"input {name!r} has no shape that can be inferred",
                 "remove the operator that makes it, because shapes must be static",
             )
-
-
-def _infer(
-    graph: OnnxGraph, node: OnnxNode, proto: onnx.NodeProto, operands: dict[str, Array]
-) -> list[TensorInfo] | None:
-    """Types of the named outputs, or ``None`` where one has no static shape."""
-    types = {}
-    for name in filter(None, node.inputs):
-        info = graph.types[name]
-        code = helper.np_dtype_to_tensor_dtype(numpy_type(info.dtype))
-        types[name] = helper.make_tensor_type_proto(code, info.shape)
-    data = {name: as_tensor(a) for name, a in operands.items() if a.size <= _SMALL}
-    try:
-        found = onnx.shape_inference.infer_node_outputs(
-            _inferring_schema(node),
-            proto,
-            types,
-            data,
-            opset_imports=[helper.make_opsetid("", graph.opset)],
-            ir_version=graph.ir_version,
-        )
-    except Exception as error:
-        problem = (
-            f"shape inference fails for operands {[graph.shape(n) for n in types]} "
-            f"({' '.join(str(error).split())})"
-        )
-        if cause := disputed_size(graph, node):
-            raise node.error(f"{problem}: {cause}", "give that node pads instead") from None
-        raise node.misfit(problem) from None
-    if node.op in _SAME_SHAPE:
-        info = graph.types[node.inputs[0]]
-        # the second output is Dropout's mask
-        dtypes = (info.dtype, "bool" if node.opset >= 10 else info.dtype)
-        named = zip(node.outputs, dtypes, strict=False)
-        return [TensorInfo(name, info.shape, dtype) for name, dtype in named if name]
-    infos = [_static(node, name, found.get(name)) for name in node.outputs if name]
-    # further outputs may stay unknown as long as nobody reads them
-    if not infos or infos[0] is None:
-        return None
-    return [info for info in infos if info is not None]
-
-
-def _inferring_schema(node: OnnxNode) -> onnx.defs.OpSchema:
-    """A definition with the operator's inference: its own, or a newer one of the same shapes."""
-    since = _INFERRED_SINCE.get(node.op, 0)
-    if node.opset >= since:
-        return operator_schema(node)
-    return onnx.defs.get_schema(node.op, since)
-
-
-def _static(node: OnnxNode, name: str, found: Any) -> TensorInfo | None:
-    if found is None or not found.HasField("tensor_type"):
-        return None
-    tensor = found.tensor_type
-    if not tensor.HasField("shape") or not all(d.HasField("dim_value") for d in tensor.shape.dim):
-        return None
-    where = f"node {node.name!r} ({node.op}): output {name!r}"
-    shape = tuple(int(d.dim_value) for d in tensor.shape.dim)
-    dtype = element_type(tensor.elem_type, where)
-    check_shape(shape, dtype, where)
-    return TensorInfo(name, shape, dtype)
 
 
 def _set_constant(graph: OnnxGraph, name: str, value: Array) -> None:

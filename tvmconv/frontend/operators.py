@@ -33,6 +33,7 @@ CONVERTED = frozenset({
     # newest operator sets
     "BitCast", "SwiGLU", "TensorScatter",
     # at computed places, and what is written as other operators
+    "Compress", "NonMaxSuppression", "NonZero", "Unique",
     "BitShift", "CenterCropPad", "Col2Im", "CumProd", "Det", "Hardmax", "MaxUnpool",
     "MeanVarianceNormalization", "OneHot", "ReverseSequence", "Scatter", "ScatterElements",
     "ScatterND",
@@ -40,8 +41,7 @@ CONVERTED = frozenset({
 
 # operators that are supported with constant operands, or removed by the reader
 FOLDED = frozenset({
-    "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike",
-    "NonZero", "Range",
+    "Constant", "ConstantOfShape", "Dropout", "EyeLike", "Range",
     "Shape", "Size",
     # tables of signal processing
     "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix",

@@ -1,8 +1,8 @@
 """DynamicQuantizeLSTM of com.microsoft as an LSTM with the weights that its integers stand for.
 
 onnxruntime also rounds the input and each hidden state to 8 bits. Here they stay FP32: the result
-differs from onnxruntime's by the rounding of onnxruntime's activations, and is closer to that of
-the float model.
+differs from onnxruntime's by the rounding of onnxruntime's activations, and is closer to
+the float model's result.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 # minimum and maximum; None if unknown
 Range = tuple[int, int] | None
 
+# operators whose last result is the size of the others
+SIZED = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 # producers that are followed
 _DEPTH = 16
 # operators whose result holds elements of the first input only
@@ -39,6 +41,18 @@ class IndexRanges:
         found = self._made(node, name, depth)
         return found if found is not None and self._fits(found, name) else None
 
+    def highest(self, name: str, depth: int = _DEPTH) -> int | None:
+        """The largest value of an integer, also where the smallest one is not known."""
+        found, node = self.of(name), self._makers.get(name)
+        if found is not None or node is None or not depth:
+            return found and found[1]
+        if node.op == "Min":
+            bounds = [self.highest(each, depth - 1) for each in node.inputs]
+            return min((bound for bound in bounds if bound is not None), default=None)
+        if node.op in _MOVES or node.op == "Cast":
+            return self.highest(node.inputs[0], depth - 1)
+        return None
+
     def _fits(self, found: tuple[int, int], name: str) -> bool:
         """Whether results of this range cannot wrap around in the value's type."""
         dtype = np.dtype(self._graph.types[name].dtype)
@@ -54,6 +68,13 @@ class IndexRanges:
                 return self.of(node.inputs[0], depth - 1)
             default = -1 if node.op == "TopK" else 0
             return (0, shape[int(node.attrs.get("axis", default))] - 1) if shape else None
+        if node.op in SIZED and name == node.outputs[-1]:
+            return 0, max(self._graph.shape(node.outputs[0]))
+        if node.op in ("NonMaxSuppression", "NonZero"):
+            # rows of batch, class and box; places along each axis
+            inputs = node.inputs[:2]
+            sizes = [size for each in inputs if each for size in self._graph.shape(each)]
+            return 0, max(sizes) - 1
         if node.op in _MOVES:
             return self.of(node.inputs[0], depth - 1)
         if node.op == "Cast" and not self._is_integer(node.inputs[0]):

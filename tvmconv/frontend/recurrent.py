@@ -28,7 +28,7 @@ RECURRENT = ("GRU", "LSTM", "RNN")
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
 # activations by their names in lower case, with the alpha and beta of the operator of that name;
-# None: there is no such operator. onnxruntime's default threshold is 0, against the definition
+# None: ONNX lacks such an operator. onnxruntime's default threshold is 0, against the definition
 _PARAMETERS: dict[str, tuple[float | None, ...]] = {
     "affine": (None, None),
     "elu": (1.0,),
@@ -62,7 +62,7 @@ def infer_recurrent(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo]:
 
 
 def recurrent_form(graph: OnnxGraph, node: OnnxNode) -> RecurrentForm:
-    """What a recurrent layer computes. Operands that change nothing are left out."""
+    """The computation of a recurrent layer. Operands that change nothing are left out."""
     for index, what in enumerate(("input", "weights W", "recurrent weights R")):
         if not node.input(index):
             raise node.error(f"its {what} (input {index}) is missing. Expected three inputs")

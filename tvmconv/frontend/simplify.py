@@ -46,7 +46,7 @@ def _does_nothing(graph: OnnxGraph, node: OnnxNode) -> bool:
 
 def _bypass(graph: OnnxGraph) -> None:
     """Let readers of an operator without effect read its input; graph outputs keep theirs."""
-    outputs = {info.name for info in graph.outputs}
+    outputs = set(graph.results())
     alias: dict[str, str] = {}
     kept = []
     for node in graph.nodes:
@@ -63,7 +63,7 @@ def _bypass(graph: OnnxGraph) -> None:
 
 
 def _drop_dead(graph: OnnxGraph) -> None:
-    needed = {info.name for info in graph.outputs}
+    needed = set(graph.results())
     kept = []
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):

@@ -91,8 +91,9 @@ def check_operator(node: onnx.NodeProto) -> None:
     if is_imported(node.domain, node.op_type):
         return
     reason = reason_of(node.domain, node.op_type)
+    domain = f" of domain {node.domain!r}" if node.domain else ""
     raise ModelError(
-        f"{describe(node)}: {reason.text}. {reason.remedy}, or cut the model before it."
+        f"{describe(node)}{domain}: {reason.text}. {reason.remedy}, or cut the model before it."
     )
 
 

@@ -194,3 +194,17 @@ def as_tensor(value: Array) -> onnx.TensorProto:
     from onnx import numpy_helper
 
     return numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape))
+
+
+def proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
+    """A node in ONNX's form; it is a part of ``node``, which ``proto`` is the form of."""
+    from onnx import helper
+
+    if part is node:
+        return proto
+    stored = {attribute.name: attribute for attribute in proto.attribute}
+    made = helper.make_node(part.op, part.inputs, part.outputs, part.name)
+    for name, value in part.attrs.items():
+        same = name in stored and value == node.attrs[name]
+        made.attribute.append(stored[name] if same else helper.make_attribute(name, value))
+    return made

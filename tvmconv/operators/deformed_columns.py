@@ -119,7 +119,7 @@ class _ColumnLoops:
                     )  # fmt: skip
 
     def _near(self, value: Any, axis: int) -> tuple[Any, Any]:
-        """The integer below a coordinate, and the rest; what is far outside comes near."""
+        """The integer below a coordinate, and the rest; far points come near."""
         low, high = (tirx.const(float(bound), self.dtype) for bound in (-2, self.window.size[axis]))
         # NaN is outside, too
         bounded = tirx.Select(value > low, value, low)

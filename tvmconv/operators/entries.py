@@ -69,6 +69,17 @@ def entries_of(element: Callable[[Any], Any], size: int, dtype: Any, largest: bo
     return _numbers(element, dtype, largest)
 
 
+def number_entry(value: Any, position: Any, dtype: str = "float32") -> Any:
+    """One number for an element: larger for larger elements, then for smaller positions."""
+    high = tirx.Cast("uint64", _ordered(value, dtype)) * tirx.const(1 << 32, "uint64")
+    return high + (tirx.const(_ALL, "uint64") - tirx.Cast("uint64", position))
+
+
+def position_of(entry: Any) -> Any:
+    """The position in a number of :func:`number_entry`."""
+    return tirx.Cast("int32", tirx.const(_ALL, "uint32") - tirx.Cast("uint32", entry))
+
+
 def _numbers(element: Callable[[Any], Any], dtype: str, largest: bool) -> Entries:
     """The order of an element above the complement of its position: all entries differ."""
 
@@ -80,11 +91,8 @@ def _numbers(element: Callable[[Any], Any], dtype: str, largest: bool) -> Entrie
         high = tirx.Cast("uint64", order(position)) * tirx.const(1 << 32, "uint64")
         return high + (tirx.const(_ALL, "uint64") - tirx.Cast("uint64", position))
 
-    def position(entry: Any) -> Any:
-        return tirx.Cast("int32", tirx.const(_ALL, "uint32") - tirx.Cast("uint32", entry))
-
     lowest = tirx.const(0, "uint64")
-    return Entries("uint64", lowest, make, position, lambda a, b: a > b, order)
+    return Entries("uint64", lowest, make, position_of, lambda a, b: a > b, order)
 
 
 def _ordered(value: Any, dtype: str) -> Any:

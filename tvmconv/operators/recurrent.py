@@ -86,9 +86,9 @@ def recurrence(
     """All steps of a recurrent layer.
 
     ``product`` is ``(steps, batch, directions * gates * hidden)``, or batch first, with all biases
-    that are added to it. ``operands`` are the packed weights of the ``tiles``, then those that the
-    form names. If ``parallel``, threads share the directions and ``groups`` of sequences, a divisor
-    of the batch.
+    that are added to it. ``operands`` are the packed weights of the ``tiles``, then the operands
+    that the form names. If ``parallel``, threads share the directions and ``groups`` of sequences,
+    a divisor of the batch.
     """
     steps, batch = (int(size) for size in product.shape[:2])
     if form.batch_first:

@@ -1,4 +1,4 @@
-"""What a recurrent layer computes: its cell, activations, operands and results."""
+"""The computation of a recurrent layer: its cell, activations, operands and results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RecurrentForm:
     layout 1. ``coupled`` is LSTM's ``input_forget``, and ``reset_after`` GRU's
     ``linear_before_reset``.
 
-    ``operands`` and ``results`` name those that are present:
+    ``operands`` and ``results`` name the present ones:
 
     - ``bias``: GRU's bias of the recurrent product that the reset gate multiplies;
     - ``peepholes``: as ONNX's P;
@@ -81,7 +81,7 @@ class RecurrentForm:
         return [every if name == STATES else self.state_shape(batch) for name in self.results]
 
     def multiply_adds(self, steps: int, batch: int) -> int:
-        """Multiply-adds of the recurrent products of all steps."""
+        """FMAs of the recurrent products of all steps."""
         return steps * batch * self.directions * self.gates * self.hidden**2
 
     def to_text(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from tvmconv.operators.vector_loops import ramp, spread
 from tvmconv.tvm_api.ir_builder import T
 
-# of the longest vector; LLVM cuts it for other machines
+# the length of the longest vector; LLVM cuts it for other machines
 LANES = 16
 
 

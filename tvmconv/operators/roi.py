@@ -174,7 +174,7 @@ class _RoiLoops:
         self.end[axis][bin_] = self._within(tirx.min(high, place[2]), int(_FAR))
 
     def _sample(self, axis: int, bin_: Any, sample: Any) -> tuple[Any, Any, Any, Any]:
-        """Of a sample: whether it is inside, its two pixels, and the second one's weight."""
+        """A sample: whether it is inside, its two pixels, and the second one's weight."""
         place, size = self.place[axis], self.window.size[axis]
         number = tirx.Cast(self.dtype, bin_)
         within = tirx.Cast(self.dtype, sample) + self._number(0.5)

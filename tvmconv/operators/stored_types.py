@@ -11,7 +11,7 @@ from tvmconv.core.stored_types import STORED
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
-_MANTISSA, _BIAS, _INFINITY = 23, 127, 0x7F800000  # of float32
+_MANTISSA, _BIAS, _INFINITY = 23, 127, 0x7F800000  # float32
 
 
 @dataclass(frozen=True)

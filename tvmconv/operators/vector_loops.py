@@ -58,6 +58,13 @@ def pieces(
 
 
 @contextmanager
+def one_task() -> Iterator[None]:
+    """The frame that buffers of a function without other loops around them need."""
+    with T.serial(0, 1):
+        yield
+
+
+@contextmanager
 def grid(extents: Sequence[int]) -> Iterator[list[Any]]:
     """Nested loops, any number of them; gives their variables."""
     if not extents:

@@ -57,7 +57,9 @@ def collect(
     """
     source = _Source(mod, calls)
     main = source.read("main")
-    if (len(main.inputs), len(main.results)) != (len(inputs), len(outputs)):
+    # the sizes of outputs that vary follow the outputs
+    sizes = sum(output.varying is not None for output in outputs)
+    if (len(main.inputs), len(main.results)) != (len(inputs), len(outputs) + sizes):
         raise ValueError(f"main does not have {len(inputs)} inputs and {len(outputs)} outputs")
     steps, arena = _placed(main)
     every = [each for step in steps for each in step.all_steps()]

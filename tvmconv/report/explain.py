@@ -150,7 +150,7 @@ def explain_report(
 
 
 def _stored_types(model: ModelFacts) -> str:
-    """What inputs and outputs of types that no kernel computes in are computed as."""
+    """The types in which inputs and outputs are computed, where no kernel computes in their own."""
     names = dict.fromkeys(info.dtype for info in (*model.inputs, *model.outputs))
     wide = {name: wide_type(name) for name in names if wide_type(name) != name}
     return "; ".join(f"{name} computes in {computed}" for name, computed in wide.items())

@@ -19,6 +19,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
+from dataclasses import replace
 from typing import Any
 
 from ..core.errors import ArtifactError, DataError
@@ -74,6 +75,7 @@ class _Description(Structure):
         ("threads", c_int32),
         ("separate_weights", c_int32),
         ("device", c_int32),
+        ("varying_axes", POINTER(c_int32)),
     )
 
 
@@ -95,12 +97,13 @@ _Create = CFUNCTYPE(c_int32, POINTER(_Options), POINTER(c_void_p), c_char_p, c_s
 _Run = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
 _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
+_Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, POINTER(c_int64))
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
 
 
 class _Model(Structure):
-    # Python does not use the pool's functions and `threads`; older models lack `enqueue`
+    # Python does not use the pool's functions and `threads`; older models lack the functions after
     _fields_ = (
         ("abi", c_uint32),
         ("size", c_uint32),
@@ -113,6 +116,7 @@ class _Model(Structure):
         *((name, c_void_p) for name in ("pool_create", "pool_parallel_for", "pool_destroy")),
         ("threads", c_void_p),
         ("enqueue", _Enqueue),
+        ("shape", _Shape),
     )
 
 
@@ -153,7 +157,12 @@ class Code:
         knows = description.size > _Description.device.offset
         self.on_gpu = knows and description.device == 1
         self.inputs = _tensors(description.inputs, description.input_count)
-        self.outputs = _tensors(description.outputs, description.output_count)
+        outputs = _tensors(description.outputs, description.output_count)
+        if description.size > _Description.varying_axes.offset and description.varying_axes:
+            axes = description.varying_axes[: len(outputs)]
+            pairs = zip(outputs, axes, strict=True)
+            outputs = tuple(replace(t, varying=None if a < 0 else a) for t, a in pairs)
+        self.outputs = outputs
 
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
@@ -187,6 +196,7 @@ class State:
         if model.create(byref(options), byref(handle), message, _MESSAGE_BYTES):
             raise ArtifactError(f"model {code.name!r}: {_text(message.value)}")
         self._handle = handle
+        self._extents = (c_int64 * max((len(info.shape) for info in code.outputs), default=0))()
         # the code must outlive the state, whichever is collected first
         weakref.finalize(self, _destroy, model.destroy, handle, code).atexit = False
 
@@ -194,6 +204,16 @@ class State:
         """One call; arguments as :func:`pointers` makes them."""
         if status := self._run(self._handle, inputs, outputs):
             self._fail(status)
+
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The actual shapes of the outputs after a call."""
+        return tuple(map(self._shape, range(len(self._code.outputs)), self._code.outputs))
+
+    def _shape(self, output: int, info: TensorInfo) -> tuple[int, ...]:
+        if info.varying is None:
+            return info.shape
+        self._code._model.shape(self._handle, output, self._extents)
+        return tuple(self._extents[: len(info.shape)])
 
     def enqueue(self, stream: int, inputs: Any, outputs: Any) -> None:
         """One call, queued to a stream; all arguments are in the GPU's memory."""

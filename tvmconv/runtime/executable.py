@@ -90,7 +90,9 @@ class Executable(ABC):
         -------
         Outputs
             A tuple of arrays in output order that is indexed by name as well. The caller may keep
-            and change the arrays. If an input is in the GPU's memory, or with a stream, each is a
+            and change the arrays. An output whose size depends on the data has its actual shape, as
+            a view of an array of the largest one, or a copy if it varies along another axis than
+            the first. If an input is in the GPU's memory, or with a stream, each is a
             :class:`~tvmconv.runtime.tensors.GpuTensor`: ordered by the stream, or complete without
             a stream.
 
@@ -115,7 +117,7 @@ class Executable(ABC):
         outputs: Mapping[str, Any] | Sequence[Any],
         *,
         stream: Any = None,
-    ) -> None:
+    ) -> Outputs:
         """Compute the outputs into existing arrays, or into tensors in the GPU's memory.
 
         Parameters
@@ -128,6 +130,12 @@ class Executable(ABC):
             all in the GPU's.
         stream
             As for :meth:`run`. Outputs must then be in the GPU's memory.
+
+        Returns
+        -------
+        Outputs
+            The arrays of ``outputs``. An output whose size depends on the data has an array of its
+            largest shape, and a view of the part that exists is returned.
 
         Raises
         ------
@@ -150,7 +158,7 @@ class Executable(ABC):
             raise InputError(f"outputs={shown(outputs)} must be a mapping or a list of arrays")
         if len(outputs) != len(self._names):
             raise InputError(f"the model has {len(self._names)} output(s), got {len(outputs)}")
-        self._ready().run_into(arrays, outputs, queue)
+        return Outputs(self._names, self._ready().run_into(arrays, outputs, queue))
 
     def empty_inputs(self) -> dict[str, Array]:
         """Uninitialized arrays for the inputs by name, aligned for the kernels."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.stored_types import numpy_type
-from ..core.tensor import Array
+from ..core.tensor import Array, TensorInfo
 
 
 class Outputs(tuple[Any, ...]):
@@ -56,6 +56,19 @@ class Outputs(tuple[Any, ...]):
     def __repr__(self) -> str:
         parts = (f"{n}: {a.dtype}[{', '.join(map(str, a.shape))}]" for n, a in self.items())
         return f"Outputs({'; '.join(parts)})"
+
+
+def part(array: Any, info: TensorInfo, shape: tuple[int, ...]) -> Any:
+    """A view of the elements of an output that exist."""
+    if info.varying is None:
+        return array
+    return array[(*[slice(None)] * info.varying, slice(shape[info.varying]))]
+
+
+def cut(array: Array, info: TensorInfo, shape: tuple[int, ...]) -> Array:
+    """As :func:`part`, or a copy where the view is not C-contiguous."""
+    found = part(array, info, shape)
+    return found if info.varying is None else np.ascontiguousarray(found)
 
 
 def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:

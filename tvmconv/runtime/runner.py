@@ -17,7 +17,7 @@ from .binding import Code, State, pointers
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
 from .gpu_options import GpuOptions
-from .outputs import empty_aligned
+from .outputs import cut, empty_aligned, part
 from .tensors import GpuTensor, borrowed
 
 
@@ -49,6 +49,11 @@ class Runner:
     def on_gpu(self) -> bool:
         """Whether kernels run on a GPU."""
         return bool(self._code.on_gpu)
+
+    @property
+    def outputs(self) -> Sequence[TensorInfo]:
+        """Outputs in result order."""
+        return self._outputs
 
     def new_state(self) -> State:
         """A state that the caller keeps."""
@@ -91,8 +96,8 @@ class Runner:
         host = self._on_host(arrays, stream)
         if host is not None:
             results = self.empty_outputs()
-            self._call(host, results)
-            return list(results)
+            shapes = self._call(host, results)
+            return list(map(cut, results, self._outputs, shapes))
         if self._capture(stream):
             raise InputError(
                 "the stream is being captured, where results cannot be allocated. Call run_into "
@@ -107,8 +112,11 @@ class Runner:
         arrays: Sequence[Array | GpuTensor],
         destinations: Sequence[Any],
         stream: int | None = None,
-    ) -> None:
-        """One call with the results in existing arrays or tensors, all in one memory."""
+    ) -> list[Any]:
+        """One call with the results in existing arrays or tensors, all in one memory.
+
+        Gives these, cut to the sizes that depend on the data.
+        """
         there = [type(value) is not np.ndarray and on_gpu(value) for value in destinations]
         if any(there):
             if not all(there):
@@ -125,18 +133,18 @@ class Runner:
                 for (info, value), what in zip(pairs, whats, strict=True)
             ]
             self._queue(arrays, tensors, stream)
-            return
+            return list(destinations)
         destinations = [shared_array(value) for value in destinations]
         host = self._on_host(arrays, stream)
         if host is not None:
-            self._into_arrays(host, destinations)
-        elif stream is not None:
+            return self._into_arrays(host, destinations)
+        if stream is not None:
             raise InputError("stream= requires destinations in the GPU's memory")
-        else:
-            results = self.run(arrays)
-            self._check_destinations(destinations)
-            for result, array in zip(results, destinations, strict=True):
-                np.copyto(array, np.asarray(result))
+        results = self.run(arrays)
+        self._check_destinations(destinations)
+        for result, array in zip(results, destinations, strict=True):
+            np.copyto(array, np.asarray(result))
+        return list(destinations)
 
     def _on_host(
         self, arrays: Sequence[Array | GpuTensor], stream: int | None
@@ -208,7 +216,7 @@ class Runner:
                     f"array of shape {info.shape}, got {array.dtype} {array.shape}"
                 )
 
-    def _into_arrays(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> None:
+    def _into_arrays(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> list[Array]:
         self._check_destinations(destinations)
         # results are written before the last input is read
         taken = list(arrays)
@@ -218,21 +226,25 @@ class Runner:
                 np.may_share_memory(array, other) for other in (*taken, *results)
             )
             results.append(array if direct else empty_aligned(info.shape, info.dtype))
-        self._call(arrays, results)
+        shapes = self._call(arrays, results)
         for result, array in zip(results, destinations, strict=True):
             if result is not array:
                 np.copyto(array, result)
+        return list(map(part, destinations, self._outputs, shapes))
 
-    def _call(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+    def _call(self, arrays: Sequence[Array], results: Sequence[Array]) -> Sequence[tuple[int, ...]]:
+        """Run; gives the actual shapes of the results."""
         held = [in_memory(array) for array in arrays]
         state = self._take()
         try:
             state.run(addresses(held), addresses(results))
+            shapes = state.shapes()
         except DataError:
             self._idle.append(state)
             raise
         # the state of a call that failed otherwise is dropped
         self._idle.append(state)
+        return shapes
 
     def _take(self) -> State:
         """A state that no call uses."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.stored_types import SMALL_INTEGERS, STORED, numpy_type
 from ..core.tensor import Array, TensorInfo
-from .outputs import Outputs
+from .outputs import Outputs, part
 from .runner import Runner, addresses
 from .tensors import GpuTensor, own_copy
 
@@ -67,6 +67,7 @@ class BoundCall:
         self, names: Sequence[str], runner: Runner, arrays: Sequence[Array | GpuTensor]
     ) -> None:
         self._names = names
+        self._infos = runner.outputs
         self._state = runner.new_state()
         self._inputs, self._results = runner.operands(arrays)
         self._arguments = addresses(self._inputs), addresses(self._results)
@@ -86,7 +87,8 @@ class BoundCall:
         """Copies of the last call's outputs; calls the model if it was never called."""
         if not self._called:
             self()
-        return Outputs(self._names, [own_copy(array) for array in self._results])
+        found = map(part, self._results, self._infos, self._state.shapes())
+        return Outputs(self._names, [own_copy(array) for array in found])
 
 
 def time_call(call: BoundCall, repeat: int, number: int = 1, warmup: int = 2) -> Timing:

@@ -40,6 +40,7 @@ int main(void) {
     FIELD(tvmconv_description, threads);
     FIELD(tvmconv_description, separate_weights);
     FIELD(tvmconv_description, device);
+    FIELD(tvmconv_description, varying_axes);
     SIZE(tvmconv_options);
     FIELD(tvmconv_options, size);
     FIELD(tvmconv_options, threads);
@@ -64,5 +65,6 @@ int main(void) {
     FIELD(tvmconv_model, pool_destroy);
     FIELD(tvmconv_model, threads);
     FIELD(tvmconv_model, enqueue);
+    FIELD(tvmconv_model, shape);
     return 0;
 }

@@ -4,7 +4,8 @@
  *     ./run model.so [-o FOLDER] [-r REPEATS] [file of input ...]
  *
  * One file for each input, in the model's order: its raw elements, row by row. Without a file,
- * floats are a ramp from 0 to 1 and whole numbers 0. With -o each output is written as raw
+ * floats are a ramp from 0 to 1 and whole numbers 0. An output whose size depends on the data is
+ * described and written in its actual shape. With -o each output is written as raw
  * elements to FOLDER/0.out, FOLDER/1.out, ... */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>
@@ -14,6 +15,8 @@
 #include <time.h>
 
 #include "tvmconv.h"
+
+enum { MOST_AXES = 16 };
 
 static const struct {
     const char *name;
@@ -71,6 +74,26 @@ static void describe(const char *kind, const tvmconv_tensor *tensor) {
     printf("%s %s %s", kind, tensor->name, types[tensor->dtype].name);
     for (int32_t i = 0; i < tensor->rank; ++i) printf(" %lld", (long long)tensor->shape[i]);
     printf("\n");
+}
+
+/* An output in its actual shape: the size of one axis may depend on the data. `data` is laid out for
+ * the largest shape, and the elements that exist move together. */
+static void pack(const tvmconv_model *model, const tvmconv_state *state, int32_t output,
+                 tvmconv_tensor *tensor, int64_t *shape, char *data) {
+    const tvmconv_tensor *largest = &model->description->outputs[output];
+    *tensor = *largest;
+    if (!TVMCONV_HAS(model, shape) || model->shape(state, output, shape)) return;
+    tensor->shape = shape;
+    uint64_t before = 1, full = (uint64_t)types[tensor->dtype].bytes, part = full;
+    int32_t axis = 0;
+    while (axis < tensor->rank && shape[axis] == largest->shape[axis]) ++axis;
+    for (int32_t i = 0; i < tensor->rank; ++i) {
+        if (i < axis) before *= (uint64_t)shape[i];
+        else full *= (uint64_t)largest->shape[i], part *= (uint64_t)shape[i];
+    }
+    for (uint64_t i = 1; part < full && i < before; ++i)
+        memmove(data + i * part, data + i * full, part);
+    tensor->bytes = before * part;
 }
 
 static void summarize(const tvmconv_tensor *tensor, const void *data) {
@@ -131,8 +154,12 @@ static int use(const tvmconv_model *model, tvmconv_state *state, void **inputs, 
         if (i == 0 || taken < best) best = taken;
     }
     for (int i = 0; i < about->output_count; ++i) {
-        summarize(&about->outputs[i], outputs[i]);
-        if (folder && !write_output(folder, i, &about->outputs[i], outputs[i])) return 1;
+        int64_t shape[MOST_AXES];
+        tvmconv_tensor output;
+        if (about->outputs[i].rank > MOST_AXES) return 1;
+        pack(model, state, i, &output, shape, outputs[i]);
+        summarize(&output, outputs[i]);
+        if (folder && !write_output(folder, i, &output, outputs[i])) return 1;
     }
     printf("%.3f ms a call (best of %d), %d thread(s)\n", best, repeats,
            (int)model->threads(state));

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tvmconv.frontend.composed.compose import Composer, proto_of
+from tvmconv.frontend.composed.compose import Composer
 from tvmconv.frontend.composed.parts import COMPOSITIONS
 
-__all__ = ["COMPOSITIONS", "Composer", "proto_of"]
+__all__ = ["COMPOSITIONS", "Composer"]
 
 _FAMILIES = (
     "activation",

@@ -25,7 +25,7 @@ _DOUBLE = 11
     "right_window_size scale softcap softmax_precision",
 )  # fmt: skip
 def _attention(p: Parts) -> list[str]:
-    """Y, the keys and values with those of the past, and one stage of the scores."""
+    """Y, the keys and values with the past ones, and one stage of the scores."""
     attrs = p.node.attrs
     query, key, value, mask, past_key, past_value, filled = (p.node.input(i) for i in range(7))
     flat = len(p.expect_rank(query, 3, 4)) == 3

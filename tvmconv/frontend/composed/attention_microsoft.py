@@ -107,7 +107,7 @@ def _attended(p: Parts, query: str, key: str, value: str, mask: str, added: str)
     biases = [_mask(p, mask, query, columns, filter_value)] if mask else []
     biases += [added] if added else []
     if p.flag("unidirectional"):
-        # the range of bfloat16 is that of float32
+        # bfloat16 has the range of float32
         narrow = p.dtype(query) == "float16"
         lowest = float(np.finfo(np.float16 if narrow else np.float32).min)
         size = (rows, columns)

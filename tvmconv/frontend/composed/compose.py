@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import onnx
-from onnx import helper
 
 from tvmconv.frontend.attributes import check_attributes
 from tvmconv.frontend.composed.parts import COMPOSITIONS, Parts
 from tvmconv.frontend.fold import Folder
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.nested.subgraphs import Fresh
+from tvmconv.frontend.tensors import proto_of
 from tvmconv.frontend.types import check_input_types
 
 
@@ -132,15 +132,3 @@ class _Composing:
             outputs = tuple(output if name == result else name for name in part.outputs)
             graph.nodes[index] = replace(part, inputs=inputs, outputs=outputs)
         graph.types[output] = replace(graph.types.pop(result), name=output)
-
-
-def proto_of(part: OnnxNode, node: OnnxNode, proto: onnx.NodeProto) -> onnx.NodeProto:
-    """A node in ONNX's form; it is a part of ``node``, which ``proto`` is the form of."""
-    if part is node:
-        return proto
-    stored = {attribute.name: attribute for attribute in proto.attribute}
-    made = helper.make_node(part.op, part.inputs, part.outputs, part.name)
-    for name, value in part.attrs.items():
-        same = name in stored and value == node.attrs[name]
-        made.attribute.append(stored[name] if same else helper.make_attribute(name, value))
-    return made

@@ -1,4 +1,4 @@
-"""Normalizations: RMSNormalization, and those of onnxruntime's operator set."""
+"""Normalizations: RMSNormalization, and the operators of onnxruntime."""
 
 from __future__ import annotations
 

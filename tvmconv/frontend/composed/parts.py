@@ -136,7 +136,7 @@ class Parts:
         return f"{self.node.name}.{kind}{count if count > 1 else ''}"
 
     def op(self, op: str, *inputs: str, **options: Any) -> str:
-        """The result of an operator; options are attributes and those of :meth:`many`."""
+        """The result of an operator; options are attributes and options of :meth:`many`."""
         return self.many(op, *inputs, count=1, **options)[0]
 
     def check_memory(self, size: int) -> None:

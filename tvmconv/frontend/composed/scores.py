@@ -88,7 +88,7 @@ def frontier(
     """The constant bias with which row i reads column j from i + offset - left to ... + right.
 
     It is zero there, else ``masked``. ``size`` is rows and columns, ``window`` left and right; -1
-    is no bound.
+    means unbounded.
     """
     rows, columns = size
     dtype = numpy_type(p.dtype(like))

@@ -46,6 +46,7 @@ _FAMILIES = (
     "resize",
     "roi",
     "scatter",
+    "sized",
     "stored_types",
 )
 
@@ -99,7 +100,7 @@ def _convert_function(
                         emitter.define(
                             name, emitter.emit(relax.op.zeros(info.shape, code_type(info.dtype)))
                         )
-            results = [emitter.value(info.name) for info in graph.outputs]
+            results = [emitter.value(name) for name in graph.results()]
             result = results[0] if len(results) == 1 else relax.Tuple(results)
             bound = builder.emit_output(result)
         builder.emit_func_output(bound)

@@ -58,7 +58,7 @@ def _weight(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 
 
 def _biases(e: RelaxWriter, node: OnnxNode, form: RecurrentForm) -> tuple[RelaxExpr, RelaxExpr]:
-    """The bias of the product, and that of GRU's recurrent product before the reset."""
+    """The bias of the product, and the bias of GRU's recurrent product before the reset."""
     directions, gates, hidden = form.directions, form.gates, form.hidden
     name = node.inputs[OPERANDS[BIAS]]
     shape = (directions, 2, gates, hidden)

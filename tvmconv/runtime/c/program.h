@@ -110,6 +110,7 @@ int32_t tvmconv_pool_create(int32_t threads, tvmconv_pool **pool);
 int32_t tvmconv_pool_parallel_for(void *pool, int32_t count, tvmconv_task task, void *argument);
 void tvmconv_pool_destroy(tvmconv_pool *pool);
 int32_t tvmconv_threads(const tvmconv_state *state);
+int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape);
 
 /* The content of tvmconv_model, and of the object by which model.c gives it a name of its own. */
 #define TVMCONV_MODEL                                                                              \
@@ -127,6 +128,7 @@ int32_t tvmconv_threads(const tvmconv_state *state);
         .pool_destroy = tvmconv_pool_destroy,                                                      \
         .threads = tvmconv_threads,                                                                \
         .enqueue = tvmconv_enqueue,                                                                \
+        .shape = tvmconv_shape,                                                                    \
     }
 #define TVMCONV_EXPORTED __attribute__((visibility("default")))
 

@@ -64,6 +64,9 @@ struct tvmconv_state {
     char *workspace; /* slices of workspace_bytes, one a thread */
     uint64_t workspace_bytes;
     const char *constants;
+    /* only if outputs vary: the extent of each output, and all pointers that a program writes to */
+    int64_t *extents;
+    void **outputs;
     void *mapping, *weights_mapping;
     uint64_t mapped, weights_mapped;
     int32_t short_of_workspace;
@@ -207,11 +210,18 @@ static int32_t count_threads(const tvmconv_options *options, int32_t built_for) 
 #include "cpu.c"
 #endif
 
+/* For each output an extent, a pointer to it, and a pointer to the output. */
+static uint64_t varying_bytes(const tvmconv_description *model) {
+    if (model->varying_axes == NULL) return 0;
+    return (uint64_t)model->output_count * (sizeof(int64_t) + 2 * sizeof(void *));
+}
+
 /* One mapping for arena, scratch memory and the state itself. */
 static tvmconv_state *map_state(const tvmconv_description *model, int32_t threads) {
     uint64_t arena = aligned(host_arena_bytes(model), ALIGNMENT);
     uint64_t slice = aligned(model->workspace_bytes, ALIGNMENT);
-    uint64_t all = arena + (uint64_t)threads * slice + sizeof(tvmconv_state);
+    uint64_t own = aligned(sizeof(tvmconv_state), ALIGNMENT);
+    uint64_t all = arena + (uint64_t)threads * slice + own + varying_bytes(model);
     uint64_t room = all < HUGE_PAGE ? 0 : HUGE_PAGE;
     /* one fault for a last huge page that is half used, not hundreds for what is used of it */
     if (room && all % HUGE_PAGE >= HUGE_PAGE / 2) all = aligned(all, HUGE_PAGE);
@@ -234,6 +244,8 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
     state->workspace = start + arena;
     state->workspace_bytes = slice;
     state->threads = threads;
+    state->extents = (int64_t *)(void *)((char *)state + own);
+    state->outputs = (void **)(void *)(state->extents + (model->varying_axes ? model->output_count : 0));
     return state;
 }
 
@@ -365,6 +377,18 @@ static void map_constants(tvmconv_state *state) {
 #endif
 }
 
+/* The caller's outputs, and after them the extents of varying outputs. */
+static void *const *with_extents(tvmconv_state *state, void *const *outputs) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    int32_t count = model->output_count;
+    if (model->varying_axes == NULL) return outputs;
+    memcpy(state->outputs, outputs, (size_t)count * sizeof *outputs);
+    void **next = state->outputs + count;
+    for (int32_t i = 0; i < count; ++i)
+        if (model->varying_axes[i] >= 0) *next++ = &state->extents[i];
+    return state->outputs;
+}
+
 /* One call of what `frame` names: inputs, outputs, times, and a stream that it is queued to. */
 static int32_t execute(tvmconv_state *state, tvmconv_frame *frame) {
     const tvmconv_description *model = &tvmconv_this_description;
@@ -377,6 +401,7 @@ static int32_t execute(tvmconv_state *state, tvmconv_frame *frame) {
     if (!status && frame->queued) status = check_queued(state, frame);
     if (!status) {
         if (!state->has_run) map_constants(state);
+        frame->outputs = with_extents(state, frame->outputs);
         frame->arena = state->arena;
         frame->constants = (char *)state->constants;
         __typeof__(current) before = current;
@@ -416,6 +441,17 @@ int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *c
 const char *tvmconv_message(const tvmconv_state *state) { return state ? state->message : ""; }
 
 int32_t tvmconv_threads(const tvmconv_state *state) { return state ? state->threads : 0; }
+
+int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    if (state == NULL || shape == NULL || output < 0 || output >= model->output_count)
+        return TVMCONV_INVALID;
+    const tvmconv_tensor *tensor = &model->outputs[output];
+    for (int32_t i = 0; i < tensor->rank; ++i) shape[i] = tensor->shape[i];
+    if (model->varying_axes && model->varying_axes[output] >= 0)
+        shape[model->varying_axes[output]] = state->extents[output];
+    return TVMCONV_OK;
+}
 
 /* C does not allow a variable and a type of the same name, hence the label. */
 #define STRING_OF(text) #text

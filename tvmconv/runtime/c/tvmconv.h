@@ -93,6 +93,10 @@ typedef struct tvmconv_description {
     int32_t threads;             /* the number the kernels were chosen for */
     int32_t separate_weights;    /* 1: the weights are a separate file */
     int32_t device;              /* where kernels run: 0 the processor, 1 an NVIDIA GPU */
+    const int32_t *varying_axes; /* for each output, the axis whose extent depends on the data of a
+                                  * call, or -1; NULL if no output has one. In `outputs`, its extent
+                                  * is the largest, and `bytes` are for it. Models whose `size` does
+                                  * not reach this field have no such output. */
 } tvmconv_description;
 
 /* Runs a kernel's parts in parallel: calls task(argument, i) for every i in [0, count), on any
@@ -167,6 +171,12 @@ typedef struct tvmconv_model {
      * replay, no call of the state may run during a replay, and the state must outlive the graph. */
     int32_t (*enqueue)(tvmconv_state *state, void *stream, const void *const *inputs,
                        void *const *outputs);
+
+    /* The actual shape of an output after the last run of this state, in `rank` extents. Only the
+     * extent of its varying axis may differ from the description. The output's memory is laid out
+     * for the largest shape: along axis 0 the first rows are the actual ones. Elements beyond the
+     * actual shape are undefined. Check TVMCONV_HAS(model, shape) first: older models lack it. */
+    int32_t (*shape)(const tvmconv_state *state, int32_t output, int64_t *shape);
 } tvmconv_model;
 
 /* Whether a model has a function that was added to the interface. */

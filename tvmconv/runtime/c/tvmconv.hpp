@@ -179,6 +179,17 @@ public:
             throw Error(TVMCONV_UNSUPPORTED, "the model is older than enqueue. Build it again.");
         raise(model_->enqueue(state_, stream, inputs, outputs));
     }
+    // The actual shape of an output after the last run; its size may depend on the data.
+    std::vector<int64_t> shape(int32_t output) const {
+        const tvmconv_description &model = model_.description();
+        if (output < 0 || output >= model.output_count)
+            throw Error(TVMCONV_INVALID, "the model has no output " + std::to_string(output));
+        const tvmconv_tensor &tensor = model.outputs[output];
+        std::vector<int64_t> result(tensor.shape, tensor.shape + tensor.rank);
+        if (TVMCONV_HAS(model_.operator->(), shape) && !result.empty())
+            raise(model_->shape(state_, output, result.data()));
+        return result;
+    }
     int32_t threads() const { return model_->threads(state_); }
 
 private:

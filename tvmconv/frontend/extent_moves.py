@@ -1,0 +1,285 @@
+"""Values whose size depends on the data: operators that move elements, and products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.extent_maker import Found, Maker, Rule, only, with_input
+from tvmconv.frontend.graph import Extent, OnnxNode
+from tvmconv.frontend.ranges import IndexRanges
+
+
+def _reshape(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    """The axis is found by the number of elements before it."""
+    name, extent = only(make, node, 0)
+    shape, target = make.graph.shape(name), infos[0].shape
+    if node.op in ("Squeeze", "Unsqueeze"):
+        return node, _with_axes(make, node, target)
+    size, before = shape[extent.axis], prod(shape[: extent.axis])
+    places = [axis for axis in range(len(target)) if prod(target[:axis]) == before]
+    for axis in places:
+        if target[axis] == size:
+            return node, Extent(axis, extent.value)
+    for axis in places if size else ():
+        if target[axis] and target[axis] % size == 0:
+            return node, Extent(axis, make.calculated("Mul", extent.value, target[axis] // size))
+        if target[axis] and size % target[axis] == 0:
+            return node, Extent(axis, make.calculated("Div", extent.value, size // target[axis]))
+    raise make.refusal(name)
+
+
+def _with_axes(make: Maker, node: OnnxNode, target: tuple[int, ...]) -> Extent:
+    """The extent after axes of size 1 are added or removed."""
+    name = node.inputs[0]
+    shape, extent = make.graph.shape(name), make.graph.extents[name]
+    rank = max(len(shape), len(target))
+    if (given := node.input(1)) in make.graph.constants:
+        axes = {int(axis) % rank for axis in make.graph.constants[given].reshape(-1)}
+    elif "axes" in node.attrs:
+        axes = {axis % rank for axis in node.ints("axes", ())}
+    else:
+        axes = {axis for axis, size in enumerate(shape) if size == 1}
+    if node.op == "Unsqueeze":
+        return Extent([a for a in range(rank) if a not in axes][extent.axis], extent.value)
+    if extent.axis in axes:
+        raise make.refusal(name)
+    return Extent(extent.axis - sum(axis < extent.axis for axis in axes), extent.value)
+
+
+def _transpose(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    name, extent = only(make, node, 0)
+    order = node.ints("perm", range(len(make.graph.shape(name)))[::-1])
+    return node, Extent(order.index(extent.axis), extent.value)
+
+
+def _concat(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    graph, shape = make.graph, infos[0].shape
+    axis = int(node.attrs.get("axis", 1)) % len(shape)
+    given = [graph.extents.get(name) for name in node.inputs]
+    first = next(extent for extent in given if extent is not None)
+    if first.axis != axis:
+        for name, extent in zip(node.inputs, given, strict=True):
+            if extent != first:
+                raise make.refusal(
+                    name if extent else next(n for n in node.inputs if n in graph.extents)
+                )
+        return node, first
+    if any(extent is not None and extent.axis != axis for extent in given):
+        raise make.refusal(node.inputs[given.index(first)])
+    return _joined(make, node, infos[0], axis)
+
+
+def _joined(make: Maker, node: OnnxNode, info: TensorInfo, axis: int) -> Found:
+    """The parts one after another; a gather leaves out what does not exist."""
+    graph, total = make.graph, info.shape[axis]
+    whole = make.add("Concat", node.inputs, info.shape, info.dtype, axis=axis)
+    places = make.constant(np.arange(total))
+    rows, end = places, ""
+    for name in node.inputs:
+        size, extent = graph.shape(name)[axis], graph.extents.get(name)
+        value = extent.value if extent else make.constant([size])
+        end = make.calculated("Add", end, value) if end else value
+        if extent:
+            # places after the end of this part are that much further in the whole
+            gap = make.calculated("Sub", make.constant([size]), value)
+            after = make.add("GreaterOrEqual", (places, end), (total,), "bool")
+            shift = make.add("Where", (after, gap, make.constant([0])), (total,), "int64")
+            rows = make.add("Add", (rows, shift), (total,), "int64")
+    rows = make.add("Min", (rows, make.constant([max(total - 1, 0)])), (total,), "int64")
+    gather = replace(node, op="Gather", inputs=(whole, rows), attrs={"axis": axis}, opset=13)
+    return gather, Extent(axis, end)
+
+
+def _split(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    name, extent = only(make, node, 0)
+    if int(node.attrs.get("axis", 0)) % len(make.graph.shape(name)) == extent.axis:
+        raise make.refusal(name)
+    return node, extent
+
+
+def _slice(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    """Along the axis, a start and an end that count from the first element."""
+    name, extent = only(make, node, 0)
+    shape = make.graph.shape(name)
+    if node.opset < 10:
+        lists = [node.ints(key, ()) for key in ("starts", "ends", "axes")]
+    else:
+        lists = [_integers(make, node, place) for place in (1, 2, 3)]
+    starts, ends, axes = lists
+    axes = tuple(axis % len(shape) for axis in axes) or tuple(range(len(starts)))
+    if extent.axis not in axes:
+        return node, extent
+    place = axes.index(extent.axis)
+    steps = _integers(make, node, 4) or (1,) * len(axes)
+    start, end = starts[place], min(ends[place], shape[extent.axis])
+    if steps[place] != 1 or start < 0 or end < 0:
+        raise make.refusal(name)
+    value = extent.value
+    if end < shape[extent.axis]:
+        value = make.calculated("Min", value, end)
+    if start:
+        value = make.calculated("Max", make.calculated("Sub", value, start), 0)
+    return node, Extent(extent.axis, value)
+
+
+def _integers(make: Maker, node: OnnxNode, place: int) -> tuple[int, ...]:
+    name = node.input(place)
+    if not name:
+        return ()
+    if name not in make.graph.constants:
+        raise make.refusal(node.inputs[0])
+    return tuple(int(value) for value in make.graph.constants[name].reshape(-1))
+
+
+def _gather(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    """Indices of varying data count from its first element; varying indices make varying rows."""
+    graph = make.graph
+    data, index = node.inputs
+    axis = int(node.attrs.get("axis", 0)) % len(graph.shape(data))
+    own, rows = graph.extents.get(data), graph.extents.get(index)
+    node = _counted(make, node, axis)
+    if own is not None and own.axis != axis:
+        if rows is not None:
+            raise make.refusal(index)
+        added = len(graph.shape(index)) - 1 if own.axis > axis else 0
+        return node, Extent(own.axis + added, own.value)
+    return node, rows and Extent(axis + rows.axis, rows.value)
+
+
+def _counted(make: Maker, node: OnnxNode, axis: int) -> OnnxNode:
+    """The node with indices that are valid beyond their size, and count from the first element."""
+    graph = make.graph
+    data, index = node.inputs[:2]
+    if index in graph.extents:
+        index = make.filled(index, 0)
+    own = graph.extents.get(data)
+    if own is not None and axis in (own.axis, -1):
+        node = with_input(node, make.filled(data, 0))
+    if own is not None and own.axis == axis:
+        known = IndexRanges(graph).of(index)
+        if known is None or known[0] < 0:
+            shape = graph.shape(index)
+            index = make.add("Cast", (index,), shape, "int64", to=7)
+            negative = make.add("Less", (index, make.constant(0)), shape, "bool")
+            moved = make.add("Add", (index, own.value), shape or (1,), "int64")
+            if not shape:
+                moved = make.add("Reshape", (moved, make.constant(np.zeros(0))), (), "int64")
+            index = make.add("Where", (negative, moved, index), shape, "int64")
+    return with_input(node, index, 1)
+
+
+def _gather_elements(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    graph = make.graph
+    data, index = node.inputs
+    axis = int(node.attrs.get("axis", 0)) % len(graph.shape(data))
+    own, rows = graph.extents.get(data), graph.extents.get(index)
+    if own is not None and own.axis != axis and own != rows:
+        raise make.refusal(data)
+    return _counted(make, node, axis), rows
+
+
+def _gather_nd(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    graph = make.graph
+    data, index = node.inputs
+    own, rows = graph.extents.get(data), graph.extents.get(index)
+    shape = graph.shape(index)
+    if node.attrs.get("batch_dims", 0) or (rows is not None and rows.axis == len(shape) - 1):
+        raise make.refusal(data if own else index)
+    if own is not None:
+        known = IndexRanges(graph).of(index)
+        if own.axis >= shape[-1] or known is None or known[0] < 0:
+            raise make.refusal(data)
+    return _counted(make, node, -1), rows
+
+
+def _product(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    """Rows of the first operand, columns of the second, or matrices of either."""
+    name, extent = only(make, node, 0, 1)
+    rank, place = len(make.graph.shape(name)), node.inputs.index(name)
+    if rank < 2 or extent.axis == rank - 1 - place or len(infos[0].shape) < 2:
+        raise make.refusal(name)
+    axis = extent.axis + len(infos[0].shape) - rank
+    if infos[0].shape[axis] != make.graph.shape(name)[extent.axis] or extent.axis < rank - 2:
+        raise make.refusal(name)
+    return node, Extent(axis, extent.value)
+
+
+def _gemm(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    name, extent = only(make, node, 0)
+    bias = make.graph.shape(node.input(2)) if node.input(2) else ()
+    if extent.axis != int(node.attrs.get("transA", 0)) or (len(bias) == 2 and bias[0] != 1):
+        raise make.refusal(name)
+    return node, Extent(0, extent.value)
+
+
+def _one_hot(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    _, extent = only(make, node, 0)
+    axis = int(node.attrs.get("axis", -1)) % len(infos[0].shape)
+    return node, Extent(extent.axis + (axis <= extent.axis), extent.value)
+
+
+def _top_k(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    name, extent = only(make, node, 0)
+    if int(node.attrs.get("axis", -1)) % len(make.graph.shape(name)) != extent.axis:
+        return node, extent
+    largest = int(node.attrs.get("largest", 1))
+    return with_input(node, make.filled(name, "lowest" if largest else "highest")), None
+
+
+def _running_total(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    name, extent = only(make, node, 0)
+    if node.attrs.get("reverse", 0):
+        node = with_input(node, make.filled(name, int(node.op == "CumProd")))
+    return node, extent
+
+
+def _padded(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
+    """Pad, Expand, Tile and layer normalization, where they leave the axis alone."""
+    name, extent = only(make, node, 0)
+    shape, target = make.graph.shape(name), infos[0].shape
+    axis = extent.axis + len(target) - len(shape)
+    if node.op == "LayerNormalization":
+        changed = int(node.attrs.get("axis", -1)) % len(shape) <= extent.axis
+    else:
+        changed = target[axis] != shape[extent.axis]
+    if node.op == "Pad":
+        changed = changed or _pads(make, node, extent.axis, len(shape))
+    if changed:
+        raise make.refusal(name)
+    return node, Extent(axis, extent.value)
+
+
+def _pads(make: Maker, node: OnnxNode, axis: int, rank: int) -> bool:
+    pads = node.ints("pads", ()) if node.opset < 11 else _integers(make, node, 1)
+    axes = [a % rank for a in _integers(make, node, 3)] or list(range(rank))
+    return axis in axes and any(pads[axes.index(axis) :: len(axes)])
+
+
+MOVES: Mapping[str, Rule] = {
+    "Concat": _concat,
+    "CumProd": _running_total,
+    "CumSum": _running_total,
+    "Expand": _padded,
+    "Flatten": _reshape,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Gemm": _gemm,
+    "LayerNormalization": _padded,
+    "MatMul": _product,
+    "OneHot": _one_hot,
+    "Pad": _padded,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Split": _split,
+    "Squeeze": _reshape,
+    "Tile": _padded,
+    "TopK": _top_k,
+    "Transpose": _transpose,
+    "Unsqueeze": _reshape,
+}

@@ -1,0 +1,157 @@
+"""Operators whose shape operand is computed from sizes that depend on the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.extent_maker import Maker, with_input
+from tvmconv.frontend.graph import Extent, OnnxNode
+from tvmconv.frontend.lengths import Items, Lengths
+from tvmconv.frontend.tensors import check_shape
+
+# place of the operand
+_PLACES = {"ConstantOfShape": 0, "Expand": 1, "Pad": 1, "Range": 1, "Reshape": 1, "Slice": 2}
+
+
+def with_lengths(make: Maker, node: OnnxNode) -> OnnxNode | None:
+    """The node with the largest shape as a constant; ``None`` where this node is already added.
+
+    A node whose shape operand is constant or not known in this way is returned unchanged.
+    """
+    place = _PLACES.get(node.op)
+    if place is None or not (name := node.input(place)) or name in make.graph.constants:
+        return node
+    if node.opset < 11 and node.op in ("Pad", "Slice"):
+        return node
+    lengths = Lengths(make)
+    items = lengths.of(name)
+    if items is None or not any(isinstance(item, str) for item in items.reshape(-1)):
+        return node
+    return _RULES[node.op](make, node, lengths, items.reshape(-1))
+
+
+def _sizes(lengths: Lengths, items: Items) -> tuple[tuple[int, ...], int | None] | None:
+    """The largest shape, and the axis of its one size that depends on the data."""
+    sizes = [lengths.largest(item) for item in items]
+    axes = [axis for axis, item in enumerate(items) if isinstance(item, str)]
+    known = tuple(size for size in sizes if size is not None)
+    return (known, axes[0]) if len(known) == len(sizes) and len(axes) == 1 else None
+
+
+def _reshape(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode:
+    found = _sizes(lengths, items)
+    if found is None or node.inputs[0] not in make.graph.extents:
+        return node
+    return with_input(node, make.constant(found[0]), 1)
+
+
+def _expand(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode | None:
+    """Also ConstantOfShape, as an Expand of its value."""
+    found = _sizes(lengths, items)
+    if found is None:
+        return node
+    sizes, axis = found
+    graph, target = make.graph, node.outputs[0]
+    assert axis is not None
+    if node.op == "ConstantOfShape":
+        value = np.asarray(node.attrs.get("value", np.zeros(1, np.float32))).reshape(-1)[:1]
+        data = graph.add_constant(make.fresh("extent.value"), value)
+    else:
+        data = node.inputs[0]
+    own = graph.shape(data)
+    rank = max(len(own), len(sizes))
+    axis += rank - len(sizes)
+    place, extent = axis - (rank - len(own)), graph.extents.get(data)
+    if extent is not None and extent != Extent(place, items[axis - rank]):
+        raise make.refusal(data)
+    if extent is None and place >= 0 and own[place] != 1:
+        return node
+    shape = tuple(np.broadcast_shapes(own if extent is None else sizes, sizes))
+    check_shape(shape, graph.types[data].dtype, f"node {node.name!r} ({node.op})")
+    graph.types[target] = TensorInfo(target, shape, graph.types[data].dtype)
+    graph.extents[target] = Extent(axis, make.size(items[axis - rank]))
+    inputs = (data, make.constant(shape))
+    graph.nodes.append(replace(node, op="Expand", inputs=inputs, attrs={}))
+    return None
+
+
+def _range(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode | None:
+    """A range of steps of 1 that ends at a size."""
+    graph, target = make.graph, node.outputs[0]
+    start, step = (lengths.integers(node, place) for place in (0, 2))
+    largest = lengths.largest(items[0])
+    dtype = graph.types[node.inputs[1]].dtype
+    if start is None or step != (1,) or largest is None or dtype != "int64":
+        return node
+    count = max(largest - start[0], 0)
+    check_shape((count,), dtype, f"node {node.name!r} (Range)")
+    value = make.size(items[0])
+    if start[0]:
+        value = make.calculated("Max", make.calculated("Sub", value, start[0]), 0)
+    places = make.constant(np.arange(start[0], start[0] + count))
+    graph.types[target] = TensorInfo(target, (count,), dtype)
+    graph.extents[target] = Extent(0, value)
+    graph.nodes.append(replace(node, op="Identity", inputs=(places,), attrs={}))
+    return None
+
+
+def _slice(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode | None:
+    """The first elements along one axis, up to a computed end."""
+    graph, name, target = make.graph, node.inputs[0], node.outputs[0]
+    shape, extent = graph.shape(name), graph.extents.get(name)
+    starts, axes, steps = (lengths.integers(node, place) for place in (1, 3, 4))
+    if starts is None or len(starts) != 1 or axes is None or steps not in ((), (1,)):
+        return node
+    axis, start = (axes[0] % len(shape) if axes else 0), starts[0]
+    largest = lengths.largest(items[0])
+    if start < 0 or largest is None or (extent is not None and extent.axis != axis):
+        return node
+    end = min(largest, shape[axis])
+    value = make.calculated("Min", make.size(items[0]), shape[axis])
+    if extent is not None:
+        same = items[0] == extent.value
+        value = extent.value if same else make.calculated("Min", value, extent.value)
+    if start:
+        value = make.calculated("Max", make.calculated("Sub", value, start), 0)
+    result = (*shape[:axis], max(end - start, 0), *shape[axis + 1 :])
+    graph.types[target] = TensorInfo(target, result, graph.types[name].dtype)
+    graph.extents[target] = Extent(axis, value)
+    ends = make.constant([end])
+    inputs = (name, node.inputs[1], ends, make.constant([axis]))
+    graph.nodes.append(replace(node, inputs=inputs, opset=13))
+    return None
+
+
+def _pad(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode | None:
+    """Zeros after the elements that exist, up to a fixed size."""
+    graph, name = make.graph, node.inputs[0]
+    shape, extent = graph.shape(name), graph.extents.get(name)
+    if extent is None or node.input(3) or len(items) != 2 * len(shape):
+        return node
+    total = lengths.rest(items[len(shape) + extent.axis], extent.value)
+    places = [place for place, item in enumerate(items) if isinstance(item, str)]
+    mode = node.attrs.get("mode", "constant")
+    if total is None or len(places) > 1 or items[extent.axis] != 0 or mode != "constant":
+        return node
+    # the size never exceeds the total, or else the network would drop elements
+    size = shape[extent.axis]
+    fill = graph.constants.get(node.input(2)) if node.input(2) else np.zeros(1)
+    if size > total or fill is None:
+        return node
+    filled = make.filled_by(name, fill.reshape(-1)[0])
+    pads = [total - size if place in places else item for place, item in enumerate(items)]
+    return replace(node, inputs=(filled, make.constant(pads), *node.inputs[2:]))
+
+
+_RULES: Mapping[str, Callable[[Maker, OnnxNode, Lengths, Items], OnnxNode | None]] = {
+    "ConstantOfShape": _expand,
+    "Expand": _expand,
+    "Pad": _pad,
+    "Range": _range,
+    "Reshape": _reshape,
+    "Slice": _slice,
+}

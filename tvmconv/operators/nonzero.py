@@ -1,0 +1,73 @@
+"""Positions of the elements that are not zero."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tvmconv.operators.vector_loops import one_task, scratch
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.ir_builder import IRBuilder, T
+from tvmconv.tvm_api.types import Tensor
+
+# elements that are tested together: a block of zeros has no positions
+_BLOCK = 64
+
+
+def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
+    """A column for each element that is not zero: its index along each axis; and their number.
+
+    Columns after the last element are zeros if they are ``filled``, or else not written.
+    """
+    shape = [int(size) for size in data.shape]
+    size = prod(shape)
+
+    def write(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            source, places, extent = map(T.buffer_proxy, (*ins, *outs))
+            with one_task():
+                count, found = scratch(1, "int32"), scratch(1, "int32")
+                count[0] = tirx.const(0, "int32")
+
+                def differs(flat: Any) -> Any:
+                    element = source[tuple(_indices(flat, shape))]
+                    return element if data.dtype == "bool" else element != tirx.const(0, data.dtype)
+
+                def append(flat: Any) -> None:
+                    with T.If(differs(flat)), T.Then():
+                        for axis, index in enumerate(_indices(flat, shape)):
+                            places[axis, count[0]] = tirx.Cast("int64", index)
+                        count[0] = count[0] + 1
+
+                def block(first: Any, length: int) -> None:
+                    found[0] = tirx.const(0, "int32")
+                    with T.serial(0, length) as place:
+                        found[0] = tirx.bitwise_or(
+                            found[0], tirx.Cast("int32", differs(first + place))
+                        )
+                    with T.If(found[0] != 0), T.Then(), T.serial(0, length) as place:
+                        append(first + place)
+
+                whole, rest = divmod(size, _BLOCK)
+                if whole:
+                    with T.serial(0, whole) as number:
+                        block(number * _BLOCK, _BLOCK)
+                if rest:
+                    block(whole * _BLOCK, rest)
+                if filled:
+                    with T.grid(len(shape), size - count[0]) as (axis, place):
+                        places[axis, count[0] + place] = tirx.const(0, "int64")
+                extent[0] = tirx.Cast("int64", count[0])
+            return builder.get()
+
+    shapes = [[len(shape), size], [1]]
+    return te.extern(shapes, [data], write, dtype=["int64", "int64"], name="nonzero")
+
+
+def _indices(flat: Any, shape: list[int]) -> list[Any]:
+    """The index along each axis of an element that is counted over all of them."""
+    indices: list[Any] = []
+    for size in reversed(shape[1:]):
+        indices.append(flat % size)
+        flat = flat // size
+    return [flat, *reversed(indices)]
