@@ -75,6 +75,35 @@ Functions that a model defines itself are inlined.
 - Sequences, `SequenceMap` and optional values are refused. GPUs run no nested programs.
 
 """
+_SIZES = """
+## Sizes that depend on the data
+
+`NonMaxSuppression`, `NonZero`, `Compress`, `Unique` and `TopK` with a computed `k` have results
+of unknown size.
+The tensor has its largest size, and a call gives the actual size:
+
+- Python returns arrays of the actual shape. `run_into` takes arrays of the largest shape, and
+  returns views.
+- In C, `model->shape(state, output, shape)` gives the actual shape after a run. In C++ it is
+  `state.shape(output)`.
+- TVM's `load_module`, RPC and emulation give arrays of the largest shape. Elements beyond the
+  actual shape are undefined.
+
+Operators after such a result compute on the largest size. These keep or use the size:
+
+- element-wise operators whose other operands broadcast along the axis, or have the same size
+- `Cast`, `Concat`, `Expand`, `Gather`, `GatherElements`, `GatherND`, `OneHot`, `Pad`, `Reshape`,
+  `Slice`, `Split`, `Squeeze`, `Tile`, `Transpose` and `Unsqueeze`
+- reductions, `ArgMax`, `ArgMin`, `CumSum`, `Softmax` and `TopK`
+- `MatMul` and `Gemm` of rows, and convolutions and pools whose batch varies
+- `Shape` and `Size`, and shape operands of `ConstantOfShape`, `Expand`, `Pad`, `Range`, `Reshape`
+  and `Slice` that are computed from them
+
+Everything else is refused, and the message names the value at which the model can end.
+At most one axis of a value varies. Programs of their own, such as branches of a run-time `If`,
+neither read nor give such values. GPUs are refused.
+
+"""
 _FOLDED = """
 ## On constants only
 
@@ -107,7 +136,18 @@ def page() -> str:
         f"{', '.join(f'`{name}`' for name in names)}.\n"
         for reason, names in _refused().items()
     ]
-    tables = [*rows, _QUANTIZED, *quantized, _COMPOSED, *composed, _CONTROL, _FOLDED, folded, "."]
+    tables = [
+        *rows,
+        _QUANTIZED,
+        *quantized,
+        _COMPOSED,
+        *composed,
+        _CONTROL,
+        _SIZES,
+        _FOLDED,
+        folded,
+        ".",
+    ]
     tables += [_REFUSED, *refused]
     return "".join([_HEAD, *tables])
 

@@ -40,8 +40,10 @@ def test_it_prints_the_record_of_any_target(target: str) -> None:
     assert rows["vector.bits"] == machine.vector.bits
     assert rows["rates.memory"] == machine.rates.memory
     assert (data["rates"], data["clock"]) == ("shipped", "2.50 GHz, assumed")
-    text = invoke("cpu", "--target", target).stdout
+    text = invoke("cpu", "--target", target, "-v").stdout
     assert all(name in text for name in rows)
+    short = invoke("cpu", "--target", target).stdout
+    assert f"{machine.vector.bits} bits" in short and "rates.memory" not in short
 
 
 def test_measuring_changes_nothing_unless_it_is_kept(probed: Machine, folder: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import tvmconv
 from tests.frontend.control_models import compare, expected, feeds, mixed, model, operators
+from tvmconv.errors import DataError, ModelError
 from tvmconv.frontend import read_model
 from tvmconv.program.program import Program
 
@@ -206,3 +207,38 @@ def test_a_scan_over_constants() -> None:
     )
     assert operators(proto) == ["Add", "Add"]
     compare(proto, {"x": np.arange(6, dtype=np.float32).reshape(3, 2)})
+
+
+def test_a_branch_that_the_shapes_do_not_allow() -> None:
+    """silero-vad has a branch for each sampling rate, and each takes chunks of one length."""
+    proto = model(
+        """g (float[n,k] x, bool c) => (float[n,k] y, float[m] z) {
+          y, z = If(c) <
+            then_branch = g1 () => (u, v) { u = Relu(x) v = Identity(one) },
+            else_branch = g2 () => (w, r) { w = MatMul(x, narrow) r = ReduceSum<keepdims=0>(w) }>
+        }""",
+        one=np.float32([1]),
+        narrow=np.ones((4, 6), np.float32),
+    )
+    with pytest.warns(UserWarning, match=r"'y' \(If\): its else_branch cannot run"):
+        built = tvmconv.build(proto, shapes={"x": (1, 6)}, threads=1)
+    x = np.random.default_rng(5).standard_normal((1, 6)).astype(np.float32)
+    compare(proto, {"x": x, "c": np.asarray(True)}, built)
+    with pytest.raises(DataError, match=r"'y' \(If\): its condition 'c' is False"):
+        built.run({"x": x, "c": np.asarray(False)})
+    with pytest.warns(UserWarning, match="else_branch"):
+        exported = read_model(proto, {"x": (1, 6)}).proto
+    assert expected(exported, {"x": x, "c": np.asarray(True)})["y"].min() == 0
+
+
+def test_branches_that_the_shapes_do_not_allow_are_refused() -> None:
+    proto = model(
+        """g (float[n] x, bool c) => (float y) {
+          y = If(c) <then_branch = g1 () => (u) { u = MatMul(x, four) },
+                     else_branch = g2 () => (v) { v = MatMul(x, five) }>
+        }""",
+        four=np.ones(4, np.float32),
+        five=np.ones(5, np.float32),
+    )
+    with pytest.raises(ModelError, match="MatMul"):
+        tvmconv.build(proto, shapes={"x": (6,)}, threads=1)

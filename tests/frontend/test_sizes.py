@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,6 +115,22 @@ def test_detector() -> None:
     assert compiled.bind(few).outputs()["rows"].shape == found["rows"].shape
 
 
+def test_example_of_a_bundle(tmp_path: Path) -> None:
+    """The C program describes and writes outputs of the actual shape."""
+    made, feeds = detector()
+    tvmconv.build(made).bundle(tmp_path / "bundle")
+    files = []
+    for name, value in feeds.items():
+        value.tofile(tmp_path / name)
+        files.append(tmp_path / name)
+    command = ["sh", tmp_path / "bundle/run.sh", "-o", tmp_path, "-r", "1", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    kept, rows = run_reference(made, feeds)[:2]
+    assert f"output kept int64 {len(kept)} 3\n" in done.stdout
+    written = np.fromfile(tmp_path / "1.out", np.float32).reshape(rows.shape)
+    np.testing.assert_allclose(written, rows, rtol=1e-6)
+
+
 def test_nothing_is_found() -> None:
     feeds = {"x": np.ones((2, 3, 4), np.float32), "level": np.array(2, np.float32)}
     nodes = [
@@ -178,6 +196,48 @@ def test_sizes_as_shapes() -> None:
     few = {"x": -np.abs(feeds["x"])}
     few["x"][7] = 1
     check(compiled, made, few)
+
+
+def test_masks_of_exporters() -> None:
+    """Each use of a mask has a NonZero of its own, and each use of boxes a slice."""
+    feeds = {**boxes(60, 1), "level": np.array(0.5, np.float32)}
+    nodes = [
+        node("Squeeze", ["boxes", "start"], ["box"]),
+        node("Squeeze", ["scores", "both"], ["score"]),
+        node("Greater", ["score", "level"], ["mask"]),
+    ]
+    for name in ("box", "score"):
+        nodes += [
+            node("NonZero", ["mask"], [f"{name}_places"]),
+            node("Transpose", [f"{name}_places"], [f"{name}_tuples"]),
+            node("GatherND", [name, f"{name}_tuples"], [f"{name}_some"]),
+        ]
+    nodes += [
+        node("Unsqueeze", ["box_some", "start"], ["batch"]),
+        node("Unsqueeze", ["score_some", "both"], ["classes"]),
+        node("NonMaxSuppression", ["batch", "classes", "all", "iou"], ["rows"]),
+        node("Gather", ["rows", "last"], ["kept"], axis=1),
+        node("Gather", ["box_some", "kept"], ["box_kept"]),
+        node("Gather", ["score_some", "kept"], ["score_kept"]),
+        node("Slice", ["box_kept", "start", "ten"], ["box_best"]),
+        node("Slice", ["score_kept", "start", "ten"], ["score_best"]),
+        node("Unsqueeze", ["score_best", "one"], ["score_column"]),
+        node("Concat", ["box_best", "score_column"], ["y"], axis=1),
+    ]
+    constants = {
+        "start": np.array([0]),
+        "one": np.array([1]),
+        "both": np.array([0, 1]),
+        "all": np.array([2**63 - 1]),
+        "iou": np.array([0.4], np.float32),
+        "last": np.array(2),
+        "ten": np.array([10]),
+    }
+    made = model(nodes, feeds, ["y"], constants)
+    compiled = tvmconv.build(made)
+    assert compiled.outputs[0].shape == (10, 5)
+    for level in (0.5, 0.9, 1.0):
+        check(compiled, made, {**feeds, "level": np.array(level, np.float32)})
 
 
 def test_refusals() -> None:

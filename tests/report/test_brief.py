@@ -18,6 +18,7 @@ from tvmconv.report.explain_layer import explain_layer
 from tvmconv.report.lines import cut
 from tvmconv.report.reasons import ratio_text, short_reason
 from tvmconv.report.shapes import shape_text
+from tvmconv.report.summary import algorithm_counts
 from tvmconv.report.table import Column, Table, grouped
 
 
@@ -59,6 +60,15 @@ def test_shapes_as_people_write_them():
     assert shape_text("g32ic32ih8oc32kh3ph1").endswith("3x3 dw")
     assert shape_text("ic8ih9oc8kh3ph1", stride=" s") == "8x9x9 -> 8x9x9 3x3"
     assert shape_text("") == ""
+
+
+def test_convolutions_without_a_prediction_are_counted():
+    net = Net(1, 3, 12, 12)
+    only = tvmconv.build(net.model(net.conv("x", 3, 4)), threads=1)
+    text = str(only.explain())
+    assert "1 convolution," in text and "no convolution has a prediction;" in text
+    assert "estimated" not in text
+    assert algorithm_counts(only) == {"positions": 1}
 
 
 def _decision(*others: Candidate, reason: str = "fewest predicted cycles: 1 M") -> Decision:

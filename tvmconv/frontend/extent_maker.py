@@ -40,14 +40,26 @@ class Maker:
 
     def calculated(self, op: str, left: str, right: int | str) -> str:
         """A size computed from another one."""
-        other = self.constant([right]) if isinstance(right, int) else right
-        return self.add(op, (left, other), (1,), "int64")
+
+        def make() -> str:
+            other = self.constant([right]) if isinstance(right, int) else right
+            return self.add(op, (left, other), (1,), "int64")
+
+        return self._once((op, left, right), make)
 
     def size(self, name: str) -> str:
         """A size, given by an INT64 value of one element."""
         if self.graph.shape(name) == (1,):
             return name
-        return self.add("Reshape", (name, self.constant([1])), (1,), "int64")
+        ones = self.constant([1])
+        return self._once(("size", name), lambda: self.add("Reshape", (name, ones), (1,), "int64"))
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
+        """A value that other nodes may have made already."""
+        computed = self.graph.computed
+        if key not in computed:
+            computed[key] = (make(),)
+        return computed[key][0]
 
     def is_inside(self, name: str, extent: Extent) -> str:
         """Whether each index along the axis exists, in a shape that broadcasts."""
@@ -64,9 +76,13 @@ class Maker:
     def filled_by(self, name: str, number: Any) -> str:
         """The value with a number beyond its size."""
         info, extent = self.graph.types[name], self.graph.extents[name]
-        inside = self.is_inside(name, extent)
-        other = self.constant(number, info.dtype)
-        return self.add("Where", (inside, name, other), info.shape, info.dtype)
+
+        def make() -> str:
+            inside = self.is_inside(name, extent)
+            other = self.constant(number, info.dtype)
+            return self.add("Where", (inside, name, other), info.shape, info.dtype)
+
+        return self._once(("filled", name, str(number)), make)
 
     def refusal(self, name: str) -> ModelError:
         """The error of an operator that does not take a value of such a size."""

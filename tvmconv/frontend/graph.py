@@ -78,6 +78,8 @@ class OnnxGraph:
     types: dict[str, TensorInfo] = field(default_factory=dict)
     extents: dict[str, Extent] = field(default_factory=dict)
     sizes: tuple[str, ...] = ()
+    # results by what computes them, so that equal sizes have one name
+    computed: dict[tuple[Any, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
     _numbers: dict[str, int] = field(default_factory=dict, repr=False)
 
     def shape(self, name: str) -> tuple[int, ...]:

@@ -26,10 +26,28 @@ def sized(make: Maker, node: OnnxNode) -> _Sized | None:
     The extents of the outputs are recorded.
     """
     rule = _RULES.get(node.op)
-    found = rule(make, node) if rule else None
+    if rule is None:
+        return None
+    # exporters write a NonZero for each use of a mask
+    key = (node.op, *node.inputs, *sorted((name, str(value)) for name, value in node.attrs.items()))
+    same = make.graph.computed.get(key)
+    if same is not None and len(node.outputs) == len(same) == 1:
+        return _again(make, node, same[0])
+    found = rule(make, node)
+    if found is not None:
+        make.graph.computed[key] = node.outputs
     for info in found[1] if found else ():
         check_shape(info.shape, info.dtype, f"node {node.name!r} ({node.op}): output {info.name!r}")
     return found
+
+
+def _again(make: Maker, node: OnnxNode, same: str) -> _Sized:
+    """A node that computes what another one has computed."""
+    graph, name = make.graph, node.outputs[0]
+    if same in graph.extents:
+        graph.extents[name] = graph.extents[same]
+    info = replace(graph.types[same], name=name)
+    return replace(node, op="Identity", inputs=(same,), attrs={}), [info]
 
 
 def _with_size(make: Maker, node: OnnxNode, place: int) -> tuple[OnnxNode, str]:

@@ -18,7 +18,13 @@ from tvmconv.report.explain_brief import explain_brief
 from tvmconv.report.explain_layer import explain_layer
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
-from tvmconv.report.summary import memory_table, model_facts
+from tvmconv.report.summary import (
+    algorithm_counts,
+    convolutions_text,
+    memory_table,
+    model_facts,
+    pixel_layers,
+)
 from tvmconv.report.table import Column, Table, plain
 
 if TYPE_CHECKING:
@@ -101,7 +107,7 @@ def explain_report(
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
-    facts["convolutions"] += _pixel_layers(model)
+    facts["convolutions"] += pixel_layers(model)
     gpu = model.machine if isinstance(model.machine, CudaMachine) else None
     if gpu:
         facts |= launch_facts(model.calls, gpu)
@@ -201,16 +207,11 @@ def _convolution_facts(
     return facts
 
 
-def _pixel_layers(model: ModelFacts) -> int:
-    """Convolutions by vectors of positions, which have no decision."""
-    return sum(call.operator == PIXEL_CONV for call in model.calls)
-
-
 def _title(model: ModelFacts) -> str:
     left = len(model.unscheduled)
-    pixels = _pixel_layers(model)
     warning = f"; WARNING: {left} of them run as plain loops, see below" if left else ""
-    return f"{model.name}: {len(model.decisions) + pixels + left} convolutions{warning}"
+    count = sum(algorithm_counts(model).values())
+    return f"{model.name}: {convolutions_text(count)}{warning}"
 
 
 def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:

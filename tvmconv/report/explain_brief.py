@@ -9,8 +9,8 @@ from tvmconv.core.decision import PIXEL_CONV
 from tvmconv.report.document import Report
 from tvmconv.report.reasons import algorithm_text, short_reason
 from tvmconv.report.shapes import shape_text
-from tvmconv.report.summary import compiled_for, macs_text, memory_text
-from tvmconv.report.table import Column, Table, grouped, seconds_text
+from tvmconv.report.summary import compiled_for, macs_text, memory_text, predicted_text
+from tvmconv.report.table import Column, Table, grouped
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
@@ -68,19 +68,22 @@ def explain_brief(
 
 
 def _head(model: ModelFacts, facts: Mapping[str, Any]) -> dict[str, str]:
-    seconds = facts["predicted_convolution_seconds"]
     error, budget = facts["largest_error_estimate"], facts["error_budget"]
     if "precisions" in facts:
         budget = None  # rounded operands have their own limits
+    clock = f" at {facts['predicted_at']}" if model.decisions else ""
     head = {
-        "predicted": f"{seconds_text(seconds)} for all convolutions at {facts['predicted_at']}"
-        f"; {macs_text(model)}",
+        "predicted": f"{predicted_text(model)}{clock}; {macs_text(model)}",
         "memory": memory_text(model.memory),
-        "error": f"at most {error:.1e} in a layer, estimated"
-        + (f"; the budget is {budget:.1e}" if budget is not None else ""),
     }
     if "stored_types" in facts:
         head["types"] = facts["stored_types"]
+    if facts.get("integer_convolutions") == len(model.decisions):
+        head["error"] = "none in a layer: sums of integers are exact"
+    elif model.decisions:
+        head["error"] = f"at most {error:.1e} in a layer, estimated" + (
+            f"; the budget is {budget:.1e}" if budget is not None else ""
+        )
     if "largest_error_measured" in facts:
         head["error"] += f"; measured {facts['largest_error_measured']:.1e}"
     if "peak_gflops" in facts:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.report.clock import Clock
 from tvmconv.report.document import Report
-from tvmconv.report.table import Column, Table, plain
+from tvmconv.report.table import Column, Table, bytes_text, plain
 
 _FIELDS = plain("field", "value", "unit")
 _UNITS = {
@@ -37,12 +38,33 @@ def machine_report(
             row["shipped"] = plain[name]
         rows.append(row)
     columns: tuple[Column, ...] = _FIELDS
-    if any("shipped" in row for row in rows):
+    measured = [row for row in rows if "shipped" in row]
+    if measured:
         columns += (Column("shipped", "shipped record"),)
+    title, origin = f"{machine.name}: {machine.mcpu}, {machine.isa}", machine.rates.origin
+    multiply = multiply_of_bytes(machine)
+    levels = {"L1": machine.l1d_bytes, "L2": machine.l2_bytes, "L3": machine.l3_bytes}
+    brief = Report(
+        kind="machine",
+        title=title,
+        facts={
+            "features": " ".join(machine.features),
+            "vectors": f"{machine.vector.bits} bits, {machine.vector.registers} registers",
+            "INT8": multiply.name if multiply.features else "no instruction",
+            "caches": ", ".join(
+                f"{name} {bytes_text(size)}" for name, size in levels.items() if size
+            ),
+            "cores": machine.cores,
+            "rates": origin,
+            "clock": str(clock),
+        },
+        tables=(Table("fields", "Measured", columns, measured),) if measured else (),
+        notes=(*notes, "-v shows every figure that predictions use."),
+    )
     return Report(
         kind="machine",
-        title=f"{machine.name}: {machine.mcpu}, {machine.isa}",
-        facts={"rates": machine.rates.origin, "clock": str(clock)},
+        title=title,
+        facts={"rates": origin, "clock": str(clock)},
         tables=(Table("fields", "Record", columns, rows),),
         notes=(
             "Costs are counted in cycles of one core from these figures; the clock is for reports "
@@ -50,6 +72,7 @@ def machine_report(
             *notes,
         ),
         data={"machine": machine.to_json(), "hertz": clock.hertz, "measured": clock.measured},
+        brief=brief,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.core.decision import PIXEL_CONV
 from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table, bytes_text, seconds_text
@@ -79,9 +80,32 @@ def memory_table(model: ModelFacts) -> Table:
     return Table("memory", "Memory", columns, rows)
 
 
+def convolutions_text(count: int) -> str:
+    """``1 convolution``, ``2 convolutions``."""
+    return f"{count} convolution{'s' if count != 1 else ''}"
+
+
+def pixel_layers(model: ModelFacts) -> int:
+    """Convolutions by vectors of positions, which have no decision and no prediction."""
+    return sum(call.operator == PIXEL_CONV for call in model.calls)
+
+
 def algorithm_counts(model: ModelFacts) -> dict[str, int]:
-    """Number of layers of each algorithm."""
-    return dict(Counter(decision.chosen.algorithm for decision in model.decisions).most_common())
+    """Number of layers of each algorithm, and of the convolutions that have none."""
+    counts = Counter(decision.chosen.algorithm for decision in model.decisions)
+    others = {"positions": pixel_layers(model), "plain loops": len(model.unscheduled)}
+    return dict(counts.most_common()) | {name: count for name, count in others.items() if count}
+
+
+def predicted_text(model: ModelFacts) -> str:
+    """``28.1 ms for all convolutions``, or for how many of them there is a prediction."""
+    count, total = len(model.decisions), sum(algorithm_counts(model).values())
+    if not count:
+        return "no convolution has a prediction"
+    cycles = sum(decision.chosen.cycles for decision in model.decisions)
+    seconds = seconds_text(clock_of(model.machine).seconds(cycles))
+    which = "all" if count == total else f"{count} of {total}"
+    return f"{seconds} for {which} convolutions"
 
 
 def compile_report(
@@ -116,13 +140,12 @@ def _compiled(
 ) -> Report:
     """The short view of ``compile`` and ``bundle``."""
     counts = [f"{count} {name}" for name, count in algorithm_counts(model).items()]
-    cycles = sum(decision.chosen.cycles for decision in model.decisions)
-    predicted = seconds_text(clock_of(model.machine).seconds(cycles))
+    total = sum(algorithm_counts(model).values())
     head = {
         "wrote": f"{output}, {bytes_text(output.stat().st_size)}",
         **{name: str(path) for name, path in others.items()},
-        "layers": f"{len(model.decisions)} convolutions: {', '.join(counts) or 'none'}",
-        "speed": f"{predicted} predicted for the convolutions; tvmconv profile measures it",
+        "layers": convolutions_text(total) + (f": {', '.join(counts)}" if counts else ""),
+        "predicted": f"{predicted_text(model)}; tvmconv profile measures it",
         "memory": memory_text(model.memory),
     }
     title = f"{model.name} built in {seconds:.1f} s for {compiled_for(model)}"

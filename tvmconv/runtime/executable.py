@@ -90,9 +90,9 @@ class Executable(ABC):
         -------
         Outputs
             A tuple of arrays in output order that is indexed by name as well. The caller may keep
-            and change the arrays. An output whose size depends on the data has its actual shape, as
-            a view of an array of the largest one, or a copy if it varies along another axis than
-            the first. If an input is in the GPU's memory, or with a stream, each is a
+            and change the arrays. An output whose size depends on the data has its actual shape. It
+            is a view of an array of the largest shape, or a copy if the first axis is fixed. If an
+            input is in the GPU's memory, or with a stream, each is a
             :class:`~tvmconv.runtime.tensors.GpuTensor`: ordered by the stream, or complete without
             a stream.
 

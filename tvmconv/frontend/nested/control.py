@@ -1,13 +1,16 @@
 """Reads operators with sub-graphs: If here, Loop and Scan in modules of their own.
 
 An If whose condition is known when the model is read becomes the nodes of one branch. Any other If
-becomes a node with two nested graphs, of which one runs.
+becomes a node with two nested graphs, of which one runs. A branch that its operands' shapes do not
+allow is left out, and selecting it is an error of the call.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
+from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.nested.inline import (
@@ -22,6 +25,7 @@ from tvmconv.frontend.nested.inline import (
 )
 from tvmconv.frontend.nested.loops import read_loop
 from tvmconv.frontend.nested.scans import read_scan
+from tvmconv.frontend.structure import all_nodes, check_operator
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
@@ -51,13 +55,50 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
         read_in_place(walk, chosen, {}, list(proto.output))
         return
     inputs, constants = outer_values(walk, proto, branches.values())
-    nested = {
-        name: walk.nested(
-            branch, inputs, {**constants, **read_initializers(branch, walk.shared.external)}
-        )
-        for name, branch in branches.items()
-    }
+    nested: dict[str, OnnxGraph] = {}
+    failed: dict[str, ModelError] = {}
+    for name, branch in branches.items():
+        for node in all_nodes(branch):
+            check_operator(node)
+        own = {**constants, **read_initializers(branch, walk.shared.external)}
+        try:
+            nested[name] = walk.nested(branch, inputs, own)
+        except ModelError as problem:
+            failed[name] = problem
+    if len(failed) > 1:
+        raise failed["then_branch"]
+    if failed:
+        _read_only(walk, proto, condition, failed)
+        return
     _add(walk, proto, condition, nested)
+
+
+def _read_only(
+    walk: Walk, proto: onnx.NodeProto, condition: str, failed: dict[str, ModelError]
+) -> None:
+    """Read the one branch that can run, in place. A call that selects the other one fails.
+
+    A branch for inputs of another shape cannot be built, and onnxruntime cannot run it either.
+    """
+    ((name, problem),) = failed.items()
+    taken = name == "else_branch"
+    wanted = [output for output in proto.output if output]
+    results = {wanted[0]: walk.shared.fresh(wanted[0])}
+    outputs = [results.get(output, output) for output in proto.output]
+    live = body_of(proto, "then_branch" if taken else "else_branch")
+    read_in_place(walk, live, {}, outputs)
+    value = walk.graph.types[results[wanted[0]]]
+    walk.keep([value.name])
+    walk.graph.types[wanted[0]] = TensorInfo(wanted[0], value.shape, value.dtype)
+    own_name = walk.shared.own_name(proto)
+    warnings.warn(
+        f"node {own_name!r} (If): its {name} cannot run with these shapes. A call that selects it "
+        f"fails. The reason: {problem}",
+        stacklevel=2,
+    )
+    attrs = {"only": taken}
+    read = (condition, value.name)
+    walk.graph.nodes.append(OnnxNode(own_name, "If", read, (wanted[0],), attrs, walk.graph.opset))
 
 
 def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, OnnxGraph]) -> None:

@@ -22,6 +22,9 @@ def control_nodes(node: OnnxNode, spell: Spell, declare: Declare) -> list[onnx.N
     prefix = f"{node.outputs[0]}:"
     if node.op == "If":
         condition, *outer = node.inputs
+        if "only" in node.attrs:
+            # a call that selects the other branch ends in an error of tvmconv
+            return [helper.make_node("Identity", outer, node.outputs, node.name)]
         graphs = {
             name: _subgraph(graph, outer, f"{prefix}{name}:", spell, declare)
             for name, graph in node.attrs.items()
