@@ -21,6 +21,8 @@ from tests.networks.collected import Shapes, compare, default_shapes
 TOLERANCE = 1e-5
 # deep networks enlarge rounding: tolerance in multiples of what onnxruntime's own orders differ by
 _SPREADS = 5
+# onnxruntime rounds the states of a DynamicQuantizeLSTM to 8 bits, tvmconv does not
+_ROUNDED = {"ddddocr/common_old.onnx": 2e-2}
 # images of text are shorter than the usual ones, and signals take a second or less
 _TEXT = {"x": (1, 3, 48, 160)}
 _PAGE = {"x": (1, 3, 160, 160)}
@@ -49,7 +51,7 @@ NETWORKS: dict[str, Shapes] = {
     "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx": {"x": (1, 3, 48, 192)},
     "silero_vad/data/silero_vad.onnx": _CHUNK,
     "silero_vad/data/silero_vad_16k_op15.onnx": _CHUNK,
-    "silero_vad/data/silero_vad_16k_sequence.onnx": {"input": (4, 576)},
+    "silero_vad/data/silero_vad_16k_sequence.onnx": {"input": (10, 576)},
     "silero_vad/data/silero_vad_half.onnx": _CHUNK,
     "silero_vad/data/silero_vad_op18_ifless.onnx": _CHUNK,
     "silero_vad/data/silero_vad_openvino_16k.onnx": {},
@@ -95,7 +97,8 @@ def test_trained_network_matches_onnxruntime(name):
     images = {key: _page(shape) for key, shape in shapes.items() if shape[1:2] == (3,)}
     row = compare(path, shapes, {"sr": 16000, **images})
     assert not row.refused, row.refused
-    assert row.difference <= max(TOLERANCE, _SPREADS * row.spread), row
+    tolerance = max(_ROUNDED.get(name, TOLERANCE), _SPREADS * row.spread)
+    assert row.difference <= tolerance, row
 
 
 def test_a_row_tells_the_difference_and_the_speed(tmp_path):
