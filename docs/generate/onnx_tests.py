@@ -21,10 +21,13 @@ onnx {onnx}, operator sets up to {opset}, raw data: [onnx-backend.json.gz](../re
 
 {counts}
 
+{faults}
+
 - **Passed**: the results agree within the tolerances of the test.
 - **Constants**: passed after all inputs but the first became constants. The tests give shapes, axes and counts as inputs.
 - **Refused**: an error names the node and the reason.
-- **Wrong**: a result differs. **Foreign**: an error without a reason of tvmconv, a crash or a hang.
+- **Wrong**: a result differs.
+- **Foreign**: an error without a reason of tvmconv, a crash or a hang.
 - **Left out**: out of scope, see below. The share does not count these tests.
 
 ## Refused
@@ -51,7 +54,10 @@ outputs = tvmconv.backend.run_model(model, inputs)
 
 Dimensions that the model leaves open come from the inputs of each call. `prepare` takes the options of `tvmconv.build`.
 """
-_SHORT = {CONSTANT: "constants", "foreign error": "foreign", "passed of those run": "share"}
+_SHORT = {CONSTANT: "constants", "passed of those run": "share"}
+# columns that the page gives in a sentence, and words of a cell
+_TOLD = ("tests", "wrong", "foreign error")
+_LONGEST_CELL = 12
 
 
 def page(path: Path = RESULTS) -> str:
@@ -61,6 +67,7 @@ def page(path: Path = RESULTS) -> str:
         onnx=versions["onnx"],
         opset=versions["opset"],
         counts=_counts(verdicts),
+        faults=_faults(verdicts),
         refused=_groups(verdicts, REFUSED),
         left_out=_groups(verdicts, LEFT_OUT, example=False),
     )
@@ -68,15 +75,28 @@ def page(path: Path = RESULTS) -> str:
 
 def _counts(verdicts: list[Verdict]) -> str:
     head, *rows = counts(verdicts)
-    names = [_SHORT.get(name, name) for name in head]
+    kept = [place for place, name in enumerate(head) if name not in _TOLD]
+    names = [_SHORT.get(head[place], head[place]) for place in kept]
     assert PASSED in names
-    lines = [names, ["---", *["---:"] * (len(names) - 1)], *rows]
+    lines = [names, ["---", *["---:"] * (len(names) - 1)]]
+    lines += [[row[place] for place in kept] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _faults(verdicts: list[Verdict]) -> str:
+    head, *_, total = counts(verdicts)
+    found = dict(zip(head, total, strict=True))
+    return (
+        f"These are {found['tests']} tests. {found['wrong']} results are wrong, and "
+        f"{found['foreign error']} errors are foreign."
+    )
 
 
 def _groups(verdicts: list[Verdict], outcome: str, *, example: bool = True) -> str:
     lines = []
     for count, reason, name in reasons(verdicts, outcome):
-        text = reason.replace("|", "\\|").replace("<", "&lt;")
+        words = reason.split()
+        cut = [*words[: _LONGEST_CELL - 1], "..."] if len(words) > _LONGEST_CELL else words
+        text = " ".join(cut).replace("|", "\\|").replace("<", "&lt;")
         lines.append(f"| {count} | {text} |" + (f" `{name}` |" if example else ""))
     return "\n".join(lines)
