@@ -17,7 +17,7 @@ from tvmconv.schedules.common.nest import (
 from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tir.general.cut_axes import cut_axes
-from tvmconv.tvm_api.types import PrimFunc, Schedule
+from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -57,6 +57,17 @@ def _shared(extents: list[int], machine: Machine) -> int:
     return next((count for count in counts if prod(extents[:count]) >= enough), len(extents))
 
 
+def _fusible(schedule: Schedule, loops: list[LoopRV]) -> list[LoopRV]:
+    """The outermost loops that can become one: a marked loop cannot be fused with others."""
+    nodes = [schedule.get(loop) for loop in loops]
+    marked = next((place for place, node in enumerate(nodes) if node.annotations), None)
+    if marked is None:
+        return loops
+    if all(int(node.extent) == 1 for node in nodes[:marked]):
+        return [loops[marked]]
+    return loops[:marked]
+
+
 def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     """Parallel outer loops and a vectorized inner one for a block without reduction."""
     loops, extents = list(block.loops), list(block.extents)
@@ -74,8 +85,8 @@ def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     outer, inner = loops[:first], schedule.fuse(*loops[first:])
     if prod(extents[:first]) >= 2 * machine.cores or not wide:
         if outer:
-            shared = _shared(extents[:first], machine)
-            parallelize(schedule, outer[:shared], block.work, machine.cores)
+            shared = outer[: _shared(extents[:first], machine)]
+            parallelize(schedule, _fusible(schedule, shared), block.work, machine.cores)
         vectorize_loop(schedule, inner, lanes)
         return
     vectors = vectorize_loop(schedule, inner, lanes)

@@ -34,7 +34,7 @@ def _failing(error):
 @pytest.mark.parametrize(
     ("module", "function", "node"),
     [
-        (infer, "_infer", "last softmax"),
+        (infer, "inferred_outputs", "last softmax"),
         (layout, "select", "first conv"),
         (emit, "emit_plain", "last softmax"),
         (emit, "emit_conv", "first conv"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pkgutil
+import sys
 import warnings
 from functools import cache
-from importlib import import_module
+from importlib import import_module, reload
 from typing import Any
 
 
@@ -20,13 +21,18 @@ def case_modules() -> list[str]:
 def cases_of(module: str) -> list[Any]:
     """Cases of one module.
 
-    Importing it makes them, once for a process: only this does it. Cases of pooling take a second
-    each, all others together as long as one.
+    Importing it makes them. Cases of pooling take a second each, all others as long as one.
     """
     from onnx.backend.test.case import node
 
     known = len(node._NodeTestCases)
+    name = f"{node.__name__}.{module}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import_module(f"{node.__name__}.{module}")
+        if name in sys.modules:
+            # onnx's own loader, which other tests call, imports all modules
+            node._existing_names.clear()
+            reload(sys.modules[name])
+        else:
+            import_module(name)
     return node._NodeTestCases[known:]

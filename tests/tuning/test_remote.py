@@ -116,8 +116,7 @@ def test_two_devices_share_the_work_and_one_may_disappear(lab, pool, tmp_path):
     settings = Settings(trials=2, batch=2, algorithms=("direct",), final=Final(4, 1e-3))
     (outcome,) = tune([Task("small", SMALL)], V3, measurer, log, settings)
     assert outcome.trials == 2
-    if log.exists():
-        assert {r.device["key"] for r in read_log(log).records} == {"right"}
+    assert {r.device["key"] for r in read_log(log).records} <= {"right"}
 
     lab.end(lab.devices["right"])
     with pytest.raises(TvmconvError, match="no device is left"):

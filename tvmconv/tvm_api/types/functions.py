@@ -26,6 +26,10 @@ class For(Stmt, Protocol):
     def extent(self) -> Any:
         """Iterations: ``IntImm``, or an expression where symbolic."""
 
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Marks for passes."""
+
 
 class SBlock(Stmt, Protocol):
     """A block: the unit that a schedule moves (``tvm.s_tir.SBlock``)."""
