@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tvmconv.operators.vector_loops import one_task, scratch
+from tvmconv.operators.vector_loops import blocks, one_task, scratch
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -48,12 +48,7 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
                     with T.If(found[0] != 0), T.Then(), T.serial(0, length) as place:
                         append(first + place)
 
-                whole, rest = divmod(size, _BLOCK)
-                if whole:
-                    with T.serial(0, whole) as number:
-                        block(number * _BLOCK, _BLOCK)
-                if rest:
-                    block(whole * _BLOCK, rest)
+                blocks(size, _BLOCK, block)
                 if filled:
                     with T.grid(len(shape), size - count[0]) as (axis, place):
                         places[axis, count[0] + place] = tirx.const(0, "int64")

@@ -7,10 +7,11 @@ image, or are not numbers, never make a read outside.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvmconv.operators.registers import LANES, Registers
-from tvmconv.operators.vector_loops import ramp, scratch, spread
+from tvmconv.operators.vector_loops import blocks, ramp, scratch, spread
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -88,13 +89,7 @@ class _RoiLoops:
         for axis in range(2):
             self._axis(region, axis)
         self.tile = scratch(rows * columns * _VECTORS * LANES, self.dtype)
-        block = _VECTORS * LANES
-        whole, rest = divmod(self.channels, block)
-        if whole:
-            with T.serial(0, whole) as number:
-                self._block(region, image, number * block, block)
-        if rest:
-            self._block(region, image, whole * block, rest)
+        blocks(self.channels, _VECTORS * LANES, partial(self._block, region, image))
 
     def _number(self, value: float) -> Any:
         return tirx.const(value, self.dtype)

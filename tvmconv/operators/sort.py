@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.entries import Entries, entries_of
-from tvmconv.operators.vector_loops import scratch
+from tvmconv.operators.vector_loops import blocks, scratch
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
@@ -77,7 +77,6 @@ def _each_better(
     Elements are compared as vectors. In most blocks of a long row, no element passes.
     """
     order = entries.order
-    whole, rest = divmod(size, _BLOCK)
 
     def block(first: Any, count: int) -> None:
         with T.serial(0, count) as place:
@@ -104,11 +103,7 @@ def _each_better(
     if order is not None:
         orders, highest = scratch(_BLOCK, "uint32"), scratch(1, "uint32")
         take_block = tested
-    if whole:
-        with T.serial(0, whole) as number:
-            take_block(number * _BLOCK, _BLOCK)
-    if rest:
-        take_block(whole * _BLOCK, rest)
+    blocks(size, _BLOCK, take_block)
 
 
 def _inserted(entries: Entries, size: int, k: int) -> Any:

@@ -57,6 +57,19 @@ def pieces(
         done, rest = done + width, rest - width
 
 
+def blocks(size: int, length: int, write: Callable[[Any, int], None]) -> None:
+    """Write loops over blocks of ``size`` elements; ``write`` takes the first one and the count.
+
+    The last block may be shorter: its loops are written by themselves, with their own bounds.
+    """
+    whole, rest = divmod(size, length)
+    if whole:
+        with T.serial(0, whole) as number:
+            write(number * length, length)
+    if rest:
+        write(whole * length, rest)
+
+
 @contextmanager
 def one_task() -> Iterator[None]:
     """The frame that buffers of a function without other loops around them need."""
