@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.indices import number_type
-from tvmconv.operators.vector_loops import grid
+from tvmconv.operators.vector_loops import grid, place_of
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -77,7 +77,7 @@ def updated_elements(
             # different places along the axes before: no update meets another one's
             loop = T.parallel if outer > 1 and prod(counts) >= _TASK_ELEMENTS else T.serial
             with loop(0, outer) as row:
-                first = _place(row, counts[:axis])
+                first = place_of(row, counts[:axis])
                 with grid(counts[axis:]) as rest:
                     here = (*first, *rest)
                     there = _flat([*first, places[here], *rest[1:]], strides, size)
@@ -120,15 +120,6 @@ def _flat(place: list[Any], strides: list[int], size: int) -> Any:
     for index, stride in zip(place, strides, strict=True):
         number = number + tirx.Cast(dtype, index) * tirx.const(stride, dtype)
     return number
-
-
-def _place(flat: Any, shape: list[int]) -> list[Any]:
-    """The index of each axis, of an element that is counted over all of them."""
-    indices: list[Any] = []
-    for size in reversed(shape[1:]):
-        indices.append(flat % size)
-        flat = flat // size
-    return [flat, *reversed(indices)] if shape else []
 
 
 def _reduced(old: Any, new: Any, reduction: str) -> Any:

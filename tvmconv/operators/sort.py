@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.entries import Entries, entries_of
-from tvmconv.operators.vector_loops import blocks, scratch
+from tvmconv.operators.vector_loops import blocks, place_of, scratch
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
@@ -41,8 +41,8 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
             loop = T.parallel if rows > 1 else T.serial
             with loop(0, rows) as row:
                 # the places of a row differ in one index: divisions are not in the loops
-                before = _indices(row // inner, shape[:axis])
-                after = _indices(row % inner, shape[axis + 1 :])
+                before = place_of(row // inner, shape[:axis])
+                after = place_of(row % inner, shape[axis + 1 :])
 
                 def element(position: Any) -> Any:
                     return source[(*before, position, *after)]
@@ -58,15 +58,6 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
 
     types = [data.dtype, index_type]
     return te.extern([result, result], [data], write, dtype=types, name="top_k")
-
-
-def _indices(flat: Any, shape: list[int]) -> list[Any]:
-    """The index of each axis, of an element that is counted over all of them."""
-    indices: list[Any] = []
-    for dimension in reversed(shape[1:]):
-        indices.append(flat % dimension)
-        flat = flat // dimension
-    return [flat, *reversed(indices)] if shape else []
 
 
 def _each_better(

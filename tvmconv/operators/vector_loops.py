@@ -87,6 +87,15 @@ def grid(extents: Sequence[int]) -> Iterator[list[Any]]:
         yield [found] if len(extents) == 1 else list(found)
 
 
+def place_of(flat: Any, shape: Sequence[int]) -> list[Any]:
+    """The index along each axis, of an element that is counted over all of them."""
+    indices: list[Any] = []
+    for size in reversed(shape[1:]):
+        indices.append(flat % size)
+        flat = flat // size
+    return [flat, *reversed(indices)] if shape else []
+
+
 def ramp(start: Any, width: int) -> Any:
     """Indices of ``width`` neighbors."""
     if width == 1:
