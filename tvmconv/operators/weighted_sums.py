@@ -39,8 +39,7 @@ def weighted_sums(data: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
                     return old + value * spread(factor, lanes)
 
                 sums.update(added)
-            for shift, lanes, buffer in sums.parts:
-                result[row, place, ramp(start + shift, lanes)] = buffer[ramp(0, lanes)]
+            sums.store(result, row, place, start)
 
         def unit(number: Any) -> None:
             row, place = number // length, number % length
