@@ -9,7 +9,7 @@ from operator import add
 from typing import Any
 
 from tvmconv.operators.pool import tree
-from tvmconv.operators.vector_loops import blocks, scratch
+from tvmconv.operators.vector_loops import blocks, scratch, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -48,7 +48,7 @@ def bilinear_samples(
         units = batch * parts
 
         with IRBuilder() as builder:
-            with (T.parallel if units > 1 else T.serial)(0, units) as unit:
+            with shared(units) as unit:
                 image, first = unit // parts, unit % parts * block
                 count = tirx.min(block, points - first)
                 spots = scratch(_TAPS * block, "int32")

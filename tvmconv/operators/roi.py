@@ -12,7 +12,7 @@ from typing import Any
 
 from tvmconv.operators.registers import LANES, Registers
 from tvmconv.operators.row_vectors import registers
-from tvmconv.operators.vector_loops import blocks, ramp, scratch, spread
+from tvmconv.operators.vector_loops import blocks, ramp, scratch, shared, spread
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -54,7 +54,7 @@ def roi_pool(data: Tensor, rois: Tensor, batch: Tensor, window: RoiWindow) -> Te
     def write(ins: Any, outs: Any) -> Any:
         buffers = [T.buffer_proxy(buffer) for buffer in (*ins, *outs)]
         with IRBuilder() as builder:
-            with (T.parallel if regions > 1 else T.serial)(0, regions) as region:
+            with shared(regions) as region:
                 _RoiLoops(buffers, window, data, str(batch.dtype)).write(region)
             return builder.get()
 

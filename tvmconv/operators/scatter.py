@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.indices import number_type
-from tvmconv.operators.vector_loops import grid, place_of
+from tvmconv.operators.vector_loops import grid, place_of, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -50,7 +50,7 @@ def _by_parts(
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             source, target = [T.buffer_proxy(b) for b in ins], T.buffer_proxy(outs[0])
-            with (T.parallel if parts > 1 else T.serial)(0, parts) as part:
+            with shared(parts) as part:
                 first = part * chunk
                 with T.serial(0, tirx.min(chunk, size - first)) as place:
                     target[first + place] = element(source, first + place)
@@ -100,7 +100,7 @@ def updated_rows(rows: Tensor, updates: Tensor, size: int, reduction: str) -> Te
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             places, values, target = (T.buffer_proxy(b) for b in (*ins, outs[0]))
-            with (T.parallel if parts > 1 else T.serial)(0, parts) as part:
+            with shared(parts) as part:
                 first = part * columns
                 length = tirx.min(columns, width - first)
                 with T.serial(0, count) as row, T.serial(0, length) as column:

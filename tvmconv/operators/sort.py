@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.entries import Entries, entries_of
-from tvmconv.operators.vector_loops import blocks, place_of, scratch
+from tvmconv.operators.vector_loops import blocks, place_of, scratch, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
@@ -38,8 +38,7 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             source, values, indices = (T.buffer_proxy(b) for b in (ins[0], *outs))
-            loop = T.parallel if rows > 1 else T.serial
-            with loop(0, rows) as row:
+            with shared(rows) as row:
                 # the places of a row differ in one index: divisions are not in the loops
                 before = place_of(row // inner, shape[:axis])
                 after = place_of(row % inner, shape[axis + 1 :])

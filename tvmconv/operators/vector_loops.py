@@ -23,11 +23,16 @@ def tasks(units: int, work: int, allocate: Callable[[], None], write: Callable[[
     chunk = max(1, min(_TASK_ELEMENTS // work, units))
     count = -(-units // chunk)
     with IRBuilder() as builder:
-        with (T.parallel if count > 1 else T.serial)(0, count) as task:
+        with shared(count) as task:
             allocate()
             with T.serial(0, tirx.min(chunk, units - task * chunk)) as number:
                 write(task * chunk + number)
         return builder.get()
+
+
+def shared(count: int) -> Any:
+    """A loop whose steps threads share, if there are several."""
+    return (T.parallel if count > 1 else T.serial)(0, count)
 
 
 def pieces(
