@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tvmconv.operators.vector_loops import grid
+from tvmconv.operators.vector_loops import grid, place_of, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -30,14 +30,11 @@ def columns_to_image(
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             source, target = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
-            with (T.parallel if count > 1 else T.serial)(0, count) as item:
+            with shared(count) as item:
                 with T.serial(0, prod(image)) as flat:
                     target[item, flat] = tirx.const(0, dtype)
                 with T.serial(0, prod(block)) as tap:
-                    elements, rest = list[Any](), tap
-                    for size in reversed(block):
-                        elements.insert(0, rest % size)
-                        rest = rest // size
+                    elements = place_of(tap, block)
                     with grid(places) as place:
                         spots = [
                             place[i] * strides[i] + elements[i] * dilations[i] - begin[i]

@@ -31,13 +31,7 @@ def turned(data: Tensor, factors: Tensor) -> Tensor:
     batch, second, first, _ = (int(size) for size in data.shape)
 
     def element(b: Expr, k: Expr, n: Expr, part: Expr) -> Any:
-        real: Any = data[b, n, k, 0]
-        imaginary: Any = data[b, n, k, 1]
-        cosine: Any = factors[n, k, 0]
-        sine: Any = factors[n, k, 1]
-        return tirx.Select(
-            part == 0, real * cosine - imaginary * sine, real * sine + imaginary * cosine
-        )
+        return _product(data, (b, n, k), factors, (n, k), part)
 
     return te.compute((batch, first, second, 2), element, name="turned")
 
@@ -46,15 +40,20 @@ def multiplied(data: Tensor, factors: Tensor) -> Tensor:
     """Multiply complex numbers ``(batch, n, 2)`` by ``(n, 2)``."""
 
     def element(b: Expr, k: Expr, part: Expr) -> Any:
-        real: Any = data[b, k, 0]
-        imaginary: Any = data[b, k, 1]
-        cosine: Any = factors[k, 0]
-        sine: Any = factors[k, 1]
-        return tirx.Select(
-            part == 0, real * cosine - imaginary * sine, real * sine + imaginary * cosine
-        )
+        return _product(data, (b, k), factors, (k,), part)
 
     return te.compute(data.shape, element, name="multiplied")
+
+
+def _product(
+    data: Tensor, place: tuple[Expr, ...], factors: Tensor, factor: tuple[Expr, ...], part: Expr
+) -> Any:
+    """One part of the product of two complex numbers."""
+    real, imaginary = (data[(*place, index)] for index in range(2))
+    cosine, sine = (factors[(*factor, index)] for index in range(2))
+    return tirx.Select(
+        part == 0, real * cosine - imaginary * sine, real * sine + imaginary * cosine
+    )
 
 
 def mirrored(data: Tensor, places: Tensor, signs: Tensor) -> Tensor:

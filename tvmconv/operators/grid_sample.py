@@ -9,7 +9,7 @@ from operator import add
 from typing import Any
 
 from tvmconv.operators.pool import tree
-from tvmconv.operators.vector_loops import scratch
+from tvmconv.operators.vector_loops import blocks, scratch, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -34,7 +34,7 @@ def bilinear_samples(
     batch, channels = (int(extent) for extent in data.shape[:2])
     points = int(grid.shape[2])
     block = min(points, _POINTS)
-    blocks = -(-points // block)
+    parts = -(-points // block)
 
     def place(coordinate: Any, extent: int) -> Any:
         if align_corners:
@@ -45,11 +45,11 @@ def bilinear_samples(
 
     def write(ins: Any, outs: Any) -> Any:
         source, where, result = (T.buffer_proxy(buffer) for buffer in (*ins, *outs))
-        units = batch * blocks
+        units = batch * parts
 
         with IRBuilder() as builder:
-            with (T.parallel if units > 1 else T.serial)(0, units) as unit:
-                image, first = unit // blocks, unit % blocks * block
+            with shared(units) as unit:
+                image, first = unit // parts, unit % parts * block
                 count = tirx.min(block, points - first)
                 spots = scratch(_TAPS * block, "int32")
                 weights = scratch(_TAPS * block, "float32")
@@ -78,12 +78,7 @@ def bilinear_samples(
                             total = tree(values, add)
                             result[image, start + channel, first + point] = total
 
-                whole, rest = divmod(channels, _CHANNELS)
-                if whole:
-                    with T.serial(0, whole) as group:
-                        sample(group * _CHANNELS, _CHANNELS)
-                if rest:
-                    sample(whole * _CHANNELS, rest)
+                blocks(channels, _CHANNELS, sample)
             return builder.get()
 
     shape = (batch, channels, points)

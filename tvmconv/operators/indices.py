@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from tvmconv.operators.row_vectors import registers
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Expr, Tensor
@@ -45,7 +46,7 @@ def checked_rows(indices: Tensor, sizes: Sequence[int], from_end: bool = True) -
             loop = T.parallel if parts > 1 else T.serial
             with loop(0, batches * parts) as task:
                 batch, first = task // parts, task % parts * chunk
-                outside = T.buffer_proxy(T.decl_buffer([1], "int32", scope="local"))
+                outside = registers(1, "int32")
                 outside[0] = tirx.const(0, "int32")
                 with T.serial(0, tirx.min(chunk, count - first)) as place:
                     number: Any = 0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmconv.operators.entries import number_entry, position_of
-from tvmconv.operators.vector_loops import one_task, scratch
+from tvmconv.operators.vector_loops import blocks, one_task, scratch, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -45,8 +45,7 @@ def suppressed(
         with IRBuilder() as builder:
             corners, confidences, wanted, overlap, threshold, existing = map(T.buffer_proxy, ins)
             picked, counts = map(T.buffer_proxy, outs)
-            loop = T.parallel if batch * classes > 1 else T.serial
-            with loop(0, batch * classes) as unit:
+            with shared(batch * classes) as unit:
                 image, number = unit // classes, unit % classes
 
                 def score(place: Any) -> Any:
@@ -105,12 +104,7 @@ class _Heap:
                 self._items[self.size[0] + 1] = number_entry(score(first + place), first + place)
                 self.size[0] = self.size[0] + tirx.Cast("int32", passes(first + place))
 
-        whole, rest = divmod(self._count, _BLOCK)
-        if whole:
-            with T.serial(0, whole) as number:
-                block(number * _BLOCK, _BLOCK)
-        if rest:
-            block(whole * _BLOCK, rest)
+        blocks(self._count, _BLOCK, block)
         self._items[self.size[0] + 1] = tirx.const(0, "uint64")
         half = scratch(1, "int32")
         half[0] = self.size[0] // 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tvmconv.operators.vector_loops import one_task, scratch
+from tvmconv.operators.vector_loops import blocks, one_task, place_of, scratch
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -30,12 +30,12 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
                 count[0] = tirx.const(0, "int32")
 
                 def differs(flat: Any) -> Any:
-                    element = source[tuple(_indices(flat, shape))]
+                    element = source[tuple(place_of(flat, shape))]
                     return element if data.dtype == "bool" else element != tirx.const(0, data.dtype)
 
                 def append(flat: Any) -> None:
                     with T.If(differs(flat)), T.Then():
-                        for axis, index in enumerate(_indices(flat, shape)):
+                        for axis, index in enumerate(place_of(flat, shape)):
                             places[axis, count[0]] = tirx.Cast("int64", index)
                         count[0] = count[0] + 1
 
@@ -48,12 +48,7 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
                     with T.If(found[0] != 0), T.Then(), T.serial(0, length) as place:
                         append(first + place)
 
-                whole, rest = divmod(size, _BLOCK)
-                if whole:
-                    with T.serial(0, whole) as number:
-                        block(number * _BLOCK, _BLOCK)
-                if rest:
-                    block(whole * _BLOCK, rest)
+                blocks(size, _BLOCK, block)
                 if filled:
                     with T.grid(len(shape), size - count[0]) as (axis, place):
                         places[axis, count[0] + place] = tirx.const(0, "int64")
@@ -62,12 +57,3 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
 
     shapes = [[len(shape), size], [1]]
     return te.extern(shapes, [data], write, dtype=["int64", "int64"], name="nonzero")
-
-
-def _indices(flat: Any, shape: list[int]) -> list[Any]:
-    """The index along each axis of an element that is counted over all of them."""
-    indices: list[Any] = []
-    for size in reversed(shape[1:]):
-        indices.append(flat % size)
-        flat = flat // size
-    return [flat, *reversed(indices)]

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.pool import PoolWindow
-from tvmconv.operators.vector_loops import grid, scratch
+from tvmconv.operators.vector_loops import grid, scratch, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -33,7 +33,7 @@ def max_pool_indices(
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             source, target = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
-            with (T.parallel if planes > 1 else T.serial)(0, planes) as plane:
+            with shared(planes) as plane:
                 best, found = scratch(columns, str(data.dtype)), scratch(columns, "int32")
                 with grid(output[:-1]) as rows:
                     with T.serial(0, columns) as column:

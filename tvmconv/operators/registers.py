@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmconv.operators.row_vectors import registers
 from tvmconv.operators.vector_loops import ramp, spread
-from tvmconv.tvm_api.ir_builder import T
 
 # the length of the longest vector; LLVM cuts it for other machines
 LANES = 16
@@ -20,7 +20,7 @@ class Registers:
         done = 0
         while done < width:
             lanes = min(LANES, 1 << ((width - done).bit_length() - 1))
-            buffer = T.buffer_proxy(T.decl_buffer([lanes], dtype, scope="local"))
+            buffer = registers(lanes, dtype)
             self.parts.append((done, lanes, buffer))
             done += lanes
 
@@ -33,7 +33,8 @@ class Registers:
         for shift, lanes, buffer in self.parts:
             buffer[ramp(0, lanes)] = function(buffer[ramp(0, lanes)], shift, lanes)
 
-    def store(self, target: Any, start: Any) -> None:
-        """Write all elements from an index on."""
+    def store(self, target: Any, *place: Any) -> None:
+        """Write all elements from a place on, along its last axis."""
+        *outer, start = place
         for shift, lanes, buffer in self.parts:
-            target[ramp(start + shift, lanes)] = buffer[ramp(0, lanes)]
+            target[(*outer, ramp(start + shift, lanes))] = buffer[ramp(0, lanes)]

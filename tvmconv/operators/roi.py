@@ -7,10 +7,12 @@ image, or are not numbers, never make a read outside.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvmconv.operators.registers import LANES, Registers
-from tvmconv.operators.vector_loops import ramp, scratch, spread
+from tvmconv.operators.row_vectors import registers
+from tvmconv.operators.vector_loops import blocks, ramp, scratch, shared, spread
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -52,7 +54,7 @@ def roi_pool(data: Tensor, rois: Tensor, batch: Tensor, window: RoiWindow) -> Te
     def write(ins: Any, outs: Any) -> Any:
         buffers = [T.buffer_proxy(buffer) for buffer in (*ins, *outs)]
         with IRBuilder() as builder:
-            with (T.parallel if regions > 1 else T.serial)(0, regions) as region:
+            with shared(regions) as region:
                 _RoiLoops(buffers, window, data, str(batch.dtype)).write(region)
             return builder.get()
 
@@ -88,13 +90,7 @@ class _RoiLoops:
         for axis in range(2):
             self._axis(region, axis)
         self.tile = scratch(rows * columns * _VECTORS * LANES, self.dtype)
-        block = _VECTORS * LANES
-        whole, rest = divmod(self.channels, block)
-        if whole:
-            with T.serial(0, whole) as number:
-                self._block(region, image, number * block, block)
-        if rest:
-            self._block(region, image, whole * block, rest)
+        blocks(self.channels, _VECTORS * LANES, partial(self._block, region, image))
 
     def _number(self, value: float) -> Any:
         return tirx.const(value, self.dtype)
@@ -191,7 +187,7 @@ class _RoiLoops:
         row = bin_ * size
         with T.serial(0, size) as pixel:
             weights[row + pixel] = self._number(0.0)
-        ends = T.buffer_proxy(T.decl_buffer([2], "int32", scope="local"))
+        ends = registers(2, "int32")
         ends[0] = tirx.const(size, "int32")
         ends[1] = tirx.const(0, "int32")
         first, end = self.first[axis][bin_], self.end[axis][bin_]
@@ -255,7 +251,7 @@ class _RoiLoops:
         """The largest weighted pixel of all samples; samples outside of the image are zero."""
         total = self._registers(tirx.min_value(self.dtype), width)
         count = [self.end[axis][place[axis]] - self.first[axis][place[axis]] for axis in range(2)]
-        zero = T.buffer_proxy(T.decl_buffer([1], "int32", scope="local"))
+        zero = registers(1, "int32")
         whole = [tirx.Cast(self.dtype, count[axis]) == self.place[axis][2] for axis in range(2)]
         used = [extent > 0 for extent in count]
         zero[0] = tirx.Cast("int32", tirx.Not(tirx.all(*whole, *used)))
@@ -289,6 +285,6 @@ class _RoiLoops:
         total.store(self.tile, target)
 
     def _registers(self, value: Any, width: int) -> Registers:
-        registers = Registers(width, self.dtype)
-        registers.fill(value)
-        return registers
+        total = Registers(width, self.dtype)
+        total.fill(value)
+        return total

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.indices import number_type
-from tvmconv.operators.vector_loops import grid
+from tvmconv.operators.vector_loops import grid, place_of, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -50,7 +50,7 @@ def _by_parts(
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             source, target = [T.buffer_proxy(b) for b in ins], T.buffer_proxy(outs[0])
-            with (T.parallel if parts > 1 else T.serial)(0, parts) as part:
+            with shared(parts) as part:
                 first = part * chunk
                 with T.serial(0, tirx.min(chunk, size - first)) as place:
                     target[first + place] = element(source, first + place)
@@ -77,7 +77,7 @@ def updated_elements(
             # different places along the axes before: no update meets another one's
             loop = T.parallel if outer > 1 and prod(counts) >= _TASK_ELEMENTS else T.serial
             with loop(0, outer) as row:
-                first = _place(row, counts[:axis])
+                first = place_of(row, counts[:axis])
                 with grid(counts[axis:]) as rest:
                     here = (*first, *rest)
                     there = _flat([*first, places[here], *rest[1:]], strides, size)
@@ -100,7 +100,7 @@ def updated_rows(rows: Tensor, updates: Tensor, size: int, reduction: str) -> Te
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             places, values, target = (T.buffer_proxy(b) for b in (*ins, outs[0]))
-            with (T.parallel if parts > 1 else T.serial)(0, parts) as part:
+            with shared(parts) as part:
                 first = part * columns
                 length = tirx.min(columns, width - first)
                 with T.serial(0, count) as row, T.serial(0, length) as column:
@@ -120,15 +120,6 @@ def _flat(place: list[Any], strides: list[int], size: int) -> Any:
     for index, stride in zip(place, strides, strict=True):
         number = number + tirx.Cast(dtype, index) * tirx.const(stride, dtype)
     return number
-
-
-def _place(flat: Any, shape: list[int]) -> list[Any]:
-    """The index of each axis, of an element that is counted over all of them."""
-    indices: list[Any] = []
-    for size in reversed(shape[1:]):
-        indices.append(flat % size)
-        flat = flat // size
-    return [flat, *reversed(indices)] if shape else []
 
 
 def _reduced(old: Any, new: Any, reduction: str) -> Any:

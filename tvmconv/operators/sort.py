@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.entries import Entries, entries_of
-from tvmconv.operators.vector_loops import scratch
+from tvmconv.operators.vector_loops import blocks, place_of, scratch, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
@@ -38,11 +38,10 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             source, values, indices = (T.buffer_proxy(b) for b in (ins[0], *outs))
-            loop = T.parallel if rows > 1 else T.serial
-            with loop(0, rows) as row:
+            with shared(rows) as row:
                 # the places of a row differ in one index: divisions are not in the loops
-                before = _indices(row // inner, shape[:axis])
-                after = _indices(row % inner, shape[axis + 1 :])
+                before = place_of(row // inner, shape[:axis])
+                after = place_of(row % inner, shape[axis + 1 :])
 
                 def element(position: Any) -> Any:
                     return source[(*before, position, *after)]
@@ -60,15 +59,6 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     return te.extern([result, result], [data], write, dtype=types, name="top_k")
 
 
-def _indices(flat: Any, shape: list[int]) -> list[Any]:
-    """The index of each axis, of an element that is counted over all of them."""
-    indices: list[Any] = []
-    for dimension in reversed(shape[1:]):
-        indices.append(flat % dimension)
-        flat = flat // dimension
-    return [flat, *reversed(indices)] if shape else []
-
-
 def _each_better(
     entries: Entries, size: int, last: Any, take: Callable[[Any], None], end: Callable[[], None]
 ) -> None:
@@ -77,7 +67,6 @@ def _each_better(
     Elements are compared as vectors. In most blocks of a long row, no element passes.
     """
     order = entries.order
-    whole, rest = divmod(size, _BLOCK)
 
     def block(first: Any, count: int) -> None:
         with T.serial(0, count) as place:
@@ -104,11 +93,7 @@ def _each_better(
     if order is not None:
         orders, highest = scratch(_BLOCK, "uint32"), scratch(1, "uint32")
         take_block = tested
-    if whole:
-        with T.serial(0, whole) as number:
-            take_block(number * _BLOCK, _BLOCK)
-    if rest:
-        take_block(whole * _BLOCK, rest)
+    blocks(size, _BLOCK, take_block)
 
 
 def _inserted(entries: Entries, size: int, k: int) -> Any:

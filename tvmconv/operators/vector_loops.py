@@ -23,11 +23,16 @@ def tasks(units: int, work: int, allocate: Callable[[], None], write: Callable[[
     chunk = max(1, min(_TASK_ELEMENTS // work, units))
     count = -(-units // chunk)
     with IRBuilder() as builder:
-        with (T.parallel if count > 1 else T.serial)(0, count) as task:
+        with shared(count) as task:
             allocate()
             with T.serial(0, tirx.min(chunk, units - task * chunk)) as number:
                 write(task * chunk + number)
         return builder.get()
+
+
+def shared(count: int) -> Any:
+    """A loop whose steps threads share, if there are several."""
+    return (T.parallel if count > 1 else T.serial)(0, count)
 
 
 def pieces(
@@ -57,6 +62,19 @@ def pieces(
         done, rest = done + width, rest - width
 
 
+def blocks(size: int, length: int, write: Callable[[Any, int], None]) -> None:
+    """Write loops over blocks of ``size`` elements; ``write`` takes the first one and the count.
+
+    The last block may be shorter: its loops are written by themselves, with their own bounds.
+    """
+    whole, rest = divmod(size, length)
+    if whole:
+        with T.serial(0, whole) as number:
+            write(number * length, length)
+    if rest:
+        write(whole * length, rest)
+
+
 @contextmanager
 def one_task() -> Iterator[None]:
     """The frame that buffers of a function without other loops around them need."""
@@ -72,6 +90,15 @@ def grid(extents: Sequence[int]) -> Iterator[list[Any]]:
         return
     with T.grid(*extents) as found:
         yield [found] if len(extents) == 1 else list(found)
+
+
+def place_of(flat: Any, shape: Sequence[int]) -> list[Any]:
+    """The index along each axis, of an element that is counted over all of them."""
+    indices: list[Any] = []
+    for size in reversed(shape[1:]):
+        indices.append(flat % size)
+        flat = flat // size
+    return [flat, *reversed(indices)] if shape else []
 
 
 def ramp(start: Any, width: int) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tvmconv.operators.registers import LANES, Registers
-from tvmconv.operators.vector_loops import ramp, scratch, spread, tasks
+from tvmconv.operators.vector_loops import blocks, ramp, scratch, spread, tasks
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import T
 from tvmconv.tvm_api.types import Tensor
@@ -38,17 +39,11 @@ def weighted_sums(data: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
                     return old + value * spread(factor, lanes)
 
                 sums.update(added)
-            for shift, lanes, buffer in sums.parts:
-                result[row, place, ramp(start + shift, lanes)] = buffer[ramp(0, lanes)]
+            sums.store(result, row, place, start)
 
         def unit(number: Any) -> None:
             row, place = number // length, number % length
-            whole, rest = divmod(inner, _VECTORS * LANES)
-            if whole:
-                with T.serial(0, whole) as group:
-                    block(row, place, group * (_VECTORS * LANES), _VECTORS * LANES)
-            if rest:
-                block(row, place, whole * (_VECTORS * LANES), rest)
+            blocks(inner, _VECTORS * LANES, partial(block, row, place))
 
         return tasks(outer * length, taps * inner, lambda: None, unit)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import ceil
 
 from tvmconv.costs.cpu import constants
+from tvmconv.costs.cpu.direct import pieces
 from tvmconv.costs.cpu.microkernel import Microkernel, most_pixels, most_rows
 from tvmconv.costs.cuts import balanced
 from tvmconv.machines.record import Machine
@@ -92,15 +93,9 @@ def _tiled_cycles(tile: Microkernel, rows: int, present: int, steps: int) -> flo
     """Cycles of all tiles of ``rows`` rows and ``present`` vectors of columns."""
     return sum(
         count * across * replace(tile, rows=height, vectors=vectors).cycles(steps)
-        for height, count in _pieces(rows, tile.rows)
-        for vectors, across in _pieces(present, tile.vectors)
+        for count, height in pieces(rows, tile.rows)
+        for across, vectors in pieces(present, tile.vectors)
     )
-
-
-def _pieces(size: int, piece: int) -> list[tuple[int, int]]:
-    """Sizes and counts of the pieces that an axis is cut to."""
-    whole, rest = divmod(size, piece)
-    return [(piece, whole), *([(rest, 1)] if rest else [])]
 
 
 def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseTile:

@@ -28,7 +28,7 @@ def recurrent_tiles(form: RecurrentForm, batch: int, machine: Machine) -> list[R
 
 
 def _tile(first: int, count: int, hidden: int, batch: int, machine: Machine) -> RecurrentTile:
-    lanes = machine.vector_bytes // 4
+    lanes = machine.lanes
     if count < lanes:
         # the widest vector that all columns fill
         return RecurrentTile(first, count, 1, 1, 1 << (count.bit_length() - 1))
@@ -44,7 +44,7 @@ def _row_vectors(count: int, hidden: int, machine: Machine) -> int:
 
     Weights come from L2 or beyond, as fast for every tile: each is read once a step.
     """
-    lanes = machine.vector_bytes // 4
+    lanes = machine.lanes
 
     def cycles(tile: Microkernel) -> tuple[float, int]:
         blocks = -(-count // (tile.vectors * lanes))

@@ -63,7 +63,7 @@ def _top_k(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
 
     TVM knows neither that nor that operator set 10 has ``k`` as an input.
     """
-    k = int(node.attrs["k"] if node.opset < 10 else e.constant(node, 1, "k").reshape(-1)[0])
+    k = int(node.attrs["k"]) if node.opset < 10 else e.integer(node, 1, "k")
     if k < 1:
         raise node.error(f"k={k} leaves no element")
     axis, largest = int(node.attrs.get("axis", -1)), bool(node.attrs.get("largest", 1))

@@ -60,13 +60,13 @@ def dft(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     rank = len(shape)
     axis = int(node.attrs.get("axis", 1)) if node.opset < 20 else -2
     if node.input(2):
-        axis = _scalar(e, node, 2, "axis")
+        axis = e.integer(node, 2, "axis")
     axis %= rank
     inverse, onesided = (bool(node.attrs.get(name, 0)) for name in ("inverse", "onesided"))
     to_real = inverse and onesided
     length = 2 * (shape[axis] - 1) if to_real else shape[axis]
     if node.input(1):
-        length = _scalar(e, node, 1, "dft_length")
+        length = e.integer(node, 1, "dft_length")
     if length < 1 or min(shape) < 1 or shape[-1] > 2 or axis == rank - 1:
         raise node.error(f"it has dft_length={length}, axis={axis} and data of shape {shape}")
     order = [i for i in range(rank - 1) if i != axis] + [axis, rank - 1]
@@ -90,10 +90,6 @@ def dft(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     moved = [target[i] for i in order]
     result = e.emit(op.reshape(result, moved), "result")
     return op.permute_dims(result, [order.index(i) for i in range(rank)])
-
-
-def _scalar(e: RelaxWriter, node: OnnxNode, index: int, what: str) -> int:
-    return int(e.constant(node, index, what).reshape(-1)[0])
 
 
 def _factor(n: int) -> int:

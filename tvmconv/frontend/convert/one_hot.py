@@ -21,7 +21,7 @@ def one_hot(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     A negative index counts from the end. An index outside marks nothing.
     """
     shape = e.shape(node.inputs[0])
-    depth = int(e.constant(node, 1, "depth").reshape(-1)[0])
+    depth = e.integer(node, 1, "depth")
     axis = int(node.attrs.get("axis", -1)) % (len(shape) + 1)
     e.reserve(node, 8 * max(depth, 0))
     index = e.value(node.inputs[0])

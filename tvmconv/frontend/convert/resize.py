@@ -68,7 +68,7 @@ def resize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     scales = [n / m if m else 1.0 for n, m in zip(target, shape, strict=True)]
     if given and e.constant(node, node.inputs.index(given), "scales").size:
         values = [float(s) for s in e.graph.constants[given].reshape(-1)]
-        axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
+        axes = _axes(node, len(shape))
         for axis, scale in zip(axes, values, strict=True):
             scales[axis] = scale
     elif "keep_aspect_ratio_policy" in node.attrs:
@@ -81,13 +81,18 @@ def resize(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     return _resize(e, node, scales, mode, transform, nearest)
 
 
+def _axes(node: OnnxNode, rank: int) -> list[int]:
+    """The axes to which scales, sizes and regions belong, in their order."""
+    return [int(axis) % rank for axis in node.ints("axes", range(rank))]
+
+
 def _crop(
     e: RelaxWriter, node: OnnxNode, scales: list[float], mode: str, nearest: str
 ) -> RelaxExpr:
     """Resize a region, beyond the image with a constant, as TensorFlow does."""
     shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
     roi = e.constant(node, 1, "roi").reshape(-1).astype(np.float64)
-    axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
+    axes = _axes(node, len(shape))
     if roi.size != 2 * len(axes) or not np.isfinite(roi).all():
         raise node.error(f"roi={roi.tolist()} must have {2 * len(axes)} finite values")
     bounds = dict.fromkeys(range(len(shape)), (0.0, 1.0))
@@ -118,7 +123,7 @@ def _crop(
 def _kept_ratio(e: RelaxWriter, node: OnnxNode, scales: list[float], policy: str) -> list[float]:
     """One scale for all resized axes: the smallest or the largest that the sizes ask for."""
     shape = e.shape(node.inputs[0])
-    axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
+    axes = _axes(node, len(shape))
     sizes = e.constant(node, 3, "sizes").reshape(-1).tolist()
     ratios = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
     ratio = min(ratios) if policy == "not_larger" else max(ratios)

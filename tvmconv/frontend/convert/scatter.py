@@ -69,14 +69,21 @@ def _with_rows(
         return e.value(node.inputs[0])
     numbers = rows(e, node, 1, sizes)
     updates = e.emit(op.reshape(e.value(node.inputs[2]), view), "updates")
-    call = e.builder.call_te(
-        lambda i, u: updated_rows(i, u, prod(shape), reduction),
+    call = _update(e, numbers, updates, prod(shape), reduction)
+    return op.reshape(_in_place(e, call, _copied(e, node)), shape)
+
+
+def _update(
+    e: RelaxWriter, numbers: RelaxExpr, updates: RelaxExpr, size: int, reduction: str
+) -> RelaxExpr:
+    """The call that updates rows of a flat tensor of ``size`` elements."""
+    return e.builder.call_te(
+        lambda i, u: updated_rows(i, u, size, reduction),
         numbers,
         updates,
         primfunc_name_hint="scatter_rows",
         primfunc_attrs={LOOPS: True},
     )
-    return op.reshape(_in_place(e, call, _copied(e, node)), shape)
 
 
 def _copied(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
@@ -118,13 +125,7 @@ def max_unpool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     dtype, size, count = e.dtype(node.inputs[0]), prod(shape), prod(e.shape(node.inputs[0]))
     index = e.emit(op.reshape(along(e, node, 1, size, from_end=False), (count,)), "rows")
     updates = e.emit(op.reshape(e.value(node.inputs[0]), (count, 1)), "updates")
-    call = e.builder.call_te(
-        lambda i, u: updated_rows(i, u, size, "none"),
-        index,
-        updates,
-        primfunc_name_hint="scatter_rows",
-        primfunc_attrs={LOOPS: True},
-    )
+    call = _update(e, index, updates, size, "none")
     blank = e.builder.call_te(
         lambda: zeros(size, dtype), primfunc_name_hint="zeros", primfunc_attrs={LOOPS: True}
     )

@@ -80,6 +80,10 @@ class RelaxWriter:
             )
         return self.graph.constants[name]
 
+    def integer(self, node: OnnxNode, index: int, what: str) -> int:
+        """The only number of an input that must be a constant."""
+        return int(self.constant(node, index, what).reshape(-1)[0])
+
     def shape(self, name: str) -> tuple[int, ...]:
         """Static shape of an ONNX value."""
         return self.graph.shape(name)

@@ -49,7 +49,7 @@ def emit_recurrent(emitter: Emitter, node: Node) -> None:
             form,
             tiles,
             *tensors,
-            lanes=machine.vector_bytes // 4,
+            lanes=machine.lanes,
             groups=groups,
             parallel=machine.cores > 1,
         )
