@@ -47,6 +47,10 @@ class Maker:
 
         return self._once((op, left, right), make)
 
+    def after(self, size: str, start: int) -> str:
+        """The size of what follows the first elements, which may be more than there are."""
+        return self.calculated("Max", self.calculated("Sub", size, start), 0) if start else size
+
     def size(self, name: str) -> str:
         """A size, given by an INT64 value of one element."""
         if self.graph.shape(name) == (1,):

@@ -122,9 +122,7 @@ def _slice(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
     value = extent.value
     if end < shape[extent.axis]:
         value = make.calculated("Min", value, end)
-    if start:
-        value = make.calculated("Max", make.calculated("Sub", value, start), 0)
-    return node, Extent(extent.axis, value)
+    return node, Extent(extent.axis, make.after(value, start))
 
 
 def _integers(make: Maker, node: OnnxNode, place: int) -> tuple[int, ...]:

@@ -88,8 +88,7 @@ class Folder:
         """
         constants = self._graph.constants
         if outputs and self._makes_nothing(node, outputs):
-            for info in outputs:
-                self.store(node, info.name, np.zeros(info.shape, info.dtype))
+            self.store_nothing(node, outputs)
             self.release(node)
             return True
         names = list(dict.fromkeys(name for name in node.inputs if name))

@@ -141,8 +141,8 @@ class _Walk:
         domain = own_domain(proto.domain, node.op, node.opset)
         if Composer.knows(domain, node.op):
             _check_inputs(self.graph, node)
-            composer = Composer(self.graph, self._folder, self.shared.fresh, self._read_node)
-            composer.write(node, domain, proto)
+            composer = Composer(self.graph, self._folder, self._read_node, node, proto)
+            composer.write(domain, self.shared.fresh)
             return
         for part in _in_standard_form(self.graph, node, domain, self.shared.fresh):
             form = proto_of(part, node, proto)

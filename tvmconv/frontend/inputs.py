@@ -37,7 +37,7 @@ def freeze_inputs(
     symbolic dimension of several inputs must be given once, unless its name stands for any unknown
     size, such as `?`. ``ModelError`` names all missing dimensions and an example of ``shapes=``.
     """
-    inputs = model_inputs(graph, constants)
+    inputs = [value for value in graph.input if value.name not in constants]
     given, bound = _split(inputs, check_shapes(shapes))
     for value in inputs:
         if value.name in given:
@@ -52,13 +52,6 @@ def freeze_inputs(
     if missing := [value for value in inputs if value.name not in fixed]:
         raise OpenShapeError(_missing(missing, sizes))
     return tuple(_frozen(value, fixed[value.name]) for value in inputs)
-
-
-def model_inputs(
-    graph: onnx.GraphProto, constants: Mapping[str, object]
-) -> list[onnx.ValueInfoProto]:
-    """The inputs that a caller gives: those without an initializer."""
-    return [value for value in graph.input if value.name not in constants]
 
 
 def check_shapes(shapes: Any) -> Shapes:

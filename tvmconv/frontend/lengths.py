@@ -27,7 +27,6 @@ class Lengths:
     def __init__(self, make: Maker) -> None:
         self._make, self._graph = make, make.graph
         self._ranges = IndexRanges(make.graph)
-        self._makers = {n: node for node in make.graph.nodes for n in node.outputs if n}
         self._largest = {
             extent.value: make.graph.shape(name)[extent.axis]
             for name, extent in make.graph.extents.items()
@@ -39,7 +38,7 @@ class Lengths:
         if name in graph.constants:
             value = graph.constants[name]
             return value.astype(object) if value.dtype.kind in "iu" else None
-        node = self._makers.get(name)
+        node = self._ranges.makers.get(name)
         if node is not None and depth and name not in self._largest:
             rule = _RULES.get(node.op)
             moved = rule(self, node, depth - 1) if rule else None
@@ -61,7 +60,7 @@ class Lengths:
 
     def rest(self, item: int | str, extent: str) -> int | None:
         """The constant from which an element subtracts a size, if it does."""
-        node = self._makers.get(item) if isinstance(item, str) else None
+        node = self._ranges.makers.get(item) if isinstance(item, str) else None
         if node is None or node.op != "Sub":
             return None
         total, size = (self.of(name) for name in node.inputs)

@@ -23,11 +23,14 @@ _MOVES = frozenset({
 
 
 class IndexRanges:
-    """Finds the range of a value from the operators that compute it."""
+    """Finds the range of a value from the operators that compute it.
+
+    ``makers`` are the nodes by the names of their results.
+    """
 
     def __init__(self, graph: OnnxGraph) -> None:
         self._graph = graph
-        self._makers = {name: node for node in graph.nodes for name in node.outputs if name}
+        self.makers = {name: node for node in graph.nodes for name in node.outputs if name}
 
     def of(self, name: str, depth: int = _DEPTH) -> Range:
         """Bounds of every element of a value of integers."""
@@ -35,7 +38,7 @@ class IndexRanges:
         if constant is not None:
             known = constant.size and constant.dtype.kind in "iub"
             return (int(constant.min()), int(constant.max())) if known else None
-        node = self._makers.get(name)
+        node = self.makers.get(name)
         if node is None or not depth:
             return None
         found = self._made(node, name, depth)
@@ -43,7 +46,7 @@ class IndexRanges:
 
     def highest(self, name: str, depth: int = _DEPTH) -> int | None:
         """The largest value of an integer, also where the smallest one is not known."""
-        found, node = self.of(name), self._makers.get(name)
+        found, node = self.of(name), self.makers.get(name)
         if found is not None or node is None or not depth:
             return found and found[1]
         if node.op == "Min":

@@ -89,9 +89,7 @@ def _range(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxN
         return node
     count = max(largest - start[0], 0)
     check_shape((count,), dtype, f"node {node.name!r} (Range)")
-    value = make.size(items[0])
-    if start[0]:
-        value = make.calculated("Max", make.calculated("Sub", value, start[0]), 0)
+    value = make.after(make.size(items[0]), start[0])
     places = make.constant(np.arange(start[0], start[0] + count))
     graph.types[target] = TensorInfo(target, (count,), dtype)
     graph.extents[target] = Extent(0, value)
@@ -115,11 +113,9 @@ def _slice(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxN
     if extent is not None:
         same = items[0] == extent.value
         value = extent.value if same else make.calculated("Min", value, extent.value)
-    if start:
-        value = make.calculated("Max", make.calculated("Sub", value, start), 0)
     result = (*shape[:axis], max(end - start, 0), *shape[axis + 1 :])
     graph.types[target] = TensorInfo(target, result, graph.types[name].dtype)
-    graph.extents[target] = Extent(axis, value)
+    graph.extents[target] = Extent(axis, make.after(value, start))
     ends = make.constant([end])
     inputs = (name, node.inputs[1], ends, make.constant([axis]))
     graph.nodes.append(replace(node, inputs=inputs, opset=13))

@@ -127,10 +127,15 @@ def decode_tensor(
 
 def _unpacked(data: Array, dtype: str, shape: tuple[int, ...]) -> Array:
     """Elements of less than 8 bits, which files pack into bytes, the first in the low bits."""
-    bits = STORED[dtype].bits
+    codes = unpacked_codes(data, STORED[dtype].bits)[: prod(shape)]
+    return codes.view(numpy_type(dtype)).reshape(shape)
+
+
+def unpacked_codes(data: Array, bits: int) -> Array:
+    """Numbers of few bits along the last axis of bytes, the low bits of a byte first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = (data[:, None] >> shifts & (1 << bits) - 1).reshape(-1)[: prod(shape)]
-    return codes.astype(np.uint8).view(numpy_type(dtype)).reshape(shape)
+    codes = (data[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return codes.reshape(*data.shape[:-1], -1)
 
 
 def read_initializers(graph: onnx.GraphProto, external: ExternalData | None) -> dict[str, Array]:

@@ -17,38 +17,11 @@ from tvmconv.frontend.types import check_input_types
 
 
 class Composer:
-    """Writes composed nodes into a graph.
+    """Writes one composed node into a graph, and reads its parts.
 
-    ``read`` reads a node, decoded and in ONNX's form; it may be a composed node itself. ``fresh``
-    makes names of values.
+    ``read`` reads a part, decoded and in ONNX's form; it may be a composed node itself. ``proto`` is
+    the form of the node.
     """
-
-    def __init__(
-        self,
-        graph: OnnxGraph,
-        folder: Folder,
-        fresh: Fresh,
-        read: Callable[[OnnxNode, onnx.NodeProto], None],
-    ) -> None:
-        self._graph = graph
-        self._folder = folder
-        self._fresh = fresh
-        self._read = read
-
-    @staticmethod
-    def knows(domain: str, op: str) -> bool:
-        """Whether an operator of an operator set is composed."""
-        return (domain, op) in COMPOSITIONS
-
-    def write(self, node: OnnxNode, domain: str, proto: onnx.NodeProto) -> None:
-        """Read the parts of a node, which ``proto`` is the form of."""
-        reader = _Composing(self._graph, self._folder, self._read, node, proto)
-        reader.write(domain, self._fresh)
-        reader.close()
-
-
-class _Composing:
-    """One composed node: the reader of its parts."""
 
     def __init__(
         self,
@@ -65,6 +38,11 @@ class _Composing:
         self._proto = proto
         # constants among these live until all parts are written
         self._held: list[str] = []
+
+    @staticmethod
+    def knows(domain: str, op: str) -> bool:
+        """Whether an operator of an operator set is composed."""
+        return (domain, op) in COMPOSITIONS
 
     def read_part(self, part: OnnxNode, domain: str) -> None:
         """Check, fold or infer one part."""
@@ -83,17 +61,15 @@ class _Composing:
         """Refuse constants of too many bytes."""
         self._folder.check_memory(self._node, size)
 
-    def close(self) -> None:
-        """Drop constants that no part reads."""
-        self._folder.drop(self._held)
-        self._folder.release(self._node)
-
     def _hold(self, *names: str) -> None:
         self._folder.hold(names)
         self._held.extend(names)
 
     def write(self, domain: str, fresh: Fresh) -> None:
-        """Read the parts of the node; the last ones get the names of its outputs."""
+        """Read the parts of the node; the last ones get the names of its outputs.
+
+        ``fresh`` makes names of values.
+        """
         node = self._node
         composition = COMPOSITIONS[domain, node.op]
         if not domain:
@@ -117,6 +93,9 @@ class _Composing:
                 # one value may be several outputs
                 renamed = {results[index]: output}
                 results[index + 1 :] = [renamed.get(name, name) for name in results[index + 1 :]]
+        # constants that no part reads
+        self._folder.drop(self._held)
+        self._folder.release(node)
 
     def _name(self, result: str, output: str, start: int) -> None:
         """Give a result the name of an output of the composed node."""

@@ -9,6 +9,7 @@ from tvmconv.frontend.composed.attention_microsoft import self_attention
 from tvmconv.frontend.composed.parts import Parts, composes
 from tvmconv.frontend.composed.products import channels_first, channels_last
 from tvmconv.frontend.operators import MICROSOFT
+from tvmconv.frontend.tensors import unpacked_codes
 
 _BYTES = "int8 uint8"
 
@@ -102,7 +103,7 @@ def _matmul_n_bits(p: Parts) -> str:
     if scales.size != width * blocks:
         raise p.error(f"its scales of shape {scales.shape} do not fit K={depth} and N={width}")
     p.check_memory(9 * width * blocks * block)
-    numbers = _unpacked(data.reshape(width, blocks, size), bits).astype(np.float32)
+    numbers = unpacked_codes(data.reshape(width, blocks, size), bits).astype(np.float32)
     numbers -= _zero_points(p, width, blocks, bits)
     numbers *= scales.reshape(width, blocks, 1).astype(np.float32)
     matrix = np.ascontiguousarray(numbers.reshape(width, -1)[:, :depth].T)
@@ -119,14 +120,7 @@ def _zero_points(p: Parts, width: int, blocks: int, bits: int) -> np.ndarray | n
         stored = -(-blocks * bits // 8)
         if zeros.size != width * stored:
             raise p.error(f"its zero points of shape {zeros.shape} do not fit {blocks} blocks")
-        zeros = _unpacked(zeros.reshape(width, stored), bits)[:, :blocks]
+        zeros = unpacked_codes(zeros.reshape(width, stored), bits)[:, :blocks]
     if zeros.size != width * blocks:
         raise p.error(f"its zero points of shape {zeros.shape} do not fit {blocks} blocks")
     return zeros.reshape(width, blocks, 1).astype(np.float32)
-
-
-def _unpacked(data: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers of few bits along the last axis, the low bits of a byte first."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    parts = (data[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return parts.reshape(*data.shape[:-1], -1)

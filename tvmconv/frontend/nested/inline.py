@@ -125,6 +125,18 @@ def read_in_place(
     read_also(walk, nodes)
 
 
+def read_trip(walk: Walk, body: onnx.GraphProto, given: Sequence[str]) -> list[str]:
+    """Read the body of a loop in place once; gives outer names of its results, which are kept.
+
+    ``given`` are outer values of its inputs.
+    """
+    outputs = [walk.shared.fresh(output.name) for output in body.output]
+    walk.keep(outputs)
+    names = [info.name for info in body.input]
+    read_in_place(walk, body, dict(zip(names, given, strict=True)), outputs)
+    return outputs
+
+
 def outer_values(
     walk: Walk, proto: onnx.NodeProto, bodies: Iterable[onnx.GraphProto]
 ) -> tuple[tuple[TensorInfo, ...], dict[str, Array]]:

@@ -23,7 +23,7 @@ from tvmconv.frontend.nested.inline import (
     check_condition,
     error,
     outer_values,
-    read_in_place,
+    read_trip,
     used_inputs,
 )
 from tvmconv.frontend.nested.nested_loops import add_loop, give_results, state_inputs
@@ -134,11 +134,7 @@ class _Loop:
                 walk.graph.add_constant(walk.shared.fresh(info.name), value)
                 for info, value in self._parameters(trip)
             ]
-            given += values
-            outputs = [walk.shared.fresh(output.name) for output in body.output]
-            walk.keep(outputs)
-            names = [info.name for info in body.input]
-            read_in_place(walk, body, dict(zip(names, given, strict=True)), outputs)
+            outputs = read_trip(walk, body, [*given, *values])
             condition, values = outputs[0], outputs[1 : 1 + count]
             for made, name in zip(slices, outputs[1 + count :], strict=True):
                 made.append(name)

@@ -19,7 +19,7 @@ from tvmconv.frontend.nested.inline import (
     error,
     outer_values,
     read_also,
-    read_in_place,
+    read_trip,
 )
 from tvmconv.frontend.nested.nested_loops import add_loop, give_results, state_inputs
 from tvmconv.frontend.nested.subgraphs import captured
@@ -109,10 +109,7 @@ def _read_trips(
             walk.graph.add_constant(fresh(name), array[-1 - trip if backward else trip])
             for name, array, backward in zip(whole, arrays, sides.backward, strict=True)
         ]
-        outputs = [fresh(output.name) for output in body.output]
-        walk.keep(outputs)
-        names = [info.name for info in body.input]
-        read_in_place(walk, body, dict(zip(names, [*values, *given], strict=True)), outputs)
+        outputs = read_trip(walk, body, [*values, *given])
         values = outputs[:count]
         for made, name in zip(slices, outputs[count:], strict=True):
             made.append(name)
