@@ -25,8 +25,6 @@ from tvmconv.frontend.attributes import (
 from tvmconv.frontend.composed import Composer
 from tvmconv.frontend.cut import cut_before
 from tvmconv.frontend.expand import in_standard_form
-from tvmconv.frontend.extent_maker import Maker
-from tvmconv.frontend.extents import check_nested, check_results, follow, set_outputs
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.eye import eye, eye_bytes
 from tvmconv.frontend.fold import DYNAMIC, Folder, keeps_everything
@@ -42,8 +40,10 @@ from tvmconv.frontend.quantized_lstm import QUANTIZED_LSTM
 from tvmconv.frontend.recurrent import RECURRENT
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
-from tvmconv.frontend.sized import read_shape, sized
-from tvmconv.frontend.sized_shapes import with_lengths
+from tvmconv.frontend.sizes.maker import Maker
+from tvmconv.frontend.sizes.propagation import check_nested, check_results, follow, set_outputs
+from tvmconv.frontend.sizes.results import read_shape, sized
+from tvmconv.frontend.sizes.shapes import with_lengths
 from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
     constant_value,

@@ -19,8 +19,8 @@ from tvmconv.frontend.types import check_input_types
 class Composer:
     """Writes one composed node into a graph, and reads its parts.
 
-    ``read`` reads a part, decoded and in ONNX's form; it may be a composed node itself. ``proto`` is
-    the form of the node.
+    ``read`` reads a part, decoded and in ONNX's form; it may be a composed node itself. ``proto``
+    is the form of the node.
     """
 
     def __init__(

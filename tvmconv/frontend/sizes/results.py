@@ -12,9 +12,9 @@ from math import prod
 import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.extent_maker import Maker
 from tvmconv.frontend.graph import Extent, OnnxNode
 from tvmconv.frontend.ranges import IndexRanges
+from tvmconv.frontend.sizes.maker import Maker
 from tvmconv.frontend.tensors import check_shape
 
 _Sized = tuple[OnnxNode, list[TensorInfo]]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.extent_maker import Maker, with_input
 from tvmconv.frontend.graph import Extent, OnnxNode
-from tvmconv.frontend.lengths import Items, Lengths
+from tvmconv.frontend.sizes.lengths import Items, Lengths
+from tvmconv.frontend.sizes.maker import Maker, with_input
 from tvmconv.frontend.tensors import check_shape
 
 # place of the operand

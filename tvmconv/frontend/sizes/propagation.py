@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.extent_maker import Found, Maker, Rule, only, refusal, with_input
-from tvmconv.frontend.extent_moves import MOVES
 from tvmconv.frontend.graph import Extent, OnnxGraph, OnnxNode
 from tvmconv.frontend.operators import CONTROL
+from tvmconv.frontend.sizes.maker import Found, Maker, Rule, only, refusal, with_input
+from tvmconv.frontend.sizes.moves import MOVES
 
 _BROADCASTS = frozenset({
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",

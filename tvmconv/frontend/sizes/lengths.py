@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.frontend.extent_maker import Maker
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.ranges import IndexRanges
+from tvmconv.frontend.sizes.maker import Maker
 
 # producers that are followed
 _DEPTH = 24

@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.extent_maker import Found, Maker, Rule, only, with_input
 from tvmconv.frontend.graph import Extent, OnnxNode
 from tvmconv.frontend.ranges import IndexRanges
+from tvmconv.frontend.sizes.maker import Found, Maker, Rule, only, with_input
 
 
 def _reshape(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
