@@ -50,9 +50,12 @@ onnx {onnx}, operator sets up to {opset}, raw data:
 `onnx.backend.base.Backend`:
 
 ```python
+import numpy as np
+import onnx
 import tvmconv.backend
 
-outputs = tvmconv.backend.run_model(model, inputs)
+picture = np.ones((1, 3, 224, 224), np.float32)
+outputs = tvmconv.backend.run_model(onnx.load("model.onnx"), [picture])
 ```
 
 Dimensions that the model leaves open come from the inputs of each call. `prepare` takes the
