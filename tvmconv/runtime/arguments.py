@@ -22,7 +22,9 @@ class Parameters:
     def __init__(self, inputs: Sequence[TensorInfo], device: int = 0) -> None:
         self._inputs = tuple(inputs)
         self._device = device
-        self._types = [numpy_type(info.dtype) for info in inputs]
+        self._wanted = [(info, numpy_type(info.dtype), info.shape) for info in inputs]
+        self._order = [info.name for info in inputs]
+        self._names = set(self._order)
 
     def bind(self, arguments: Sequence[Any], stream: int | None = None) -> list[Array | GpuTensor]:
         """Arrays in input order, with shapes and types checked.
@@ -42,19 +44,24 @@ class Parameters:
         inputs = self._inputs
         values: Sequence[Any] = arguments
         if len(arguments) == 1 and type(first := arguments[0]) is not np.ndarray:
-            if isinstance(first, Mapping):
-                values = _by_name(inputs, first)
-            elif isinstance(first, list | tuple) and _is_sequence(inputs, first):
+            if type(first) is dict or isinstance(first, Mapping):
+                if first.keys() != self._names:
+                    _refuse_names(inputs, first)
+                values = list(map(first.__getitem__, self._order))
+            elif isinstance(first, (list, tuple)) and _is_sequence(inputs, first):
                 values = first
         if len(values) != len(inputs):
             raise InputError(
                 f"the model has {len(inputs)} input(s), got {len(values)}. Expected "
                 f"{describe(inputs)}."
             )
-        return [
-            _check(info, dtype, value, stream, self._device)
-            for info, dtype, value in zip(inputs, self._types, values, strict=True)
-        ]
+        # loops and `map`: comprehensions take longer than their elements for few inputs
+        arrays = list(values)
+        for place, (info, dtype, shape) in enumerate(self._wanted):
+            value = arrays[place]
+            if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
+                arrays[place] = _check(info, dtype, value, stream, self._device)
+        return arrays
 
 
 def describe(inputs: Sequence[TensorInfo]) -> str:
@@ -72,7 +79,7 @@ def _is_sequence(inputs: Sequence[TensorInfo], value: Sequence[Any]) -> bool:
         return False
 
 
-def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]:
+def _refuse_names(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> None:
     names = [info.name for info in inputs]
     for name in values:
         if name not in names:
@@ -80,7 +87,6 @@ def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[An
             raise InputError(f"the model has no input {shown(name)}; {hint.rstrip()}")
     if missing := [info for info in inputs if info.name not in values]:
         raise InputError(f"missing input(s): {describe(missing)}. Pass an array for each.")
-    return [values[name] for name in names]
 
 
 def _as_array(value: Any) -> Array:

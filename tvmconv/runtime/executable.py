@@ -13,7 +13,8 @@ from ..core.tensor import Array, TensorInfo
 from . import forks
 from .arguments import Parameters
 from .gpu_options import GpuOptions
-from .outputs import Outputs, empty_aligned
+from .memory import empty_aligned
+from .outputs import Outputs
 from .runner import Runner
 from .tensors import stream_handle
 from .timing import BoundCall, Timing, random_inputs, time_call
@@ -107,9 +108,7 @@ class Executable(ABC):
         arrays = self._parameters.bind(arguments, queue)
         return Outputs(self._names, self._ready().run(arrays, queue))
 
-    def __call__(self, *arguments: Any, stream: Any = None) -> Outputs:
-        """The same as :meth:`run`."""
-        return self.run(*arguments, stream=stream)
+    __call__ = run
 
     def run_into(
         self,
@@ -165,13 +164,13 @@ class Executable(ABC):
         return {t.name: empty_aligned(t.shape, t.dtype) for t in self.inputs}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> BoundCall:
-        """A call with copies of fixed inputs: the shortest path into the kernels.
+        """A call with copies of the inputs: the shortest path into the kernels.
 
         Returns
         -------
         BoundCall
-            Called without arguments, it computes the outputs; ``outputs()`` copies them. One
-            thread at a time may use it.
+            Called without arguments, it computes the outputs; ``outputs()`` copies them. Write
+            values for the next call into the arrays of ``inputs``. One thread at a time may use it.
         """
         return BoundCall(self._names, self._ready(), self._parameters.bind((inputs,)))
 

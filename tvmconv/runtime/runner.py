@@ -11,13 +11,15 @@ import numpy.typing as npt
 
 from ..core.arguments import shown
 from ..core.errors import ArtifactError, DataError, InputError
+from ..core.stored_types import numpy_type
 from ..core.tensor import Array, TensorInfo
 from .arguments import shared_array
-from .binding import Code, State, pointers
+from .binding import Code, State
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
 from .gpu_options import GpuOptions
-from .outputs import cut, empty_aligned, part
+from .memory import Blanks, address_of, empty_aligned, in_memory
+from .outputs import cut, part
 from .tensors import GpuTensor, borrowed
 
 
@@ -38,6 +40,9 @@ class Runner:
         self._code = code
         self._inputs = inputs
         self._outputs = outputs
+        self._types = [numpy_type(info.dtype) for info in outputs]
+        self._results = Blanks(outputs)
+        self._varying = any(info.varying is not None for info in outputs)
         self._threads = threads
         self._weights = weights
         # append and pop of a deque are atomic: no lock between concurrent calls
@@ -49,6 +54,11 @@ class Runner:
     def on_gpu(self) -> bool:
         """Whether kernels run on a GPU."""
         return bool(self._code.on_gpu)
+
+    @property
+    def inputs(self) -> Sequence[TensorInfo]:
+        """Inputs in argument order."""
+        return self._inputs
 
     @property
     def outputs(self) -> Sequence[TensorInfo]:
@@ -79,11 +89,7 @@ class Runner:
         inputs = [empty_aligned(info.shape, info.dtype) for info in self._inputs]
         for copy, array in zip(inputs, arrays, strict=True):
             np.copyto(copy, np.asarray(array))
-        return list(inputs), list(self.empty_outputs())
-
-    def empty_outputs(self) -> list[Array]:
-        """Uninitialized arrays for the results."""
-        return [empty_aligned(info.shape, info.dtype) for info in self._outputs]
+        return list(inputs), list(self._results.make()[0])
 
     def run(
         self, arrays: Sequence[Array | GpuTensor], stream: int | None = None
@@ -93,11 +99,12 @@ class Runner:
         They are in the GPU's memory with a stream, or if an input is there. Without a stream they
         are complete.
         """
-        host = self._on_host(arrays, stream)
-        if host is not None:
-            results = self.empty_outputs()
-            shapes = self._call(host, results)
-            return list(map(cut, results, self._outputs, shapes))
+        if (host := self._on_host(arrays, stream)) is not None:
+            results, outputs = self._results.make()
+            # copies of inputs live until the call ends
+            _held, inputs = in_memory(host)
+            extents = self._call(inputs, outputs)
+            return list(map(cut, results, self._outputs, extents) if self._varying else results)
         if self._capture(stream):
             raise InputError(
                 "the stream is being captured, where results cannot be allocated. Call run_into "
@@ -146,13 +153,10 @@ class Runner:
             np.copyto(array, np.asarray(result))
         return list(destinations)
 
-    def _on_host(
-        self, arrays: Sequence[Array | GpuTensor], stream: int | None
-    ) -> list[Array] | None:
+    def _on_host(self, arrays: Sequence[Any], stream: int | None) -> Sequence[Array] | None:
         """The inputs, if the call uses the CPU's memory only."""
-        host = [array for array in arrays if not isinstance(array, GpuTensor)]
-        if len(host) == len(arrays) and stream is None:
-            return host
+        if stream is None and GpuTensor not in map(type, arrays):
+            return arrays
         self._check_gpu()
         return None
 
@@ -182,7 +186,8 @@ class Runner:
             for array, info in zip(arrays, self._inputs, strict=True)
         ]
         state = self._take_for(capture) if capture else self._take()
-        state.enqueue(queue, addresses(held), addresses(results))
+        state.bind(addresses(held), addresses(results))
+        state.enqueue(queue)
         if not capture:
             self._idle.append(state)
         if stream is None:
@@ -205,12 +210,12 @@ class Runner:
         return self._captured[capture]
 
     def _check_destinations(self, destinations: Sequence[Any]) -> None:
-        for info, array in zip(self._outputs, destinations, strict=True):
+        for info, kind, array in zip(self._outputs, self._types, destinations, strict=True):
             if not isinstance(array, np.ndarray):
                 raise InputError(
                     f"the destination of output {info.name!r} must be an array, not {shown(array)}"
                 )
-            if array.shape != info.shape or array.dtype != info.dtype or not array.flags.writeable:
+            if array.shape != info.shape or array.dtype != kind or not array.flags.writeable:
                 raise InputError(
                     f"the destination of output {info.name!r} must be a writable {info.dtype} "
                     f"array of shape {info.shape}, got {array.dtype} {array.shape}"
@@ -218,33 +223,39 @@ class Runner:
 
     def _into_arrays(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> list[Array]:
         self._check_destinations(destinations)
+        held, inputs = in_memory(arrays)
         # results are written before the last input is read
-        taken = list(arrays)
+        taken = [(start, start + a.nbytes) for start, a in zip(inputs, held, strict=True)]
         results: list[Array] = []
+        outputs: list[int] = []
         for info, array in zip(self._outputs, destinations, strict=True):
-            direct = array.flags.carray and not any(
-                np.may_share_memory(array, other) for other in (*taken, *results)
-            )
-            results.append(array if direct else empty_aligned(info.shape, info.dtype))
-        shapes = self._call(arrays, results)
+            result = array
+            start = address_of(array) if array.flags.carray else None
+            if start is None or _overlaps(start, start + array.nbytes, taken):
+                result = empty_aligned(info.shape, info.dtype)
+                start = address_of(result)
+            results.append(result)
+            outputs.append(start)
+            taken.append((start, start + result.nbytes))
+        extents = self._call(inputs, outputs)
         for result, array in zip(results, destinations, strict=True):
             if result is not array:
                 np.copyto(array, result)
-        return list(map(part, destinations, self._outputs, shapes))
+        return list(map(part, destinations, self._outputs, extents))
 
-    def _call(self, arrays: Sequence[Array], results: Sequence[Array]) -> Sequence[tuple[int, ...]]:
-        """Run; gives the actual shapes of the results."""
-        held = [in_memory(array) for array in arrays]
+    def _call(self, inputs: Sequence[int], outputs: Sequence[int]) -> Sequence[int | None]:
+        """Run with tensors at these addresses; gives the extents of varying axes of outputs."""
         state = self._take()
         try:
-            state.run(addresses(held), addresses(results))
-            shapes = state.shapes()
+            state.bind(inputs, outputs)
+            state.run()
+            extents = state.extents()
         except DataError:
             self._idle.append(state)
             raise
         # the state of a call that failed otherwise is dropped
         self._idle.append(state)
-        return shapes
+        return extents
 
     def _take(self) -> State:
         """A state that no call uses."""
@@ -254,16 +265,11 @@ class Runner:
             return self.new_state()
 
 
-def in_memory(array: Array) -> Array:
-    """The array itself if kernels can read it in place, or a copy."""
-    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
+def _overlaps(start: int, end: int, others: Sequence[tuple[int, int]]) -> bool:
+    """Whether memory is a part of another tensor's."""
+    return any(start < last and first < end for first, last in others)
 
 
-def addresses(arrays: Sequence[Array | GpuTensor]) -> Any:
-    """Addresses of arrays for :class:`State`; keep the arrays alive."""
-    return pointers(
-        [
-            array.address if isinstance(array, GpuTensor) else array.__array_interface__["data"][0]
-            for array in arrays
-        ]
-    )
+def addresses(tensors: Sequence[Array | GpuTensor]) -> list[int]:
+    """Addresses for :meth:`State.bind`; keep the tensors alive."""
+    return [t.address if isinstance(t, GpuTensor) else address_of(t) for t in tensors]
