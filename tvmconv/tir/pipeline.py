@@ -22,6 +22,7 @@ from tvmconv.tir import amx, general, neon, sve, x86
 from tvmconv.tir.amx.allocate_tiles import TilePermission
 from tvmconv.tir.general.bound_loops import BoundLoops
 from tvmconv.tir.general.c_functions import PACKED, CFunctions
+from tvmconv.tir.general.combine_lanes import CombineLanes
 from tvmconv.tir.general.copy_on_first_use import CopyOnFirstUse
 from tvmconv.tir.general.joined_stores import JoinedStores
 from tvmconv.tir.general.lower_blocks import block_passes
@@ -130,6 +131,7 @@ def loop_passes() -> list[Any]:
         PrefetchStreams(),  # needs the dimensions of buffers, as do the next two passes
         PrefetchResults(),
         TransposeCopies(),
+        CombineLanes(),
         # TVM inlines a result twice if it is read twice, with the variables that it defines.
         # VectorizeLoop needs unique definitions
         tirx.transform.ConvertSSA(),
