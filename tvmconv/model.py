@@ -21,7 +21,7 @@ from tvmconv.runtime.runner import Runner
 from tvmconv.runtime.weights import weights_path
 
 if TYPE_CHECKING:
-    from tvmconv.compile.network import CompiledProgram
+    from tvmconv.compile.program import CompiledProgram
     from tvmconv.report.document import Report
 
 # the second two are former names

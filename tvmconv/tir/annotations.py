@@ -45,6 +45,9 @@ TILE_PANEL = "tvmconv.tile_panel"
 
 # attribute of a GPU function: resident blocks of a multiprocessor, if other than the default
 RESIDENT = "tvmconv.blocks_resident"
+# Attribute of a function: the text that it was made from, with the machine. Equal texts are equal
+# functions, and a text is far shorter than a function.
+ORIGIN = "tvmconv.origin"
 
 _FLAG = "1"
 
