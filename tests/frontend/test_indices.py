@@ -74,6 +74,17 @@ def test_computed_indices_are_used_and_others_reported(
     np.testing.assert_array_equal(built.run(feeds)["y"], run_reference(network, feeds)[0])
 
 
+def test_rows_that_do_not_fit_a_cache_are_reported() -> None:
+    feeds = {"x": draw(2, 6, 3), "u": draw(2, 2, 3), "i": np.array([4, 0])}
+    built = tvmconv.build(model("TensorScatter", feeds, 24))
+    wanted = feeds["x"].copy()
+    wanted[0, 4:], wanted[1, :2] = feeds["u"]
+    np.testing.assert_array_equal(built.run(feeds)["y"], wanted)
+    for wrong in (5, -1):
+        with pytest.raises(DataError, match=r"TensorScatter.*'i' .*Expected 0 to 4"):
+            built.run({**feeds, "i": np.array([0, wrong])})
+
+
 @pytest.mark.parametrize("storage_order", [0, 1])
 def test_places_of_the_largest_elements(storage_order: int) -> None:
     window = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}

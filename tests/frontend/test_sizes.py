@@ -198,6 +198,31 @@ def test_sizes_as_shapes() -> None:
     check(compiled, made, few)
 
 
+def test_reshaped_rows() -> None:
+    """The axis that varies is the one whose size is inferred."""
+    feeds = {"x": np.random.default_rng(2).standard_normal((4, 5)).astype(np.float32)}
+    nodes = [
+        node("NonZero", ["x"], ["places"]),
+        node("Transpose", ["places"], ["rows"]),
+        node("Flatten", ["rows"], ["flat"], axis=0),
+        node("Flatten", ["rows"], ["long"], axis=2),
+        node("Reshape", ["rows", "line"], ["line_rows"]),
+        node("Reshape", ["rows", "one_line"], ["one_line_rows"]),
+        node("Reshape", ["rows", "same"], ["same_rows"]),
+    ]
+    shapes = {"line": [-1], "one_line": [1, -1], "same": [0, -1]}
+    constants = {name: np.array(shape) for name, shape in shapes.items()}
+    outputs = ["flat", "long", "line_rows", "one_line_rows", "same_rows"]
+    made = model(nodes, feeds, outputs, constants)
+    x = feeds["x"]
+    check(tvmconv.build(made), made, {"x": np.where(x > 0, x, 0)})
+    # the second row begins after the elements that exist
+    two = model([*nodes[:2], node("Reshape", ["rows", "two"], ["y"], "pair")], feeds, ["y"],
+                {"two": np.array([2, -1])})  # fmt: skip
+    with pytest.raises(ModelError, match=r"'pair'.*depends on the data"):
+        tvmconv.build(two)
+
+
 def test_masks_of_exporters() -> None:
     """Each use of a mask has a NonZero of its own, and each use of boxes a slice."""
     feeds = {**boxes(60, 1), "level": np.array(0.5, np.float32)}
