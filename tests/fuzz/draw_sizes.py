@@ -1,7 +1,7 @@
 """Draws operators whose results have a size that depends on the data, and what follows them.
 
-The shapes are found by computing all values for three inputs: random ones, and two for which as many
-and as few elements as possible are left.
+The shapes are found by computing all values for three inputs: random ones, and two for which as
+many and as few elements as possible are left.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class BiasSplitGelu(_Foreign):
 
 
 class GroupNorm(_Foreign):
-    """Of channels that are last: each group of channels has mean zero and variance one, before scale and shift."""
+    """Each group of channels, which are last, has mean zero and variance one before the scale."""
 
     def _run(
         self, x: Any, scale: Any, shift: Any, activation: Any = None, channels_last: Any = None,
