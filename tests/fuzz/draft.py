@@ -29,6 +29,8 @@ _EXTENTS = (1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 16, 17)
 _FEW = (1, 1, 2, 3)
 _MOST_ELEMENTS = 20_000
 _MOST_RANK = 6
+# operators whose shapes onnx does not infer in some forms, though they do not depend on the data
+_UNINFERRED = ("Attention", "GroupNormalization")
 # names that other programs give values and nodes
 _NAMES = ("{0}{1}",) * 8 + ("/block.{1}/{0}:0", "{1}", "{0} {1}", "\u00fc-{0}\u4e2d%{1}")
 
@@ -264,9 +266,12 @@ class Draft:
                             for d in declared.shape.dim)  # fmt: skip
             dtype = DTYPES.get(declared.elem_type)
             if not declared.HasField("shape") or -1 in extents:
-                if len(known) < len(infos) or not known:
+                given = {}
+                if node.op_type in _UNINFERRED:
+                    given = {v.name: np.zeros(v.shape, v.dtype) for v in operands}
+                elif len(known) < len(infos) or not known:
                     raise Undrawable("its shape is not known")
-                computed = np.asarray(reference(model).run([info.name], {})[0])
+                computed = np.asarray(reference(model).run([info.name], given)[0])
                 extents, dtype = computed.shape, computed.dtype.name
             if dtype is None or (0 in extents and not self.empties):
                 raise Undrawable("an output with another element type, or an empty one")

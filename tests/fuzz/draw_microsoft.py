@@ -120,4 +120,18 @@ def transposed(d: Draft) -> None:
     place(d, Case("TransposeMatMul", [a, b.T if flag else b], {"transB": flag, "alpha": 0.5}))
 
 
-STEPS = (*(fused,) * 6, on_gpus, on_gpus, transposed)
+def quantized(d: Draft) -> None:
+    """QuantizeLinear and DequantizeLinear, which had integers of 16 bits before ONNX's."""
+    shape = d.shape(1, 4)
+    axis = d.generator.randrange(len(shape))
+    dtype = d.pick(("uint8", "int8", "uint16", "int16"))
+    row = d.pick(((), (shape[axis],)))
+    attrs = {"axis": axis} if row else {}
+    step = np.log2(3 / np.iinfo(dtype).max).round()
+    scale = np.exp2(step + d.numbers.integers(-1, 2, row)).astype(np.float32)
+    zero = d.array(row, dtype)
+    place(d, Case("QuantizeLinear", [d.array(shape, "float32"), scale, zero], attrs))
+    place(d, Case("DequantizeLinear", [d.array(shape, dtype), scale, zero], attrs))
+
+
+STEPS = (*(fused,) * 6, on_gpus, on_gpus, transposed, quantized)
