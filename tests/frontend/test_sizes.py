@@ -223,6 +223,21 @@ def test_reshaped_rows() -> None:
         tvmconv.build(two)
 
 
+def test_reductions_that_keep_the_size() -> None:
+    feeds = {"x": np.random.default_rng(3).standard_normal((3, 4)).astype(np.float32)}
+    nodes = [
+        node("NonZero", ["x"], ["places"]),
+        node("ReduceSum", ["places"], ["all"], noop_with_empty_axes=1),
+        node("ReduceSum", ["places", "none"], ["same"], noop_with_empty_axes=1),
+        node("ReduceSum", ["places", "none"], ["sum"]),
+    ]
+    made = model(nodes, feeds, ["all", "same", "sum"], {"none": np.zeros(0, np.int64)})
+    check(tvmconv.build(made), made, {"x": np.where(feeds["x"] > 0, feeds["x"], 0)})
+    last = node("ArgMax", ["places"], ["y"], "last", axis=1, select_last_index=1)
+    with pytest.raises(ModelError, match=r"'last'.*depends on the data"):
+        tvmconv.build(model([nodes[0], last], feeds, ["y"], {}))
+
+
 def test_masks_of_exporters() -> None:
     """Each use of a mask has a NonZero of its own, and each use of boxes a slice."""
     feeds = {**boxes(60, 1), "level": np.array(0.5, np.float32)}

@@ -173,8 +173,12 @@ def _unary(s: Sized, x: str) -> str:
 def _binary(s: Sized, x: str) -> str:
     op = s.d.pick(("Add", "Mul", "Sub", "Max", "Less"))
     x = s.number(x)
-    shape = s.shape(x)
-    other = s.d.pick(((), shape[-1:], (*shape[:-1], 1), (2, *[1] * len(shape))))
+    rank = len(s.shape(x))
+    ones = [1] * rank
+    if rank and s.d.chance(0.5):
+        axis = s.d.generator.randrange(rank)
+        ones[axis] = s.fixed(x, axis)
+    other = s.d.pick(((), tuple(ones), (2, *ones)))
     y = s.d.pick((x, s.constant(s.d.array(other, "float32"), "float32"), s.input(other)))
     return s.one(op, *s.d.pick(((x, y), (y, x))))
 
@@ -220,6 +224,11 @@ def _reduced(s: Sized, x: str) -> str:
     op = s.d.pick(("ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean", "ReduceProd", "ReduceL2",
                    "ReduceLogSumExp"))  # fmt: skip
     axis = s.d.generator.randrange(-len(s.shape(x)), len(s.shape(x)))
+    if s.d.chance(0.2):
+        flags = (
+            {"noop_with_empty_axes": 1} if s.d.opset >= (13 if op == "ReduceSum" else 18) else {}
+        )
+        return s.one(op, s.number(x), keepdims=s.d.pick((0, 1)), **flags)
     return s.reduced(op, s.number(x), axis, keepdims=s.d.pick((0, 1)))
 
 
@@ -230,7 +239,8 @@ def _along(s: Sized, x: str) -> str:
         return s.one(op, x, s.constant(axis), reverse=s.d.pick((0, 1)))
     if op == "TopK":
         return s.d.pick(s.apply(op, x, s.constant([1]), axis=axis, outputs=2))
-    return s.one(op, x, axis=axis)
+    flags = {"select_last_index": 1} if op[:3] == "Arg" and s.d.chance(0.3) else {}
+    return s.one(op, x, axis=axis, **(flags if s.d.opset > 11 else {}))
 
 
 def _joined(s: Sized, x: str) -> str:
