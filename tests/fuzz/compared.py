@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +42,8 @@ _SUMMING = {
 _ROUNDED_SHARE, _ROUNDED_LEAST = 0.05, 2
 
 Arrays = Mapping[str, np.ndarray]
+# results of a model, and of inputs that differ by rounding
+Runtime = Callable[[bytes, Arrays], tuple[list[Any], list[Any]]]
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,14 @@ def compare(data: bytes, note: Note) -> bool:
             raise Wrong(f"output {index} is another one when the model is called again")
     compiled.explain()
     note("reference")
+    return agrees(data, feeds, lambda _: actual)
+
+
+def agrees(data: bytes, feeds: Arrays, results: Callable[[Runtime], Sequence[Any]]) -> bool:
+    """Compare results with those of a runtime; returns whether any runtime gave a reference.
+
+    ``results`` may compute by the same runtime. Raises ``Wrong`` if they agree with no runtime.
+    """
     model = onnx.ModelProto.FromString(data)
     measure = Measure.of(model)
     references = []
@@ -122,6 +132,7 @@ def compare(data: bytes, note: Note) -> bool:
         try:
             with _silence():
                 expected, nudged = runtime(data, feeds)
+                actual = results(runtime)
         except Exception as error:  # errors of another runtime are not our concern
             if str(error) in UNDEFINED:
                 return False

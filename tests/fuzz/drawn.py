@@ -68,9 +68,12 @@ class Drawn:
     def files(self, case: bytes) -> dict[str, bytes]:
         return {"model.onnx": case}
 
+    def compare(self, case: bytes, note: Note) -> bool:
+        return compare(case, note)
+
     def judge(self, case: bytes, note: Note) -> bool:
         try:
-            return compare(case, note)
+            return self.compare(case, note)
         except ModelError as error:
             if any(reason in str(error) for reason in _KNOWN):
                 raise
