@@ -15,13 +15,15 @@ from tvmconv.frontend.sizes.maker import Found, Maker, Rule, only, with_input
 
 
 def _reshape(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
-    """The axis is found by the number of elements before it."""
+    """The axis that varies must have as many elements before it as in the operand."""
     name, extent = only(make, node, 0)
     shape, target = make.graph.shape(name), infos[0].shape
     if node.op in ("Squeeze", "Unsqueeze"):
         return node, _with_axes(make, node, target)
     size, before = shape[extent.axis], prod(shape[: extent.axis])
-    places = [axis for axis in range(len(target)) if prod(target[:axis]) == before]
+    inferred = _inferred_axis(make, node, extent.axis, len(shape))
+    candidates = range(len(target)) if inferred is None else (inferred,)
+    places = [axis for axis in candidates if prod(target[:axis]) == before]
     for axis in places:
         if target[axis] == size:
             return node, Extent(axis, extent.value)
@@ -31,6 +33,18 @@ def _reshape(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
         if target[axis] and size % target[axis] == 0:
             return node, Extent(axis, make.calculated("Div", extent.value, size // target[axis]))
     raise make.refusal(name)
+
+
+def _inferred_axis(make: Maker, node: OnnxNode, varying: int, rank: int) -> int | None:
+    """The axis of the result that varies if an axis of the operand does; None if all are given."""
+    if node.op == "Flatten":
+        first = int(node.attrs.get("axis", 1))
+        return int(varying >= (first + rank if first < 0 else first))
+    target = make.graph.constants.get(node.input(1))
+    sizes = [] if target is None else [int(size) for size in target.reshape(-1)]
+    if sizes[varying : varying + 1] == [0] and not node.attrs.get("allowzero", 0):
+        return varying
+    return sizes.index(-1) if -1 in sizes else None
 
 
 def _with_axes(make: Maker, node: OnnxNode, target: tuple[int, ...]) -> Extent:

@@ -143,12 +143,20 @@ def _reduced(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
             return node, extent
         if whole and node.op in _NEUTRAL:
             return with_input(node, make.filled(name, _NEUTRAL[node.op])), extent
+        if node.attrs.get("select_last_index", 0) and extent.axis in axes:
+            # the neutral elements are last, and equal to the smallest ones
+            raise make.refusal(name)
     elif given := node.input(1):
         if given not in make.graph.constants:
             raise make.refusal(name)
-        axes = tuple(int(axis) % rank for axis in make.graph.constants[given].reshape(-1)) or axes
+        found = make.graph.constants[given].reshape(-1)
+        if not found.size and node.attrs.get("noop_with_empty_axes", 0):
+            return node, extent
+        axes = tuple(int(axis) % rank for axis in found) or axes
     elif "axes" in node.attrs:
         axes = tuple(axis % rank for axis in node.ints("axes", ()))
+    elif node.attrs.get("noop_with_empty_axes", 0):
+        return node, extent
     if extent.axis not in axes:
         before = 0 if keep else sum(axis < extent.axis for axis in axes)
         return node, Extent(extent.axis - before, extent.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -46,7 +47,14 @@ def _reshape(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> Onn
     found = _sizes(lengths, items)
     if found is None or node.inputs[0] not in make.graph.extents:
         return node
-    return with_input(node, make.constant(found[0]), 1)
+    sizes, axis = list(found[0]), found[1]
+    assert axis is not None
+    if -1 in sizes:
+        rest = prod(size for size in sizes if size != -1)
+        sizes[sizes.index(-1)] = prod(make.graph.shape(node.inputs[0])) // max(rest, 1)
+    # the size that varies
+    sizes[axis] = -1
+    return with_input(node, make.constant(sizes), 1)
 
 
 def _expand(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode | None:
