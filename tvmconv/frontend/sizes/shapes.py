@@ -9,6 +9,7 @@ import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Extent, OnnxNode
+from tvmconv.frontend.limits import MAX_RANK
 from tvmconv.frontend.sizes.lengths import Items, Lengths
 from tvmconv.frontend.sizes.maker import Maker, with_input
 from tvmconv.frontend.tensors import check_shape
@@ -22,6 +23,13 @@ def with_lengths(make: Maker, node: OnnxNode) -> OnnxNode | None:
 
     A node whose shape operand is constant or not known in this way is returned unchanged.
     """
+    if node.op in ("Gather", "Slice") and _is_shape(make, node.inputs[0]):
+        known = Lengths(make).constant_part(node)
+        if known is not None:
+            make.graph.constants[node.outputs[0]] = known
+            info = TensorInfo(node.outputs[0], known.shape, "int64")
+            make.graph.types[info.name] = info
+            return None
     place = _PLACES.get(node.op)
     if place is None or not (name := node.input(place)) or name in make.graph.constants:
         return node
@@ -32,6 +40,13 @@ def with_lengths(make: Maker, node: OnnxNode) -> OnnxNode | None:
     if items is None or not any(isinstance(item, str) for item in items.reshape(-1)):
         return node
     return _RULES[node.op](make, node, lengths, items.reshape(-1))
+
+
+def _is_shape(make: Maker, name: str) -> bool:
+    """Whether a value may be a shape that is not constant."""
+    info = make.graph.types[name]
+    small = len(info.shape) == 1 and info.shape[0] <= MAX_RANK
+    return small and info.dtype == "int64" and name not in make.graph.constants
 
 
 def _sizes(lengths: Lengths, items: Items) -> tuple[tuple[int, ...], int | None] | None:
@@ -128,7 +143,7 @@ def _pad(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNod
     shape, extent = graph.shape(name), graph.extents.get(name)
     if extent is None or node.input(3) or len(items) != 2 * len(shape):
         return node
-    total = lengths.rest(items[len(shape) + extent.axis], extent.value)
+    total = lengths.total(items[len(shape) + extent.axis], extent.value)
     places = [place for place, item in enumerate(items) if isinstance(item, str)]
     mode = node.attrs.get("mode", "constant")
     if total is None or len(places) > 1 or items[extent.axis] != 0 or mode != "constant":
