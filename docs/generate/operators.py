@@ -100,11 +100,12 @@ Operators after such a result compute on the largest size. These keep or use the
 - `RoiAlign` and `MaxRoiPool` whose number of regions varies
 - reductions, `ArgMax`, `ArgMin`, `CumSum`, `Softmax` and `TopK`
 - `MatMul` and `Gemm` of rows, and convolutions and pools whose batch varies
-- `Shape` and `Size`, and shape operands of `ConstantOfShape`, `Expand`, `Pad`, `Range`, `Reshape`
-  and `Slice` that are computed from them
+- `Shape` and `Size`, and shape operands of `ConstantOfShape`, `Expand`, `Pad`, `Range`, `Reshape`,
+  `Slice` and `Tile` that are computed from them
 - branches of a run-time `If`: they read such values, and give such results
 
-Everything else is refused, and the message names the value at which the model can end.
+A shape operand may also be computed from other integers if it has a bound, such as a `Min` with a
+constant. Everything else is refused, and the message names the value at which the model can end.
 At most one axis of a value varies. The states and results of a `Loop` or `Scan` that runs as a
 nested program, and its trip count, have fixed sizes. For example, Mask R-CNN of torchvision pastes
 each mask into the image in a loop over the detections. End it before the loop, and paste the masks

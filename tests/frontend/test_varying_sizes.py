@@ -242,3 +242,36 @@ def test_a_branch_with_a_refused_operator_is_refused() -> None:
     )
     with pytest.raises(ModelError, match="RandomNormalLike"):
         tvmconv.build(proto)
+
+
+SHAPES = """g (float[1,4] x, int64 k) => (float[a,4] y, float[b] z, float[c,4] w, int64[d] r)
+<int64[1] four = {4}, int64 nine = {9}, int64 zero = {0}, int64 three = {3}, int64[1] one = {1},
+ int64[1] first = {0}>
+{
+  few = Min(k, nine)
+  size = Unsqueeze(few, first)
+  rows = Concat<axis = 0>(size, four)
+  y = Expand(x, rows)
+  z = ConstantOfShape<value = float[1] {2.0}>(size)
+  times = Concat<axis = 0>(size, one)
+  double = Concat<axis = 0>(x, x)
+  w = Tile(double, times)
+  r = Range(zero, few, three)
+}"""
+
+
+def test_computed_sizes_with_a_bound() -> None:
+    proto = model(SHAPES)
+    built = tvmconv.build(proto, threads=1)
+    assert [info.shape for info in built.outputs] == [(9, 4), (9,), (18, 4), (3,)]
+    x = np.float32([[1, 2, 3, 4]])
+    for k in (0, 1, 4, 7, 30):
+        compare(proto, {"x": x, "k": np.asarray(k)}, built)
+
+
+def test_computed_sizes_without_a_bound_are_refused() -> None:
+    """The message names the node, the value and the cut."""
+    proto = model(SHAPES.replace("few = Min(k, nine)", "few = Add(k, nine)"))
+    text = r"'y' \(Expand\): its input 'rows' .* no largest shape.*--outputs rows"
+    with pytest.raises(ModelError, match=text):
+        tvmconv.build(proto)

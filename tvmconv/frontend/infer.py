@@ -43,7 +43,7 @@ from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
 from tvmconv.frontend.sizes.maker import Maker
 from tvmconv.frontend.sizes.propagation import follow, set_outputs
 from tvmconv.frontend.sizes.results import read_shape, sized
-from tvmconv.frontend.sizes.shapes import with_lengths
+from tvmconv.frontend.sizes.shapes import unknown_shape, with_lengths
 from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
     constant_value,
@@ -273,10 +273,7 @@ def _visit(
     if folder.fold(node, proto, found):
         return
     if found is None:
-        raise node.error(
-            "the shape of its output depends on data or cannot be inferred",
-            "remove the operator, or cut the model before it, because shapes must be static",
-        )
+        raise unknown_shape(make)
     node = follow(make, node, found)
     graph.add_node(node, found)
     if node.op == "Dropout" and len(node.outputs) > 1 and keeps_everything(node, graph.constants):

@@ -69,6 +69,19 @@ class Lengths:
         known = self._ranges.of(item)
         return known[1] if known is not None and known[0] >= 0 else None
 
+    def bound(self, item: Item) -> int | None:
+        """The largest value of an element that may be negative; ``None`` if it is unknown."""
+        known = self.largest(item)
+        if known is None and isinstance(item, str):
+            highest = self._ranges.highest(item)
+            return highest and max(highest, 0)
+        return known
+
+    def size(self, item: str) -> str:
+        """An element as a size, which is not negative."""
+        value = self._make.size(item)
+        return value if self.largest(item) is not None else self._make.calculated("Max", value, 0)
+
     def total(self, *items: Item) -> int | None:
         """The sum of elements if it is a constant, such as ``4 * (30 - n)`` and ``4 * n``."""
         terms = Counter[str]()
