@@ -9,7 +9,7 @@ from math import prod
 from tvmconv.core.datatypes import FLOAT32, itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.pixel_conv import pixel_cycles
+from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles
 from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV, DENSE
@@ -108,7 +108,10 @@ def by_pixels(
         blocks += reorder_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
         blocks += reorder_cycles(w.data_shape, machine)
-    pixels = pixel_cycles(interleaved, machine, phases)
+    pixels = min(
+        pixel_cycles(interleaved, machine, phases),
+        interleaved_product_cycles(interleaved, machine, phases),
+    )
     if around.is_blocked:
         pixels += reorder_cycles(w.data_shape, machine)
     blocks += reorder_cycles(shape, machine) if around.wants_plain else 0.0
