@@ -15,7 +15,9 @@ from tvmconv.core.arguments import function
 from tvmconv.core.interrupts import checkpoint, uninterrupted
 from tvmconv.core.printed import printable
 from tvmconv.core.tensor import Shapes
+from tvmconv.core.unexpected import carrying, delivered, reported
 from tvmconv.machines.targets import TargetLike, resolve_device
+from tvmconv.runtime.gpu_options import GpuOptions
 
 if TYPE_CHECKING:
     import onnx
@@ -154,30 +156,51 @@ def build(
     >>> model.run({"input": np.zeros((1, 3, 224, 224), np.float32)})  # doctest: +SKIP
     """
     from tvmconv.kernels.compiler_lock import compiler_lock
+    from tvmconv.model import CompiledModel
+    from tvmconv.model_cache import CachedModel
 
+    report = _stoppable(carrying(function(progress, "progress"), "progress") if progress else None)
+    gpu = GpuOptions.of(device, cuda_graph)
+    cached = None
+    if gpu == GpuOptions() and requantise is None:
+        cached = CachedModel.of(
+            model,
+            target,
+            threads,
+            overrides,
+            log,
+            cc,
+            shapes=shapes,
+            outputs=outputs,
+            algorithms=algorithms,
+            error_budget=error_budget,
+            memory_budget=memory_budget,
+            fold_budget=fold_budget,
+            finite=finite,
+            requantize=requantize,
+            precision=precision,
+        )
+    with delivered():
+        report("read the model", 0, 1)
+        if cached is not None and (found := cached.load()) is not None:
+            report("read the model", 1, 1)
+            return CompiledModel(*found, gpu=gpu)
     with compiler_lock():
         from tvmconv.artifact.record import record_program
         from tvmconv.compile.culprit import failing_kernels
         from tvmconv.compile.network import compile_program
         from tvmconv.compile.toolchain import Toolchain
-        from tvmconv.core.unexpected import carrying, delivered, reported
         from tvmconv.frontend import read_model, to_relax
         from tvmconv.frontend.inputs import fitted
         from tvmconv.graph.lower import lower
         from tvmconv.machines.cuda_native import native_gpu
-        from tvmconv.model import CompiledModel
         from tvmconv.records.lookup import search_path
-        from tvmconv.runtime.gpu_options import GpuOptions
         from tvmconv.selection.policy import check_precision, make_policy
 
     if requantise is not None:
         text = "requantise= is deprecated. Use requantize=."
         warnings.warn(text, DeprecationWarning, stacklevel=_CALLER)
         requantize = requantise
-    if progress is not None:
-        progress = carrying(function(progress, "progress"), "progress")
-    report = _stoppable(progress)
-    gpu = GpuOptions.of(device, cuda_graph)
     here = gpu.device and target == "cuda"
     machine = native_gpu(gpu.device) if here else resolve_device(target, threads)
     gpu.check(machine.kind == "cuda")
@@ -197,7 +220,6 @@ def build(
     )
     check_precision(policy, machine)
     with delivered(), compiler_lock():
-        report("read the model", 0, 1)
         with reported("reading the model"):
             loaded = read_model(model, shapes, fold_budget, outputs)
         if nan := loaded.graph.not_numbers():
@@ -240,6 +262,9 @@ def build(
                 policy=policy.to_json(),
             )
             compiled = CompiledModel(manifest, code, gpu=gpu)
+            # a model with warnings is built each time, and warns each time
+            if cached is not None and not nan and not lowered.unscheduled:
+                cached.store(manifest, code)
         report("generate code", 1, 1)
     return compiled
 
