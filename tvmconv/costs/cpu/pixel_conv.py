@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import inf
+from math import inf, prod
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.datatypes import itemsize
@@ -66,7 +66,7 @@ def pixel_cycles(
     *,
     divides: bool = False,
 ) -> float:
-    """Cycles of one call on the machine's cores: sums, the padded copy and the stores.
+    """Cycles of one call on the machine's cores: sums, the padded copy, stores and weights.
 
     Infinite where no tile fits. ``divides`` is as in :func:`pixel_tile`.
     """
@@ -84,7 +84,9 @@ def pixel_cycles(
         plain = 1.0 if _image_bytes(w) <= machine.l1d_bytes // 2 else constants.FAR_COPY
         copied = 2 * vectors * (constants.STRIDED_COPY if w.stride_w > 1 else plain)
     cores = min(machine.cores, w.batch * w.groups)
-    return (_sums(w, machine, tile) + copied + stored) / cores
+    # weights come from memory, as in direct convolution
+    weights = itemsize(w.types.weight) * prod(w.weight_shape) / machine.rates.memory
+    return (_sums(w, machine, tile) + copied + stored) / cores + weights / machine.cores
 
 
 def _sums(w: Conv2dWorkload, machine: Machine, tile: PixelTile) -> float:
