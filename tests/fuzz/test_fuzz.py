@@ -63,7 +63,7 @@ LEFT_OUT = {
     ("com.microsoft", op): "onnxruntime writes it in the default operator set, where it is drawn"
     for op in ("LayerNormalization", "SimplifiedLayerNormalization")
 }
-_QUIET = 200
+_QUIET = 150
 _OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 
 
