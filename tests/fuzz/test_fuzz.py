@@ -18,8 +18,8 @@ _ROOT = Path(__file__).parents[2]
     [
         ("models", 25),
         ("drawn", 8),
-        ("reading", 60),
-        ("damaged", 120),
+        ("reading", 30),
+        ("damaged", 60),
         ("integers", 8),
         # these are about files and calls, not about code
         *(
