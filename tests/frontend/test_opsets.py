@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 from tests.frontend.bad_models import refuse
 from tests.frontend.onnx_runner import make_model, noise, run, run_reference
+from tvmconv.frontend import read_model
 
 
 def ints(*values: int) -> np.ndarray:
@@ -211,3 +213,21 @@ def test_slopes_of_channels_before_operator_set_7() -> None:
     x, slope = noise(1, 3, 3, 3), noise(3, seed=1)
     expected = np.where(x < 0, x * slope[:, None, None], x)
     np.testing.assert_allclose(run(model, {"x": x, "s": slope})[0], expected, rtol=1e-6)
+
+
+def test_a_graph_is_exported_in_its_operator_set() -> None:
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 10]>
+    old (float[3] x, int64[2] i, float[2] u) => (float[3] y, float[3] z) {
+        count = Constant <value = int64 {2}> ()
+        going = Constant <value = bool {1}> ()
+        y = Scatter <axis = 0> (x, i, u)
+        z = Loop (count, going, y) <body = body (int64 n, bool c, float[3] s)
+            => (bool d, float[3] t) { d = Identity (c) t = Mul (s, x) }>
+    }""")
+    exported = read_model(model).proto
+    onnx.checker.check_model(exported)
+    feeds = {"x": noise(3), "i": np.array([2, 0]), "u": noise(2, seed=1)}
+    for actual, wanted in zip(
+        run_reference(exported, feeds), run_reference(model, feeds), strict=True
+    ):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-6)

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops import op_max_pool
+from onnx.reference.ops import op_max_pool, op_qlinear_conv
 
 from tests.fuzz.microsoft_references import REFERENCES
 
@@ -77,6 +77,17 @@ class GlobalMaxPool(OpRun):
         return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
 
 
+class QLinearConv(op_qlinear_conv.QLinearConv):
+    """Of images; onnx's own adds an axis to rows with a scale for each channel."""
+
+    op_domain = ""
+
+    def _run(self, x: Any, *operands: Any, **attributes: Any) -> Any:
+        if x.ndim < 4:
+            raise NotImplementedError("rows")
+        return super()._run(x, *operands, **attributes)
+
+
 class _Joined(OpRun):
     """Before operator set 13: over all axes from ``axis`` on; onnx's own has the newer meaning."""
 
@@ -106,7 +117,9 @@ class LogSoftmax(_Joined):
 
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
     """onnx's evaluator with its known errors fixed."""
-    mended: list[type[OpRun]] = [GlobalMaxPool, LRN, LpNormalization, MaxPool, *REFERENCES]
+    mended: list[type[OpRun]] = [
+        GlobalMaxPool, LRN, LpNormalization, MaxPool, QLinearConv, *REFERENCES
+    ]  # fmt: skip
     opset = next((o.version for o in model.opset_import if o.domain == ""), 13)
     if opset < 13:
         mended += [Softmax, LogSoftmax]

@@ -46,7 +46,9 @@ def dropout(d: Draft) -> None:
         given["ratio"] = 0.3 if d.opset < 12 else np.array(0.3, np.float32)
     if d.opset >= 12 and d.chance(0.4):
         given["training_mode"] = np.array(False)
-    d.call("Dropout", [d.source("Dropout")], d.pick((1, 2)), **given)
+    # before, onnxruntime's mask keeps nothing
+    outputs = d.pick((1, 2)) if d.opset >= 12 else 1
+    d.call("Dropout", [d.source("Dropout")], outputs, **given)
 
 
 def bounded(d: Draft) -> None:

@@ -33,7 +33,8 @@ class Sized:
         elif dtype == "int64":
             self.known[name] = [array, other, np.full_like(array, -1), np.zeros_like(array)]
         else:
-            self.known[name] = [array, other, np.abs(array) + 1, -np.abs(array) - 1]
+            different = np.arange(1, array.size + 1, dtype=dtype).reshape(shape)
+            self.known[name] = [array, other, different, np.full_like(array, -1)]
         return name
 
     def constant(self, value: Any, dtype: str = "int64") -> str:
@@ -194,6 +195,8 @@ def _moved(s: Sized, x: str) -> str:
         target = s.d.pick(([-1], [0, -1], [-1, 1], [1, -1], [-1, *s.shape(x)[1:]]))
         return s.one(op, x, s.constant(target))
     axis = s.d.generator.randint(0, rank)
+    if op == "Squeeze" and s.fixed(x, axis) != 1:
+        raise Undrawable("more than one element")
     if s.d.opset < 13:
         return s.one(op, x, axes=[axis])
     return s.one(op, x, s.constant([axis]))

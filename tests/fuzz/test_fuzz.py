@@ -18,8 +18,8 @@ _ROOT = Path(__file__).parents[2]
     [
         ("models", 25),
         ("drawn", 8),
-        ("reading", 60),
-        ("damaged", 120),
+        ("reading", 30),
+        ("damaged", 60),
         ("integers", 8),
         # these are about files and calls, not about code
         *(
@@ -63,7 +63,7 @@ LEFT_OUT = {
     ("com.microsoft", op): "onnxruntime writes it in the default operator set, where it is drawn"
     for op in ("LayerNormalization", "SimplifiedLayerNormalization")
 }
-_QUIET = 200
+_QUIET = 150
 _OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 
 

@@ -98,9 +98,8 @@ def spelled_out(node: OnnxNode, opset: int) -> list[onnx.NodeProto]:
     attributes = {name: _attribute(value) for name, value in node.attrs.items()}
     # the model's operator set has no such form
     domain = MICROSOFT if node.op in LINEAR and node.opset != opset else ""
-    return [
-        helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=domain, **attributes)
-    ]
+    op = "Scatter" if node.op == "ScatterElements" and opset < 11 else node.op
+    return [helper.make_node(op, node.inputs, node.outputs, node.name, domain=domain, **attributes)]
 
 
 def _scalar(value: float) -> onnx.TensorProto:

@@ -57,7 +57,8 @@ def control_nodes(node: OnnxNode, spell: Spell, declare: Declare) -> list[onnx.N
     del body.input[:], body.output[:]
     body.input.extend(inputs)
     body.output.extend(outputs)
-    trips = helper.make_node("Constant", [], [f"{prefix}trips"], value_int=form.trips)
+    count = helper.make_tensor("", onnx.TensorProto.INT64, (), [form.trips])
+    trips = helper.make_node("Constant", [], [f"{prefix}trips"], value=count)
     operands = [f"{prefix}trips", condition, *names[:own]]
     return [trips, helper.make_node("Loop", operands, node.outputs, node.name, body=body)]
 
