@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tvmconv.compile.c_text import identifier
 from tvmconv.compile.gpu import compile_gpu, write_fatbins
-from tvmconv.compile.header import model_header
+from tvmconv.compile.header import ModelShapes, model_header
 from tvmconv.compile.link import constants_source, link_model, write_constants, write_objects
 from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.source import Facts, program_source
@@ -86,10 +86,17 @@ def compile_program(
     with compiler_lock():
         module = scheduled(lowered.mod, machine)
         program, functions = collect(module, inputs, outputs, calls, decisions)
+    return compile_functions(program, functions, machine, name=name, cc=cc)
+
+
+def compile_functions(
+    program: Program, functions: IRModule, machine: Device, *, name: str = "", cc: str = ""
+) -> CompiledProgram:
+    """Generate machine code of the functions that a program, and programs with it, call."""
     objects = _BACK_ENDS[machine.kind](functions, machine, program)
-    program = replace(
-        program.mapped(lambda call: _with_code(call, objects)),
-        workspace_bytes=max(objects.workspace.values(), default=0),
+    program = program.mapped(lambda call: _with_code(call, objects))
+    program = _with_workspace(
+        replace(program, others=tuple(_with_workspace(p, objects) for p in program.others)), objects
     )
     facts = Facts(
         name=name,
@@ -119,6 +126,13 @@ def _with_code(call: Call, objects: Objects) -> Call:
     launches = objects.gpu.launches.get(kernel, ()) if objects.gpu else ()
     vectors = objects.vectors.get(kernel, "")
     return replace(call, record=replace(call.record, vectors=vectors, launches=launches))
+
+
+def _with_workspace(program: Program, objects: Objects) -> Program:
+    """A program with the maximum scratch memory of its kernels."""
+    kernels = {call.record.kernel for call in program.all_calls()}
+    sizes = (size for kernel, size in objects.workspace.items() if kernel in kernels)
+    return replace(program, workspace_bytes=max(sizes, default=0))
 
 
 class CompiledProgram:
@@ -178,15 +192,16 @@ class CompiledProgram:
 
     def header(self) -> str:
         """The model's own header, which includes ``tvmconv.h``."""
-        program = self.program
-        return model_header(
-            self.facts.name,
-            program.inputs,
-            program.outputs,
-            layers=sum(1 for _ in program.all_calls()),
-            arena_bytes=program.arena_bytes,
-            weight_bytes=program.constant_bytes,
-        )
+        shapes = [
+            ModelShapes(
+                program.inputs,
+                program.outputs,
+                layers=sum(1 for _ in program.all_calls()),
+                arena_bytes=program.arena_bytes,
+            )
+            for program in self.program.programs
+        ]
+        return model_header(self.facts.name, shapes, weight_bytes=self.program.constant_bytes)
 
     def keep(self, folder: Path) -> None:
         """Write the parts of the complete shared object and a script that links them."""

@@ -15,7 +15,7 @@ from tvmconv.report.table import Column, Table, bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
-    from tvmconv.artifact.manifest import MemoryReport
+    from tvmconv.artifact.program_record import MemoryReport
 
 
 def compiled_for(model: ModelFacts) -> str:
@@ -65,6 +65,7 @@ def memory_table(model: ModelFacts) -> Table:
         "constant_bytes": "packed weights, held once",
         "workspace_bytes": "largest scratch memory of one kernel",
         "padding_bytes": "zeros that fill channel blocks",
+        "own_constant_bytes": "weights that no other shape uses",
     }
     rows = [
         {
@@ -75,6 +76,7 @@ def memory_table(model: ModelFacts) -> Table:
             "meaning": meaning.get(name, ""),
         }
         for name, count in asdict(model.memory).items()
+        if count or name != "own_constant_bytes"
     ]
     columns = (Column("part", "memory"), Column("size", "size"), Column("meaning", ""))
     return Table("memory", "Memory", columns, rows)

@@ -17,12 +17,18 @@ from .tensors import GpuTensor, borrowed
 
 
 class Parameters:
-    """The inputs of a model in argument order; tensors in a GPU's memory must be on ``device``."""
+    """The inputs of a model in argument order; tensors in a GPU's memory must be on ``device``.
 
-    def __init__(self, inputs: Sequence[TensorInfo], device: int = 0) -> None:
-        self._inputs = tuple(inputs)
+    ``programs`` are the inputs of each program, which differ in their shapes.
+    """
+
+    def __init__(self, programs: Sequence[Sequence[TensorInfo]], device: int = 0) -> None:
+        self._programs = {
+            tuple(info.shape for info in inputs): index for index, inputs in enumerate(programs)
+        }
+        self._inputs = tuple(programs[0])
         self._device = device
-        self._types = [numpy_type(info.dtype) for info in inputs]
+        self._types = [numpy_type(info.dtype) for info in self._inputs]
 
     def bind(self, arguments: Sequence[Any], stream: int | None = None) -> list[Array | GpuTensor]:
         """Arrays in input order, with shapes and types checked.
@@ -51,10 +57,41 @@ class Parameters:
                 f"the model has {len(inputs)} input(s), got {len(values)}. Expected "
                 f"{describe(inputs)}."
             )
-        return [
+        arrays = [
             _check(info, dtype, value, stream, self._device)
             for info, dtype, value in zip(inputs, self._types, values, strict=True)
         ]
+        shapes = tuple(array.shape for array in arrays)
+        if shapes not in self._programs:
+            raise InputError(self._refusal(shapes))
+        return arrays
+
+    def index_of(self, arrays: Sequence[Array | GpuTensor]) -> int:
+        """The place of the program for bound arrays."""
+        return self._programs[tuple(array.shape for array in arrays)]
+
+    def _refusal(self, shapes: Sequence[tuple[int, ...]]) -> str:
+        """Why no program takes inputs of these shapes."""
+        if len(self._programs) == 1:
+            pairs = zip(self._inputs, shapes, strict=True)
+            info, given = next((i, shape) for i, shape in pairs if shape != i.shape)
+            return (
+                f"input {info.name!r} has shape {given}. Expected {info.shape}. "
+                f"{_remedy(info.name, given, info.shape)}."
+            )
+        what = f"input {self._inputs[0].name!r} has shape"
+        if len(self._inputs) > 1:
+            what = "the inputs have shapes"
+        return (
+            f"{what} {self._said(shapes)}, and the model was not built for it. Expected one of "
+            f"{', '.join(map(self._said, self._programs))}. Pass one of these, or build the model "
+            "again with this one."
+        )
+
+    def _said(self, shapes: Sequence[tuple[int, ...]]) -> str:
+        """The shape of the only input, or of each by its name."""
+        names = [info.name for info in self._inputs]
+        return str(dict(zip(names, shapes, strict=True)) if len(names) > 1 else shapes[0])
 
 
 def describe(inputs: Sequence[TensorInfo]) -> str:
@@ -117,11 +154,6 @@ def _check(
         raise InputError(
             f"input {info.name!r} has type {array.dtype}. Expected {info.dtype}. Convert the "
             f"array with .astype({info.dtype!r})."
-        )
-    if array.shape != info.shape:
-        raise InputError(
-            f"input {info.name!r} has shape {array.shape}. Expected {info.shape}. "
-            f"{_remedy(info.name, array.shape, info.shape)}."
         )
     return array
 

@@ -76,6 +76,8 @@ class _Description(Structure):
         ("separate_weights", c_int32),
         ("device", c_int32),
         ("varying_axes", POINTER(c_int32)),
+        ("programs", POINTER(c_void_p)),
+        ("program_count", c_int64),
     )
 
 
@@ -98,6 +100,7 @@ _Run = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
 _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, POINTER(c_int64))
+_SetShapes = CFUNCTYPE(c_int32, c_void_p, c_void_p)
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
 
@@ -117,6 +120,7 @@ class _Model(Structure):
         ("threads", c_void_p),
         ("enqueue", _Enqueue),
         ("shape", _Shape),
+        ("set_shapes", _SetShapes),
     )
 
 
@@ -152,10 +156,22 @@ class Code:
         self.threads = int(description.threads)
         self.weight_bytes = int(description.weight_bytes)
         self.separate_weights = bool(description.separate_weights)
-        self.layers = int(description.layer_count)
         # older models, all for CPUs, lack the field
         knows = description.size > _Description.device.offset
         self.on_gpu = knows and description.device == 1
+        records = [self._model.description]
+        if description.size > _Description.program_count.offset:
+            addresses = description.programs[: description.program_count]
+            records = [ctypes.cast(address, POINTER(_Description)) for address in addresses]
+        self.programs = tuple(ProgramCode(record.contents) for record in records)
+
+
+class ProgramCode:
+    """One program of a model: its tensors and layers; a model has one for each input shape."""
+
+    def __init__(self, description: _Description) -> None:
+        self._description = description
+        self.layers = int(description.layer_count)
         self.inputs = _tensors(description.inputs, description.input_count)
         outputs = _tensors(description.outputs, description.output_count)
         if description.size > _Description.varying_axes.offset and description.varying_axes:
@@ -163,10 +179,14 @@ class Code:
             pairs = zip(outputs, axes, strict=True)
             outputs = tuple(replace(t, varying=None if a < 0 else a) for t, a in pairs)
         self.outputs = outputs
+        extents = [(c_int64 * max(len(i.shape), 1))(*i.shape) for i in self.inputs]
+        # the argument of set_shapes; it needs the extents
+        self.shapes = pointers([ctypes.addressof(each) for each in extents])
+        self._extents = extents
 
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
-        layer = self._model.description.contents.layers[index]
+        layer = self._description.layers[index]
         values = {field[0]: getattr(layer, field[0]) for field in _LayerRecord._fields_}
         return {k: _text(v) if isinstance(v, bytes | None) else int(v) for k, v in values.items()}
 
@@ -196,9 +216,18 @@ class State:
         if model.create(byref(options), byref(handle), message, _MESSAGE_BYTES):
             raise ArtifactError(f"model {code.name!r}: {_text(message.value)}")
         self._handle = handle
-        self._extents = (c_int64 * max((len(info.shape) for info in code.outputs), default=0))()
+        outputs = (info for program in code.programs for info in program.outputs)
+        self._extents = (c_int64 * max((len(info.shape) for info in outputs), default=0))()
+        self._program = code.programs[0]
         # the code must outlive the state, whichever is collected first
         weakref.finalize(self, _destroy, model.destroy, handle, code).atexit = False
+
+    def select(self, program: ProgramCode) -> None:
+        """Make calls from now on calls of this program."""
+        if program is not self._program:
+            if status := self._code._model.set_shapes(self._handle, program.shapes):
+                self._fail(status)
+            self._program = program
 
     def run(self, inputs: Any, outputs: Any) -> None:
         """One call; arguments as :func:`pointers` makes them."""
@@ -207,7 +236,8 @@ class State:
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The actual shapes of the outputs after a call."""
-        return tuple(map(self._shape, range(len(self._code.outputs)), self._code.outputs))
+        outputs = self._program.outputs
+        return tuple(map(self._shape, range(len(outputs)), outputs))
 
     def _shape(self, output: int, info: TensorInfo) -> tuple[int, ...]:
         if info.varying is None:
@@ -222,10 +252,11 @@ class State:
 
     def profile(self, inputs: Any, outputs: Any) -> list[int]:
         """One call; the nanoseconds that each layer took."""
-        times = (c_int64 * max(self._code.layers, 1))()
+        layers = self._program.layers
+        times = (c_int64 * max(layers, 1))()
         if status := self._profile(self._handle, inputs, outputs, times):
             self._fail(status)
-        return list(times[: self._code.layers])
+        return list(times[:layers])
 
     def _fail(self, status: int) -> None:
         kind = DataError if status == _DATA else ArtifactError

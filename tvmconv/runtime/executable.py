@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ..core.arguments import shown, whole
 from ..core.errors import InputError
@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from .profile import Profile
 
 
+class ProgramInfo(Protocol):
+    """What a model tells about its program for one shape of its inputs."""
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Inputs in argument order."""
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Outputs in result order."""
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Kernel calls in execution order."""
+
+
 class Executable(ABC):
     """A model's inputs and outputs, and every way to call it.
 
@@ -30,15 +46,11 @@ class Executable(ABC):
     the constants.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[TensorInfo],
-        outputs: Sequence[TensorInfo],
-        gpu: GpuOptions | None = None,
-    ) -> None:
+    def __init__(self, gpu: GpuOptions | None = None) -> None:
         self._gpu = gpu or GpuOptions()
-        self._parameters = Parameters(inputs, self._gpu.device)
-        self._names = tuple(info.name for info in outputs)
+        programs = [program.inputs for program in self.programs]
+        self._parameters = Parameters(programs, self._gpu.device)
+        self._names = tuple(info.name for info in self.outputs)
         self._lock = forks.Lock()
         self._runner: Runner | None = None
 
@@ -50,13 +62,18 @@ class Executable(ABC):
 
     @property
     @abstractmethod
+    def programs(self) -> Sequence[ProgramInfo]:
+        """The program of each shape that the model was built for, in the order of ``shapes=``."""
+
+    @property
+    @abstractmethod
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Inputs in argument order."""
+        """Inputs in argument order; of the first program, if there are several."""
 
     @property
     @abstractmethod
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Outputs in result order."""
+        """Outputs in result order; of the first program, if there are several."""
 
     @property
     @abstractmethod
@@ -66,7 +83,7 @@ class Executable(ABC):
     @property
     @abstractmethod
     def calls(self) -> tuple[KernelCall, ...]:
-        """Kernel calls in execution order."""
+        """Kernel calls in execution order; of the first program, if there are several."""
 
     @abstractmethod
     def _start(self) -> Runner:
@@ -80,7 +97,8 @@ class Executable(ABC):
         arguments
             One mapping of input name to array, or the arrays in input order: numpy arrays, or any
             that support DLPack. Element types must be the model's. C-contiguous arrays are read in
-            place, others are copied. A model for a GPU also accepts tensors in the GPU's memory.
+            place, others are copied. The program for the shapes of the arrays runs. A model for a
+            GPU also accepts tensors in the GPU's memory.
         stream
             CUDA only: the stream to which the call is queued without waiting for it. A handle, or
             an object with ``cuda_stream`` or ``ptr``, as torch and cupy have. Keep the inputs
@@ -225,7 +243,10 @@ class Executable(ABC):
 
         repeat = whole(repeat, "repeat")
         values = random_inputs(self.inputs) if inputs is None else inputs
-        return profile_call(self.bind(values), self.calls, repeat, self.threads)
+        arrays = self._parameters.bind((values,))
+        program = self.programs[self._parameters.index_of(arrays)]
+        call = BoundCall(self._names, self._ready(), arrays)
+        return profile_call(call, program.calls, repeat, self.threads)
 
     def prepare(self) -> None:
         """Load the code and make the first state before the first call."""

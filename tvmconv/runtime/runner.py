@@ -13,7 +13,7 @@ from ..core.arguments import shown
 from ..core.errors import ArtifactError, DataError, InputError
 from ..core.tensor import Array, TensorInfo
 from .arguments import shared_array
-from .binding import Code, State, pointers
+from .binding import Code, ProgramCode, State, pointers
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
 from .gpu_options import GpuOptions
@@ -27,8 +27,6 @@ class Runner:
     def __init__(
         self,
         code: Code,
-        inputs: Sequence[TensorInfo],
-        outputs: Sequence[TensorInfo],
         threads: int,
         weights: npt.NDArray[np.uint8] | None = None,
         gpu: GpuOptions | None = None,
@@ -36,8 +34,9 @@ class Runner:
         self._gpu = gpu or GpuOptions()
         self._gpu.check(code.on_gpu)
         self._code = code
-        self._inputs = inputs
-        self._outputs = outputs
+        self._programs = {
+            tuple(info.shape for info in program.inputs): program for program in code.programs
+        }
         self._threads = threads
         self._weights = weights
         # append and pop of a deque are atomic: no lock between concurrent calls
@@ -50,10 +49,9 @@ class Runner:
         """Whether kernels run on a GPU."""
         return bool(self._code.on_gpu)
 
-    @property
-    def outputs(self) -> Sequence[TensorInfo]:
-        """Outputs in result order."""
-        return self._outputs
+    def program_of(self, arrays: Sequence[Array | GpuTensor]) -> ProgramCode:
+        """The program for inputs of these shapes."""
+        return self._programs[tuple(array.shape for array in arrays)]
 
     def new_state(self) -> State:
         """A state that the caller keeps."""
@@ -68,22 +66,19 @@ class Runner:
         self, arrays: Sequence[Array | GpuTensor]
     ) -> tuple[list[Array | GpuTensor], list[Array | GpuTensor]]:
         """Copies of inputs, and memory for outputs, on the model's device."""
+        program = self.program_of(arrays)
         if self.on_gpu:
-            pairs = zip(arrays, self._inputs, strict=True)
+            pairs = zip(arrays, program.inputs, strict=True)
             device = self._gpu.device
             copies = [GpuTensor.of(array, info, DEFAULT_STREAM, device) for array, info in pairs]
-            results = [GpuTensor.empty(info, device=device) for info in self._outputs]
+            results = [GpuTensor.empty(info, device=device) for info in program.outputs]
             driver(device).wait(DEFAULT_STREAM)
             return list(copies), list(results)
         self._on_host(arrays, None)
-        inputs = [empty_aligned(info.shape, info.dtype) for info in self._inputs]
+        inputs = [empty_aligned(info.shape, info.dtype) for info in program.inputs]
         for copy, array in zip(inputs, arrays, strict=True):
             np.copyto(copy, np.asarray(array))
-        return list(inputs), list(self.empty_outputs())
-
-    def empty_outputs(self) -> list[Array]:
-        """Uninitialized arrays for the results."""
-        return [empty_aligned(info.shape, info.dtype) for info in self._outputs]
+        return list(inputs), list(_empty(program.outputs))
 
     def run(
         self, arrays: Sequence[Array | GpuTensor], stream: int | None = None
@@ -94,17 +89,18 @@ class Runner:
         are complete.
         """
         host = self._on_host(arrays, stream)
+        program = self.program_of(arrays)
         if host is not None:
-            results = self.empty_outputs()
-            shapes = self._call(host, results)
-            return list(map(cut, results, self._outputs, shapes))
+            results = _empty(program.outputs)
+            shapes = self._call(program, host, results)
+            return list(map(cut, results, program.outputs, shapes))
         if self._capture(stream):
             raise InputError(
                 "the stream is being captured, where results cannot be allocated. Call run_into "
                 "with inputs and outputs in the GPU's memory."
             )
-        tensors = [GpuTensor.empty(info, stream, self._gpu.device) for info in self._outputs]
-        self._queue(arrays, tensors, stream)
+        tensors = [GpuTensor.empty(info, stream, self._gpu.device) for info in program.outputs]
+        self._queue(program, arrays, tensors, stream)
         return list(tensors)
 
     def run_into(
@@ -117,31 +113,33 @@ class Runner:
 
         Gives these, cut to the sizes that depend on the data.
         """
+        program = self.program_of(arrays)
+        outputs = program.outputs
         there = [type(value) is not np.ndarray and on_gpu(value) for value in destinations]
         if any(there):
             if not all(there):
-                names = [i.name for i, on in zip(self._outputs, there, strict=True) if not on]
+                names = [i.name for i, on in zip(outputs, there, strict=True) if not on]
                 raise InputError(
                     f"the destination(s) of {', '.join(names)} are in the CPU's memory, and the "
                     "others in the GPU's. Pass all in one memory."
                 )
             self._check_gpu()
-            pairs = zip(self._outputs, destinations, strict=True)
-            whats = (f"the destination of output {info.name!r}" for info in self._outputs)
+            pairs = zip(outputs, destinations, strict=True)
+            whats = (f"the destination of output {info.name!r}" for info in outputs)
             tensors = [
                 borrowed(value, info, what, stream, self._gpu.device)
                 for (info, value), what in zip(pairs, whats, strict=True)
             ]
-            self._queue(arrays, tensors, stream)
+            self._queue(program, arrays, tensors, stream)
             return list(destinations)
         destinations = [shared_array(value) for value in destinations]
         host = self._on_host(arrays, stream)
         if host is not None:
-            return self._into_arrays(host, destinations)
+            return self._into_arrays(program, host, destinations)
         if stream is not None:
             raise InputError("stream= requires destinations in the GPU's memory")
         results = self.run(arrays)
-        self._check_destinations(destinations)
+        _check_destinations(outputs, destinations)
         for result, array in zip(results, destinations, strict=True):
             np.copyto(array, np.asarray(result))
         return list(destinations)
@@ -165,6 +163,7 @@ class Runner:
 
     def _queue(
         self,
+        program: ProgramCode,
         arrays: Sequence[Array | GpuTensor],
         results: Sequence[GpuTensor],
         stream: int | None,
@@ -179,7 +178,7 @@ class Runner:
             )
         held = [
             array if isinstance(array, GpuTensor) else GpuTensor.of(array, info, queue, device)
-            for array, info in zip(arrays, self._inputs, strict=True)
+            for array, info in zip(arrays, program.inputs, strict=True)
         ]
         state = self._take_for(capture) if capture else self._take()
         state.enqueue(queue, addresses(held), addresses(results))
@@ -204,38 +203,31 @@ class Runner:
                 ) from None
         return self._captured[capture]
 
-    def _check_destinations(self, destinations: Sequence[Any]) -> None:
-        for info, array in zip(self._outputs, destinations, strict=True):
-            if not isinstance(array, np.ndarray):
-                raise InputError(
-                    f"the destination of output {info.name!r} must be an array, not {shown(array)}"
-                )
-            if array.shape != info.shape or array.dtype != info.dtype or not array.flags.writeable:
-                raise InputError(
-                    f"the destination of output {info.name!r} must be a writable {info.dtype} "
-                    f"array of shape {info.shape}, got {array.dtype} {array.shape}"
-                )
-
-    def _into_arrays(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> list[Array]:
-        self._check_destinations(destinations)
+    def _into_arrays(
+        self, program: ProgramCode, arrays: Sequence[Array], destinations: Sequence[Array]
+    ) -> list[Array]:
+        _check_destinations(program.outputs, destinations)
         # results are written before the last input is read
         taken = list(arrays)
         results: list[Array] = []
-        for info, array in zip(self._outputs, destinations, strict=True):
+        for info, array in zip(program.outputs, destinations, strict=True):
             direct = array.flags.carray and not any(
                 np.may_share_memory(array, other) for other in (*taken, *results)
             )
             results.append(array if direct else empty_aligned(info.shape, info.dtype))
-        shapes = self._call(arrays, results)
+        shapes = self._call(program, arrays, results)
         for result, array in zip(results, destinations, strict=True):
             if result is not array:
                 np.copyto(array, result)
-        return list(map(part, destinations, self._outputs, shapes))
+        return list(map(part, destinations, program.outputs, shapes))
 
-    def _call(self, arrays: Sequence[Array], results: Sequence[Array]) -> Sequence[tuple[int, ...]]:
+    def _call(
+        self, program: ProgramCode, arrays: Sequence[Array], results: Sequence[Array]
+    ) -> Sequence[tuple[int, ...]]:
         """Run; gives the actual shapes of the results."""
         held = [in_memory(array) for array in arrays]
         state = self._take()
+        state.select(program)
         try:
             state.run(addresses(held), addresses(results))
             shapes = state.shapes()
@@ -252,6 +244,24 @@ class Runner:
             return self._idle.pop()
         except IndexError:
             return self.new_state()
+
+
+def _check_destinations(outputs: Sequence[TensorInfo], destinations: Sequence[Any]) -> None:
+    for info, array in zip(outputs, destinations, strict=True):
+        if not isinstance(array, np.ndarray):
+            raise InputError(
+                f"the destination of output {info.name!r} must be an array, not {shown(array)}"
+            )
+        if array.shape != info.shape or array.dtype != info.dtype or not array.flags.writeable:
+            raise InputError(
+                f"the destination of output {info.name!r} must be a writable {info.dtype} "
+                f"array of shape {info.shape}, got {array.dtype} {array.shape}"
+            )
+
+
+def _empty(outputs: Sequence[TensorInfo]) -> list[Array]:
+    """Uninitialized arrays for the results."""
+    return [empty_aligned(info.shape, info.dtype) for info in outputs]
 
 
 def in_memory(array: Array) -> Array:

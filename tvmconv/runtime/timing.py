@@ -67,8 +67,9 @@ class BoundCall:
         self, names: Sequence[str], runner: Runner, arrays: Sequence[Array | GpuTensor]
     ) -> None:
         self._names = names
-        self._infos = runner.outputs
+        self._program = runner.program_of(arrays)
         self._state = runner.new_state()
+        self._state.select(self._program)
         self._inputs, self._results = runner.operands(arrays)
         self._arguments = addresses(self._inputs), addresses(self._results)
         self._called = False
@@ -87,7 +88,7 @@ class BoundCall:
         """Copies of the last call's outputs; calls the model if it was never called."""
         if not self._called:
             self()
-        found = map(part, self._results, self._infos, self._state.shapes())
+        found = map(part, self._results, self._program.outputs, self._state.shapes())
         return Outputs(self._names, [own_copy(array) for array in found])
 
 
