@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import tvm_ffi
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmconv
@@ -18,9 +19,36 @@ from tests.compile.c_model import CModel
 from tests.frontend.onnx_runner import run_reference
 from tvmconv.core.errors import ConfigError, InputError, ModelError
 from tvmconv.runtime import portable
+from tvmconv.runtime.library import C_SOURCES
 
 WIDTHS = (12, 24, 32)
 SHAPES = [(1, 4, 8, width) for width in WIDTHS]
+
+_CPP = """
+#include <cstdio>
+#include "tvmconv.hpp"
+int main(int, char **arguments) {
+    tvmconv::Model model(arguments[1]);
+    tvmconv::State first(model);
+    int64_t width = std::stoll(arguments[2]);
+    try {
+        first.set_shapes({{1, 4, 8, 13}});
+        return 1;
+    } catch (const tvmconv::Error &error) {
+        if (error.status() != TVMCONV_INVALID) return 2;
+    }
+    first.set_shapes({{1, 4, 8, width}});
+    tvmconv::State state(std::move(first));
+    std::vector<float> x(4 * 8 * width), y(state.program().outputs[0].bytes / 4);
+    std::FILE *file = std::fopen(arguments[3], "rb");
+    if (std::fread(x.data(), 4, x.size(), file) != x.size()) return 3;
+    std::fclose(file);
+    state.run({tvmconv::input(x)}, {tvmconv::output(y)});
+    if (state.shape(0)[1] != width) return 4;
+    if (state.profile({tvmconv::input(x)}, {tvmconv::output(y)}).empty()) return 5;
+    return std::fwrite(y.data(), 4, y.size(), stdout) != y.size();
+}
+"""
 
 
 def network() -> onnx.ModelProto:
@@ -217,3 +245,39 @@ def test_lists_that_are_refused(shapes: dict[str, object], problem: str) -> None
 def test_gpus_serve_one_shape() -> None:
     with pytest.raises(ConfigError, match=r"3 shapes for .*Expected one"):
         tvmconv.build(network(), "cuda:sm_90", shapes={"width": list(WIDTHS)})
+
+
+def test_tvm_s_loader_selects_by_the_shapes_of_tensors(
+    model: tvmconv.CompiledModel, tmp_path: Path
+) -> None:
+    # a process opens one library of a name
+    path = model.save(tmp_path / "loader.so")
+    main = tvm_ffi.load_module(str(path))["main"]
+
+    def run(inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        y = np.empty((1, inputs["x"].shape[-1], 10), np.float32)
+        main(*map(tvm_ffi.from_dlpack, (inputs["x"], y)))
+        return [y]
+
+    for shape in (*SHAPES, SHAPES[0]):
+        check(run, shape)
+    with pytest.raises(ValueError, match=r"not built for the input x \(1, 4, 8, 13\)"):
+        run({"x": image((1, 4, 8, 13))})
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_cpp(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "use.cc").write_text(_CPP)
+    command = ["g++", "-std=c++11", "-Wall", "-Werror", f"-I{C_SOURCES}", tmp_path / "use.cc"]
+    subprocess.run([*command, "-o", tmp_path / "use", "-ldl"], check=True)
+
+    def run(inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        inputs["x"].tofile(tmp_path / "x.bin")
+        width = str(inputs["x"].shape[-1])
+        done = subprocess.run(
+            [tmp_path / "use", saved, width, tmp_path / "x.bin"], check=True, capture_output=True
+        )
+        return [np.frombuffer(done.stdout, np.float32).reshape(1, -1, 10)]
+
+    check(run, SHAPES[2])
+    check(run, SHAPES[0])

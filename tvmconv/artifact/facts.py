@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 
 from tvmconv.artifact.manifest import Manifest
@@ -23,6 +24,14 @@ class ModelFacts:
         Properties of the model that belong to one program are those of the first.
         """
         return tuple(map(ProgramFacts, self.manifest.programs))
+
+    def program_with(self, shapes: Mapping[str, tuple[int, ...]]) -> ProgramFacts | None:
+        """The first program whose inputs have these shapes by name; None if there is none."""
+        for program in self.programs:
+            own = {info.name: info.shape for info in program.inputs}
+            if all(own.get(name) == shape for name, shape in shapes.items()):
+                return program
+        return None
 
     @property
     def name(self) -> str:

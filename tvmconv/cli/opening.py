@@ -137,29 +137,26 @@ def program_of(
 
     Raises :class:`InputError` if a saved model does not have the shapes of the options.
     """
-    asked = {} if path.suffix != ".so" else dict(parse_shapes(shapes) or {})
+    from tvmconv.measuring.running import given_program
+    from tvmconv.report.summary import shapes_text
+
+    if path.suffix != ".so" or not shapes:
+        return given_program(model, given or {})
+    asked = parse_shapes(shapes) or {}
     names = [info.name for info in model.inputs]
     if unknown := [name for name in asked if name not in names]:
         raise InputError(
             f"--shape or --dim names {', '.join(unknown)}. Expected inputs of {path}: "
-            f"{', '.join(names)}."
+            f"{', '.join(names)}. Name one of these."
         )
-    if not asked:
-        values = {name or names[0]: value for name, value in (given or {}).items()}
-        asked = {name: tuple(value.shape) for name, value in values.items()}
-    for program in model.programs:
-        own = {info.name: info.shape for info in program.inputs}
-        if all(own.get(name) == shape for name, shape in asked.items()):
-            return program
-    if given:
-        return model.programs[0]
-    from tvmconv.report.programs import shapes_text
-
-    known = "; ".join(map(shapes_text, model.programs))
-    raise InputError(
-        f"{path} was not built for the shapes of --shape. Expected one of: {known}. Choose one of "
-        "these, or compile the model again."
-    )
+    program = model.program_with({n: s for n, s in asked.items() if not isinstance(s, int)})
+    if program is None:
+        known = "; ".join(map(shapes_text, model.programs))
+        raise InputError(
+            f"{path} was not built for --shape {' '.join(shapes)}. Expected one of: {known}. Name "
+            "one of these, or compile the model again."
+        )
+    return program
 
 
 def rpc_address(text: str, option: str) -> tuple[str, int]:

@@ -95,9 +95,8 @@ def compile_functions(
     """Generate machine code of the functions that a program, and programs with it, call."""
     objects = _BACK_ENDS[machine.kind](functions, machine, program)
     program = program.mapped(lambda call: _with_code(call, objects))
-    program = _with_workspace(
-        replace(program, others=tuple(_with_workspace(p, objects) for p in program.others)), objects
-    )
+    others = tuple(_with_workspace(each, objects) for each in program.others)
+    program = replace(_with_workspace(program, objects), others=others)
     facts = Facts(
         name=name,
         version=__version__,

@@ -5,61 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Report
 from tvmconv.report.summary import (
-    algorithm_counts,
     compiled_for,
     memory_table,
     memory_text,
     model_facts,
+    programs_table,
+    shapes_text,
 )
-from tvmconv.report.table import Column, Table, bytes_text
+from tvmconv.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tvmconv.artifact.facts import ModelFacts, ProgramFacts
 
-_COLUMNS = (
-    Column("shapes", "shape"),
-    Column("convolutions", "convolutions"),
-    Column("predicted_seconds", "predicted ms", ".3f", 1e3),
-    Column("activations", "activations"),
-    Column("own_weights", "own weights"),
-)
 _LEGEND = (
     "own weights: packed for this shape alone. All other weights are shared by two shapes or more."
 )
-
-
-def shapes_text(program: ModelFacts) -> str:
-    """``1x3x48x160``: the shape of the only input, or of each by its name."""
-    shapes = {info.name: "x".join(map(str, info.shape)) for info in program.inputs}
-    if len(shapes) == 1:
-        return next(iter(shapes.values()))
-    return ", ".join(f"{name}:{shape}" for name, shape in shapes.items())
-
-
-def programs_table(model: ModelFacts) -> Table:
-    """A row for each program."""
-    clock = clock_of(model.machine)
-    rows = []
-    for program in model.programs:
-        memory = program.memory
-        cycles = sum(decision.chosen.cycles for decision in program.decisions)
-        rows.append(
-            {
-                "shapes": shapes_text(program),
-                "convolutions": sum(algorithm_counts(program).values()),
-                "predicted_seconds": clock.seconds(cycles),
-                "arena_bytes": memory.arena_bytes,
-                "activations": bytes_text(memory.arena_bytes),
-                "own_constant_bytes": memory.own_constant_bytes,
-                "own_weights": bytes_text(memory.own_constant_bytes),
-            }
-        )
-    return Table("shapes", "Input shapes", _COLUMNS, rows)
 
 
 def programs_report(model: ModelFacts, reports: Sequence[Report]) -> Report:

@@ -107,10 +107,11 @@ class Model(Executable):
 
     def explain(self) -> str:
         """A line for each convolution: layer, problem, algorithm, and why it was chosen."""
-        decisions = self.manifest.get("decisions", [])
+        programs = [self.manifest, *self.manifest.get("others", [])]
         lines = [
             f"{d['layer'] or '-'}  {d['workload']}  {d['chosen']['algorithm']}  {d['reason']}"
-            for d in decisions
+            for program in programs
+            for d in program.get("decisions", [])
         ]
         return "\n".join([f"{self.name} for {self._code.target}", *lines])
 
