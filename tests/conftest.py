@@ -26,6 +26,9 @@ set_environment_defaults()
 os.environ.setdefault("TVMCONV_TUNING_LOGS", "none")
 os.environ.setdefault("TVMCONV_MACHINES", "none")
 
+# every build of a test compiles; tests of the cache turn it on, each with a folder of its own
+os.environ["TVMCONV_CACHE_SIZE"] = "0"
+
 # Examples that compile a kernel take tenths of a second on a slow core, so a per-example
 # deadline would only measure the machine. CI repeats the same examples on every run.
 settings.register_profile("default", deadline=None)

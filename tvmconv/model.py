@@ -23,7 +23,7 @@ from tvmconv.runtime.runner import Runner
 from tvmconv.runtime.weights import weights_path
 
 if TYPE_CHECKING:
-    from tvmconv.compile.network import CompiledProgram
+    from tvmconv.compile.program import CompiledProgram
     from tvmconv.report.document import Report
 
 # the second two are former names
@@ -178,7 +178,7 @@ class CompiledModel(ModelFacts, Executable):
         except OSError as error:
             raise ArtifactError(f"cannot write {place}: {error.strerror or error}") from error
 
-    def _start(self) -> Runner:
+    def _start(self) -> tuple[Runner, ...]:
         check_features(self.manifest, f"model {self.name!r}")
         code = self._library.code()
         for kind in ("inputs", "outputs"):
@@ -191,7 +191,7 @@ class CompiledModel(ModelFacts, Executable):
                     f"{' | '.join(map(describe, recorded))}, and the code has "
                     f"{' | '.join(map(describe, own))}. Save the model again."
                 )
-        return Runner(code, self.threads, self._library.weights, self._gpu)
+        return Runner.each(code, self.threads, self._library.weights, self._gpu)
 
     def __repr__(self) -> str:
         manifest = self.manifest

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from tvmconv.artifact.record import Planned
 from tvmconv.compile.culprit import failing_kernels
-from tvmconv.compile.network import CompiledProgram, compile_functions, scheduled
+from tvmconv.compile.network import compile_functions, scheduled
+from tvmconv.compile.program import CompiledProgram
 from tvmconv.core.decision import KernelCall, Unscheduled
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.tensor import Shapes

@@ -120,7 +120,7 @@ class RemoteModel(ModelFacts):
             tensors, _ = self._tensors(arguments)
             self._module["main"](*tensors)
             results = [tensor.numpy() for tensor in tensors[len(self.inputs) :]]
-        return Outputs([info.name for info in self.outputs], results)
+        return Outputs(tuple(info.name for info in self.outputs), results)
 
     def time(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 20) -> Timing:
         """Measure whole calls by the device's clock, without the network."""

@@ -1,5 +1,4 @@
 """The page of ONNX's backend tests, from a saved run of ``python -m tvmconv.backend``."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -11,20 +10,23 @@ from tvmconv.backend.table import counts, load, reasons
 RESULTS = Path(__file__).parents[1] / "results/onnx-backend.json.gz"
 _HEAD = """# ONNX backend tests
 
-For everyone who wants to know how much of ONNX tvmconv supports. You see the results of ONNX's own tests, and can repeat them:
+For everyone who wants to know how much of ONNX tvmconv supports. You see the results of ONNX's
+own tests, and can repeat them:
 
 ```sh
 python -m tvmconv.backend --kind node --filter 'conv|pool'
 ```
 
-onnx {onnx}, operator sets up to {opset}, raw data: [onnx-backend.json.gz](../results/onnx-backend.json.gz).
+onnx {onnx}, operator sets up to {opset}, raw data:
+[onnx-backend.json.gz](../results/onnx-backend.json.gz).
 
 {counts}
 
 {faults}
 
 - **Passed**: the results agree within the tolerances of the test.
-- **Constants**: passed after all inputs but the first became constants. The tests give shapes, axes and counts as inputs.
+- **Constants**: passed after all inputs but the first became constants. The tests give shapes,
+  axes and counts as inputs.
 - **Refused**: an error names the node and the reason.
 - **Wrong**: a result differs.
 - **Foreign**: an error without a reason of tvmconv, a crash or a hang.
@@ -44,15 +46,20 @@ onnx {onnx}, operator sets up to {opset}, raw data: [onnx-backend.json.gz](../re
 
 ## Use tvmconv as a backend
 
-[`tvmconv.backend`](../../tvmconv/backend/__init__.py) has the functions of `onnx.backend.base.Backend`:
+[`tvmconv.backend`](../../tvmconv/backend/__init__.py) has the functions of
+`onnx.backend.base.Backend`:
 
 ```python
+import numpy as np
+import onnx
 import tvmconv.backend
 
-outputs = tvmconv.backend.run_model(model, inputs)
+picture = np.ones((1, 3, 224, 224), np.float32)
+outputs = tvmconv.backend.run_model(onnx.load("model.onnx"), [picture])
 ```
 
-Dimensions that the model leaves open come from the inputs of each call. `prepare` takes the options of `tvmconv.build`.
+Dimensions that the model leaves open come from the inputs of each call. `prepare` takes the
+options of `tvmconv.build`.
 """
 _SHORT = {CONSTANT: "constants", "passed of those run": "share"}
 # columns that the page gives in a sentence, and words of a cell

@@ -41,7 +41,7 @@ _QUANTIZED = """
 ## Quantized models
 
 These operators become INT8 layers where their scales and zero points are constant.
-`DynamicQuantizeLSTM` becomes an LSTM in FP32 instead, with the weights that its integers stand for.
+`DynamicQuantizeLSTM` becomes an LSTM in FP32 instead, with its integer weights as floats.
 The first table also has `QuantizeLinear`, `DequantizeLinear`, `ConvInteger` and `MatMulInteger`.
 
 | operator | operator set |

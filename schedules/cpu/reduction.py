@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, parallelize
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
+from tvmconv.schedules.cpu.partials import SHORTEST, along_columns, along_rows, chains_of
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tir.general.axes import contiguous_axis
 from tvmconv.tvm_api.types import BlockRV, LoopRV, PrimFunc, Schedule
@@ -20,7 +21,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     2. A reduction with contiguous loads along a spatial axis is vectorized along that axis, inside
        the reduction loops.
     3. A reduction with contiguous loads along the reduced axis keeps a vector of partial results,
-       which a second block combines.
+       which a second block combines. So does a reduction of few columns, for each column.
     """
     schedule = collapsed(func)
     found = blocks(schedule)
@@ -46,12 +47,17 @@ def reduction_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     position = next(
         (i for i, item in enumerate(statement.iter_vars) if item.var.same_as(axis)), None
     )
-    if position is not None and block.kinds[position] == "S" and block.extents[position] > 1:
-        _along_spatial(schedule, block, position, machine)
-    elif position is not None and block.extents[position] > 1:
-        _along_reduced(schedule, block, position, machine)
-    else:
+    if position is None or block.extents[position] == 1:
         _scalar(schedule, block, machine)
+    elif block.kinds[position] == "R":
+        if block.extents[position] < SHORTEST:
+            _scalar(schedule, block, machine)
+        else:
+            along_rows(schedule, block, position, machine)
+    elif (count := chains_of(block, position, machine)) > 1:
+        along_columns(schedule, block, position, count, machine)
+    else:
+        _along_spatial(schedule, block, position, machine)
 
 
 def _split_axes(block: Block, without: int) -> tuple[list[LoopRV], list[LoopRV]]:
@@ -92,31 +98,6 @@ def reduce_columns(
         if width > 1:
             schedule.vectorize(lane)
     return groups
-
-
-def _along_reduced(schedule: Schedule, block: Block, position: int, machine: Machine) -> None:
-    lanes, extent = machine.lanes, block.extents[position]
-    if extent < lanes:
-        _scalar(schedule, block, machine)
-        return
-    # independent vectors hide the latency of the additions
-    step = next((lanes * u for u in (4, 2) if extent % (lanes * u) == 0), lanes)
-    chunks, lane = schedule.split(block.loops[position], [None, step])
-    if extent % step:
-        mark_tail(schedule, chunks, step, extent % step)
-    partial = schedule.rfactor(lane, block.kinds.count("S"))
-    # the loops of the partial results keep the old order, with the split loop as a pair
-    loops = list(schedule.get_loops(partial))
-    lane = loops.pop(position + 1)
-    spatial = [loop for loop, kind in zip(loops, block.kinds, strict=True) if kind == "S"]
-    reduced = [loop for loop, kind in zip(loops, block.kinds, strict=True) if kind == "R"]
-    schedule.reorder(*spatial, *reduced, lane)
-    if spatial:
-        shared = parallelize(schedule, spatial, block.work, machine.cores)
-        schedule.reverse_compute_at(block.rv, shared, preserve_unit_loops=True)
-    start = schedule.decompose_reduction(partial, reduced[0])
-    schedule.vectorize(schedule.get_loops(start)[-1])
-    schedule.vectorize(lane)
 
 
 def _scalar(schedule: Schedule, block: Block, machine: Machine) -> None:

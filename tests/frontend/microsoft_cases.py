@@ -192,7 +192,9 @@ def multi_head_attention(r: Generator) -> Case:
         key, value = _f(r, 2, columns, 8), _f(r, 2, columns, 2 * width)
         bias = _maybe(r, _f(r, 16 + 2 * width))
     else:
-        key, value = _f(r, 2, 2, columns, 4), _f(r, 2, 2, columns, width)
+        # onnxruntime demands one shape of keys and values with four axes
+        width = 4
+        key, value = _f(r, 2, 2, columns, width), _f(r, 2, 2, columns, width)
     mask = _mask(r, 4, columns, "", "ends", "keys", "pairs")
     added = _maybe(r, _f(r, *_one(r, (2, 2, 4, columns), (1, 2, 4, columns), (1, 1, 4, columns))))
     if key.ndim == 3 and mask is None and added is None and width == 4:

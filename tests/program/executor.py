@@ -17,7 +17,7 @@ from tvmconv.graph.lower import lower
 from tvmconv.machines.record import Machine
 from tvmconv.program.collect import collect
 from tvmconv.program.program import ALIGNMENT, Operand, Place, Program
-from tvmconv.runtime.outputs import empty_aligned
+from tvmconv.runtime.memory import empty_aligned
 from tvmconv.tir.pipeline import compile_function
 
 # all bytes 255: NaN in every floating type, -1 in integers

@@ -12,7 +12,7 @@ import pytest
 
 from tvmconv.core.errors import ArtifactError, InputError
 from tvmconv.model import CompiledModel
-from tvmconv.runtime.runner import in_memory
+from tvmconv.runtime.memory import address_of, empty_aligned, in_memory
 
 
 def assert_matches(outputs: object, inputs: dict[str, np.ndarray]) -> None:
@@ -78,13 +78,26 @@ def test_any_memory_layout(dense: CompiledModel, change: object) -> None:
 def test_contiguous_inputs_are_read_in_place(dense: CompiledModel) -> None:
     inputs = programs.dense_inputs(2)
     for array in inputs.values():
-        assert in_memory(array) is array
-        assert in_memory(array.T) is not array.T
+        (held,), (address,) = in_memory([array])
+        assert held is array and address == array.ctypes.data
+        (copy_of,), (address,) = in_memory([array.T])
+        assert address == copy_of.ctypes.data != array.ctypes.data
     # at any multiple of the element's size
     shifted = np.zeros(array.size + 1, "float32")[1:].reshape(array.shape)
     shifted[:] = inputs["x"]
-    assert in_memory(shifted) is shifted
+    assert in_memory([shifted])[0][0] is shifted
     assert_matches(dense.run({**inputs, "x": shifted}), inputs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "bfloat16", "int4"])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 1), (100, 100)])
+def test_addresses(shape: tuple[int, ...], dtype: str) -> None:
+    array = empty_aligned(shape, dtype)
+    assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
+    assert address_of(array) == array.ctypes.data
+    assert array.ctypes.data % 64 == 0 and array.flags.carray
+    array.flags.writeable = False
+    assert address_of(array) == array.ctypes.data
 
 
 class Exchanged:
@@ -187,6 +200,15 @@ def test_run_into(dense: CompiledModel) -> None:
     both[:] = inputs["x"]  # an input that is written over
     dense.run_into([both, inputs["y"]], [both, destinations["total"]])
     assert_matches({"hidden": both, "total": destinations["total"]}, inputs)
+    # outputs that share memory with each other or with an input, in part
+    memory = np.empty(24 * 40 + 24, "f4")
+    for start in (0, 12):
+        both = memory[start : start + 24 * 40].reshape(24, 40)
+        both[:] = inputs["x"]
+        results = dense.run_into(
+            [both, inputs["y"]], [memory[: 24 * 40].reshape(24, 40), memory[-24:]]
+        )
+        assert_matches(results, inputs)
     # tensors of other libraries share their memory
     tensors = {name: Exchanged(np.zeros_like(value)) for name, value in destinations.items()}
     dense.run_into(inputs, tensors)
@@ -210,6 +232,12 @@ def test_bound_call(dense: CompiledModel) -> None:
     inputs["x"][:] = 0  # the call has its own copy
     call()
     assert_matches(call.outputs(), expected)
+    # new values are written into this copy
+    others = programs.dense_inputs(7)
+    for name, array in call.inputs.items():
+        array[:] = others[name]
+    call()
+    assert_matches(call.outputs(), others)
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,25 @@ def test_means_over_all_axes_and_over_unit_ones():
     assert_close(y, x.astype("float64").sum(), 2e-6)
     y = run(lambda t: topi.sum(t, [1, 3]), x, machine=HOST)
     assert_close(y, x.astype("float64").sum((1, 3)), 2e-6)
+
+
+# short rows, rows of several vectors with a remainder, few columns, one result
+REDUCTIONS = [
+    ((300, 5), [1]),
+    ((40, 13), [1]),
+    ((9, 32), [1]),
+    ((6, 7, 7), [1, 2]),
+    ((3, 2, 7, 100), [1, 3]),
+    ((1009, 3), [0]),
+    ((7, 60, 2), [1]),
+    ((2, 9, 48, 5), [1, 2]),
+    ((3, 11), [0, 1]),
+]
+
+
+@pytest.mark.parametrize("shape,axes", REDUCTIONS, ids=str)
+def test_reductions_of_short_rows_and_few_columns(shape, axes):
+    x = normal(*shape)
+    total, largest = Built(lambda t: [topi.sum(t, axes), topi.max(t, axes)], [x], HOST)()
+    assert_close(total, x.astype("float64").sum(tuple(axes)), 2e-6)
+    np.testing.assert_array_equal(largest, x.max(tuple(axes)))

@@ -45,19 +45,21 @@ def scheduled():
     pairs = Conv2dWorkload.parse("ic16ih7oc16kh3ph1:u8s8s32u8+bias")
     yield "pairs", make_kernel(pairs, V3, "direct").prim_func()
     yield "gemm", make_gemm(GemmWorkload(60, 90, 40), V3, fetch=1, ahead=256).prim_func()
-    yield "rule", schedule_function(_odd(), V3)
+    for name, func in _of_rows():
+        yield name, schedule_function(func, V3)
     strips = make_kernel(Conv2dWorkload.parse(LAYER), MACHINES["aarch64"], "winograd")
     yield "strips", strips.prim_func()
     scalable = MACHINES["aarch64+sve"]
     yield "scalable", make_kernel(Conv2dWorkload.parse(LAYER), scalable, "direct").prim_func()
 
 
-def _odd():
-    from tvm import te
+def _of_rows():
+    from tvm import te, topi
 
     x = te.placeholder((5, 1001), name="x")
-    func = te.create_prim_func([x, te.compute(x.shape, lambda i, j: x[i, j] + x[i, j])])
-    return func.with_attr("global_symbol", "main")
+    twice = te.compute(x.shape, lambda i, j: x[i, j] + x[i, j])
+    for name, result in (("rule", twice), ("reduction", topi.sum(x, [1]))):
+        yield name, te.create_prim_func([x, result]).with_attr("global_symbol", "main")
 
 
 FUNCTIONS = dict(scheduled())
@@ -70,7 +72,8 @@ def keys(func):
 
 
 def test_every_algorithm_is_here():
-    assert {*registry.names(), "gemm", "pairs", "rule", "scalable", "strips"} == FUNCTIONS.keys()
+    others = {"gemm", "pairs", "rule", "reduction", "scalable", "strips"}
+    assert {*registry.names(), *others} == FUNCTIONS.keys()
 
 
 def test_every_annotation_is_set_by_some_schedule():

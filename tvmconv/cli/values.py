@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import typer
 
+from tvmconv.core.arguments import size_bytes
 from tvmconv.core.errors import InputError
 
 Number = TypeVar("Number", int, float)
@@ -17,8 +18,6 @@ ShapeOptions = dict[str, tuple[int, ...] | int | list[tuple[int, ...]] | list[in
 
 _EXTERNAL = ("external", "separate")
 _EMBEDDED = ("embedded", "inside")
-_BYTES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
-_BYTES |= {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
 
 
 def argument(metavar: str, *, help: str) -> Any:
@@ -141,7 +140,4 @@ def fold_bytes(text: str | None) -> int | None:
 
 def byte_count(text: str, option: str) -> int:
     """A size such as ``64MiB``, ``1.5 MB`` or ``4096`` in bytes."""
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
-    if not match or match[2] not in _BYTES:
-        raise InputError(f"cannot read {option} {text!r}. Expected bytes, or a size such as 64MiB.")
-    return int(float(match[1]) * _BYTES[match[2]])
+    return size_bytes(text, option, InputError)

@@ -15,8 +15,6 @@ from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
 from tvmconv.program.program import Program
-from tvmconv.tir.cuda.lowering import cuda_code
-from tvmconv.tvm_api import ir
 
 # the driver requires it of a module
 _ALIGNMENT = 16
@@ -44,6 +42,9 @@ def compile_gpu(functions: Any, machine: CudaMachine) -> GpuCode:
 
     Raises :class:`ModelError` with the function's name if an operator has no kernel.
     """
+    from tvmconv.tir.cuda.lowering import cuda_code
+    from tvmconv.tvm_api import ir
+
     ordered = sorted(functions.functions_items(), key=lambda item: str(item[0].name_hint))
     count = min(len(ordered), host_cores())
     codes = []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tvmconv.compile.c_text import literal
 from tvmconv.compile.gpu import write_fatbins
-from tvmconv.compile.objects import Objects
+from tvmconv.compile.parts import Objects
 from tvmconv.compile.source import CONSTANTS, Facts, program_source
 from tvmconv.compile.toolchain import Toolchain
 from tvmconv.compile.weights import pieces

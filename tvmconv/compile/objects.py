@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tvmconv.compile.gpu import GpuCode
+from tvmconv.compile.kernel_cache import CachedKernels
+from tvmconv.compile.parts import Objects
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine
@@ -25,23 +24,6 @@ from tvmconv.tir.pipeline import c_calls, compile_function
 _POLL_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Objects:
-    """Compiled kernels.
-
-    ``code`` has the relocatable object file by symbol, in the order of the functions. ``workspace``
-    has bytes of scratch memory that one thread uses in a call, by symbol of functions that use any.
-    ``vectors`` describes the vectors in the code by symbol, for targets with scalable vectors; see
-    :func:`~tvmconv.tir.general.record_vector_code.recorded_code`. ``gpu`` has the kernels of a GPU,
-    in place of all these.
-    """
-
-    code: Mapping[str, bytes]
-    workspace: Mapping[str, int]
-    vectors: Mapping[str, str] = field(default_factory=dict)
-    gpu: GpuCode | None = None
-
-
 def compile_objects(functions: Any, machine: Machine, program: Program) -> Objects:
     """Compile an ``IRModule`` of scheduled ``PrimFunc`` s in parallel on the CPUs of this process.
 
@@ -53,6 +35,7 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
     for _, func in sorted(functions.functions_items(), key=lambda item: str(item[0].name_hint)):
         symbol = str(func.attrs["global_symbol"])
         named[symbol] = func.with_attr(NATURAL, natural.get(symbol, ()))
+    cached = CachedKernels(named, machine)
     pool = ThreadPoolExecutor(host_cores(), "tvmconv-compile")
     with recorded() as workspace, recorded_code() as vectors:
 
@@ -61,10 +44,15 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 path = Path(folder) / "kernel.o"
                 compile_function(named[symbol], machine, calls=c_calls).write_object(path)
-                return path.read_bytes()
+                code = path.read_bytes()
+            cached.keep(symbol, code, workspace.get(symbol, 0), vectors.get(symbol, ""))
+            return code
 
         # TVM's passes and LLVM run without Python's lock; contexts pass the records on
-        jobs = {symbol: pool.submit(copy_context().run, compile_one, symbol) for symbol in named}
+        jobs = {
+            symbol: pool.submit(copy_context().run, compile_one, symbol)
+            for symbol in cached.missing
+        }
         pending = set(jobs.values())
         try:
             while pending:
@@ -75,7 +63,9 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
         finally:
             # LLVM may compile a kernel for seconds; Ctrl-C does not wait for its thread
             pool.shutdown(wait=False, cancel_futures=True)
-        code = {symbol: job.result() for symbol, job in jobs.items()}
+        made = {symbol: job.result() for symbol, job in jobs.items()}
+        code = {symbol: made[symbol] if symbol in made else cached.code[symbol] for symbol in named}
+        workspace, vectors = workspace | cached.workspace, vectors | cached.vectors
         return Objects(code, workspace, vectors if machine.vector.scalable else {})
 
 

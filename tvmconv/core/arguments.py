@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from operator import index
 from pathlib import Path
@@ -14,6 +15,9 @@ Refusal = Callable[[str], TvmconvError]
 
 MOST_THREADS = 1 << 16
 MOST_REPEATS = 1 << 24
+
+_BYTES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+_BYTES |= {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
 
 
 def whole(
@@ -67,3 +71,11 @@ def nearest(value: Any, known: Iterable[str]) -> str:
 
     close = get_close_matches(value if isinstance(value, str) else "", list(known), 1)
     return f"did you mean {close[0]!r}? " if close else ""
+
+
+def size_bytes(text: str, name: str, error: Refusal = ConfigError) -> int:
+    """A size such as ``64MiB``, ``1.5 MB`` or ``4096`` in bytes."""
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
+    if not match or match[2] not in _BYTES:
+        raise error(f"cannot read {name} {text!r}. Expected bytes, or a size such as 64MiB.")
+    return int(float(match[1]) * _BYTES[match[2]])

@@ -34,7 +34,7 @@ def freeze_inputs(
     """The graph's inputs with static shapes, without inputs that are also initializers.
 
     ``shapes`` holds full shapes by input name, or sizes by the name of a symbolic dimension. A
-    symbolic dimension of several inputs must be given once, unless its name stands for any unknown
+    symbolic dimension of several inputs must be given once, unless its name means any unknown
     size, such as `?`. ``ModelError`` names all missing dimensions and an example of ``shapes=``.
     """
     inputs = [value for value in graph.input if value.name not in constants]

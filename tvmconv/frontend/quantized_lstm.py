@@ -1,4 +1,4 @@
-"""DynamicQuantizeLSTM of com.microsoft as an LSTM with the weights that its integers stand for.
+"""DynamicQuantizeLSTM of com.microsoft as an LSTM whose weights are FP32.
 
 onnxruntime also rounds the input and each hidden state to 8 bits. Here they stay FP32: the result
 differs from onnxruntime's by the rounding of onnxruntime's activations, and is closer to

@@ -1,7 +1,7 @@
 """The different rows of a tensor.
 
-A stable merge sort brings equal rows together. The first of them in the order of the tensor stands
-for all.
+A stable merge sort brings equal rows together. The result has the first of them in
+the order of the tensor.
 """
 
 from __future__ import annotations

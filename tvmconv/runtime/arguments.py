@@ -23,12 +23,14 @@ class Parameters:
     """
 
     def __init__(self, programs: Sequence[Sequence[TensorInfo]], device: int = 0) -> None:
+        self._inputs = inputs = tuple(programs[0])
         self._programs = {
-            tuple(info.shape for info in inputs): index for index, inputs in enumerate(programs)
+            tuple(info.shape for info in each): index for index, each in enumerate(programs)
         }
-        self._inputs = tuple(programs[0])
         self._device = device
-        self._types = [numpy_type(info.dtype) for info in self._inputs]
+        self._wanted = [(info, numpy_type(info.dtype), info.shape) for info in inputs]
+        self._order = [info.name for info in inputs]
+        self._names = set(self._order)
 
     def bind(self, arguments: Sequence[Any], stream: int | None = None) -> list[Array | GpuTensor]:
         """Arrays in input order, with shapes and types checked.
@@ -48,37 +50,37 @@ class Parameters:
         inputs = self._inputs
         values: Sequence[Any] = arguments
         if len(arguments) == 1 and type(first := arguments[0]) is not np.ndarray:
-            if isinstance(first, Mapping):
-                values = _by_name(inputs, first)
-            elif isinstance(first, list | tuple) and _is_sequence(inputs, first):
+            if type(first) is dict or isinstance(first, Mapping):
+                if first.keys() != self._names:
+                    _refuse_names(inputs, first)
+                values = list(map(first.__getitem__, self._order))
+            elif isinstance(first, (list, tuple)) and _is_sequence(inputs, first):
                 values = first
         if len(values) != len(inputs):
             raise InputError(
                 f"the model has {len(inputs)} input(s), got {len(values)}. Expected "
                 f"{describe(inputs)}."
             )
-        arrays = [
-            _check(info, dtype, value, stream, self._device)
-            for info, dtype, value in zip(inputs, self._types, values, strict=True)
-        ]
-        shapes = tuple(array.shape for array in arrays)
-        if shapes not in self._programs:
-            raise InputError(self._refusal(shapes))
+        # loops and `map`: comprehensions take longer than their elements for few inputs
+        arrays = list(values)
+        for place, (info, dtype, shape) in enumerate(self._wanted):
+            value = arrays[place]
+            if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
+                arrays[place] = self._check(info, dtype, value, stream)
+        if len(self._programs) > 1:
+            self.index_of(arrays)
         return arrays
 
     def index_of(self, arrays: Sequence[Array | GpuTensor]) -> int:
         """The place of the program for bound arrays."""
-        return self._programs[tuple(array.shape for array in arrays)]
+        shapes = tuple([array.shape for array in arrays])
+        try:
+            return self._programs[shapes]
+        except KeyError:
+            raise InputError(self._refusal(shapes)) from None
 
     def _refusal(self, shapes: Sequence[tuple[int, ...]]) -> str:
         """Why no program takes inputs of these shapes."""
-        if len(self._programs) == 1:
-            pairs = zip(self._inputs, shapes, strict=True)
-            info, given = next((i, shape) for i, shape in pairs if shape != i.shape)
-            return (
-                f"input {info.name!r} has shape {given}. Expected {info.shape}. "
-                f"{_remedy(info.name, given, info.shape)}."
-            )
         what = f"input {self._inputs[0].name!r} has shape"
         if len(self._inputs) > 1:
             what = "the inputs have shapes"
@@ -92,6 +94,18 @@ class Parameters:
         """The shape of the only input, or of each by its name."""
         names = [info.name for info in self._inputs]
         return str(dict(zip(names, shapes, strict=True)) if len(names) > 1 else shapes[0])
+
+    def _check(
+        self, info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None
+    ) -> Array | GpuTensor:
+        """An array of the input's type, and of its shape unless there are several programs."""
+        array = _typed(info, dtype, value, stream, self._device)
+        if array.shape != info.shape and len(self._programs) == 1:
+            raise InputError(
+                f"input {info.name!r} has shape {array.shape}. Expected {info.shape}. "
+                f"{_remedy(info.name, array.shape, info.shape)}."
+            )
+        return array
 
 
 def describe(inputs: Sequence[TensorInfo]) -> str:
@@ -109,7 +123,7 @@ def _is_sequence(inputs: Sequence[TensorInfo], value: Sequence[Any]) -> bool:
         return False
 
 
-def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]:
+def _refuse_names(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> None:
     names = [info.name for info in inputs]
     for name in values:
         if name not in names:
@@ -117,7 +131,6 @@ def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[An
             raise InputError(f"the model has no input {shown(name)}; {hint.rstrip()}")
     if missing := [info for info in inputs if info.name not in values]:
         raise InputError(f"missing input(s): {describe(missing)}. Pass an array for each.")
-    return [values[name] for name in names]
 
 
 def _as_array(value: Any) -> Array:
@@ -136,7 +149,7 @@ def shared_array(value: Any) -> Any:
         return value
 
 
-def _check(
+def _typed(
     info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None, device: int
 ) -> Array | GpuTensor:
     if type(value) is not np.ndarray and on_gpu(value):

@@ -99,7 +99,7 @@ _Create = CFUNCTYPE(c_int32, POINTER(_Options), POINTER(c_void_p), c_char_p, c_s
 _Run = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
 _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
-_Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, POINTER(c_int64))
+_Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p)
 _SetShapes = CFUNCTYPE(c_int32, c_void_p, c_void_p)
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
@@ -216,47 +216,69 @@ class State:
         if model.create(byref(options), byref(handle), message, _MESSAGE_BYTES):
             raise ArtifactError(f"model {code.name!r}: {_text(message.value)}")
         self._handle = handle
+        first = code.programs[0]
+        self._input_pointers = pointers([0] * len(first.inputs))
+        self._output_pointers = pointers([0] * len(first.outputs))
+        # ctypes converts numbers faster than its own objects
+        self._arguments = (
+            handle.value,
+            ctypes.addressof(self._input_pointers),
+            ctypes.addressof(self._output_pointers),
+        )
+        self._fixed = [None] * len(first.outputs)
         outputs = (info for program in code.programs for info in program.outputs)
-        self._extents = (c_int64 * max((len(info.shape) for info in outputs), default=0))()
-        self._program = code.programs[0]
+        self._shape = (c_int64 * max((len(info.shape) for info in outputs), default=0))()
+        self._shape_at = ctypes.addressof(self._shape)
+        self._use(first)
         # the code must outlive the state, whichever is collected first
         weakref.finalize(self, _destroy, model.destroy, handle, code).atexit = False
 
+    def _use(self, program: ProgramCode) -> None:
+        """Describe the program that calls run."""
+        self.program = program
+        axes = [info.varying for info in program.outputs]
+        self._varying = [(output, axis) for output, axis in enumerate(axes) if axis is not None]
+        # older models lack the function, and have no such outputs
+        self._shape_of: Any = self._code._model.shape if self._varying else None
+
     def select(self, program: ProgramCode) -> None:
-        """Make calls from now on calls of this program."""
-        if program is not self._program:
-            if status := self._code._model.set_shapes(self._handle, program.shapes):
-                self._fail(status)
-            self._program = program
+        """Run this program from now on."""
+        if status := self._code._model.set_shapes(self._handle, program.shapes):
+            self._fail(status)
+        self._use(program)
 
-    def run(self, inputs: Any, outputs: Any) -> None:
-        """One call; arguments as :func:`pointers` makes them."""
-        if status := self._run(self._handle, inputs, outputs):
+    def bind(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Set the addresses of the tensors of further calls; keep the tensors alive."""
+        self._input_pointers[:] = inputs
+        self._output_pointers[:] = outputs
+
+    def run(self) -> None:
+        """One call."""
+        if status := self._run(*self._arguments):
             self._fail(status)
 
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The actual shapes of the outputs after a call."""
-        outputs = self._program.outputs
-        return tuple(map(self._shape, range(len(outputs)), outputs))
+    def extents(self) -> Sequence[int | None]:
+        """Of each output after a call: the size of its varying axis, or None."""
+        if not self._varying:
+            return self._fixed
+        found: list[int | None] = list(self._fixed)
+        for output, axis in self._varying:
+            self._shape_of(self._arguments[0], output, self._shape_at)
+            found[output] = self._shape[axis]
+        return found
 
-    def _shape(self, output: int, info: TensorInfo) -> tuple[int, ...]:
-        if info.varying is None:
-            return info.shape
-        self._code._model.shape(self._handle, output, self._extents)
-        return tuple(self._extents[: len(info.shape)])
-
-    def enqueue(self, stream: int, inputs: Any, outputs: Any) -> None:
-        """One call, queued to a stream; all arguments are in the GPU's memory."""
-        if status := self._code._model.enqueue(self._handle, stream, inputs, outputs):
+    def enqueue(self, stream: int) -> None:
+        """One call, queued to a stream; all tensors are in the GPU's memory."""
+        handle, *tensors = self._arguments
+        if status := self._code._model.enqueue(handle, stream, *tensors):
             self._fail(status)
 
-    def profile(self, inputs: Any, outputs: Any) -> list[int]:
+    def profile(self) -> list[int]:
         """One call; the nanoseconds that each layer took."""
-        layers = self._program.layers
-        times = (c_int64 * max(layers, 1))()
-        if status := self._profile(self._handle, inputs, outputs, times):
+        times = (c_int64 * max(self.program.layers, 1))()
+        if status := self._profile(*self._arguments, times):
             self._fail(status)
-        return list(times[:layers])
+        return list(times[: self.program.layers])
 
     def _fail(self, status: int) -> None:
         kind = DataError if status == _DATA else ArtifactError
@@ -264,8 +286,8 @@ class State:
 
 
 def pointers(addresses: Sequence[int]) -> Any:
-    """An array of pointers for :meth:`State.run`."""
-    return (c_void_p * max(len(addresses), 1))(*addresses)
+    """An array of pointers, as the C interface reads tensors."""
+    return (c_void_p * len(addresses))(*addresses)
 
 
 def _destroy(destroy: Any, handle: c_void_p, _code: Code) -> None:

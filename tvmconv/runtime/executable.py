@@ -13,9 +13,10 @@ from ..core.tensor import Array, TensorInfo
 from . import forks
 from .arguments import Parameters
 from .gpu_options import GpuOptions
-from .outputs import Outputs, empty_aligned
+from .memory import empty_aligned
+from .outputs import Outputs
 from .runner import Runner
-from .tensors import stream_handle
+from .tensors import GpuTensor, stream_handle
 from .timing import BoundCall, Timing, random_inputs, time_call
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Executable(ABC):
         self._parameters = Parameters(programs, self._gpu.device)
         self._names = tuple(info.name for info in self.outputs)
         self._lock = forks.Lock()
-        self._runner: Runner | None = None
+        self._runners: tuple[Runner, ...] = ()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -86,8 +87,8 @@ class Executable(ABC):
         """Kernel calls in execution order; of the first program, if there are several."""
 
     @abstractmethod
-    def _start(self) -> Runner:
-        """Load the code."""
+    def _start(self) -> tuple[Runner, ...]:
+        """Load the code: a runner of each program."""
 
     def run(self, *arguments: Any, stream: Any = None) -> Outputs:
         """Compute the outputs.
@@ -123,11 +124,9 @@ class Executable(ABC):
         """
         queue = None if stream is None else stream_handle(stream)
         arrays = self._parameters.bind(arguments, queue)
-        return Outputs(self._names, self._ready().run(arrays, queue))
+        return Outputs(self._names, self._runner_of(arrays).run(arrays, queue))
 
-    def __call__(self, *arguments: Any, stream: Any = None) -> Outputs:
-        """The same as :meth:`run`."""
-        return self.run(*arguments, stream=stream)
+    __call__ = run
 
     def run_into(
         self,
@@ -176,22 +175,23 @@ class Executable(ABC):
             raise InputError(f"outputs={shown(outputs)} must be a mapping or a list of arrays")
         if len(outputs) != len(self._names):
             raise InputError(f"the model has {len(self._names)} output(s), got {len(outputs)}")
-        return Outputs(self._names, self._ready().run_into(arrays, outputs, queue))
+        return Outputs(self._names, self._runner_of(arrays).run_into(arrays, outputs, queue))
 
     def empty_inputs(self) -> dict[str, Array]:
         """Uninitialized arrays for the inputs by name, aligned for the kernels."""
         return {t.name: empty_aligned(t.shape, t.dtype) for t in self.inputs}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> BoundCall:
-        """A call with copies of fixed inputs: the shortest path into the kernels.
+        """A call with copies of the inputs: the shortest path into the kernels.
 
         Returns
         -------
         BoundCall
-            Called without arguments, it computes the outputs; ``outputs()`` copies them. One
-            thread at a time may use it.
+            Called without arguments, it computes the outputs; ``outputs()`` copies them. Write
+            values for the next call into the arrays of ``inputs``. One thread at a time may use it.
         """
-        return BoundCall(self._names, self._ready(), self._parameters.bind((inputs,)))
+        arrays = self._parameters.bind((inputs,))
+        return BoundCall(self._names, self._runner_of(arrays), arrays)
 
     def time(
         self,
@@ -245,7 +245,7 @@ class Executable(ABC):
         values = random_inputs(self.inputs) if inputs is None else inputs
         arrays = self._parameters.bind((values,))
         program = self.programs[self._parameters.index_of(arrays)]
-        call = BoundCall(self._names, self._ready(), arrays)
+        call = BoundCall(self._names, self._runner_of(arrays), arrays)
         return profile_call(call, program.calls, repeat, self.threads)
 
     def prepare(self) -> None:
@@ -253,12 +253,16 @@ class Executable(ABC):
         self._ready().prepare()
 
     def _ready(self) -> Runner:
-        return self._runner or self._started()
+        """The runner of the first program."""
+        return (self._runners or self._started())[0]
+
+    def _runner_of(self, arrays: Sequence[Array | GpuTensor]) -> Runner:
+        runners = self._runners or self._started()
+        return runners[0 if len(runners) == 1 else self._parameters.index_of(arrays)]
 
     # an exception on the way into or out of the lock would leave it held
     @uninterrupted()
-    def _started(self) -> Runner:
+    def _started(self) -> tuple[Runner, ...]:
         with self._lock:
-            if self._runner is None:
-                self._runner = self._start()
-            return self._runner
+            self._runners = self._runners or self._start()
+            return self._runners

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..core.stored_types import numpy_type
 from ..core.tensor import Array, TensorInfo
 
 
@@ -21,10 +19,10 @@ class Outputs(tuple[Any, ...]):
 
     names: tuple[str, ...]
 
-    def __new__(cls, names: Sequence[str], arrays: Sequence[Any]) -> Outputs:
+    def __new__(cls, names: tuple[str, ...], arrays: Sequence[Any]) -> Outputs:
         """Pair names with arrays."""
-        self = super().__new__(cls, arrays)
-        self.names = tuple(names)
+        self = tuple.__new__(cls, arrays)
+        self.names = names
         return self
 
     def __getitem__(self, key: Any) -> Any:
@@ -58,23 +56,16 @@ class Outputs(tuple[Any, ...]):
         return f"Outputs({'; '.join(parts)})"
 
 
-def part(array: Any, info: TensorInfo, shape: tuple[int, ...]) -> Any:
+def part(array: Any, info: TensorInfo, extent: int | None) -> Any:
     """A view of the elements of an output that exist."""
     if info.varying is None:
         return array
-    return array[(*[slice(None)] * info.varying, slice(shape[info.varying]))]
+    return array[(slice(None),) * info.varying + (slice(extent),)]
 
 
-def cut(array: Array, info: TensorInfo, shape: tuple[int, ...]) -> Array:
+def cut(array: Array, info: TensorInfo, extent: int | None) -> Array:
     """As :func:`part`, or a copy where the view is not C-contiguous."""
-    found = part(array, info, shape)
+    if info.varying == 0:
+        return array[:extent]
+    found = part(array, info, extent)
     return found if info.varying is None else np.ascontiguousarray(found)
-
-
-def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:
-    """An uninitialized array whose first element is aligned as the kernels require."""
-    kind = numpy_type(dtype)
-    raw = np.empty(prod(shape) * kind.itemsize + alignment, np.uint8)
-    # `raw.ctypes` takes longer than a small kernel
-    offset = -raw.__array_interface__["data"][0] % alignment
-    return np.ndarray(shape, kind, raw, offset)

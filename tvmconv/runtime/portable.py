@@ -115,8 +115,8 @@ class Model(Executable):
         ]
         return "\n".join([f"{self.name} for {self._code.target}", *lines])
 
-    def _start(self) -> Runner:
-        return Runner(self._code, self._threads, self._weights, self._gpu)
+    def _start(self) -> tuple[Runner, ...]:
+        return Runner.each(self._code, self._threads, self._weights, self._gpu)
 
     def __repr__(self) -> str:
         tensors = " | ".join(

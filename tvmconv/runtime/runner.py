@@ -11,51 +11,82 @@ import numpy.typing as npt
 
 from ..core.arguments import shown
 from ..core.errors import ArtifactError, DataError, InputError
+from ..core.stored_types import numpy_type
 from ..core.tensor import Array, TensorInfo
 from .arguments import shared_array
-from .binding import Code, ProgramCode, State, pointers
+from .binding import Code, ProgramCode, State
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
 from .gpu_options import GpuOptions
-from .outputs import cut, empty_aligned, part
+from .memory import Blanks, address_of, empty_aligned, in_memory
+from .outputs import cut, part
 from .tensors import GpuTensor, borrowed
 
 
 class Runner:
-    """Runs one model; concurrent calls have a state each."""
+    """Runs one program of a model; concurrent calls have a state each.
+
+    ``idle`` are states without a call. Runners of one model's programs share them.
+    """
 
     def __init__(
         self,
         code: Code,
+        program: ProgramCode,
         threads: int,
-        weights: npt.NDArray[np.uint8] | None = None,
-        gpu: GpuOptions | None = None,
+        weights: npt.NDArray[np.uint8] | None,
+        gpu: GpuOptions | None,
+        idle: deque[State],
     ) -> None:
         self._gpu = gpu or GpuOptions()
         self._gpu.check(code.on_gpu)
         self._code = code
-        self._programs = {
-            tuple(info.shape for info in program.inputs): program for program in code.programs
-        }
+        self._program = program
+        self._inputs = program.inputs
+        self._outputs = outputs = program.outputs
+        self._types = [numpy_type(info.dtype) for info in outputs]
+        self._results = Blanks(outputs)
+        self._varying = any(info.varying is not None for info in outputs)
         self._threads = threads
         self._weights = weights
         # append and pop of a deque are atomic: no lock between concurrent calls
-        self._idle: deque[State] = deque()
+        self._idle = idle
         # a caller's graph uses the memory of the captured state, which so is never idle again
         self._captured: dict[int, State] = {}
+
+    @classmethod
+    def each(
+        cls,
+        code: Code,
+        threads: int,
+        weights: npt.NDArray[np.uint8] | None = None,
+        gpu: GpuOptions | None = None,
+    ) -> tuple[Runner, ...]:
+        """A runner of each program of a model."""
+        idle = deque[State]()
+        return tuple(cls(code, each, threads, weights, gpu, idle) for each in code.programs)
 
     @property
     def on_gpu(self) -> bool:
         """Whether kernels run on a GPU."""
         return bool(self._code.on_gpu)
 
-    def program_of(self, arrays: Sequence[Array | GpuTensor]) -> ProgramCode:
-        """The program for inputs of these shapes."""
-        return self._programs[tuple(array.shape for array in arrays)]
+    @property
+    def inputs(self) -> Sequence[TensorInfo]:
+        """Inputs in argument order."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> Sequence[TensorInfo]:
+        """Outputs in result order."""
+        return self._outputs
 
     def new_state(self) -> State:
         """A state that the caller keeps."""
-        return State(self._code, self._threads, self._weights, self._gpu)
+        state = State(self._code, self._threads, self._weights, self._gpu)
+        if state.program is not self._program:
+            state.select(self._program)
+        return state
 
     def prepare(self) -> None:
         """Have a state for the next call."""
@@ -66,19 +97,18 @@ class Runner:
         self, arrays: Sequence[Array | GpuTensor]
     ) -> tuple[list[Array | GpuTensor], list[Array | GpuTensor]]:
         """Copies of inputs, and memory for outputs, on the model's device."""
-        program = self.program_of(arrays)
         if self.on_gpu:
-            pairs = zip(arrays, program.inputs, strict=True)
+            pairs = zip(arrays, self._inputs, strict=True)
             device = self._gpu.device
             copies = [GpuTensor.of(array, info, DEFAULT_STREAM, device) for array, info in pairs]
-            results = [GpuTensor.empty(info, device=device) for info in program.outputs]
+            results = [GpuTensor.empty(info, device=device) for info in self._outputs]
             driver(device).wait(DEFAULT_STREAM)
             return list(copies), list(results)
         self._on_host(arrays, None)
-        inputs = [empty_aligned(info.shape, info.dtype) for info in program.inputs]
+        inputs = [empty_aligned(info.shape, info.dtype) for info in self._inputs]
         for copy, array in zip(inputs, arrays, strict=True):
             np.copyto(copy, np.asarray(array))
-        return list(inputs), list(_empty(program.outputs))
+        return list(inputs), list(self._results.make()[0])
 
     def run(
         self, arrays: Sequence[Array | GpuTensor], stream: int | None = None
@@ -88,19 +118,19 @@ class Runner:
         They are in the GPU's memory with a stream, or if an input is there. Without a stream they
         are complete.
         """
-        host = self._on_host(arrays, stream)
-        program = self.program_of(arrays)
-        if host is not None:
-            results = _empty(program.outputs)
-            shapes = self._call(program, host, results)
-            return list(map(cut, results, program.outputs, shapes))
+        if (host := self._on_host(arrays, stream)) is not None:
+            results, outputs = self._results.make()
+            # copies of inputs live until the call ends
+            _held, inputs = in_memory(host)
+            extents = self._call(inputs, outputs)
+            return list(map(cut, results, self._outputs, extents) if self._varying else results)
         if self._capture(stream):
             raise InputError(
                 "the stream is being captured, where results cannot be allocated. Call run_into "
                 "with inputs and outputs in the GPU's memory."
             )
-        tensors = [GpuTensor.empty(info, stream, self._gpu.device) for info in program.outputs]
-        self._queue(program, arrays, tensors, stream)
+        tensors = [GpuTensor.empty(info, stream, self._gpu.device) for info in self._outputs]
+        self._queue(arrays, tensors, stream)
         return list(tensors)
 
     def run_into(
@@ -113,44 +143,39 @@ class Runner:
 
         Gives these, cut to the sizes that depend on the data.
         """
-        program = self.program_of(arrays)
-        outputs = program.outputs
         there = [type(value) is not np.ndarray and on_gpu(value) for value in destinations]
         if any(there):
             if not all(there):
-                names = [i.name for i, on in zip(outputs, there, strict=True) if not on]
+                names = [i.name for i, on in zip(self._outputs, there, strict=True) if not on]
                 raise InputError(
                     f"the destination(s) of {', '.join(names)} are in the CPU's memory, and the "
                     "others in the GPU's. Pass all in one memory."
                 )
             self._check_gpu()
-            pairs = zip(outputs, destinations, strict=True)
-            whats = (f"the destination of output {info.name!r}" for info in outputs)
+            pairs = zip(self._outputs, destinations, strict=True)
+            whats = (f"the destination of output {info.name!r}" for info in self._outputs)
             tensors = [
                 borrowed(value, info, what, stream, self._gpu.device)
                 for (info, value), what in zip(pairs, whats, strict=True)
             ]
-            self._queue(program, arrays, tensors, stream)
+            self._queue(arrays, tensors, stream)
             return list(destinations)
         destinations = [shared_array(value) for value in destinations]
         host = self._on_host(arrays, stream)
         if host is not None:
-            return self._into_arrays(program, host, destinations)
+            return self._into_arrays(host, destinations)
         if stream is not None:
             raise InputError("stream= requires destinations in the GPU's memory")
         results = self.run(arrays)
-        _check_destinations(outputs, destinations)
+        self._check_destinations(destinations)
         for result, array in zip(results, destinations, strict=True):
             np.copyto(array, np.asarray(result))
         return list(destinations)
 
-    def _on_host(
-        self, arrays: Sequence[Array | GpuTensor], stream: int | None
-    ) -> list[Array] | None:
+    def _on_host(self, arrays: Sequence[Any], stream: int | None) -> Sequence[Array] | None:
         """The inputs, if the call uses the CPU's memory only."""
-        host = [array for array in arrays if not isinstance(array, GpuTensor)]
-        if len(host) == len(arrays) and stream is None:
-            return host
+        if stream is None and GpuTensor not in map(type, arrays):
+            return arrays
         self._check_gpu()
         return None
 
@@ -163,7 +188,6 @@ class Runner:
 
     def _queue(
         self,
-        program: ProgramCode,
         arrays: Sequence[Array | GpuTensor],
         results: Sequence[GpuTensor],
         stream: int | None,
@@ -178,10 +202,11 @@ class Runner:
             )
         held = [
             array if isinstance(array, GpuTensor) else GpuTensor.of(array, info, queue, device)
-            for array, info in zip(arrays, program.inputs, strict=True)
+            for array, info in zip(arrays, self._inputs, strict=True)
         ]
         state = self._take_for(capture) if capture else self._take()
-        state.enqueue(queue, addresses(held), addresses(results))
+        state.bind(addresses(held), addresses(results))
+        state.enqueue(queue)
         if not capture:
             self._idle.append(state)
         if stream is None:
@@ -203,77 +228,70 @@ class Runner:
                 ) from None
         return self._captured[capture]
 
-    def _into_arrays(
-        self, program: ProgramCode, arrays: Sequence[Array], destinations: Sequence[Array]
-    ) -> list[Array]:
-        _check_destinations(program.outputs, destinations)
+    def _check_destinations(self, destinations: Sequence[Any]) -> None:
+        for info, kind, array in zip(self._outputs, self._types, destinations, strict=True):
+            if not isinstance(array, np.ndarray):
+                raise InputError(
+                    f"the destination of output {info.name!r} must be an array, not {shown(array)}"
+                )
+            if array.shape != info.shape or array.dtype != kind or not array.flags.writeable:
+                raise InputError(
+                    f"the destination of output {info.name!r} must be a writable {info.dtype} "
+                    f"array of shape {info.shape}, got {array.dtype} {array.shape}"
+                )
+
+    def _into_arrays(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> list[Array]:
+        self._check_destinations(destinations)
+        held, inputs = in_memory(arrays)
         # results are written before the last input is read
-        taken = list(arrays)
+        taken = [(start, start + a.nbytes) for start, a in zip(inputs, held, strict=True)]
         results: list[Array] = []
-        for info, array in zip(program.outputs, destinations, strict=True):
-            direct = array.flags.carray and not any(
-                np.may_share_memory(array, other) for other in (*taken, *results)
-            )
-            results.append(array if direct else empty_aligned(info.shape, info.dtype))
-        shapes = self._call(program, arrays, results)
+        outputs: list[int] = []
+        for info, array in zip(self._outputs, destinations, strict=True):
+            result = array
+            start = address_of(array) if array.flags.carray else None
+            if start is None or _overlaps(start, start + array.nbytes, taken):
+                result = empty_aligned(info.shape, info.dtype)
+                start = address_of(result)
+            results.append(result)
+            outputs.append(start)
+            taken.append((start, start + result.nbytes))
+        extents = self._call(inputs, outputs)
         for result, array in zip(results, destinations, strict=True):
             if result is not array:
                 np.copyto(array, result)
-        return list(map(part, destinations, program.outputs, shapes))
+        return list(map(part, destinations, self._outputs, extents))
 
-    def _call(
-        self, program: ProgramCode, arrays: Sequence[Array], results: Sequence[Array]
-    ) -> Sequence[tuple[int, ...]]:
-        """Run; gives the actual shapes of the results."""
-        held = [in_memory(array) for array in arrays]
+    def _call(self, inputs: Sequence[int], outputs: Sequence[int]) -> Sequence[int | None]:
+        """Run with tensors at these addresses; gives the extents of varying axes of outputs."""
         state = self._take()
-        state.select(program)
         try:
-            state.run(addresses(held), addresses(results))
-            shapes = state.shapes()
+            state.bind(inputs, outputs)
+            state.run()
+            extents = state.extents()
         except DataError:
             self._idle.append(state)
             raise
         # the state of a call that failed otherwise is dropped
         self._idle.append(state)
-        return shapes
+        return extents
 
     def _take(self) -> State:
         """A state that no call uses."""
         try:
-            return self._idle.pop()
+            state = self._idle.pop()
         except IndexError:
             return self.new_state()
+        if state.program is not self._program:
+            state.select(self._program)
+        return state
 
 
-def _check_destinations(outputs: Sequence[TensorInfo], destinations: Sequence[Any]) -> None:
-    for info, array in zip(outputs, destinations, strict=True):
-        if not isinstance(array, np.ndarray):
-            raise InputError(
-                f"the destination of output {info.name!r} must be an array, not {shown(array)}"
-            )
-        if array.shape != info.shape or array.dtype != info.dtype or not array.flags.writeable:
-            raise InputError(
-                f"the destination of output {info.name!r} must be a writable {info.dtype} "
-                f"array of shape {info.shape}, got {array.dtype} {array.shape}"
-            )
+def _overlaps(start: int, end: int, others: Sequence[tuple[int, int]]) -> bool:
+    """Whether memory is a part of another tensor's."""
+    return any(start < last and first < end for first, last in others)
 
 
-def _empty(outputs: Sequence[TensorInfo]) -> list[Array]:
-    """Uninitialized arrays for the results."""
-    return [empty_aligned(info.shape, info.dtype) for info in outputs]
-
-
-def in_memory(array: Array) -> Array:
-    """The array itself if kernels can read it in place, or a copy."""
-    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
-
-
-def addresses(arrays: Sequence[Array | GpuTensor]) -> Any:
-    """Addresses of arrays for :class:`State`; keep the arrays alive."""
-    return pointers(
-        [
-            array.address if isinstance(array, GpuTensor) else array.__array_interface__["data"][0]
-            for array in arrays
-        ]
-    )
+def addresses(tensors: Sequence[Array | GpuTensor]) -> list[int]:
+    """Addresses for :meth:`State.bind`; keep the tensors alive."""
+    return [t.address if isinstance(t, GpuTensor) else address_of(t) for t in tensors]

@@ -12,7 +12,7 @@ from ..core.stored_types import numpy_type
 from ..core.tensor import Array, TensorInfo
 from . import dlpack
 from .driver import DEFAULT_STREAM, driver
-from .outputs import empty_aligned
+from .memory import empty_aligned
 
 
 class GpuTensor:

@@ -57,38 +57,39 @@ class Timing:
 
 
 class BoundCall:
-    """A call with fixed inputs: calling it runs the model and nothing else.
+    """A prepared call: calling it runs the model and nothing else.
 
     It holds copies of the inputs on the model's device, and its own state. One thread at a time
-    may use it. :meth:`outputs` reads the outputs of the last call.
+    may use it. Write values for the next call into the tensors of ``inputs``, by name.
+    :meth:`outputs` reads the outputs of the last call.
     """
 
     def __init__(
-        self, names: Sequence[str], runner: Runner, arrays: Sequence[Array | GpuTensor]
+        self, names: tuple[str, ...], runner: Runner, arrays: Sequence[Array | GpuTensor]
     ) -> None:
         self._names = names
-        self._program = runner.program_of(arrays)
+        self._infos = runner.outputs
         self._state = runner.new_state()
-        self._state.select(self._program)
-        self._inputs, self._results = runner.operands(arrays)
-        self._arguments = addresses(self._inputs), addresses(self._results)
+        held, self._results = runner.operands(arrays)
+        self._state.bind(addresses(held), addresses(self._results))
+        self.inputs = {info.name: x for info, x in zip(runner.inputs, held, strict=True)}
         self._called = False
 
     def __call__(self) -> None:
         """Run the model once."""
-        self._state.run(*self._arguments)
+        self._state.run()
         self._called = True
 
     def profile(self) -> list[int]:
         """Run the model once; the nanoseconds of each layer."""
         self._called = True
-        return self._state.profile(*self._arguments)
+        return self._state.profile()
 
     def outputs(self) -> Outputs:
         """Copies of the last call's outputs; calls the model if it was never called."""
         if not self._called:
             self()
-        found = map(part, self._results, self._program.outputs, self._state.shapes())
+        found = map(part, self._results, self._infos, self._state.extents())
         return Outputs(self._names, [own_copy(array) for array in found])
 
 

@@ -35,6 +35,7 @@ STREAM = "tvmconv.stream"
 PANEL = "tvmconv.panel"
 RESULT = "tvmconv.result"
 TRANSPOSE = "tvmconv.transpose"
+COMBINE = "tvmconv.combine"
 SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
 FIRST_USE = "tvmconv.first_use"
@@ -44,6 +45,9 @@ TILE_PANEL = "tvmconv.tile_panel"
 
 # attribute of a GPU function: resident blocks of a multiprocessor, if other than the default
 RESIDENT = "tvmconv.blocks_resident"
+# Attribute of a function: the text that it was made from, with the machine. Equal texts are equal
+# functions, and a text is far shorter than a function.
+ORIGIN = "tvmconv.origin"
 
 _FLAG = "1"
 
@@ -108,6 +112,12 @@ DECLARED = {
         _FLAG,
         "squares of the copy are transposed in registers",
         "tvmconv.TransposeCopies",
+    ),
+    COMBINE: Annotation(
+        "a reduction over the lanes of a vector of partial results",
+        _FLAG,
+        "halves of the vector are combined until one lane is left",
+        "tvmconv.CombineLanes",
     ),
     SEGMENTS: Annotation(
         "over spatial positions, with the unrolled blocks and the vectorized channels inside",
@@ -209,6 +219,11 @@ def mark_result(schedule: Any, tiles: Any) -> None:
 def mark_transpose(schedule: Any, loop: Any) -> None:
     """Transpose a copy between this loop and the vectorized loop inside it."""
     schedule.annotate(loop, TRANSPOSE, 1)
+
+
+def mark_combine(schedule: Any, lanes: Any) -> None:
+    """Combine partial results by halves of their vector, in another order than the loop's."""
+    schedule.annotate(lanes, COMBINE, 1)
 
 
 def mark_segments(schedule: Any, pixels: Any, vectors: int, steps: int = 0) -> None:

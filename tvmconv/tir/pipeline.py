@@ -22,7 +22,9 @@ from tvmconv.tir import amx, general, neon, sve, x86
 from tvmconv.tir.amx.allocate_tiles import TilePermission
 from tvmconv.tir.general.bound_loops import BoundLoops
 from tvmconv.tir.general.c_functions import PACKED, CFunctions
+from tvmconv.tir.general.combine_lanes import CombineLanes
 from tvmconv.tir.general.copy_on_first_use import CopyOnFirstUse
+from tvmconv.tir.general.hoisted_branches import HoistedBranches
 from tvmconv.tir.general.joined_stores import JoinedStores
 from tvmconv.tir.general.lower_blocks import block_passes
 from tvmconv.tir.general.prefetch_results import PrefetchResults
@@ -130,6 +132,7 @@ def loop_passes() -> list[Any]:
         PrefetchStreams(),  # needs the dimensions of buffers, as do the next two passes
         PrefetchResults(),
         TransposeCopies(),
+        CombineLanes(),
         # TVM inlines a result twice if it is read twice, with the variables that it defines.
         # VectorizeLoop needs unique definitions
         tirx.transform.ConvertSSA(),
@@ -154,7 +157,7 @@ def statement_passes(machine: Machine) -> list[Any]:
         UnifyIndexWidths(),  # repairs what LoopPartition leaves
         tir.VectorizeLoop(True),
         tir.StorageRewrite(),
-        low.HoistIfThenElse(),
+        HoistedBranches(),
         # indices are normalized before loops are unrolled, unlike in TVM. The code is the same, and
         # a Winograd kernel with thousands of statements builds in 80 % of the time
         low.RenormalizeSplitPattern(),
@@ -174,7 +177,7 @@ def statement_passes(machine: Machine) -> list[Any]:
         *of(Stage.SCALABLE),  # late, because few passes support scalable vectors
         *of(Stage.LAST),
         WrappingSums(),  # after all passes that match sums
-        RecordVectorCode(),
+        *([RecordVectorCode()] if machine.vector.scalable else []),
         tir.VerifyMemory(),
     ]
 

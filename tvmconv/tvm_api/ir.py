@@ -12,6 +12,7 @@ from tvm.ir import (
     Var,
     _ffi_api,
     register_op_attr,
+    save_json,
     transform,
 )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from tvm import tirx
+from tvm import te, tirx
 from tvm.script import tirx as T
 
+from tests.operators.harness import HOST, Built
 from tests.tir.rewrites import check, check_same
 from tvmconv.operators import math
 from tvmconv.tir.general.relax_intrinsics import VectorizableMath
@@ -26,6 +28,15 @@ def test_a_call_becomes_its_expression(name):
             y[i] = expression(x[i]) + x[i]
 
     check(VectorizableMath(), before, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_isnan_is_vector_code_that_finds_nan(dtype):
+    x = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1] * 20, dtype)
+    built = Built(lambda t: te.compute(t.shape, lambda i: tirx.isnan(t[i])), [x], HOST)
+    (y,) = built()
+    np.testing.assert_array_equal(y, np.isnan(x))
+    assert built.vector_instructions() > 0
 
 
 def test_other_types_and_intrinsics_stay():

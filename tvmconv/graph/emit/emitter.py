@@ -15,6 +15,7 @@ from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.device import Device
 from tvmconv.operators.layout import from_blocked, to_blocked
+from tvmconv.tir.annotations import ORIGIN
 from tvmconv.tvm_api import relax, topi
 from tvmconv.tvm_api.ir import Call, Constant
 from tvmconv.tvm_api.op_pattern import OPAQUE
@@ -224,6 +225,7 @@ def _is_number(expr: RelaxExpr) -> bool:
 def scheduled(kernel: Kernel) -> PrimFunc:
     """A kernel's function, scheduled once per process and problem."""
     func = kernel.prim_func("kernel").without_attr("global_symbol")
+    func = func.with_attr(ORIGIN, repr((kernel.workload, kernel.algorithm, kernel.config)))
     return func.with_attr("op_pattern", OPAQUE)
 
 

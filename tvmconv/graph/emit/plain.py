@@ -13,6 +13,7 @@ from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.indices import CALLS, emit_without_loops
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
+from tvmconv.graph.emit.plain_moves import depth_to_space_plain, shuffle_plain
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
 from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
 from tvmconv.graph.emit.recurrent import emit_recurrent, is_recurrent
@@ -40,8 +41,8 @@ from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
 from tvmconv.operators.sort import top_k
-from tvmconv.tvm_api import relax, te
-from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
 # shorter rows of a softmax are computed side by side
 _SHORT_ROW = 8
@@ -82,8 +83,10 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     elif node.op == "depth_pool":
         data, image = emitter.as_plain(node.args[0]), node.output.dims[1:]
         emitter.plain[node.output] = depth_pool(emitter, node, data, image, 1)
-    elif node.op in ("channel_shuffle", "depth_to_space"):
-        _call(emitter, node, _channel_moves(node), record)
+    elif node.op == "channel_shuffle":
+        shuffle_plain(emitter, node, record)
+    elif node.op == "depth_to_space":
+        depth_to_space_plain(emitter, node, record)
     elif node.op in EXTREMES and node.output.dtype.startswith("float"):
         left, right = (emitter.expression_of(arg) for arg in node.args)
         result = extreme(emitter.builder, node.op, left, right)
@@ -245,31 +248,6 @@ def _call(
 ) -> None:
     args = [emitter.as_plain(value) for value in node.inputs]
     emitter.plain[node.output] = emitter.call(expression, args, record, opaque=opaque)
-
-
-def _channel_moves(node: Node) -> Callable[[Tensor], Tensor]:
-    """Channel shuffle and depth-to-space as one gather."""
-    n, channels, height, width = node.output.dims
-    attrs = node.attrs
-    if node.op == "channel_shuffle":
-        groups, size = attrs["groups"], channels // attrs["groups"]
-        return lambda x: te.compute(
-            x.shape,
-            lambda n, k, h, w: x[n, k % groups * size + k // groups, h, w],
-            name="channel_shuffle",
-        )
-    (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
-
-    def expression(x: Tensor) -> Tensor:
-        def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
-            y, z = h + crop[0], w + crop[1]
-            phase = y % bh * bw + z % bw
-            channel = (k // inner * (bh * bw) + phase) * stride + k % inner
-            return x[n, channel, y // bh, z // bw]
-
-        return te.compute((n, channels, height, width), element, name="depth_to_space")
-
-    return expression
 
 
 def _rebuilt(emitter: Emitter, node: Node) -> RelaxExpr:

@@ -82,7 +82,6 @@ def _model(case: Case) -> Session:
     import numpy as np
 
     from tvmconv.lab.bench.gpu.models import built_model
-    from tvmconv.runtime.binding import pointers
 
     shapes = {name: tuple(value.shape) for name, value in case.inputs.items()}
     model = built_model(
@@ -101,11 +100,11 @@ def _model(case: Case) -> Session:
     inputs = [gpu.array(value) for value in case.inputs.values()]
     outputs = [gpu.array(np.zeros(info.shape, info.dtype)) for info in model.outputs]
     state = model._ready().new_state()
-    given = [pointers([array.pointer for array in arrays]) for arrays in (inputs, outputs)]
+    state.bind([array.pointer for array in inputs], [array.pointer for array in outputs])
 
     def run(held: object = inputs) -> None:
         # the caller owns the inputs, which is this function
-        state.run(*given)
+        state.run()
 
     def results() -> dict[str, Array]:
         return {n: array.numpy() for n, array in zip(case.outputs, outputs, strict=True)}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
-import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tvmconv.cache.folder import base_folder
 from tvmconv.core.errors import ArtifactError
 
 
@@ -19,16 +22,20 @@ def cache_folder() -> Path:
 
     Raises :class:`ArtifactError` if it cannot be made.
     """
-    from platformdirs import user_cache_path
-
-    named = os.environ.get("TVMCONV_CACHE")
-    base = Path(named) if named else user_cache_path("tvmconv", appauthor=False)
-    folder = base / "estimation"
+    folder = (base_folder() or _own_folder()) / "estimation"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _not_kept(folder, error) from error
     return folder
+
+
+@lru_cache(maxsize=1)
+def _own_folder() -> Path:
+    """A folder of this process, for users who turned the cache off."""
+    folder = tempfile.mkdtemp(prefix="tvmconv-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _not_kept(path: Path, error: OSError) -> ArtifactError:

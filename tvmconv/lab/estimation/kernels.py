@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tvmconv.compile.network import CompiledProgram
 from tvmconv.compile.objects import compile_objects
+from tvmconv.compile.program import CompiledProgram
 from tvmconv.compile.source import Facts
 from tvmconv.core.decision import KernelCall
 from tvmconv.core.tensor import Array, TensorInfo

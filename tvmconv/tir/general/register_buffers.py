@@ -35,18 +35,20 @@ def drop_decided(stmt: Any, scope: Scope) -> Any:
             return other
         return tirx.if_then_else(tirx.all(*undecided), value, other) if undecided else value
 
-    stmt = tvm_ffi.structural_map(stmt, (ir.Call, select), order="post")
+    if scope.memo.selects(stmt):
+        stmt = tvm_ffi.structural_map(stmt, (ir.Call, select), order="post")
     if skipped and _is_accumulation(stmt):
         return None
 
     def load(node: Any) -> Any:
         return tirx.BufferLoad(*_locate(node.source, node.indices, scope))
 
-    stmt = tvm_ffi.structural_map(stmt, (ir.expr.TensorLoad, load), order="post")
-    if isinstance(stmt, tirx.BufferStore):
-        buffer, indices = _locate(stmt.buffer, stmt.indices, scope)
-        stmt = tirx.BufferStore(buffer, stmt.value, indices)
-    return scope.rewrite(stmt)
+    def store(node: Any) -> Any:
+        buffer, indices = _locate(node.buffer, node.indices, scope)
+        return tirx.BufferStore(buffer, node.value, indices)
+
+    rules = [(ir.Var, scope.value), (TensorLoad, load), (tirx.BufferStore, store)]
+    return tvm_ffi.structural_map(stmt, rules, order="post")
 
 
 def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
@@ -86,14 +88,14 @@ def _unrolled_index(buffer: Any, dimension: int, region: Any) -> list[Any] | Non
 
 
 def _locate(buffer: Any, indices: Any, scope: Scope) -> tuple[Any, list[Any]]:
-    """Buffer and indices of an access, with the pieces of a split allocation."""
+    """Buffer and rewritten indices of an access, with the pieces of a split allocation."""
     if buffer not in scope.pieces:
         return buffer, list(indices)
     pieces, dimension = scope.pieces[buffer]
     indices = list(indices)
     if len(pieces) == 1:
         return pieces[0], indices
-    number = int(scope.analyzer.simplify(scope.rewrite(indices[dimension])))
+    number = int(scope.analyzer.simplify(indices[dimension]))
     return pieces[number], [*indices[:dimension], 0, *indices[dimension + 1 :]]
 
 

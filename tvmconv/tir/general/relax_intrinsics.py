@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import ir
+from tvm import ir, tirx
 
 from tvmconv.operators import math
 from tvmconv.tir.general.rewrite import function_pass, map_nodes
@@ -13,13 +13,13 @@ from tvmconv.tir.general.rewrite import function_pass, map_nodes
 def VectorizableMath() -> Any:
     """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`.
 
-    Pattern: an FP32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` or ``sinh``.
-    TVM lowers stock Relax operators to these calls.
+    Pattern: an FP32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` or ``sinh``,
+    or a call of ``isnan``. TVM lowers stock Relax operators to these calls.
 
-    Rewrite: the call becomes arithmetic on its argument.
+    Rewrite: the call becomes arithmetic on its argument, or a comparison with infinity.
 
     Why here: LLVM lowers these intrinsics to one call of the C library per element, and does not
-    know the last two.
+    know ``cosh`` and ``sinh``. TVM's vectorizer leaves a loop around ``isnan``.
     """
     return function_pass("VectorizableMath", _vectorizable_math)
 
@@ -36,9 +36,18 @@ def _vectorizable_math(func: Any) -> Any:
     }
 
     def replace(call: Any) -> Any:
+        if getattr(call.op, "name", "") == "tirx.isnan":
+            return _exceeds_infinity(call.args[0])
         expression = table.get(getattr(call.op, "name", ""))
         if expression is None or str(call.ty.dtype) != "float32":
             return call
         return expression(call.args[0])
 
     return map_nodes(func, (ir.Call, replace))
+
+
+def _exceeds_infinity(value: Any) -> Any:
+    # TVM simplifies the comparison of a value with itself, and a negated comparison, as if no value
+    # was NaN
+    ordered = tirx.LE(value, tirx.const(float("inf"), str(value.ty.dtype)))
+    return tirx.Select(ordered, tirx.const(False, "bool"), tirx.const(True, "bool"))

@@ -119,7 +119,7 @@ class Scope:
 
     def rewrite(self, expression: Any) -> Any:
         """An expression over the new variables."""
-        return tvm_ffi.structural_map(expression, (ir.Var, self._value), order="post")
+        return tvm_ffi.structural_map(expression, (ir.Var, self.value), order="post")
 
     def undecided(self, condition: Any) -> list[Any] | None:
         """The conjuncts that do not follow from the scope; None if one is false."""
@@ -148,7 +148,7 @@ class Scope:
         key = (hash(part), *[known.get(handle) for handle in self.memo.variables(part)])
         if self.assumed:
             # assumptions concern variables, not their ranges
-            news = [self._value(var) for var in self.memo.variables(part).values()]
+            news = [self.value(var) for var in self.memo.variables(part).values()]
             self.memo.keep(*news, *self.assumed)
             key = (*key, *map(hash, news), *map(hash, self.assumed))
         found: int | None = self.memo.outcomes.get(key)
@@ -163,7 +163,8 @@ class Scope:
         simple = self.analyzer.simplify(part)
         return int(bool(int(simple))) if isinstance(simple, tirx.IntImm) else -1
 
-    def _value(self, var: Any) -> Any:
+    def value(self, var: Any) -> Any:
+        """The new variable or the constant of an old variable; other variables are unchanged."""
         return self.values.get(hash(var), var)
 
 

@@ -34,6 +34,9 @@ def WrappingSums() -> Any:
 
 
 def _wrapping(func: Any) -> Any:
+    if not _may_hold_integers(func):
+        return func
+
     def wrap(node: Any) -> Any:
         dtype = str(node.ty.dtype)
         kind, *lanes = dtype.split("x", 1)
@@ -60,6 +63,18 @@ def _wrapping(func: Any) -> Any:
     return map_nodes(func, rules)
 
 
+def _may_hold_integers(func: Any) -> bool:
+    """Whether a function may compute with integers that come from memory.
+
+    Kernels of floating-point numbers have thousands of sums, all of them in indices.
+    """
+    buffers = [*func.params, *(node.buffer for node in nodes_of(func.body, tirx.AllocBuffer))]
+    if any("int" in str(buffer.ty.dtype) for buffer in buffers):
+        return True
+    made = nodes_of(func.body, (tirx.Cast, ir.Call))
+    return any(_kind(node) in _NARROW and _is_data(node) for node in made)
+
+
 def _is_data(node: Any) -> bool:
     """Whether an expression, with rewritten sums, depends on numbers from memory."""
     if isinstance(node, ir.TensorLoad) or _is_rewritten(node):
@@ -83,7 +98,7 @@ def _is_rewritten(node: Any) -> bool:
 
 def _kind(node: Any) -> str:
     """The type of an expression, or of its lanes."""
-    return str(node.ty.dtype).partition("x")[0]
+    return str(getattr(node.ty, "dtype", "")).partition("x")[0]
 
 
 def _changed(node: Any) -> bool:

@@ -90,7 +90,7 @@ def _log_digest(log: str | None) -> str | None:
 
 def _keep(model: CompiledModel, path: Path, weights: Mapping[str, Array]) -> None:
     """Save a built model with a recipe instead of its weights; the recipe is written last."""
-    from tvmconv.compile.network import CompiledProgram
+    from tvmconv.compile.program import CompiledProgram
 
     assert isinstance(model._library, CompiledProgram)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,1 @@
+"""Compiled kernels and models in the user's cache folder, for later builds."""

@@ -1,0 +1,58 @@
+"""Operators on the plain layout that only move elements between channels and space."""
+
+from __future__ import annotations
+
+from tvmconv.graph.emit.emitter import CallRecord, Emitter
+from tvmconv.graph.ir import Node
+from tvmconv.tvm_api import te
+from tvmconv.tvm_api.types import Expr, Tensor
+
+
+def shuffle_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:
+    """Exchange groups of channels with the channels of a group."""
+    groups = node.attrs["groups"]
+    size = node.output.dims[1] // groups
+
+    def expression(x: Tensor) -> Tensor:
+        return te.compute(
+            x.shape,
+            lambda n, k, h, w: x[n, k % groups * size + k // groups, h, w],
+            name="channel_shuffle",
+        )
+
+    data = emitter.as_plain(node.args[0])
+    emitter.plain[node.output] = emitter.call(expression, [data], record)
+
+
+def depth_to_space_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:
+    """Interleave groups of channels into space: :mod:`tvmconv.operators.interleave`."""
+    attrs, (batch, channels, height, width) = node.attrs, node.output.dims
+    (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
+    rows, columns = node.args[0].dims[2:]
+    data = emitter.as_plain(node.args[0])
+    if (rows * bh, columns * bw) == (height, width) and inner in (1, channels):
+        # an axis for each part of an index: a transposition by vectors, without divisions
+        groups, phases = channels // inner, bh * bw * stride
+        view = emitter.reshape(data, (batch, groups, phases, rows, columns))
+
+        def parts(x: Tensor) -> Tensor:
+            return te.compute(
+                (batch, groups, inner, rows, bh, columns, bw),
+                lambda n, g, o, h, a, w, b: x[n, g, (a * bw + b) * stride + o, h, w],
+                name="depth_to_space",
+            )
+
+        split = emitter.call(parts, [view], record, opaque=True)
+        emitter.plain[node.output] = emitter.reshape(split, node.output.dims, node.layer)
+        return
+
+    def expression(x: Tensor) -> Tensor:
+        def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
+            y, z = h + crop[0], w + crop[1]
+            phase = y % bh * bw + z % bw
+            channel = (k // inner * (bh * bw) + phase) * stride + k % inner
+            return x[n, channel, y // bh, z // bw]
+
+        return te.compute((batch, channels, height, width), element, name="depth_to_space")
+
+    emitter.plain[node.output] = emitter.call(expression, [data], record)
