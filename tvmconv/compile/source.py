@@ -81,8 +81,9 @@ def program_source(
             *_layers(prefix, tuple(each.all_calls()), strings),
         ]
         run += functions(each, gpu is not None, strings, prefix)
+    separate = weights_sha256 is not None
+    tables += _programs(len(program.programs))
     for index in range(len(program.programs)):
-        separate = weights_sha256 is not None
         tables += _description(program, index, facts, strings, separate, gpu is not None)
     tables += _program(program, facts, strings, weights_sha256)
     lines = [
@@ -163,6 +164,21 @@ def _table(kind: str, name: str, rows: Sequence[str]) -> list[str]:
     return [f"static const {kind} {name}[] = {{", *rows, "};"] if rows else []
 
 
+def _programs(count: int) -> list[str]:
+    """The list of all descriptions, which each of them refers to."""
+    names = [_description_name(index) for index in range(count)]
+    listed = braced(f"&{name}" for name in names)
+    return [
+        "",
+        *(f"static const tvmconv_description {name};" for name in names[1:]),
+        f"static const tvmconv_description *const programs[] = {listed};",
+    ]
+
+
+def _description_name(index: int) -> str:
+    return f"{_prefix(index)}description" if index else "tvmconv_this_description"
+
+
 def _description(
     model: Program, index: int, facts: Facts, strings: Strings, separate: bool, on_gpu: bool
 ) -> list[str]:
@@ -188,14 +204,8 @@ def _description(
         "programs": "programs",
         "program_count": str(len(model.programs)),
     }
-    own = f"static const tvmconv_description {prefix}description"
-    first = "const tvmconv_description tvmconv_this_description"
-    names = [f"&{_prefix(i)}description" for i in range(1, len(model.programs))]
-    listed = braced(["&tvmconv_this_description", *names])
-    table = f"static const tvmconv_description *const programs[] = {listed};"
-    declared = [f"static const tvmconv_description {name[1:]};" for name in names]
-    start = ["", *declared, table] if index == 0 else [""]
-    return [*start, *_struct(own if index else first, fields)]
+    linkage = "static const" if index else "const"
+    return ["", *_struct(f"{linkage} tvmconv_description {_description_name(index)}", fields)]
 
 
 def _program(
