@@ -19,8 +19,10 @@ from tests.cli.verbs import data_of, invoke
 from tests.compile.c_model import CModel
 from tests.frontend.onnx_runner import run_reference
 from tvmconv.core.errors import ConfigError, InputError, ModelError
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime import portable
 from tvmconv.runtime.library import C_SOURCES
+from tvmconv.tuning.session import collect
 
 WIDTHS = (12, 24, 32)
 SHAPES = [(1, 4, 8, width) for width in WIDTHS]
@@ -296,3 +298,13 @@ def test_cpp(saved: Path, tmp_path: Path) -> None:
 
     check(run, SHAPES[2])
     check(run, SHAPES[0])
+
+
+def test_check_and_tune_go_through_all_shapes(tmp_path: Path) -> None:
+    path = tmp_path / "widths.onnx"
+    onnx.save(network(), path)
+    tasks = collect(MACHINES["x86-64-v3"], [path], shapes={"x": SHAPES[:2]})
+    sizes = {(task.workload.in_channels, task.workload.in_width) for task in tasks}
+    assert sizes == {(4, 12), (16, 12), (4, 24), (16, 24)}
+    assert invoke("check", path, "--shape", "x:1x4x8x12,24").exit_code == 0
+    assert invoke("check", path, "--shape", "x:1x4,5x8x12,24").exit_code == 1

@@ -64,6 +64,6 @@ def _listed(value: Any, is_input: bool) -> list[Any]:
     """The shapes, or sizes of a dimension, that a value holds."""
     if not isinstance(value, list | tuple) or not value:
         return [value]
-    if not is_input or isinstance(value[0], list | tuple):
-        return list(value)
-    return [value]
+    if is_input and not isinstance(value[0], list | tuple):
+        return [value]
+    return list(value)
