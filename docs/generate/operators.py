@@ -68,7 +68,9 @@ Functions that a model defines itself are inlined.
 | `Loop` | a trip count and no condition: a nested program runs in a loop | see below |
 | `Scan` | a nested program runs in a loop | |
 
-- Both branches of a run-time `If` must give results of the same shapes and types.
+- Both branches of a run-time `If` must give results of one type and rank. Their sizes may differ
+  along one axis: the result then has the larger size, and a call gives the actual one.
+- A branch that the model's shapes do not allow is left out. A call that selects it fails.
 - A `Loop` needs a constant trip count, or a condition that follows from constants.
 - A `Loop` may end early by a run-time condition if it has no stacked results.
 - States of a `Loop` keep their shapes and types. A short `Loop` whose states change is unrolled.
@@ -94,14 +96,20 @@ Operators after such a result compute on the largest size. These keep or use the
 - element-wise operators whose other operands broadcast along the axis, or have the same size
 - `Cast`, `Concat`, `Expand`, `Gather`, `GatherElements`, `GatherND`, `OneHot`, `Pad`, `Reshape`,
   `Slice`, `Split`, `Squeeze`, `Tile`, `Transpose` and `Unsqueeze`
+- `ScatterElements` and `ScatterND`, `Resize` along other axes
+- `RoiAlign` and `MaxRoiPool` whose number of regions varies
 - reductions, `ArgMax`, `ArgMin`, `CumSum`, `Softmax` and `TopK`
 - `MatMul` and `Gemm` of rows, and convolutions and pools whose batch varies
-- `Shape` and `Size`, and shape operands of `ConstantOfShape`, `Expand`, `Pad`, `Range`, `Reshape`
-  and `Slice` that are computed from them
+- `Shape` and `Size`, and shape operands of `ConstantOfShape`, `Expand`, `Pad`, `Range`, `Reshape`,
+  `Slice` and `Tile` that are computed from them
+- branches of a run-time `If`: they read such values, and give such results
 
-Everything else is refused, and the message names the value at which the model can end.
-At most one axis of a value varies. Programs of their own, such as branches of a run-time `If`,
-neither read nor give such values. GPUs are refused.
+A shape operand may also be computed from other integers if it has a bound, such as a `Min` with a
+constant. Everything else is refused, and the message names the value at which the model can end.
+At most one axis of a value varies. The states and results of a `Loop` or `Scan` that runs as a
+nested program, and its trip count, have fixed sizes. For example, Mask R-CNN of torchvision pastes
+each mask into the image in a loop over the detections. End it before the loop, and paste the masks
+in your program. GPUs are refused.
 
 """
 _FOLDED = """

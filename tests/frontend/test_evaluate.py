@@ -159,3 +159,12 @@ def test_batch_norm_in_training_mode_uses_its_own_statistics(opset: int) -> None
     np.testing.assert_allclose(graph.constants["y"], wanted, rtol=1e-5, atol=1e-6)
     running = 0.9 * constants["r"] + 0.1 * mean
     np.testing.assert_allclose(graph.constants["m"], running, rtol=1e-5, atol=1e-6)
+
+
+def test_logarithms_of_small_probabilities() -> None:
+    x = np.array([[0, -300, 2], [-1e4, 1e4, 1e4]], np.float32)
+    for axis in (0, 1):
+        node = helper.make_node("LogSoftmax", ["x"], ["y"], axis=axis)
+        model = make_model([node], {}, ["y"], {"x": x})
+        folded = read_model(model).graph.constants["y"]
+        np.testing.assert_allclose(folded, run_reference(model, {})[0], rtol=1e-6)

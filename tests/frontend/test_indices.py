@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tvmconv
+from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
 from tests.frontend.onnx_runner import run_reference
 from tvmconv.core.errors import DataError
 
@@ -72,6 +74,29 @@ def test_computed_indices_are_used_and_others_reported(
             built.run({**feeds, "i": outside})
     # the state of a call that failed is used again
     np.testing.assert_array_equal(built.run(feeds)["y"], run_reference(network, feeds)[0])
+
+
+@needs_nvcc
+@needs_emulator
+def test_lengths_outside_are_clamped_on_gpus(tmp_path: Path) -> None:
+    """Negative lengths do not count from the end."""
+    feeds = {"x": draw(4, 3), "i": np.array([4, -1, 9])}
+    network = model("ReverseSequence", feeds, batch_axis=1, time_axis=0)
+    (result,) = Built(tmp_path / "network", network).run(feeds)
+    wanted = feeds["x"][::-1].copy()
+    wanted[:, 1] = feeds["x"][:, 1]
+    np.testing.assert_array_equal(result, wanted)
+
+
+def test_rows_that_do_not_fit_a_cache_are_reported() -> None:
+    feeds = {"x": draw(2, 6, 3), "u": draw(2, 2, 3), "i": np.array([4, 0])}
+    built = tvmconv.build(model("TensorScatter", feeds, 24))
+    wanted = feeds["x"].copy()
+    wanted[0, 4:], wanted[1, :2] = feeds["u"]
+    np.testing.assert_array_equal(built.run(feeds)["y"], wanted)
+    for wrong in (5, -1):
+        with pytest.raises(DataError, match=r"TensorScatter.*'i' .*Expected 0 to 4"):
+            built.run({**feeds, "i": np.array([0, wrong])})
 
 
 @pytest.mark.parametrize("storage_order", [0, 1])

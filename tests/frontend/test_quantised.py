@@ -82,6 +82,13 @@ def test_scales_of_blocks() -> None:
         compare(*single_node("DequantizeLinear", [y, s, z], "float32", **kinds), build=build)
 
 
+def test_scales_of_blocks_of_a_row() -> None:
+    x, s = np.linspace(-2, 2, 5).astype(F), scales(2, typical=0.03)
+    kinds: dict[str, Any] = {"opset": 21, "axis": 0, "block_size": 4}
+    for z in (integers(U8, 2), np.zeros(2, U8)):
+        compare(*single_node("QuantizeLinear", [x, s, z], **kinds), build=tvm_pipeline)
+
+
 @each_build
 def test_scales_that_the_model_computes(build: Build) -> None:
     x = np.random.default_rng(1).standard_normal((2, 6)).astype(F)

@@ -198,6 +198,46 @@ def test_sizes_as_shapes() -> None:
     check(compiled, made, few)
 
 
+def test_reshaped_rows() -> None:
+    """The axis that varies is the one whose size is inferred."""
+    feeds = {"x": np.random.default_rng(2).standard_normal((4, 5)).astype(np.float32)}
+    nodes = [
+        node("NonZero", ["x"], ["places"]),
+        node("Transpose", ["places"], ["rows"]),
+        node("Flatten", ["rows"], ["flat"], axis=0),
+        node("Flatten", ["rows"], ["long"], axis=2),
+        node("Reshape", ["rows", "line"], ["line_rows"]),
+        node("Reshape", ["rows", "one_line"], ["one_line_rows"]),
+        node("Reshape", ["rows", "same"], ["same_rows"]),
+    ]
+    shapes = {"line": [-1], "one_line": [1, -1], "same": [0, -1]}
+    constants = {name: np.array(shape) for name, shape in shapes.items()}
+    outputs = ["flat", "long", "line_rows", "one_line_rows", "same_rows"]
+    made = model(nodes, feeds, outputs, constants)
+    x = feeds["x"]
+    check(tvmconv.build(made), made, {"x": np.where(x > 0, x, 0)})
+    # the second row begins after the elements that exist
+    two = model([*nodes[:2], node("Reshape", ["rows", "two"], ["y"], "pair")], feeds, ["y"],
+                {"two": np.array([2, -1])})  # fmt: skip
+    with pytest.raises(ModelError, match=r"'pair'.*depends on the data"):
+        tvmconv.build(two)
+
+
+def test_reductions_that_keep_the_size() -> None:
+    feeds = {"x": np.random.default_rng(3).standard_normal((3, 4)).astype(np.float32)}
+    nodes = [
+        node("NonZero", ["x"], ["places"]),
+        node("ReduceSum", ["places"], ["all"], noop_with_empty_axes=1),
+        node("ReduceSum", ["places", "none"], ["same"], noop_with_empty_axes=1),
+        node("ReduceSum", ["places", "none"], ["sum"]),
+    ]
+    made = model(nodes, feeds, ["all", "same", "sum"], {"none": np.zeros(0, np.int64)})
+    check(tvmconv.build(made), made, {"x": np.where(feeds["x"] > 0, feeds["x"], 0)})
+    last = node("ArgMax", ["places"], ["y"], "last", axis=1, select_last_index=1)
+    with pytest.raises(ModelError, match=r"'last'.*depends on the data"):
+        tvmconv.build(model([nodes[0], last], feeds, ["y"], {}))
+
+
 def test_masks_of_exporters() -> None:
     """Each use of a mask has a NonZero of its own, and each use of boxes a slice."""
     feeds = {**boxes(60, 1), "level": np.array(0.5, np.float32)}

@@ -71,6 +71,18 @@ def test_special_values_of_elementwise_operators():
     assert not np.signbit(ours[4][4])
 
 
+def test_products_and_quotients_of_the_number_zero():
+    pairs = [("Mul", "x", "zero"), ("Div", "x", "zero"), ("Div", "negative", "x"),
+             ("Mul", "zero", "one"), ("Div", "one", "zero")]  # fmt: skip
+    nodes = [helper.make_node(op, [a, b], [f"y{i}"]) for i, (op, a, b) in enumerate(pairs)]
+    constants = {"zero": np.float32(0), "negative": np.float32(-0.0)}
+    feeds = {"x": VALUES, "one": np.array(0, np.float32)}
+    kinds = {f"y{i}": TensorProto.FLOAT for i in range(len(pairs))}
+    ours, expected = run(nodes, feeds, constants, **kinds)
+    for actual, wanted in zip(ours, expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
+
+
 def test_extremes_of_nothing_but_infinities():
     x = np.full((2, 16, 6, 6), -INF, np.float32)
     x[1, 3, 2, 4], x[0, 5] = LOWEST, 1

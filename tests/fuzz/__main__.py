@@ -14,6 +14,8 @@ from tests.fuzz.runner import BAD, OUTCOMES, Attempts, Limits, Result, generator
 KINDS = {
     "models": "Models",
     "drawn": "Drawn",
+    "reading": "Reading",
+    "damaged": "Damaged",
     "artifacts": "Artifacts",
     "manifests": "Manifests",
     "logs": "Logs",

@@ -12,6 +12,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_max_pool
 
+from tests.fuzz.microsoft_references import REFERENCES
+
 # Python says so where a model rounds infinity or NaN to an integer, such as GridSample's indices. C
 # leaves open which integer results, so runtimes and processors differ
 UNDEFINED = ("cannot convert float infinity to integer", "cannot convert float NaN to integer")
@@ -104,7 +106,7 @@ class LogSoftmax(_Joined):
 
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
     """onnx's evaluator with its known errors fixed."""
-    mended: list[type[OpRun]] = [GlobalMaxPool, LRN, LpNormalization, MaxPool]
+    mended: list[type[OpRun]] = [GlobalMaxPool, LRN, LpNormalization, MaxPool, *REFERENCES]
     opset = next((o.version for o in model.opset_import if o.domain == ""), 13)
     if opset < 13:
         mended += [Softmax, LogSoftmax]

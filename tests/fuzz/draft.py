@@ -29,6 +29,8 @@ _EXTENTS = (1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 16, 17)
 _FEW = (1, 1, 2, 3)
 _MOST_ELEMENTS = 20_000
 _MOST_RANK = 6
+# operators whose shapes onnx does not infer in some forms, though they do not depend on the data
+_UNINFERRED = ("Attention", "GroupNormalization")
 # names that other programs give values and nodes
 _NAMES = ("{0}{1}",) * 8 + ("/block.{1}/{0}:0", "{1}", "{0} {1}", "\u00fc-{0}\u4e2d%{1}")
 
@@ -59,6 +61,8 @@ class Draft:
         self.nodes: list[onnx.NodeProto] = []
         self.values: list[Value] = []
         self.inputs: list[Value] = []
+        # results whose size depends on the data, which most steps cannot go on with
+        self.varying: list[Value] = []
         self.constants: dict[str, np.ndarray] = {}
         # scales and zero points of 8-bit values
         self.quantised: dict[str, tuple[Any, Any]] = {}
@@ -209,6 +213,11 @@ class Draft:
         self.nodes += nodes
         self.values += results
 
+    def empty(self) -> onnx.ModelProto:
+        """A model of no nodes, with the operator sets of this one."""
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        return onnx.ModelProto(opset_import=opsets, ir_version=10)
+
     def name(self, prefix: str) -> str:
         """A name that no value has."""
         return self._fresh(prefix)
@@ -257,9 +266,12 @@ class Draft:
                             for d in declared.shape.dim)  # fmt: skip
             dtype = DTYPES.get(declared.elem_type)
             if not declared.HasField("shape") or -1 in extents:
-                if len(known) < len(infos) or not known:
+                given = {}
+                if node.op_type in _UNINFERRED:
+                    given = {v.name: np.zeros(v.shape, v.dtype) for v in operands}
+                elif len(known) < len(infos) or not known:
                     raise Undrawable("its shape is not known")
-                computed = np.asarray(reference(model).run([info.name], {})[0])
+                computed = np.asarray(reference(model).run([info.name], given)[0])
                 extents, dtype = computed.shape, computed.dtype.name
             if dtype is None or (0 in extents and not self.empties):
                 raise Undrawable("an output with another element type, or an empty one")
@@ -268,13 +280,14 @@ class Draft:
 
     def attempt(self, step: Callable[[Draft], Any]) -> bool:
         """Draw by a function; undo its changes if it fails."""
-        before = len(self.nodes), len(self.values), len(self.inputs), set(self.constants)
+        lists = self.nodes, self.values, self.inputs, self.varying
+        lengths, constants = [len(each) for each in lists], set(self.constants)
         try:
             step(self)
         except Undrawable:
             self.empties = False
-            nodes, values, inputs, constants = before
-            del self.nodes[nodes:], self.values[values:], self.inputs[inputs:]
+            for each, length in zip(lists, lengths, strict=True):
+                del each[length:]
             self.constants = {k: v for k, v in self.constants.items() if k in constants}
             kept = {value.name for value in self.values}
             self.quantised = {k: v for k, v in self.quantised.items() if k in kept}
@@ -288,6 +301,7 @@ class Draft:
         made = {name for node in self.nodes for name in node.output}
         results = [v for v in self.values if v.name in made]
         outputs = [v for v in results if v.name not in read or self.chance(0.15)]
+        outputs += [v for v in self.varying if v.name not in read or self.chance(0.3)]
         inputs = [v for v in self.inputs if v.name in read]
         # values that no node computes may be outputs, too
         outputs += [v for v in inputs if self.chance(0.03)]
@@ -305,7 +319,8 @@ class Draft:
         known = self.chance(0.5)
         graph = helper.make_graph(
             self.nodes, "drawn", infos,
-            [helper.make_tensor_value_info(v.name, _CODES[v.dtype], v.shape if known else None)
+            [helper.make_tensor_value_info(
+                v.name, _CODES[v.dtype], v.shape if known and v not in self.varying else None)
              for v in outputs],
             [numpy_helper.from_array(a, n) for n, a in self.constants.items() if n in read],
         )  # fmt: skip

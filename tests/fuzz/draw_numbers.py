@@ -170,9 +170,10 @@ def norm(d: Draft) -> None:
     else:
         channels = x.shape[1]
         if op == "GroupNormalization":
+            if d.opset < 21:
+                raise Undrawable("onnx's checker refuses the form of operator set 18")
             groups = d.pick([g for g in range(1, channels + 1) if channels % g == 0])
             given["num_groups"] = groups
-            channels = channels if d.opset >= 21 else groups
         parameters = [d.operand((channels,), x.dtype) for _ in range(2)]
         if op == "BatchNormalization":
             variance = np.abs(d.array((channels,), x.dtype)) + x_type(x)(0.5)

@@ -218,9 +218,10 @@ def resize(d: Draft) -> None:
     by_size = d.chance(0.5)
     if by_size:
         values: dict[str, Any] = {"sizes": np.array(sizes, np.int64)}
-        if d.opset >= 18 and d.chance(0.2):
+        longer = [i for i in moved if x.shape[i] > 1]
+        if d.opset >= 18 and longer and d.chance(0.2):
             given["keep_aspect_ratio_policy"] = d.pick(("not_larger", "not_smaller"))
-            moved = [i for i in moved if x.shape[i] > 1]
+            moved = longer
             values["sizes"] = np.array([sizes[i] for i in moved], np.int64)
             given["axes"] = moved
     else:

@@ -25,20 +25,24 @@ _TYPES = (1, 1, 1, 6, 7, 9, 10, 11, 2, 3, 8, 16, 0, 99)
 Mutation = Callable[[onnx.ModelProto, random.Random], None]
 
 
-def mutate(models: Sequence[onnx.ModelProto], generator: random.Random) -> bytes:
-    """A changed model of the corpus, as bytes."""
+def mutate(
+    models: Sequence[onnx.ModelProto],
+    generator: random.Random,
+    flips: Sequence[int] = (0, 0, 1, 2, 3, 8),
+) -> bytes:
+    """A changed model of the corpus, as bytes; ``flips`` are choices of how many bytes change."""
     model = onnx.ModelProto()
     model.CopyFrom(generator.choice(models))
     if generator.random() < 0.15:
         _splice(model, generator.choice(models), generator)
-    flips = generator.choice((0, 0, 1, 2, 3, 8))
-    for _ in range(generator.choice((1, 1, 2, 3)) if not flips else generator.choice((0, 0, 1))):
+    changed = generator.choice(flips)
+    for _ in range(generator.choice((1, 1, 2, 3)) if not changed else generator.choice((0, 0, 1))):
         try:
             generator.choice(_MUTATIONS)(model, generator)
         except (ValueError, TypeError, IndexError, KeyError):
             # protobuf takes no such value, or there is nothing to change
             continue
-    return _damage(model.SerializeToString(), flips, generator)
+    return _damage(model.SerializeToString(), changed, generator)
 
 
 def _damage(data: bytes, flips: int, generator: random.Random) -> bytes:

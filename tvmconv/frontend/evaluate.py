@@ -163,6 +163,14 @@ def _one_hot(node: OnnxNode, operands: Operands) -> list[Array | None]:
     return [np.moveaxis(result, -1, axis)]
 
 
+def _log_softmax(node: OnnxNode, operands: Operands) -> list[Array | None]:
+    """The reference has the logarithm of small numbers that may be zero."""
+    data, axis = _present(operands[0]), int(node.attrs.get("axis", -1))
+    shifted = data - data.max(axis=axis, keepdims=True, initial=-np.inf)
+    total = np.exp(shifted.astype(np.float64)).sum(axis=axis, keepdims=True)
+    return [(shifted - np.log(total)).astype(data.dtype)]
+
+
 def _batch_norm(node: OnnxNode, operands: Operands) -> list[Array | None]:
     """Inference, or training mode, which computes the statistics of the data."""
     data, *parameters = (_present(value) for value in operands[:5])
@@ -209,6 +217,7 @@ _OWN: dict[str, Callable[[OnnxNode, Operands], list[Array | None]]] = {
     "Dropout": _dropout,
     "GatherElements": _gather_elements,
     "Identity": lambda _, operands: [operands[0]],
+    "LogSoftmax": _log_softmax,
     "OneHot": _one_hot,
     "QuantizeLinear": _linear,
     "Reshape": _reshape,

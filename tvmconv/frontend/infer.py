@@ -6,7 +6,7 @@ runs. Shapes that the graph computes are known as soon as their operands are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import onnx
@@ -32,7 +32,7 @@ from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.inference import inferred_outputs
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
 from tvmconv.frontend.nested.control import read_control
-from tvmconv.frontend.nested.inline import Shared
+from tvmconv.frontend.nested.inline import OuterValues, Shared
 from tvmconv.frontend.nested.subgraphs import all_names
 from tvmconv.frontend.operators import CONTROL, own_domain
 from tvmconv.frontend.quantize_linear import LINEAR, infer_linear, report_wide
@@ -41,9 +41,9 @@ from tvmconv.frontend.recurrent import RECURRENT
 from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.shapes import RESIZING, known_outputs, with_resized_shape
 from tvmconv.frontend.sizes.maker import Maker
-from tvmconv.frontend.sizes.propagation import check_nested, check_results, follow, set_outputs
+from tvmconv.frontend.sizes.propagation import follow, set_outputs
 from tvmconv.frontend.sizes.results import read_shape, sized
-from tvmconv.frontend.sizes.shapes import with_lengths
+from tvmconv.frontend.sizes.shapes import unknown_shape, with_lengths
 from tvmconv.frontend.structure import check_operator, describe, in_execution_order
 from tvmconv.frontend.tensors import (
     constant_value,
@@ -133,7 +133,6 @@ class _Walk:
         check_operator(proto)
         if proto.op_type in CONTROL:
             read_control(self, proto)
-            check_nested(self.graph)
             return
         self._read_node(_decoded(proto, self.shared.own_name(proto), self.graph.opset), proto)
 
@@ -157,16 +156,20 @@ class _Walk:
         self._folder.keep(names)
 
     def nested(
-        self, body: onnx.GraphProto, inputs: tuple[TensorInfo, ...], constants: dict[str, Array]
+        self,
+        body: onnx.GraphProto,
+        inputs: tuple[TensorInfo, ...],
+        constants: Mapping[str, Array],
+        outer: OuterValues,
     ) -> OnnxGraph:
         """The graph of a sub-graph that runs as a program of its own."""
-        outer = self.graph
-        graph = OnnxGraph(body.name, outer.opset, outer.ir_version, inputs, ())
+        inputs = (*inputs, *outer.inputs)
+        graph = OnnxGraph(body.name, self.graph.opset, self.graph.ir_version, inputs, ())
         graph.types.update((info.name, info) for info in inputs)
-        for name, value in constants.items():
+        graph.extents.update(outer.extents)
+        for name, value in {**outer.constants, **constants}.items():
             _set_constant(graph, name, value)
         _Walk(graph, self._folder.inner(graph, body), self.shared).read(in_execution_order(body))
-        check_results(graph, [output.name for output in body.output])
         graph.outputs = tuple(graph.types[output.name] for output in body.output)
         check_activations(graph)
         report_wide(graph)
@@ -270,10 +273,7 @@ def _visit(
     if folder.fold(node, proto, found):
         return
     if found is None:
-        raise node.error(
-            "the shape of its output depends on data or cannot be inferred",
-            "remove the operator, or cut the model before it, because shapes must be static",
-        )
+        raise unknown_shape(make)
     node = follow(make, node, found)
     graph.add_node(node, found)
     if node.op == "Dropout" and len(node.outputs) > 1 and keeps_everything(node, graph.constants):

@@ -52,6 +52,8 @@ class IndexRanges:
         if node.op == "Min":
             bounds = [self.highest(each, depth - 1) for each in node.inputs]
             return min((bound for bound in bounds if bound is not None), default=None)
+        if node.op == "Clip" and node.input(2):
+            return self.highest(node.inputs[2], depth - 1)
         if node.op in _MOVES or node.op == "Cast":
             return self.highest(node.inputs[0], depth - 1)
         return None

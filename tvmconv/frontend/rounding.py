@@ -60,7 +60,7 @@ def parameter(node: OnnxNode, shape: tuple[int, ...], values: Array) -> Array:
     axis = channel_axis(node, shape, values.shape)
     if axis is None:
         return values.reshape(())
-    if values.ndim > 1:
+    if block_size(node):
         wide = np.repeat(values, block_size(node), axis)
         return wide[tuple(slice(n) for n in shape)]
     return values.reshape(-1, *[1] * (len(shape) - axis - 1))

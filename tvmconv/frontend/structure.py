@@ -226,7 +226,7 @@ def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
     try:
         onnx.checker.check_model(skeleton)
     except Exception as error:
-        text = re.sub(r"\s+", " ", str(error)).strip()
+        text = re.sub(r"\s+", " ", str(error)).strip(" .")
         raise ModelError(f"the ONNX checker refuses the model: {text}. Export it again.") from None
 
 

@@ -16,7 +16,7 @@ def cache_update(cache: Tensor, update: Tensor, first: Tensor, circular: bool) -
     first
         The row of each batch at which the update starts, int64.
     circular
-        Whether rows after the last one continue at the first. Otherwise they are dropped.
+        Whether rows after the last one continue at the first. Otherwise there must be none.
     """
     rows, count = int(cache.shape[2]), int(update.shape[2])
 

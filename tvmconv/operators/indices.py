@@ -17,8 +17,8 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 # rows of indices that a thread takes at once; each has a flag of its own
 _TASK_ROWS = 1 << 14
-# attribute of a function of :func:`checked_rows`: the sizes of the axes
-INDEX_SIZES = "tvmconv.index_sizes"
+# attributes of a function of :func:`checked_rows`: its arguments
+INDEX_SIZES, FROM_END = "tvmconv.index_sizes", "tvmconv.index_from_end"
 _INT32_MAX = (1 << 31) - 1
 
 

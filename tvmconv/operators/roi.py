@@ -42,24 +42,30 @@ class RoiWindow:
     aligned: bool = True
 
 
-def roi_pool(data: Tensor, rois: Tensor, batch: Tensor, window: RoiWindow) -> Tensor:
+def roi_pool(
+    data: Tensor, rois: Tensor, batch: Tensor, existing: Tensor, window: RoiWindow
+) -> Tensor:
     """Pool regions of ``(N, H * W, C)`` to ``(regions, C, rows, columns)``.
 
     ``rois`` is ``(regions, 4)``: left, top, right and bottom. ``batch`` has the image of each
-    region; a number that no image has is the nearest image.
+    region; a number that no image has is the nearest image. ``existing`` is one number: as
+    many of the first regions are pooled.
     """
     regions, channels = int(rois.shape[0]), int(data.shape[2])
     shape = (regions, channels, window.bins[0] * window.bins[1])
 
     def write(ins: Any, outs: Any) -> Any:
-        buffers = [T.buffer_proxy(buffer) for buffer in (*ins, *outs)]
+        *operands, number = [T.buffer_proxy(buffer) for buffer in ins]
+        buffers = [*operands, T.buffer_proxy(outs[0])]
         with IRBuilder() as builder:
             with shared(regions) as region:
-                _RoiLoops(buffers, window, data, str(batch.dtype)).write(region)
+                exists = tirx.Cast("int64", region) < number[0]
+                with T.If(exists), T.Then():
+                    _RoiLoops(buffers, window, data, str(batch.dtype)).write(region)
             return builder.get()
 
     result: Any = te.extern(
-        [shape], [data, rois, batch], write, dtype=[str(data.dtype)], name="roi_pool"
+        [shape], [data, rois, batch, existing], write, dtype=[str(data.dtype)], name="roi_pool"
     )
     return result
 

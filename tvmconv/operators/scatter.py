@@ -61,11 +61,17 @@ def _by_parts(
 
 
 def updated_elements(
-    indices: Tensor, updates: Tensor, shape: Sequence[int], axis: int, reduction: str
+    indices: Tensor,
+    updates: Tensor,
+    existing: Sequence[Tensor],
+    shape: Sequence[int],
+    axis: int,
+    reduction: str,
 ) -> Tensor:
     """Each update at its index along ``axis``, and at its own place along the other axes.
 
-    The result is flat; ``shape`` is the shape of its view.
+    The result is flat; ``shape`` is the shape of its view. If ``existing`` has a number, as many of
+    the first updates along the first axis are made.
     """
     counts = [int(size) for size in indices.shape]
     outer, size = prod(counts[:axis]), prod(shape)
@@ -73,24 +79,33 @@ def updated_elements(
 
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            places, values, target = (T.buffer_proxy(b) for b in (*ins, outs[0]))
+            places, values, *numbers = [T.buffer_proxy(b) for b in ins]
+            target = T.buffer_proxy(outs[0])
+            extents: list[Any] = [_existing(numbers, counts[0]), *counts[1:]]
             # different places along the axes before: no update meets another one's
             loop = T.parallel if outer > 1 and prod(counts) >= _TASK_ELEMENTS else T.serial
             with loop(0, outer) as row:
                 first = place_of(row, counts[:axis])
-                with grid(counts[axis:]) as rest:
+                if axis and numbers:
+                    extents[axis] = tirx.Select(first[0] < extents[0], counts[axis], 0)
+                with grid(extents[axis:]) as rest:
                     here = (*first, *rest)
                     there = _flat([*first, places[here], *rest[1:]], strides, size)
                     target[there] = _reduced(target[there], values[here], reduction)
             return builder.get()
 
-    operands, dtype = [indices, updates], str(updates.dtype)
+    operands, dtype = [indices, updates, *existing], str(updates.dtype)
     result: Any = te.extern([[size]], operands, write, dtype=[dtype], name="scatter_elements")
     return result
 
 
-def updated_rows(rows: Tensor, updates: Tensor, size: int, reduction: str) -> Tensor:
-    """Each row of ``updates`` at its row of a flat tensor of ``size`` elements."""
+def updated_rows(
+    rows: Tensor, updates: Tensor, existing: Sequence[Tensor], size: int, reduction: str
+) -> Tensor:
+    """Each row of ``updates`` at its row of a flat tensor of ``size`` elements.
+
+    If ``existing`` has a number, as many of the first rows are written.
+    """
     count, width = (int(extent) for extent in updates.shape)
     columns = width
     if count * width >= _TASK_ELEMENTS:
@@ -99,19 +114,28 @@ def updated_rows(rows: Tensor, updates: Tensor, size: int, reduction: str) -> Te
 
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            places, values, target = (T.buffer_proxy(b) for b in (*ins, outs[0]))
+            places, values, *numbers = [T.buffer_proxy(b) for b in ins]
+            target = T.buffer_proxy(outs[0])
             with shared(parts) as part:
                 first = part * columns
                 length = tirx.min(columns, width - first)
-                with T.serial(0, count) as row, T.serial(0, length) as column:
+                end = _existing(numbers, count)
+                with T.serial(0, end) as row, T.serial(0, length) as column:
                     there = _flat([places[row], first + column], [width, 1], size)
                     value = values[row, first + column]
                     target[there] = _reduced(target[there], value, reduction)
             return builder.get()
 
-    operands, dtype = [rows, updates], str(updates.dtype)
+    operands, dtype = [rows, updates, *existing], str(updates.dtype)
     result: Any = te.extern([[size]], operands, write, dtype=[dtype], name="scatter_rows")
     return result
+
+
+def _existing(numbers: list[Any], most: int) -> Any:
+    """The number of updates, which may be given at run time."""
+    if not numbers:
+        return most
+    return tirx.Cast("int32", tirx.max(tirx.min(numbers[0][0], most), 0))
 
 
 def _flat(place: list[Any], strides: list[int], size: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tvmconv.frontend.convert.indices import along
 from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.operators.cache_update import cache_update
@@ -35,7 +36,13 @@ def tensor_scatter(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         e.emit(op.reshape(e.value(name), (n[0], prod(n[1:axis]), n[axis], prod(n[axis + 1 :]))))
         for name, n in zip(node.inputs[:2], (cache, update), strict=True)
     ]
-    first = e.value(indices) if indices else op.zeros(cache[:1], "int64")
+    if not indices:
+        first = op.zeros(cache[:1], "int64")
+    elif mode == "circular":
+        first = e.value(indices)
+    else:
+        places = along(e, node, 2, cache[axis] - update[axis] + 1, from_end=False)
+        first = op.astype(places, "int64")
     made = e.builder.call_te(
         lambda a, b, c: cache_update(a, b, c, mode == "circular"),
         *views, e.emit(first, "first"), primfunc_name_hint="cache_update",

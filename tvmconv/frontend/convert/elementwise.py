@@ -72,7 +72,7 @@ def binary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     if node.op in _EQUAL and a is b and e.dtype(node.inputs[0]).startswith("float"):
         # TVM takes a value for equal to itself, which a NaN is not
         return negated(e.emit(op.isnan(a), "nan"))
-    return _BINARY[node.op](a, b)
+    return _zero_rank(e, node, _BINARY[node.op](a, b))
 
 
 @converts("IsInf", attrs="detect_negative detect_positive", inputs=1)
@@ -99,7 +99,31 @@ def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[RelaxExpr, RelaxExpr]:
             raise node.error(f"axis={axis} does not fit the operands")
         shape = e.shape(right) + (1,) * (rank - axis - other)
         b = e.emit(op.reshape(b, shape), "aligned")
+    if node.op in ("Div", "Mul"):
+        a, b = _zero(e, left, a), _zero(e, right, b)
     return a, b
+
+
+def _is_zero(e: RelaxWriter, name: str) -> bool:
+    """Whether a value is the constant number zero of floating point."""
+    array = e.array(name)
+    return array is not None and not array.shape and array.dtype.kind == "f" and array == 0
+
+
+def _zero(e: RelaxWriter, name: str, value: RelaxExpr) -> RelaxExpr:
+    """A constant zero as a tensor of one element.
+
+    TVM takes the product of a number 0 and NaN for 0, and refuses to divide by it.
+    """
+    return constant(e.graph.constants[name].reshape(1)) if _is_zero(e, name) else value
+
+
+def _zero_rank(e: RelaxWriter, node: OnnxNode, result: RelaxExpr) -> RelaxExpr:
+    """The result without the axis that :func:`_zero` adds to numbers."""
+    added = node.op in ("Div", "Mul") and any(_is_zero(e, name) for name in node.inputs)
+    if e.shape(node.outputs[0]) or not added:
+        return result
+    return op.reshape(e.emit(result, "tensor"), ())
 
 
 @converts("Div", attrs="axis broadcast", inputs=2)
@@ -108,7 +132,7 @@ def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
     if dtype.startswith("float"):
-        return op.divide(a, b)
+        return _zero_rank(e, node, op.divide(a, b))
     divisor = _divisor(e, node, b, {0})
     if dtype.startswith("uint"):
         quotient = op.floor_divide(a, divisor)

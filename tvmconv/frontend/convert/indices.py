@@ -10,7 +10,13 @@ import numpy as np
 
 from tvmconv.frontend.convert.writer import RelaxWriter, constant
 from tvmconv.frontend.graph import Array, OnnxNode
-from tvmconv.operators.indices import INDEX_SIZES, checked_rows, clamped_rows, number_type
+from tvmconv.operators.indices import (
+    FROM_END,
+    INDEX_SIZES,
+    checked_rows,
+    clamped_rows,
+    number_type,
+)
 from tvmconv.program.collect import CHECK
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.op_pattern import OPAQUE
@@ -82,7 +88,12 @@ def _numbers(
         lambda x: checked_rows(x, sizes, from_end),
         value,
         primfunc_name_hint="check_indices",
-        primfunc_attrs={CHECK: text, INDEX_SIZES: list(sizes), "op_pattern": OPAQUE},
+        primfunc_attrs={
+            CHECK: text,
+            INDEX_SIZES: list(sizes),
+            FROM_END: from_end,
+            "op_pattern": OPAQUE,
+        },
     )
     return e.emit(relax.TupleGetItem(e.emit(call, "check"), 0), "numbers")
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tvmconv.frontend.convert.indices import along
-from tvmconv.frontend.convert.writer import RelaxWriter, converts
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
+from tvmconv.frontend.sizes.indexed import COUNT
 from tvmconv.operators.roi import RoiWindow, roi_pool
 from tvmconv.operators.vector_loops import LOOPS
 from tvmconv.tvm_api import relax
@@ -83,11 +86,14 @@ def _pool(e: RelaxWriter, node: OnnxNode, rois: Any, images: Any, window: RoiWin
         raise node.error(f"data of shape {e.shape(node.inputs[0])} or {window.bins} bins are empty")
     x = e.emit(op.permute_dims(e.value(node.inputs[0]), [0, 2, 3, 1]), "pixels")
     x = e.emit(op.reshape(x, (count, height * width, channels)), "pixels")
+    existing = node.input(COUNT)
+    regions = e.shape(node.outputs[0])[:1]
     call = e.builder.call_te(
-        lambda data, boxes, index: roi_pool(data, boxes, index, window),
+        lambda data, boxes, index, number: roi_pool(data, boxes, index, number, window),
         x,
         rois,
         images,
+        e.value(existing) if existing else constant(np.asarray(regions, np.int64)),
         primfunc_name_hint="roi_pool",
         primfunc_attrs={LOOPS: 1, "op_pattern": OPAQUE},
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from tvmconv.frontend.convert.gather import check_extents
 from tvmconv.frontend.convert.indices import along, rows
 from tvmconv.frontend.convert.reorder import zero_padded
-from tvmconv.frontend.convert.writer import RelaxWriter, converts
+from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.shapes import unpooled_shape
+from tvmconv.frontend.sizes.indexed import COUNT
 from tvmconv.operators.columns_to_image import columns_to_image
 from tvmconv.operators.scatter import REDUCTIONS, copied, updated_elements, updated_rows, zeros
 from tvmconv.operators.vector_loops import LOOPS
@@ -38,9 +42,10 @@ def elements(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         return e.value(node.inputs[0])
     index = along(e, node, 1, shape[axis])
     call = e.builder.call_te(
-        lambda i, u: updated_elements(i, u, shape, axis, reduction),
+        lambda i, u, *n: updated_elements(i, u, n, shape, axis, reduction),
         index,
         e.value(node.inputs[2]),
+        *_existing(e, node, 1),
         primfunc_name_hint="scatter_elements",
         primfunc_attrs={LOOPS: True},
     )
@@ -69,21 +74,30 @@ def _with_rows(
         return e.value(node.inputs[0])
     numbers = rows(e, node, 1, sizes)
     updates = e.emit(op.reshape(e.value(node.inputs[2]), view), "updates")
-    call = _update(e, numbers, updates, prod(shape), reduction)
+    index = e.shape(node.inputs[1])
+    existing = _existing(e, node, prod(index[1:-1]))
+    call = _update(e, (numbers, updates, *existing), prod(shape), reduction)
     return op.reshape(_in_place(e, call, _copied(e, node)), shape)
 
 
-def _update(
-    e: RelaxWriter, numbers: RelaxExpr, updates: RelaxExpr, size: int, reduction: str
-) -> RelaxExpr:
+def _update(e: RelaxWriter, operands: Sequence[RelaxExpr], size: int, reduction: str) -> RelaxExpr:
     """The call that updates rows of a flat tensor of ``size`` elements."""
     return e.builder.call_te(
-        lambda i, u: updated_rows(i, u, size, reduction),
-        numbers,
-        updates,
+        lambda i, u, *n: updated_rows(i, u, n, size, reduction),
+        *operands,
         primfunc_name_hint="scatter_rows",
         primfunc_attrs={LOOPS: True},
     )
+
+
+def _existing(e: RelaxWriter, node: OnnxNode, rows: int) -> list[RelaxExpr]:
+    """The number of updates if it depends on the data, times ``rows`` of each."""
+    if not (name := node.input(COUNT)):
+        return []
+    number = e.value(name)
+    if rows > 1:
+        number = e.emit(op.multiply(number, constant(np.full((1,), rows, np.int64))), "rows")
+    return [number]
 
 
 def _copied(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
@@ -125,7 +139,7 @@ def max_unpool(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     dtype, size, count = e.dtype(node.inputs[0]), prod(shape), prod(e.shape(node.inputs[0]))
     index = e.emit(op.reshape(along(e, node, 1, size, from_end=False), (count,)), "rows")
     updates = e.emit(op.reshape(e.value(node.inputs[0]), (count, 1)), "updates")
-    call = _update(e, index, updates, size, "none")
+    call = _update(e, (index, updates), size, "none")
     blank = e.builder.call_te(
         lambda: zeros(size, dtype), primfunc_name_hint="zeros", primfunc_attrs={LOOPS: True}
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from tvmconv.core.errors import ModelError
+from tvmconv.core.errors import ShapeError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.nested.inline import (
@@ -25,6 +25,7 @@ from tvmconv.frontend.nested.inline import (
 )
 from tvmconv.frontend.nested.loops import read_loop
 from tvmconv.frontend.nested.scans import read_scan
+from tvmconv.frontend.nested.varying import join_results
 from tvmconv.frontend.structure import all_nodes, check_operator
 from tvmconv.frontend.tensors import read_initializers
 
@@ -54,16 +55,16 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
         chosen = branches["then_branch" if known else "else_branch"]
         read_in_place(walk, chosen, {}, list(proto.output))
         return
-    inputs, constants = outer_values(walk, proto, branches.values())
+    outer = outer_values(walk, proto, branches.values())
     nested: dict[str, OnnxGraph] = {}
-    failed: dict[str, ModelError] = {}
+    failed: dict[str, ShapeError] = {}
     for name, branch in branches.items():
         for node in all_nodes(branch):
             check_operator(node)
-        own = {**constants, **read_initializers(branch, walk.shared.external)}
+        own = read_initializers(branch, walk.shared.external)
         try:
-            nested[name] = walk.nested(branch, inputs, own)
-        except ModelError as problem:
+            nested[name] = walk.nested(branch, (), own, outer)
+        except ShapeError as problem:
             failed[name] = problem
     if len(failed) > 1:
         raise failed["then_branch"]
@@ -74,7 +75,7 @@ def _read_if(walk: Walk, proto: onnx.NodeProto) -> None:
 
 
 def _read_only(
-    walk: Walk, proto: onnx.NodeProto, condition: str, failed: dict[str, ModelError]
+    walk: Walk, proto: onnx.NodeProto, condition: str, failed: dict[str, ShapeError]
 ) -> None:
     """Read the one branch that can run, in place. A call that selects the other one fails.
 
@@ -90,6 +91,8 @@ def _read_only(
     value = walk.graph.types[results[wanted[0]]]
     walk.keep([value.name])
     walk.graph.types[wanted[0]] = TensorInfo(wanted[0], value.shape, value.dtype)
+    if value.name in walk.graph.extents:
+        walk.graph.extents[wanted[0]] = walk.graph.extents[value.name]
     own_name = walk.shared.own_name(proto)
     warnings.warn(
         f"node {own_name!r} (If): its {name} cannot run with these shapes. A call that selects it "
@@ -107,19 +110,9 @@ def _add(walk: Walk, proto: onnx.NodeProto, condition: str, nested: dict[str, On
     wanted = [place for place, name in enumerate(proto.output) if name]
     for branch in nested.values():
         branch.outputs = tuple(branch.outputs[place] for place in wanted)
-    outputs = tuple(proto.output[place] for place in wanted)
     then, other = nested["then_branch"], nested["else_branch"]
-    for name, left, right in zip(outputs, then.outputs, other.outputs, strict=True):
-        if (left.shape, left.dtype) != (right.shape, right.dtype):
-            raise error(
-                proto,
-                f"its result {name!r} is {left.dtype}{list(left.shape)} in the first branch "
-                f"({left.name!r}) and {right.dtype}{list(right.shape)} in the second "
-                f"({right.name!r}). Expected results of one shape and type, because the condition "
-                f"{condition!r} is computed at run time",
-                "make the condition a constant, or both results alike",
-            )
-        graph.types[name] = TensorInfo(name, left.shape, left.dtype)
+    names = [proto.output[place] for place in wanted]
+    outputs = join_results(walk, proto, then, other, names)
     used = used_inputs(then) | used_inputs(other)
     inputs = tuple(info for info in then.inputs if info.name in used)
     then.inputs = other.inputs = inputs

@@ -30,7 +30,7 @@ def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         inlined = inliner.inline_local_functions(bare)
     except Exception as error:
-        text = re.sub(r"\s+", " ", str(error)).strip()
+        text = re.sub(r"\s+", " ", str(error)).strip(" .")
         raise ModelError(
             f"the model's local functions cannot be inlined: {text}. Export it again."
         ) from None

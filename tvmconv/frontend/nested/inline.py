@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from onnx import helper
@@ -10,7 +11,7 @@ from onnx import helper
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.graph import Array, OnnxGraph
+from tvmconv.frontend.graph import Array, Extent, OnnxGraph
 from tvmconv.frontend.limits import MAX_NODES
 from tvmconv.frontend.nested.subgraphs import Fresh, captured, copied, renamed, subgraph
 from tvmconv.frontend.structure import describe, in_execution_order
@@ -56,6 +57,18 @@ class Shared:
             )
 
 
+@dataclass(frozen=True)
+class OuterValues:
+    """The values that sub-graphs read from outside: tensors of the run, and constants.
+
+    ``extents`` are of tensors whose size depends on the data. Their sizes are inputs as well.
+    """
+
+    inputs: tuple[TensorInfo, ...] = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    extents: Mapping[str, Extent] = field(default_factory=dict)
+
+
 class Walk(Protocol):
     """The walk of a graph, as :mod:`tvmconv.frontend.infer` does it."""
 
@@ -72,9 +85,16 @@ class Walk(Protocol):
         """Keep constants of these names, which no node reads."""
 
     def nested(
-        self, body: onnx.GraphProto, inputs: tuple[TensorInfo, ...], constants: dict[str, Array]
+        self,
+        body: onnx.GraphProto,
+        inputs: tuple[TensorInfo, ...],
+        constants: Mapping[str, Array],
+        outer: OuterValues,
     ) -> OnnxGraph:
-        """The graph of a sub-graph that runs as a program of its own."""
+        """The graph of a sub-graph that runs as a program of its own.
+
+        Its own inputs precede the outer values.
+        """
         ...
 
 
@@ -139,8 +159,8 @@ def read_trip(walk: Walk, body: onnx.GraphProto, given: Sequence[str]) -> list[s
 
 def outer_values(
     walk: Walk, proto: onnx.NodeProto, bodies: Iterable[onnx.GraphProto]
-) -> tuple[tuple[TensorInfo, ...], dict[str, Array]]:
-    """The values that sub-graphs read from outside: tensors of the run, and constants."""
+) -> OuterValues:
+    """The values that sub-graphs read from outside."""
     graph = walk.graph
     names = dict.fromkeys(name for body in bodies for name in captured(body))
     if unknown := [name for name in names if name not in graph.types]:
@@ -149,8 +169,11 @@ def outer_values(
             f"its sub-graph reads {unknown[0]!r}, which has no shape that can be inferred",
             "remove the operator that makes it, because shapes must be static",
         )
+    extents = {name: graph.extents[name] for name in names if name in graph.extents}
+    names |= dict.fromkeys(extent.value for extent in extents.values())
     constants = {name: graph.constants[name] for name in names if name in graph.constants}
-    return tuple(graph.types[name] for name in names if name not in constants), constants
+    inputs = tuple(graph.types[name] for name in names if name not in constants)
+    return OuterValues(inputs, constants, extents)
 
 
 def used_inputs(graph: OnnxGraph) -> set[str]:

@@ -29,6 +29,7 @@ from tvmconv.frontend.nested.inline import (
 from tvmconv.frontend.nested.nested_loops import add_loop, give_results, state_inputs
 from tvmconv.frontend.nested.subgraphs import captured
 from tvmconv.frontend.nested.trips import counted_trips
+from tvmconv.frontend.nested.varying import check_fixed, check_results
 from tvmconv.frontend.tensors import read_initializers
 from tvmconv.program.program import LoopForm
 
@@ -106,7 +107,7 @@ class _Loop:
                 proto,
                 f"its trip count {name!r} is computed at run time. Expected one that is known when "
                 "the model is built",
-                "make it a constant, or cut the model before the loop",
+                "make it a constant, or cut the model before the loop: `tvmconv check` prints how",
             )
         value = graph.constants[name]
         if value.size != 1 or value.dtype != np.int64:
@@ -167,14 +168,15 @@ class _Loop:
 
     def _nest(self, trips: int) -> None:
         walk, proto, body = self.walk, self.proto, self.body
-        outer, constants = outer_values(walk, proto, [body])
+        check_fixed(walk, proto, self.states)
         names = [info.name for info in body.input]
         (number, first), (condition, always) = self._parameters(0)
         count = TensorInfo(number.name, first.shape, "int64")
         states = state_inputs(walk, proto, names[2:], self.states)
-        known = {**constants, condition.name: always}
-        known |= read_initializers(body, walk.shared.external)
-        graph = walk.nested(body, (count, *states, *outer), known)
+        known = {condition.name: always, **read_initializers(body, walk.shared.external)}
+        outer = outer_values(walk, proto, [body])
+        graph = walk.nested(body, (count, *states), known, outer)
+        check_results(graph)
         ends = False if self.counted or not trips else self._ends(graph)
         if ends is None:
             trips = min(trips, 1)

@@ -23,6 +23,7 @@ from tvmconv.frontend.nested.inline import (
 )
 from tvmconv.frontend.nested.nested_loops import add_loop, give_results, state_inputs
 from tvmconv.frontend.nested.subgraphs import captured
+from tvmconv.frontend.nested.varying import check_fixed, check_results
 from tvmconv.frontend.tensors import read_initializers
 from tvmconv.program.program import LoopForm
 
@@ -69,10 +70,11 @@ def read_scan(walk: Walk, proto: onnx.NodeProto) -> None:
         TensorInfo(name, info.shape[1:], info.dtype)
         for name, info in zip(names[count:], types, strict=True)
     )
-    outer, constants = outer_values(walk, proto, [body])
-    constants |= read_initializers(body, walk.shared.external)
-    inputs = (*state_inputs(walk, proto, names[:count], states), *slices, *outer)
-    graph = walk.nested(body, inputs, constants)
+    check_fixed(walk, proto, [*states, *whole])
+    own = (*state_inputs(walk, proto, names[:count], states), *slices)
+    constants = read_initializers(body, walk.shared.external)
+    graph = walk.nested(body, own, constants, outer_values(walk, proto, [body]))
+    check_results(graph)
     form = LoopForm(length, count, sides.backward, sides.stacked_backward)
     ranks = [len(info.shape) for info in graph.outputs[count:]]
     results, moves = _moved_results(walk, proto, sides, ranks)

@@ -13,6 +13,7 @@ import onnx
 
 from tvmconv.frontend.graph import Array
 from tvmconv.frontend.limits import MAX_COUNTED_NODES
+from tvmconv.frontend.nested.inline import OuterValues
 from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.structure import in_execution_order
 from tvmconv.frontend.tensors import read_initializers
@@ -48,7 +49,7 @@ def counted_trips(
     while going and trip != most and trip * len(slice_.graph.node) <= MAX_COUNTED_NODES:
         given = {names[2 + i]: value for i, value in zip(slice_.states, values, strict=True)}
         number = np.full_like(parameters[0], trip)
-        graph = walk.nested(slice_.graph, (), {**known, **given, names[0]: number})
+        graph = walk.nested(slice_.graph, (), {**known, **given, names[0]: number}, OuterValues())
         walk.shared.names = set(node_names)
         results = [graph.constants.get(info.name) for info in graph.outputs]
         found = [value for value in results if value is not None]

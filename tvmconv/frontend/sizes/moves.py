@@ -10,18 +10,20 @@ import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Extent, OnnxNode
-from tvmconv.frontend.ranges import IndexRanges
+from tvmconv.frontend.sizes.indexed import INDEXED
 from tvmconv.frontend.sizes.maker import Found, Maker, Rule, only, with_input
 
 
 def _reshape(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
-    """The axis is found by the number of elements before it."""
+    """The axis that varies must have as many elements before it as in the operand."""
     name, extent = only(make, node, 0)
     shape, target = make.graph.shape(name), infos[0].shape
     if node.op in ("Squeeze", "Unsqueeze"):
         return node, _with_axes(make, node, target)
     size, before = shape[extent.axis], prod(shape[: extent.axis])
-    places = [axis for axis in range(len(target)) if prod(target[:axis]) == before]
+    inferred = _inferred_axis(make, node, extent.axis, len(shape))
+    candidates = range(len(target)) if inferred is None else (inferred,)
+    places = [axis for axis in candidates if prod(target[:axis]) == before]
     for axis in places:
         if target[axis] == size:
             return node, Extent(axis, extent.value)
@@ -31,6 +33,18 @@ def _reshape(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
         if target[axis] and size % target[axis] == 0:
             return node, Extent(axis, make.calculated("Div", extent.value, size // target[axis]))
     raise make.refusal(name)
+
+
+def _inferred_axis(make: Maker, node: OnnxNode, varying: int, rank: int) -> int | None:
+    """The axis of the result that varies if an axis of the operand does; None if all are given."""
+    if node.op == "Flatten":
+        first = int(node.attrs.get("axis", 1))
+        return int(varying >= (first + rank if first < 0 else first))
+    target = make.graph.constants.get(node.input(1))
+    sizes = [] if target is None else [int(size) for size in target.reshape(-1)]
+    if sizes[varying : varying + 1] == [0] and not node.attrs.get("allowzero", 0):
+        return varying
+    return sizes.index(-1) if -1 in sizes else None
 
 
 def _with_axes(make: Maker, node: OnnxNode, target: tuple[int, ...]) -> Extent:
@@ -60,6 +74,9 @@ def _transpose(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
 def _concat(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
     graph, shape = make.graph, infos[0].shape
     axis = int(node.attrs.get("axis", 1)) % len(shape)
+    # an empty part has no elements that may exist
+    parts = [name for name in node.inputs if graph.shape(name)[axis]]
+    node = replace(node, inputs=tuple(parts))
     given = [graph.extents.get(name) for name in node.inputs]
     first = next(extent for extent in given if extent is not None)
     if first.axis != axis:
@@ -134,67 +151,6 @@ def _integers(make: Maker, node: OnnxNode, place: int) -> tuple[int, ...]:
     return tuple(int(value) for value in make.graph.constants[name].reshape(-1))
 
 
-def _gather(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
-    """Indices of varying data count from its first element; varying indices make varying rows."""
-    graph = make.graph
-    data, index = node.inputs
-    axis = int(node.attrs.get("axis", 0)) % len(graph.shape(data))
-    own, rows = graph.extents.get(data), graph.extents.get(index)
-    node = _counted(make, node, axis)
-    if own is not None and own.axis != axis:
-        if rows is not None:
-            raise make.refusal(index)
-        added = len(graph.shape(index)) - 1 if own.axis > axis else 0
-        return node, Extent(own.axis + added, own.value)
-    return node, rows and Extent(axis + rows.axis, rows.value)
-
-
-def _counted(make: Maker, node: OnnxNode, axis: int) -> OnnxNode:
-    """The node with indices that are valid beyond their size, and count from the first element."""
-    graph = make.graph
-    data, index = node.inputs[:2]
-    if index in graph.extents:
-        index = make.filled(index, 0)
-    own = graph.extents.get(data)
-    if own is not None and axis in (own.axis, -1):
-        node = with_input(node, make.filled(data, 0))
-    if own is not None and own.axis == axis:
-        known = IndexRanges(graph).of(index)
-        if known is None or known[0] < 0:
-            shape = graph.shape(index)
-            index = make.add("Cast", (index,), shape, "int64", to=7)
-            negative = make.add("Less", (index, make.constant(0)), shape, "bool")
-            moved = make.add("Add", (index, own.value), shape or (1,), "int64")
-            if not shape:
-                moved = make.add("Reshape", (moved, make.constant(np.zeros(0))), (), "int64")
-            index = make.add("Where", (negative, moved, index), shape, "int64")
-    return with_input(node, index, 1)
-
-
-def _gather_elements(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
-    graph = make.graph
-    data, index = node.inputs
-    axis = int(node.attrs.get("axis", 0)) % len(graph.shape(data))
-    own, rows = graph.extents.get(data), graph.extents.get(index)
-    if own is not None and own.axis != axis and own != rows:
-        raise make.refusal(data)
-    return _counted(make, node, axis), rows
-
-
-def _gather_nd(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
-    graph = make.graph
-    data, index = node.inputs
-    own, rows = graph.extents.get(data), graph.extents.get(index)
-    shape = graph.shape(index)
-    if node.attrs.get("batch_dims", 0) or (rows is not None and rows.axis == len(shape) - 1):
-        raise make.refusal(data if own else index)
-    if own is not None:
-        known = IndexRanges(graph).of(index)
-        if own.axis >= shape[-1] or known is None or known[0] < 0:
-            raise make.refusal(data)
-    return _counted(make, node, -1), rows
-
-
 def _product(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
     """Rows of the first operand, columns of the second, or matrices of either."""
     name, extent = only(make, node, 0, 1)
@@ -237,7 +193,7 @@ def _running_total(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Foun
 
 
 def _padded(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
-    """Pad, Expand, Tile and layer normalization, where they leave the axis alone."""
+    """Pad, Expand, Tile, Resize and layer normalization, where they leave the axis alone."""
     name, extent = only(make, node, 0)
     shape, target = make.graph.shape(name), infos[0].shape
     axis = extent.axis + len(target) - len(shape)
@@ -245,6 +201,9 @@ def _padded(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
         changed = int(node.attrs.get("axis", -1)) % len(shape) <= extent.axis
     else:
         changed = target[axis] != shape[extent.axis]
+    if node.op == "Resize":
+        crops = node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+        changed = changed or crops
     if node.op == "Pad":
         changed = changed or _pads(make, node, extent.axis, len(shape))
     if changed:
@@ -259,19 +218,18 @@ def _pads(make: Maker, node: OnnxNode, axis: int, rank: int) -> bool:
 
 
 MOVES: Mapping[str, Rule] = {
+    **INDEXED,
     "Concat": _concat,
     "CumProd": _running_total,
     "CumSum": _running_total,
     "Expand": _padded,
     "Flatten": _reshape,
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
     "Gemm": _gemm,
     "LayerNormalization": _padded,
     "MatMul": _product,
     "OneHot": _one_hot,
     "Pad": _padded,
+    "Resize": _padded,
     "Reshape": _reshape,
     "Slice": _slice,
     "Split": _split,
@@ -280,4 +238,5 @@ MOVES: Mapping[str, Rule] = {
     "TopK": _top_k,
     "Transpose": _transpose,
     "Unsqueeze": _reshape,
+    "Upsample": _padded,
 }

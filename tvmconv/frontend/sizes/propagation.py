@@ -7,14 +7,12 @@ neutral elements beyond it. Any other operator is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Extent, OnnxGraph, OnnxNode
-from tvmconv.frontend.operators import CONTROL
-from tvmconv.frontend.sizes.maker import Found, Maker, Rule, only, refusal, with_input
+from tvmconv.frontend.sizes.maker import Found, Maker, Rule, only, with_input
 from tvmconv.frontend.sizes.moves import MOVES
 
 _BROADCASTS = frozenset({
@@ -49,25 +47,6 @@ def set_outputs(graph: OnnxGraph, names: Sequence[str]) -> None:
         graph.types[name] = replace(graph.types[name], varying=graph.extents[name].axis)
     graph.outputs = tuple(graph.types[name] for name in names)
     graph.sizes = tuple(graph.extents[name].value for name in varying)
-
-
-def check_nested(graph: OnnxGraph) -> None:
-    """Refuse a program of its own, the last node, that reads sizes that depend on the data."""
-    for node in graph.nodes[-1:]:
-        names = [name for name in node.inputs if name in graph.extents]
-        if node.op in CONTROL and names:
-            raise refusal(graph, node, names[0])
-
-
-def check_results(graph: OnnxGraph, names: Iterable[str]) -> None:
-    """Refuse results of a nested graph whose size depends on the data."""
-    for name in names:
-        if name in graph.extents:
-            raise ModelError(
-                f"sub-graph {graph.name!r}: the size of its result {name!r} depends on the data, "
-                "and the sub-graph runs as a program of its own. Expected a fixed size. Make the "
-                "condition or the number of trips a constant."
-            )
 
 
 def follow(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> OnnxNode:
@@ -143,12 +122,20 @@ def _reduced(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
             return node, extent
         if whole and node.op in _NEUTRAL:
             return with_input(node, make.filled(name, _NEUTRAL[node.op])), extent
+        if node.attrs.get("select_last_index", 0) and extent.axis in axes:
+            # the neutral elements are last, and equal to the smallest ones
+            raise make.refusal(name)
     elif given := node.input(1):
         if given not in make.graph.constants:
             raise make.refusal(name)
-        axes = tuple(int(axis) % rank for axis in make.graph.constants[given].reshape(-1)) or axes
+        found = make.graph.constants[given].reshape(-1)
+        if not found.size and node.attrs.get("noop_with_empty_axes", 0):
+            return node, extent
+        axes = tuple(int(axis) % rank for axis in found) or axes
     elif "axes" in node.attrs:
         axes = tuple(axis % rank for axis in node.ints("axes", ()))
+    elif node.attrs.get("noop_with_empty_axes", 0):
+        return node, extent
     if extent.axis not in axes:
         before = 0 if keep else sum(axis < extent.axis for axis in axes)
         return node, Extent(extent.axis - before, extent.value)

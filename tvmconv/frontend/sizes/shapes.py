@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
+from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.cut import cut_text
 from tvmconv.frontend.graph import Extent, OnnxNode
+from tvmconv.frontend.limits import MAX_RANK
 from tvmconv.frontend.sizes.lengths import Items, Lengths
 from tvmconv.frontend.sizes.maker import Maker, with_input
 from tvmconv.frontend.tensors import check_shape
 
 # place of the operand
-_PLACES = {"ConstantOfShape": 0, "Expand": 1, "Pad": 1, "Range": 1, "Reshape": 1, "Slice": 2}
+_PLACES = {
+    "ConstantOfShape": 0, "Expand": 1, "Pad": 1, "Range": 1, "Reshape": 1, "Slice": 2, "Tile": 1,
+}  # fmt: skip
 
 
 def with_lengths(make: Maker, node: OnnxNode) -> OnnxNode | None:
@@ -22,6 +28,13 @@ def with_lengths(make: Maker, node: OnnxNode) -> OnnxNode | None:
 
     A node whose shape operand is constant or not known in this way is returned unchanged.
     """
+    if node.op in ("Gather", "Slice") and _is_shape(make, node.inputs[0]):
+        known = Lengths(make).constant_part(node)
+        if known is not None:
+            make.graph.constants[node.outputs[0]] = known
+            info = TensorInfo(node.outputs[0], known.shape, "int64")
+            make.graph.types[info.name] = info
+            return None
     place = _PLACES.get(node.op)
     if place is None or not (name := node.input(place)) or name in make.graph.constants:
         return node
@@ -29,14 +42,41 @@ def with_lengths(make: Maker, node: OnnxNode) -> OnnxNode | None:
         return node
     lengths = Lengths(make)
     items = lengths.of(name)
-    if items is None or not any(isinstance(item, str) for item in items.reshape(-1)):
+    if items is None:
         return node
+    if not any(isinstance(item, str) for item in items.flat):
+        return with_input(node, make.constant(items), place)
     return _RULES[node.op](make, node, lengths, items.reshape(-1))
+
+
+def _is_shape(make: Maker, name: str) -> bool:
+    """Whether a value may be a shape that is not constant."""
+    info = make.graph.types[name]
+    small = len(info.shape) == 1 and info.shape[0] <= MAX_RANK
+    return small and info.dtype == "int64" and name not in make.graph.constants
+
+
+def unknown_shape(make: Maker) -> ModelError:
+    """The error of a node whose output has no shape that is known, nor a largest one."""
+    graph, node = make.graph, make.node
+    name = node.input(_PLACES.get(node.op, len(node.inputs)))
+    if not name or name in graph.constants:
+        return node.error(
+            "the shape of its output depends on data or cannot be inferred",
+            "remove the operator, or cut the model before it, because shapes must be static",
+        )
+    made = [each for each in node.inputs if any(each in n.outputs for n in graph.nodes)]
+    where = f" by {cut_text(made)}" if made else ""
+    return node.error(
+        f"its input {name!r} is computed from the data, and gives no largest shape. Expected a "
+        "constant, or one size that has a bound, such as a Min with a constant",
+        f"end the model before it{where}",
+    )
 
 
 def _sizes(lengths: Lengths, items: Items) -> tuple[tuple[int, ...], int | None] | None:
     """The largest shape, and the axis of its one size that depends on the data."""
-    sizes = [lengths.largest(item) for item in items]
+    sizes = [lengths.bound(item) for item in items]
     axes = [axis for axis, item in enumerate(items) if isinstance(item, str)]
     known = tuple(size for size in sizes if size is not None)
     return (known, axes[0]) if len(known) == len(sizes) and len(axes) == 1 else None
@@ -46,7 +86,14 @@ def _reshape(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> Onn
     found = _sizes(lengths, items)
     if found is None or node.inputs[0] not in make.graph.extents:
         return node
-    return with_input(node, make.constant(found[0]), 1)
+    sizes, axis = list(found[0]), found[1]
+    assert axis is not None
+    if -1 in sizes:
+        rest = prod(size for size in sizes if size != -1)
+        sizes[sizes.index(-1)] = prod(make.graph.shape(node.inputs[0])) // max(rest, 1)
+    # the size that varies
+    sizes[axis] = -1
+    return with_input(node, make.constant(sizes), 1)
 
 
 def _expand(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode | None:
@@ -73,27 +120,46 @@ def _expand(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> Onnx
     shape = tuple(np.broadcast_shapes(own if extent is None else sizes, sizes))
     check_shape(shape, graph.types[data].dtype, f"node {node.name!r} ({node.op})")
     graph.types[target] = TensorInfo(target, shape, graph.types[data].dtype)
-    graph.extents[target] = Extent(axis, make.size(items[axis - rank]))
+    graph.extents[target] = Extent(axis, lengths.size(items[axis - rank]))
     inputs = (data, make.constant(shape))
     graph.nodes.append(replace(node, op="Expand", inputs=inputs, attrs={}))
     return None
 
 
 def _range(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode | None:
-    """A range of steps of 1 that ends at a size."""
+    """A range that ends at a size."""
     graph, target = make.graph, node.outputs[0]
     start, step = (lengths.integers(node, place) for place in (0, 2))
-    largest = lengths.largest(items[0])
+    largest = lengths.bound(items[0])
     dtype = graph.types[node.inputs[1]].dtype
-    if start is None or step != (1,) or largest is None or dtype != "int64":
+    if not start or not step or step[0] < 1 or largest is None or dtype != "int64":
         return node
-    count = max(largest - start[0], 0)
+    count = max(-(-(largest - start[0]) // step[0]), 0)
     check_shape((count,), dtype, f"node {node.name!r} (Range)")
-    value = make.after(make.size(items[0]), start[0])
-    places = make.constant(np.arange(start[0], start[0] + count))
+    value = make.after(lengths.size(items[0]), start[0])
+    if step[0] > 1:
+        value = make.calculated("Div", make.calculated("Add", value, step[0] - 1), step[0])
+    places = make.constant(start[0] + step[0] * np.arange(count))
     graph.types[target] = TensorInfo(target, (count,), dtype)
     graph.extents[target] = Extent(0, value)
     graph.nodes.append(replace(node, op="Identity", inputs=(places,), attrs={}))
+    return None
+
+
+def _tile(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNode | None:
+    """Copies of a value of fixed size."""
+    graph, name, target = make.graph, node.inputs[0], node.outputs[0]
+    found, sizes = _sizes(lengths, items), graph.shape(name)
+    if found is None or name in graph.extents or len(items) != len(sizes):
+        return node
+    repeats, axis = found
+    assert axis is not None
+    shape = tuple(size * count for size, count in zip(sizes, repeats, strict=True))
+    info = TensorInfo(target, shape, graph.types[name].dtype)
+    check_shape(shape, info.dtype, f"node {node.name!r} (Tile)")
+    value = make.calculated("Mul", lengths.size(items[axis]), sizes[axis])
+    graph.extents[target] = Extent(axis, value)
+    graph.add_node(with_input(node, make.constant(repeats), 1), [info])
     return None
 
 
@@ -128,7 +194,7 @@ def _pad(make: Maker, node: OnnxNode, lengths: Lengths, items: Items) -> OnnxNod
     shape, extent = graph.shape(name), graph.extents.get(name)
     if extent is None or node.input(3) or len(items) != 2 * len(shape):
         return node
-    total = lengths.rest(items[len(shape) + extent.axis], extent.value)
+    total = lengths.total(items[len(shape) + extent.axis], extent.value)
     places = [place for place, item in enumerate(items) if isinstance(item, str)]
     mode = node.attrs.get("mode", "constant")
     if total is None or len(places) > 1 or items[extent.axis] != 0 or mode != "constant":
@@ -150,4 +216,5 @@ _RULES: Mapping[str, Callable[[Maker, OnnxNode, Lengths, Items], OnnxNode | None
     "Range": _range,
     "Reshape": _reshape,
     "Slice": _slice,
+    "Tile": _tile,
 }

@@ -7,7 +7,7 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
-from tvmconv.operators.indices import INDEX_SIZES, clamped_rows
+from tvmconv.operators.indices import FROM_END, INDEX_SIZES, clamped_rows
 from tvmconv.operators.vector_loops import LOOPS
 
 CALLS = ("call_tir", "call_tir_inplace")
@@ -28,8 +28,8 @@ def emit_without_loops(emitter: Emitter, node: Node, record: CallRecord) -> bool
         )
     if INDEX_SIZES not in attrs:
         return False
-    sizes = tuple(int(size) for size in attrs[INDEX_SIZES])
+    sizes, from_end = tuple(int(size) for size in attrs[INDEX_SIZES]), bool(attrs[FROM_END])
     operand = emitter.as_plain(node.inputs[0])
-    rows = emitter.call(lambda x: clamped_rows(x, sizes), [operand], record)
+    rows = emitter.call(lambda x: clamped_rows(x, sizes, from_end), [operand], record)
     emitter.plain[node.outputs[0]] = rows
     return True
