@@ -300,6 +300,22 @@ def test_cpp(saved: Path, tmp_path: Path) -> None:
     check(run, SHAPES[0])
 
 
+def test_sizes_that_depend_on_the_data() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("NonZero", ["x"], ["places"])],
+        "places",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 4])],
+        [helper.make_tensor_value_info("places", TensorProto.INT64, None)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    places = tvmconv.build(proto, shapes={"rows": [5, 2]}, threads=1)
+    assert [program.outputs[0].shape for program in places.programs] == [(2, 20), (2, 8)]
+    for rows in (2, 5, 2):
+        x = np.zeros((rows, 4), np.float32)
+        x[rows - 1, 1:3] = 1
+        np.testing.assert_array_equal(places.run(x)[0], np.nonzero(x))
+
+
 def test_check_and_tune_go_through_all_shapes(tmp_path: Path) -> None:
     path = tmp_path / "widths.onnx"
     onnx.save(network(), path)
