@@ -15,7 +15,9 @@ from tvmconv.core.arguments import function
 from tvmconv.core.interrupts import checkpoint, uninterrupted
 from tvmconv.core.printed import printable
 from tvmconv.core.tensor import ShapeLists
+from tvmconv.core.unexpected import carrying, delivered, reported
 from tvmconv.machines.targets import TargetLike, resolve_device
+from tvmconv.runtime.gpu_options import GpuOptions
 
 if TYPE_CHECKING:
     import onnx
@@ -156,28 +158,49 @@ def build(
     >>> model.run({"input": np.zeros((1, 3, 224, 224), np.float32)})  # doctest: +SKIP
     """
     from tvmconv.kernels.compiler_lock import compiler_lock
+    from tvmconv.model import CompiledModel
+    from tvmconv.model_cache import CachedModel
 
+    report = _stoppable(carrying(function(progress, "progress"), "progress") if progress else None)
+    gpu = GpuOptions.of(device, cuda_graph)
+    cached = None
+    if gpu == GpuOptions() and requantise is None:
+        cached = CachedModel.of(
+            model,
+            target,
+            threads,
+            overrides,
+            log,
+            cc,
+            shapes=shapes,
+            outputs=outputs,
+            algorithms=algorithms,
+            error_budget=error_budget,
+            memory_budget=memory_budget,
+            fold_budget=fold_budget,
+            finite=finite,
+            requantize=requantize,
+            precision=precision,
+        )
+    with delivered():
+        report("read the model", 0, 1)
+        if cached is not None and (found := cached.load()) is not None:
+            report("read the model", 1, 1)
+            return CompiledModel(*found, gpu=gpu)
     with compiler_lock():
         from tvmconv.artifact.record import record_program
         from tvmconv.compile.toolchain import Toolchain
-        from tvmconv.core.unexpected import carrying, delivered, reported
         from tvmconv.frontend import ShapedModel
         from tvmconv.frontend.shape_lists import largest_first
         from tvmconv.machines.cuda_native import native_gpu
-        from tvmconv.model import CompiledModel
         from tvmconv.programs import Programs, check_count
         from tvmconv.records.lookup import search_path
-        from tvmconv.runtime.gpu_options import GpuOptions
         from tvmconv.selection.policy import check_precision, make_policy
 
     if requantise is not None:
         text = "requantise= is deprecated. Use requantize=."
         warnings.warn(text, DeprecationWarning, stacklevel=_CALLER)
         requantize = requantise
-    if progress is not None:
-        progress = carrying(function(progress, "progress"), "progress")
-    report = _stoppable(progress)
-    gpu = GpuOptions.of(device, cuda_graph)
     here = gpu.device and target == "cuda"
     machine = native_gpu(gpu.device) if here else resolve_device(target, threads)
     gpu.check(machine.kind == "cuda")
@@ -206,7 +229,8 @@ def build(
             report("read the model", len(programs), len(source.shapes))
             with reported("reading the model"):
                 loaded = source.read(index)
-            if not len(programs) and (nan := loaded.graph.not_numbers()):
+            nan = loaded.graph.not_numbers()
+            if nan and not len(programs):
                 warnings.warn(
                     f"{printable(loaded.name)}: NaN in {', '.join(map(repr, nan[:_NAMED]))}"
                     f"{' and others' * (len(nan) > _NAMED)}; outputs that depend on it are NaN "
@@ -236,6 +260,9 @@ def build(
                 policy=policy.to_json(),
             )
             compiled = CompiledModel(manifest, code, gpu=gpu)
+            # a model with warnings is built each time, and warns each time
+            if cached is not None and not nan and not unscheduled:
+                cached.store(manifest, code)
         report("generate code", 1, 1)
     return compiled
 

@@ -45,6 +45,8 @@ def _commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         if each.hidden:
             continue
         if hasattr(each, "commands"):
+            if each.invoke_without_command:
+                yield (*words, name), each
             yield from _commands(each, (*words, name))
         else:
             yield (*words, name), each

@@ -12,6 +12,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 
 from __future__ import annotations
 
+from tvmconv.algorithms.direct.channels import skips_channels
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.algorithms.integer.dwords import block_read, widened_shape
 from tvmconv.algorithms.integer.wide_weights import widens_weights
@@ -21,7 +22,7 @@ from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import check_registers
-from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag
+from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag, row_blocks
 from tvmconv.costs.cpu.wide_weights import WideTileModel
 from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
@@ -29,7 +30,13 @@ from tvmconv.schedules.common import widening
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, dword_steps, register_tile
 from tvmconv.schedules.common.threads import cache_block
-from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
+from tvmconv.tir.annotations import (
+    mark_cases,
+    mark_parallel,
+    mark_prefetch,
+    mark_range,
+    mark_taps,
+)
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
@@ -54,7 +61,7 @@ class DirectSchedule(ConvSchedule[Machine]):
             Knob(
                 "rows",
                 "tile rows (tiles, where a layer is pixelwise) of a cache block; 0: all",
-                lambda w, machine: _row_blocks(flattened(w)),
+                lambda w, machine: row_blocks(flattened(w)),
                 neutral=0,
             ),
             Knob(
@@ -132,12 +139,10 @@ class DirectSchedule(ConvSchedule[Machine]):
         if config.int("oh") > 1 or workload.types.quantisation.data_zero_point:
             mark_cases(schedule, h_outer)
         mark_taps(schedule, r, s, bounded=bounded)
-        mark_prefetch(
-            schedule,
-            c,
-            inputs=bool(config.int("fetch_input")),
-            weights=bool(config.int("fetch_weight")),
-        )
+        if skips_channels(workload, machine):
+            mark_range(schedule, c)
+        inputs, weights = (bool(config.int(name)) for name in ("fetch_input", "fetch_weight"))
+        mark_prefetch(schedule, c, inputs=inputs, weights=weights)
         register_tile(
             schedule, block, output, at=x_outer, reduction=reduction[0], tile=tile, lane=lane
         )
@@ -161,8 +166,3 @@ def _of_model(model: TileModel, workload: Conv2dWorkload, machine: Machine) -> C
     fetch_input = int(not machine.code.by_lane and not widened_shape(workload, machine))
     config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, wide=0, fetch_input=fetch_input)
     return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
-
-
-def _row_blocks(w: Conv2dWorkload) -> tuple[int, ...]:
-    count = w.out_width if w.out_height == 1 else w.out_height
-    return (0, *(rows for rows in (2, 4, 7, 8, 14, 16, 28, 32) if rows < count))

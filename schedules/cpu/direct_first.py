@@ -31,6 +31,9 @@ from tvmconv.schedules.common.widening import schedule_rows
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
+# Columns of a kernel. A longer row has separate code for ranges of taps at the border. With one
+# output block, tiles of two rows are faster up to the second length.
+_SHORT_ROW, _LONG_ROW = 4, 16
 # FMAs in one unrolled tile; beyond this the border copies exceed the L1i
 _UNROLL_LIMIT = 320
 # FMAs of one output vector that take no longer than its store to L3
@@ -84,6 +87,9 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
             rows = min(2, workload.out_height)
             if few or machine.vector_registers > _FEW_REGISTERS:
                 pixels = kept
+                # two rows would multiply the code of borders: a 3x39 layer had 350 KB of it
+                if workload.kernel_w > (_SHORT_ROW if oc > 1 else _LONG_ROW):
+                    pixels, rows = kept if oc > 1 else kept * 3 // 4, 1
         tile_w = balanced(workload.out_width, pixels // rows)
         rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
         return Config.of(
@@ -125,7 +131,7 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
         *depth, r, s, ci = reduction
         # A short row in ranges of one or two taps would be unrolled by the compiler, which then
         # runs out of registers. Predicates of the outermost pixels are cheaper.
-        mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
+        mark_taps(schedule, r, s if workload.kernel_w > _SHORT_ROW else None)
         for taps in depth:
             mark_taps(schedule, taps)
         first = (*depth, r)[0]

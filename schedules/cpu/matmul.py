@@ -49,7 +49,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     mark_cases(schedule, first, second)
     batch = parallelize(schedule, outer if whole else [first], product.work, machine.cores)
     # columns whose inner steps are neighbors in memory are transposed when they are copied
-    side = gcd(k_extent, lanes) if operand.inner_axis == operand.axes - 1 else 1
+    side = _side(k_extent, lanes) if operand.inner_axis == operand.axes - 1 else 1
     across = side >= _SQUARE
     moved = _of_batches(schedule, product) if whole else []
     if whole and _shares_sets(schedule, product, operand, tile.rows, machine):
@@ -76,6 +76,14 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         if other.is_spatial and other.kinds and not (across and other.name == name):
             spatial_block(schedule, other, machine)
     return schedule
+
+
+def _side(steps: int, lanes: int) -> int:
+    """The side of the squares: the last steps, if any, are copied one by one."""
+    side = lanes
+    while side > steps:
+        side //= 2
+    return side
 
 
 def _of_batches(schedule: Schedule, product: Block) -> list[BlockRV]:
@@ -106,7 +114,8 @@ def _shares_sets(
 def _transpose(schedule: Schedule, packed: BlockRV, side: int) -> None:
     """Copy columns to panels by squares in registers."""
     *_, k, column = schedule.get_loops(packed)
-    _, k = schedule.split(k, [None, side])
+    squares, k = schedule.split(k, [None, side])
     schedule.reorder(column, k)
+    mark_cases(schedule, squares)
     mark_transpose(schedule, column)
     schedule.vectorize(k)

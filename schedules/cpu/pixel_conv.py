@@ -61,7 +61,11 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
         vectors_ = vectorize_loop(schedule, x, lanes)
         if vectors_ is not None:
             schedule.reorder(vectors_, phase)
-        mark_transpose(schedule, phase)
+        if output.extents[-1] == 2:
+            # two strided stores in succession, which JoinedStores makes one
+            schedule.unroll(phase)
+        else:
+            mark_transpose(schedule, phase)
     elif store is not output.rv:
         schedule.reverse_compute_at(output.rv, tiles, preserve_unit_loops=True)
         vectorize_loop(schedule, schedule.get_loops(output.rv)[-1], lanes)

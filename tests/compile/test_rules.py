@@ -73,6 +73,12 @@ CASES = {
         [X, normal(2, 19, 33, 17, seed=2)],
         X.astype(np.float64) @ normal(2, 19, 33, 17, seed=2),
     ),
+    # the last of 33 steps is left over by squares
+    "batch_matmul_columns": (
+        lambda x, y: op.matmul(x, op.permute_dims(y, (0, 1, 3, 2))),
+        [X, normal(2, 19, 17, 33, seed=3)],
+        X.astype(np.float64) @ normal(2, 19, 17, 33, seed=3).swapaxes(2, 3),
+    ),
     "softmax_channels": (lambda x: op.nn.softmax(x, axis=1), [X], softmax(X, 1)),
     "softmax_rows": (lambda x: op.nn.softmax(x, axis=-1), [ROWS], softmax(ROWS, -1)),
     "layer_norm": (

@@ -275,3 +275,19 @@ def test_computed_sizes_without_a_bound_are_refused() -> None:
     text = r"'y' \(Expand\): its input 'rows' .* no largest shape.*--outputs rows"
     with pytest.raises(ModelError, match=text):
         tvmconv.build(proto)
+
+
+def test_a_refusal_in_a_branch_names_no_value_of_the_branch() -> None:
+    """No option ends the model at a value of a branch."""
+    proto = model(
+        """g (float[6] x, bool c) => (float[a] y) {
+          some = Compress<axis = 0>(x, mask)
+          y = If(c) <then_branch = g1 () => (u) { u = LpNormalization(some) },
+                     else_branch = g2 () => (v) { v = Neg(some) }>
+        }""",
+        mask=np.ones(6, bool),
+    )
+    text = r"(?s)'u' \(LpNormalization\): .*'some'.*End the model before the node"
+    with pytest.raises(ModelError, match=text) as caught:
+        tvmconv.build(proto)
+    assert "--outputs" not in str(caught.value)

@@ -187,6 +187,8 @@ def _simple(d: Draft, x: Value) -> Value:
     op = d.pick(("Relu", "LeakyRelu", "Clip", "Transpose", "Identity", *_CURVED))
     if op in _CURVED:
         d.rounds = True
+    if op == "Softmax" and d.opset < 13 and x.rank == 1:
+        raise Undrawable("the default is the second axis")
     if op == "LeakyRelu":
         return d.call(op, [x], alpha=0.25)[0]
     if op == "Clip":

@@ -84,7 +84,9 @@ def variadic(d: Draft) -> None:
     """One to four operands."""
     op = d.pick(_VARIADIC)
     a = d.source(op)
-    more = [d.operand(_broadcast(d, a.shape), a.dtype) for _ in range(d.generator.randrange(4))]
+    # operator set 7 does not broadcast them
+    shapes = [_broadcast(d, a.shape) if d.opset > 7 else a.shape for _ in range(d.pick(range(4)))]
+    more = [d.operand(shape, a.dtype) for shape in shapes]
     d.call(op, [a, *more])
 
 

@@ -1,7 +1,7 @@
 """Draws operators whose results have a size that depends on the data, and what follows them.
 
-The shapes are found by computing all values for three inputs: random ones, and two for which as
-many and as few elements as possible are left.
+The shapes are found by computing all values for some inputs: random ones, and two for which as many
+and as few elements as possible are left.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onnx import helper
 from tests.fuzz.compared import results_of
 from tests.fuzz.draft import Draft, Undrawable, Value
 
-_SAMPLES = 3
+_SAMPLES = 4
 
 
 class Sized:
@@ -27,13 +27,13 @@ class Sized:
 
     def input(self, shape: tuple[int, ...], dtype: str = "float32") -> str:
         name = self.d.input(shape, dtype).name
-        array = self.d.array(shape, dtype)
+        array, other = self.d.array(shape, dtype), self.d.array(shape, dtype)
         if dtype == "bool":
-            self.known[name] = [array, np.ones_like(array), np.zeros_like(array)]
+            self.known[name] = [array, other, np.ones_like(array), np.zeros_like(array)]
         elif dtype == "int64":
-            self.known[name] = [array, np.full_like(array, -1), np.zeros_like(array)]
+            self.known[name] = [array, other, np.full_like(array, -1), np.zeros_like(array)]
         else:
-            self.known[name] = [array, np.abs(array) + 1, -np.abs(array) - 1]
+            self.known[name] = [array, other, np.abs(array) + 1, -np.abs(array) - 1]
         return name
 
     def constant(self, value: Any, dtype: str = "int64") -> str:
@@ -60,7 +60,7 @@ class Sized:
         if any(0 in array.shape for array in made[0].values()):
             raise Undrawable("an empty result")
         d.nodes.append(node)
-        self.known.update((n, [sample.get(n, a) for sample in made]) for n, a in made[0].items())
+        self.known.update((name, [sample.get(name) for sample in made]) for name in made[0])
         d.varying += [Value(n, a.shape, a.dtype.name) for n, a in made[0].items()]
         return list(made[0])
 
@@ -72,7 +72,7 @@ class Sized:
 
     def fixed(self, name: str, axis: int) -> int:
         """An extent that does not vary."""
-        extents = {array.shape[axis] for array in self.known[name]}
+        extents = {-1 if array is None else array.shape[axis] for array in self.known[name]}
         if len(extents) > 1:
             raise Undrawable("the extent varies")
         return int(extents.pop())
@@ -204,7 +204,8 @@ def _picked(s: Sized, x: str) -> str:
     shape = s.shape(x)
     axis = s.d.generator.randrange(len(shape))
     if s.dtype(x) == "int64" and s.d.chance(0.5):
-        size = int(max(array.max(initial=0) for array in s.known[x])) + 1
+        known = [array for array in s.known[x] if array is not None]
+        size = int(max(array.max(initial=0) for array in known)) + 1
         return s.one("Gather", s.input((size + s.d.pick((0, 9)), 3)), x, axis=0)
     index = s.d.pick((0, [0], [0, -1], [-1]) if s.d.opset > 10 else (0, [0]))
     return s.one("Gather", x, s.constant(index), axis=axis)

@@ -100,7 +100,8 @@ def damage_functions(model: Any, generator: random.Random) -> None:
         node = generator.choice(function.node)
         node.op_type, node.domain = other.name, other.domain
     elif kind == 2:
-        names = generator.choice((function.input, function.output))
+        # a function of constants has no inputs
+        names = generator.choice([n for n in (function.input, function.output) if n])
         del names[generator.randrange(len(names))]
     elif kind == 3:
         generator.choice((function.input, function.output)).append(

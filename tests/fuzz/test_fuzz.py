@@ -18,6 +18,7 @@ _ROOT = Path(__file__).parents[2]
     [
         ("models", 25),
         ("drawn", 8),
+        ("reading", 60),
         ("damaged", 120),
         ("integers", 8),
         # these are about files and calls, not about code

@@ -81,10 +81,10 @@ def test_a_named_algorithm_and_a_memory_budget_keep_blocks():
 @pytest.mark.parametrize(
     ("shape", "outputs", "kernel", "groups"),
     [
-        ((2, 12, 9, 37), 5, (2, 2), 1),
+        ((2, 3, 9, 45), 5, (2, 2), 1),
         ((1, 24, 5, 16), 24, (3, 1), 24),
         ((1, 8, 6, 19), 4, (1, 4), 2),
-        ((1, 10, 4, 20), 3, (5, 5), 1),
+        ((1, 10, 4, 20), 6, (5, 5), 2),
     ],
 )
 def test_transposed_convolutions_write_squares_of_pixels(
@@ -98,6 +98,16 @@ def test_transposed_convolutions_write_squares_of_pixels(
     x = net.op("Mul", x, net.random(1, outputs, 1, 1))
     compiled = check(net.model(net.op("Relu", x)), threads=2)
     assert [call.operator for call in compiled.calls] == ["pixel_conv2d"]
+
+
+@pytest.mark.parametrize("kernel", [(2, 2), (3, 1), (1, 4)])
+def test_short_rows_of_many_channels_are_products(kernel: tuple[int, int]):
+    net = Net(2, 40, 5, 7)
+    weight = net.random(40, 6, *kernel)
+    x = net.op("ConvTranspose", "x", weight, net.random(6), strides=list(kernel))
+    compiled = check(net.model(net.op("LeakyRelu", x)), threads=2)
+    assert [call.operator for call in compiled.calls] == ["matmul", "depth_to_space"]
+    assert not compiled.unscheduled
 
 
 def test_images_of_one_column_are_rows():

@@ -29,3 +29,22 @@ def test_volumes_and_transposed_convolutions_are_not_plain_loops():
     grown = net.op("ConvTranspose", plane, net.input("v", 6, 2, 3, 2), net.random(4), **window)
     compiled = check(net.model(volume, grown))
     assert products(compiled) == 1 and not compiled.unscheduled
+
+
+def test_transposed_convolutions_without_overlap_add_the_bias_to_the_product():
+    net = Net(2, 6, 5, 18)
+    window = {"strides": [2, 2], "group": 2}
+    whole = net.op("ConvTranspose", "x", net.input("w", 6, 2, 2, 2), net.random(4), **window)
+    cropped = net.op(
+        "ConvTranspose", "x", net.input("v", 6, 3, 3, 1), net.input("b", 3), strides=[3, 1],
+        pads=[1, 0, 0, 2],
+    )  # fmt: skip
+    row = net.input("row", 1, 3, 7)
+    row = net.op("ConvTranspose", row, net.input("u", 3, 2, 2), net.random(2), strides=[2])
+    filled = net.op(
+        "ConvTranspose", "x", net.input("t", 6, 2, 2, 2), net.random(2), strides=[2, 2],
+        output_padding=[1, 0],
+    )  # fmt: skip
+    compiled = check(net.model(whole, cropped, row, filled))
+    assert sum(call.operator == "matmul+add" for call in compiled.calls) == 3
+    assert not compiled.unscheduled

@@ -112,6 +112,19 @@ def test_rows_of_the_lowest_element(dtype, k):
     check(x, k, 1, True)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "k"), [("float32", 700), ("float64", 64), ("int8", 65), ("uint16", 20), ("int64", 65)]
+)
+def test_selections_of_every_width(dtype, k):
+    """Some are ranked, others sorted; a long row is collected in several parts, with ties."""
+    x = (normal(2, 3000) * 40).astype(dtype)
+    if dtype.startswith("float"):
+        x[0, ::7] = np.where(np.arange(429) % 2, np.nan, -np.nan)
+        x[1, ::7] = np.where(np.arange(429) % 2, 0.0, -0.0)
+    check(x, k, 1, True)
+    check(x, k, 1, False)
+
+
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("k", [10, 70])
 def test_sorted_rows(order, k):

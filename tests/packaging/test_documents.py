@@ -39,7 +39,7 @@ def _parse(command: str) -> None:
     group = typer.main.get_command(app)
     # --version ends here
     with suppress(typer.Exit), group.make_context("tvmconv", words) as context:
-        while hasattr(group, "commands"):
+        while hasattr(group, "commands") and (words or not group.invoke_without_command):
             _, group, words = group.resolve_command(context, words)
             context = group.make_context(group.name, words, parent=context)
             words = [*context._protected_args, *context.args]

@@ -8,7 +8,6 @@ build.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import re
 import threading
@@ -21,12 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.cache.folder import entries_folder, limit_bytes, opened, warn_once
+from tvmconv.core.huge_pages import write_blocks
 
 Bytes = npt.NDArray[np.uint8]
 Piece = bytes | memoryview
 
 KERNEL, LIBRARY, MODEL = "kernel", "library", "model"
-# the content follows at a multiple of the alignment of constants
+# start of a content in memory, as constants require it
+ALIGNMENT = 64
 _MAGIC = b"tvmconv-cache-1\n".ljust(32, b"\0")
 _HEAD_BYTES = len(_MAGIC) + 32
 _CHUNK = 1 << 20
@@ -56,7 +57,7 @@ class Entry:
 
 
 def load(kind: str, key: str) -> Bytes | None:
-    """The content of an entry, mapped and checked; None if there is none."""
+    """The content of an entry, checked; None if there is none. It is aligned like constants."""
     folder = entries_folder()
     if folder is None:
         return None
@@ -82,23 +83,31 @@ def load(kind: str, key: str) -> Bytes | None:
 
 def _checked(descriptor: int) -> Bytes | None:
     """The content of an open entry; None if it is damaged."""
-    try:
-        if os.fstat(descriptor).st_size < _HEAD_BYTES:
-            return None
-        mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError):
+    size = os.fstat(descriptor).st_size - _HEAD_BYTES
+    if size < 0:
         return None
-    whole = np.frombuffer(mapping, np.uint8)
-    head, content = bytes(whole[:_HEAD_BYTES]), whole[_HEAD_BYTES:]
-    return content if head == _MAGIC + _hash([content.data]) else None
+    # not mapped: large arrays get huge pages, and a file of another process may change
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    content = memory[-memory.ctypes.data % ALIGNMENT :][:size]
+    found = hashlib.sha256()
+    try:
+        head, done = os.pread(descriptor, _HEAD_BYTES, 0), 0
+        while done < size:
+            part = content[done : done + _CHUNK].data
+            count = os.preadv(descriptor, [part], _HEAD_BYTES + done)
+            if not count:
+                return None
+            found.update(part[:count])
+            done += count
+    except OSError:
+        return None
+    return content if head == _MAGIC + found.digest() else None
 
 
 def _hash(pieces: Iterable[Piece]) -> bytes:
     found = hashlib.sha256()
     for piece in pieces:
-        view = memoryview(piece)
-        for start in range(0, len(view), _CHUNK):
-            found.update(view[start : start + _CHUNK])
+        found.update(piece)
     return found.digest()
 
 
@@ -128,10 +137,7 @@ def _write(name: str, place: int, pieces: Sequence[Piece]) -> None:
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=place)
     try:
-        for piece in pieces:
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(descriptor, view) :]
+        write_blocks(descriptor, pieces)
     finally:
         os.close(descriptor)
 
@@ -181,9 +187,10 @@ def prune(limit: int) -> list[Entry]:
 def _prune(place: int, limit: int) -> list[Entry]:
     removed, total = [], 0
     for entry in _listed(place):
-        total += entry.bytes
-        if total > limit:
-            with suppress(OSError):
-                os.unlink(entry.name, dir_fd=place)
-                removed.append(entry)
+        if total + entry.bytes <= limit:
+            total += entry.bytes
+            continue
+        with suppress(OSError):
+            os.unlink(entry.name, dir_fd=place)
+            removed.append(entry)
     return removed

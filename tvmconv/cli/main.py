@@ -14,6 +14,7 @@ import typer
 from tvmconv.cli import (
     bench,
     bundle,
+    cache,
     check,
     compile,
     cpu,
@@ -108,7 +109,12 @@ for _name, _function in (
     ("tune", tune.command),
 ):
     add(app, _name, _function)
-for _name, _group in (("bench", bench.app), ("records", records.app), ("dev", dev.app)):
+for _name, _group in (
+    ("bench", bench.app),
+    ("records", records.app),
+    ("cache", cache.app),
+    ("dev", dev.app),
+):
     app.add_typer(_group, name=_name)
 for _name, _function in (("cpu", cpu.command), ("targets", targets.command)):
     add(app, _name, _function)

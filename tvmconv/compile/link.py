@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tvmconv.cache import entries
+from tvmconv.cache.identity import key_of
 from tvmconv.compile.c_text import literal
 from tvmconv.compile.gpu import write_fatbins
 from tvmconv.compile.parts import Objects
@@ -35,11 +37,19 @@ def link_model(
     """Link a model's program, kernels, runtime and constants.
 
     With ``weights_sha256`` the constants are not linked: see
-    :func:`~tvmconv.compile.source.program_source`.
+    :func:`~tvmconv.compile.source.program_source`. Such a library is small and is cached.
     """
+    source = program_source(program, facts, weights_sha256, objects.gpu)
+    key = ""
+    if not objects.gpu and (weights_sha256 is not None or not program.constant_bytes):
+        parts = ["link", toolchain.identity, list(objects.code)]
+        key = key_of(parts, source.encode(), *objects.code.values())
     with _temporary_folder() as folder:
         output = folder / "model.so"
-        sources = {"model.c": program_source(program, facts, weights_sha256, objects.gpu)}
+        if key and (kept := entries.load(entries.LIBRARY, key)) is not None:
+            output.write_bytes(kept.data)
+            return Library.open(output)
+        sources = {"model.c": source}
         if objects.gpu:
             sources["gpu.s"] = write_fatbins(objects.gpu, folder / "gpu")
         if weights_sha256 is None and program.constant_bytes:
@@ -50,6 +60,8 @@ def link_model(
             sources["constants.s"] = constants_source(str(path), program.constant_bytes, large)
         runtime = toolchain.runtime_object(on_gpu=objects.gpu is not None)
         toolchain.link(output, sources, write_objects(objects, folder / "kernels"), runtime)
+        if key:
+            entries.store(entries.LIBRARY, key, [output.read_bytes()])
         # the file loses its name with the folder and lives by its descriptor
         return Library.open(output)
 

@@ -25,11 +25,18 @@ class CompiledProgram:
     """A model that was compiled in this process: its parts, and the libraries linked from them.
 
     Calls in this process use a library that finds its constants in memory, because linking half a
-    gigabyte takes as long as compiling. Saving links another library.
+    gigabyte takes as long as compiling. Saving links another library. ``weights`` are the constants
+    as :attr:`weights` has them, if they are gathered already.
     """
 
     def __init__(
-        self, program: Program, objects: Objects, facts: Facts, machine: Device, cc: str = ""
+        self,
+        program: Program,
+        objects: Objects,
+        facts: Facts,
+        machine: Device,
+        cc: str = "",
+        weights: Bytes | None = None,
     ) -> None:
         self.program = program
         self.objects = objects
@@ -37,7 +44,7 @@ class CompiledProgram:
         self.machine = machine
         self._cc = cc
         self._lock = forks.Lock()
-        self._weights: Bytes | None = None
+        self._weights = weights
         self._library: Library | None = None
         self._file: Library | None = None
 

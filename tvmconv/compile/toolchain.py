@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from tvmconv.cache import entries
+from tvmconv.cache.identity import key_of
 from tvmconv.core.arguments import shown
 from tvmconv.core.errors import ArtifactError, ConfigError
 from tvmconv.machines.architectures import architecture_of
@@ -75,6 +77,14 @@ class Toolchain:
                 "binutils (Debian: apt install gcc libc6-dev) or name one in the variable CC."
             )
         return cls(_split(text))
+
+    @property
+    def identity(self) -> list[str]:
+        """Command and program file of this compiler, on which a cached result depends."""
+        path = shutil.which(self.driver[0])
+        status = Path(path).stat() if path else None
+        file = f"{status.st_size} {status.st_mtime_ns}" if status else ""
+        return [*self.driver, self.triple, file]
 
     def link(
         self, output: Path, sources: Mapping[str, str], objects: Sequence[Path], runtime: bytes
@@ -236,9 +246,14 @@ def _split(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _runtime_object(toolchain: Toolchain, on_gpu: bool) -> bytes:
+    options = ["-DTVMCONV_CUDA=1"] if on_gpu else []
+    key = key_of(["runtime", toolchain.identity, options])
+    if (kept := entries.load(entries.LIBRARY, key)) is not None:
+        return kept.tobytes()
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         output = Path(folder) / "runtime.o"
         source = SOURCES / "runtime.c"
-        options = ["-DTVMCONV_CUDA=1"] if on_gpu else []
         toolchain._run([*_GNU99, *options, "-c", str(source), "-o", str(output)])
-        return output.read_bytes()
+        made = output.read_bytes()
+    entries.store(entries.LIBRARY, key, [made])
+    return made

@@ -25,6 +25,7 @@ from tvmconv.frontend.limits import MAX_EXTERNAL_BYTES
 if TYPE_CHECKING:
     import onnx
 
+_PART_BYTES = 1 << 20
 _KEYS = {"location", "offset", "length", "checksum"}
 
 
@@ -85,6 +86,13 @@ class ExternalData:
             done += count
         self._digest.update(data)
         return data
+
+    def add(self, location: str) -> None:
+        """Add a whole file to the digest."""
+        handle, offset = self._open(location, "external data"), 0
+        while part := os.pread(handle, _PART_BYTES, offset):
+            self._digest.update(part)
+            offset += len(part)
 
     def _open(self, location: str, where: str) -> int:
         if location in self._files:

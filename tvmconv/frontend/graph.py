@@ -65,7 +65,8 @@ class OnnxGraph:
     """Nodes in execution order, every value with a static shape, constants as numpy arrays.
 
     ``extents`` are of values whose size depends on the data. The shape of such a value is its
-    largest one. ``sizes`` are the values that say how many elements of such outputs exist.
+    largest one. ``sizes`` are the values that say how many elements of such outputs exist. A graph
+    that ``is_nested`` belongs to a node of another graph.
     """
 
     name: str
@@ -78,6 +79,7 @@ class OnnxGraph:
     types: dict[str, TensorInfo] = field(default_factory=dict)
     extents: dict[str, Extent] = field(default_factory=dict)
     sizes: tuple[str, ...] = ()
+    is_nested: bool = False
     # results by what computes them, so that equal sizes have one name
     computed: dict[tuple[Any, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
     _numbers: dict[str, int] = field(default_factory=dict, repr=False)

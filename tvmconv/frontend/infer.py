@@ -164,7 +164,9 @@ class _Walk:
     ) -> OnnxGraph:
         """The graph of a sub-graph that runs as a program of its own."""
         inputs = (*inputs, *outer.inputs)
-        graph = OnnxGraph(body.name, self.graph.opset, self.graph.ir_version, inputs, ())
+        graph = OnnxGraph(
+            body.name, self.graph.opset, self.graph.ir_version, inputs, (), is_nested=True
+        )
         graph.types.update((info.name, info) for info in inputs)
         graph.extents.update(outer.extents)
         for name, value in {**outer.constants, **constants}.items():

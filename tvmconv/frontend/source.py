@@ -67,16 +67,22 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
         return _parse(bytes(model), "the string of bytes", "model", ())
     if isinstance(model, str | os.PathLike):
         path = Path(model)
-        # a file's name is bytes, which need not be text
-        name = os.fsencode(path.stem).decode(errors="replace")
-        return _parse(_read_file(path), f"file {str(path)!r}", name, _folders(path))
+        data = read_model_file(path)
+        return _parse(data, f"file {str(path)!r}", model_name(path), model_folders(path))
     raise ModelError(
         f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}. "
         "Pass one of these."
     )
 
 
-def _read_file(path: Path) -> bytes:
+def model_name(path: Path) -> str:
+    """The name of a model in a file."""
+    # a file's name is bytes, which need not be text
+    return os.fsencode(path.stem).decode(errors="replace")
+
+
+def read_model_file(path: Path) -> bytes:
+    """The content of a model's file; raises ``ModelError`` if it cannot be read."""
     try:
         return read_regular(path, MAX_FILE_BYTES, ModelError)
     except OSError as error:
@@ -85,7 +91,8 @@ def _read_file(path: Path) -> bytes:
         ) from None
 
 
-def _folders(path: Path) -> tuple[Path, ...]:
+def model_folders(path: Path) -> tuple[Path, ...]:
+    """The folders that may hold a model's external data."""
     # a download cache links a model's name to a file in a folder of all contents
     found = (Path(os.path.realpath(path.parent)), Path(os.path.realpath(path)).parent)
     return tuple(dict.fromkeys(found))

@@ -9,7 +9,7 @@ from math import prod
 from tvmconv.core.datatypes import FLOAT32, itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.pixel_conv import pixel_cycles
+from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles
 from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV, DENSE
@@ -18,11 +18,8 @@ from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms
 from tvmconv.selection.reasons import millions
 
-# products of the kernel on channel blocks for each product of the layer: from here on, most
-# products are zero
-_MOSTLY_ZEROS = 2.0
-# assumed rate of a layout change as a share of the rate after L2: a layout change also writes, and
-# no arithmetic overlaps with it
+# assumed rate of a layout change as a share of the rate of the nearest memory that holds both
+# tensors: a layout change also writes, and no arithmetic overlaps with it
 _REORDER_SHARE = 0.2
 
 
@@ -82,8 +79,8 @@ def by_pixels(
 ) -> PixelLayer | None:
     """A layer that is faster with vectors of pixels, layout changes included; None for others.
 
-    Candidates are layers whose channel blocks would be mostly zeros: groups that blocks do not
-    divide, several outputs of each input channel, few channels. If no value around a layer is
+    Candidates are layers whose channel blocks would hold zeros: groups that blocks do not divide,
+    several outputs of each input channel, few channels. If no value around a layer is
     blocked, layers with few input channels and transposed convolutions are candidates, too. Layers
     whose algorithm or memory the user restricts are not. ``decision`` is the algorithm on blocks.
     """
@@ -91,12 +88,14 @@ def by_pixels(
     if not _is_possible(w, machine) or not _is_free(decision.layer, policy):
         return None
     algorithm = registry.algorithm(chosen.algorithm, machine.kind)
+    block = machine.channel_block
     # one group with more channels than a block leaves no block mostly empty
-    few_channels = min(w.in_channels, w.out_channels) < machine.channel_block
-    zeros = w.groups > 1 or few_channels
-    zeros &= algorithm.multiplies(w, machine, chosen.config) >= _MOSTLY_ZEROS * w.macs
+    zeros = min(w.in_channels, w.out_channels) < block
+    zeros &= algorithm.multiplies(w, machine, chosen.config) > w.macs
+    if w.groups > 1 and not w.is_depthwise:
+        zeros |= any(n // w.groups % block for n in (w.in_channels, w.out_channels))
     alone = not around.is_blocked and not around.wants_blocks
-    few = interleave is not None or w.in_channels < machine.channel_block
+    few = interleave is not None or w.in_channels < block
     if not zeros and not (alone and few):
         return None
     interleaved, phases = w, (1, 1)
@@ -108,14 +107,17 @@ def by_pixels(
         blocks += reorder_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
         blocks += reorder_cycles(w.data_shape, machine)
-    pixels = pixel_cycles(interleaved, machine, phases)
+    pixels = min(
+        pixel_cycles(interleaved, machine, phases),
+        interleaved_product_cycles(interleaved, machine, phases),
+    )
     if around.is_blocked:
         pixels += reorder_cycles(w.data_shape, machine)
     blocks += reorder_cycles(shape, machine) if around.wants_plain else 0.0
     pixels += reorder_cycles(shape, machine) if around.wants_blocks else 0.0
     if pixels >= blocks:
         return None
-    cause = "channel blocks would be mostly zeros" if zeros else "its neighbors are plain tensors"
+    cause = "channel blocks would hold zeros" if zeros else "its neighbors are plain tensors"
     reason = (
         f"vectors of positions, not of channels: {cause}; predicted {millions(pixels)}, "
         f"{chosen.algorithm} {millions(blocks)}, layout changes included"
@@ -144,4 +146,5 @@ def reorder_cycles(shape: tuple[int, ...], machine: Machine, dtype: str = "float
     channels = shape[1]
     size = itemsize(dtype) * prod(shape)
     moved = size * (1 + machine.blocks(channels) * machine.channel_block / channels)
-    return moved / (_REORDER_SHARE * machine.rates.behind_l2)
+    rate = machine.rates.l2 if moved <= machine.l2_bytes else machine.rates.behind_l2
+    return moved / (_REORDER_SHARE * rate)

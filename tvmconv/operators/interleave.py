@@ -67,3 +67,13 @@ def interleaved(
         return data[n, channel // lanes, h, w, channel % lanes]
 
     return te.compute((batch, channels, height, bh, width, bw), element, name="interleaved")
+
+
+def interleaved_planes(planes: Tensor) -> Tensor:
+    """``(P, bh, bw, H, W)``, a plane for each phase of an image, to ``(P, H, bh, W, bw)``."""
+    count, bh, bw, height, width = (int(d) for d in planes.shape)
+
+    def element(p: Expr, h: Expr, a: Expr, w: Expr, b: Expr) -> Expr:
+        return planes[p, a, b, h, w]
+
+    return te.compute((count, height, bh, width, bw), element, name="interleaved_planes")

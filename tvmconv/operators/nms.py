@@ -17,6 +17,8 @@ from tvmconv.tvm_api.types import Tensor
 
 # scores that are compared together: most blocks of a class have none above the threshold
 _BLOCK = 64
+# scores of such a block that are compared again together
+_PART = 16
 # kept boxes that are compared with a box together
 _LANES = 16
 
@@ -85,26 +87,40 @@ class _Heap:
     def __init__(self, count: int) -> None:
         self._count = count
         self._items = scratch(count + 3, "uint64")
-        self._item = scratch(2, "uint64")
+        self._item, self._pair = scratch(2, "uint64"), scratch(2, "uint64")
         self._hole = scratch(1, "int32")
         self.size = scratch(1, "int32")
 
     def collect(self, score: Callable[[Any], Any], passes: Callable[[Any], Any]) -> None:
         """Fill the heap with the elements that pass."""
-        found = scratch(1, "int32")
+        found, numbers = scratch(1, "int32"), scratch(_PART, "uint64")
         self.size[0] = tirx.const(0, "int32")
         self._items[0] = tirx.const(2**64 - 1, "uint64")
 
-        def block(first: Any, count: int) -> None:
+        def part(first: Any, count: int) -> None:
+            with T.serial(0, count) as place:
+                number = number_entry(score(first + place), first + place)
+                none = tirx.const(0, "uint64")
+                numbers[place] = tirx.Select(passes(first + place), number, none)
+            with T.serial(0, count) as place:
+                # written without a branch; the next element replaces what does not pass
+                self._items[self.size[0] + 1] = numbers[place]
+                self.size[0] = self.size[0] + tirx.Cast("int32", numbers[place] > 0)
+
+        def tested(first: Any, count: int) -> None:
             found[0] = tirx.const(0, "int32")
             with T.serial(0, count) as place:
                 found[0] = found[0] + tirx.Cast("int32", passes(first + place))
-            with T.If(found[0] > 0), T.Then(), T.serial(0, count) as place:
-                # written without a branch; the next element replaces what does not pass
-                self._items[self.size[0] + 1] = number_entry(score(first + place), first + place)
-                self.size[0] = self.size[0] + tirx.Cast("int32", passes(first + place))
+            with T.If(found[0] > 0), T.Then():
+                if count == _PART:
+                    part(first, count)
+                else:
+                    blocks(count, _PART, lambda start, size: tested(first + start, size))
 
-        blocks(self._count, _BLOCK, block)
+        whole = self._count // _PART * _PART
+        blocks(whole, _BLOCK, tested)
+        if whole < self._count:
+            part(whole, self._count - whole)
         self._items[self.size[0] + 1] = tirx.const(0, "uint64")
         half = scratch(1, "int32")
         half[0] = self.size[0] // 2
@@ -126,13 +142,13 @@ class _Heap:
 
     def _sink(self, root: Any) -> None:
         """Put an item in place of a root: a path of larger children moves up, then the item."""
-        items, hole = self._items, self._hole
+        items, hole, pair = self._items, self._hole, self._pair
         hole[0] = root
         with T.While(hole[0] * 2 <= self.size[0]):
             child = hole[0] * 2
-            other = tirx.Cast("int32", items[child + 1] > items[child])
-            items[hole[0]] = tirx.max(items[child], items[child + 1])
-            hole[0] = child + other
+            pair[0], pair[1] = items[child], items[child + 1]
+            items[hole[0]] = tirx.max(pair[0], pair[1])
+            hole[0] = child + tirx.Cast("int32", pair[1] > pair[0])
         with T.While(tirx.all(hole[0] > root, items[hole[0] // 2] < self._item[0])):
             items[hole[0]] = items[hole[0] // 2]
             hole[0] = hole[0] // 2

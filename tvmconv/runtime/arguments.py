@@ -48,21 +48,20 @@ class Parameters:
             If an input is missing, unknown, or has another shape or element type.
         """
         inputs = self._inputs
-        values: Sequence[Any] = arguments
+        arrays = list(arguments)
         if len(arguments) == 1 and type(first := arguments[0]) is not np.ndarray:
             if type(first) is dict or isinstance(first, Mapping):
                 if first.keys() != self._names:
                     _refuse_names(inputs, first)
-                values = list(map(first.__getitem__, self._order))
+                arrays = list(map(first.__getitem__, self._order))
             elif isinstance(first, (list, tuple)) and _is_sequence(inputs, first):
-                values = first
-        if len(values) != len(inputs):
+                arrays = list(first)
+        if len(arrays) != len(inputs):
             raise InputError(
-                f"the model has {len(inputs)} input(s), got {len(values)}. Expected "
+                f"the model has {len(inputs)} input(s), got {len(arrays)}. Expected "
                 f"{describe(inputs)}."
             )
         # loops and `map`: comprehensions take longer than their elements for few inputs
-        arrays = list(values)
         for place, (info, dtype, shape) in enumerate(self._wanted):
             value = arrays[place]
             if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:

@@ -262,8 +262,9 @@ class State:
         if not self._varying:
             return self._fixed
         found: list[int | None] = list(self._fixed)
+        handle = self._arguments[0]
         for output, axis in self._varying:
-            self._shape_of(self._arguments[0], output, self._shape_at)
+            self._shape_of(handle, output, self._shape_at)
             found[output] = self._shape[axis]
         return found
 

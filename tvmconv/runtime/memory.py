@@ -51,7 +51,8 @@ def in_memory(arrays: Sequence[Array]) -> tuple[list[Array], list[int]]:
     held, addresses = [], []
     for array in arrays:
         flags = array.flags
-        dense = array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+        in_place = flags.carray or (flags.c_contiguous and flags.aligned)
+        dense = array if in_place else np.array(array, order="C")
         held.append(dense)
         addresses.append(address_of(dense))
     return held, addresses

@@ -38,6 +38,7 @@ TRANSPOSE = "tvmconv.transpose"
 COMBINE = "tvmconv.combine"
 SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
+RANGE = "tvmconv.range"
 FIRST_USE = "tvmconv.first_use"
 INTERIOR = "tvmconv.interior"
 TILE = "tvmconv.tile"
@@ -130,6 +131,13 @@ DECLARED = {
         "a reduction whose operands are guarded by a number of steps known at run time",
         _FLAG,
         "the loop ends after this number of steps, without guards",
+        "tvmconv.BoundLoops",
+    ),
+    RANGE: Annotation(
+        "a reduction whose operands are guarded by comparisons of its step",
+        _FLAG,
+        "the loop has only the steps for which they hold, without guards; tiles are not cut "
+        "where the outcome of these guards differs",
         "tvmconv.BoundLoops",
     ),
     FIRST_USE: Annotation(
@@ -239,6 +247,14 @@ def mark_segments(schedule: Any, pixels: Any, vectors: int, steps: int = 0) -> N
 def mark_bound(schedule: Any, loop: Any) -> None:
     """End a reduction where the guards ``step < bound`` of its operands begin to fail."""
     schedule.annotate(loop, BOUND, 1)
+
+
+def mark_range(schedule: Any, loop: Any) -> None:
+    """Run the steps of a reduction for which the guards of its operands hold.
+
+    The guards are comparisons that are linear in the loop's variable, the same for all operands.
+    """
+    schedule.annotate(loop, RANGE, 1)
 
 
 def mark_first_use(schedule: Any, loop: Any) -> None:

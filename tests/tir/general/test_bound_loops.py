@@ -56,3 +56,21 @@ def test_other_guards_stay():
                 y[t] = y[t] + T.if_then_else(c < n[0], x[c], 1)
 
     check(BoundLoops(), before, expected)
+
+
+def test_a_loop_with_a_range_has_the_steps_between_its_guards():
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((64,), "int32"), y: T.Buffer((9,), "int32")):
+        for t in range(9):
+            for c in T.serial(16, annotations={"tvmconv.range": 1}):
+                y[t] = y[t] + T.if_then_else(
+                    t * 5 <= c + 8 and c + t * 4 < 24 and t < 8, x[c + t], 0
+                )
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((64,), "int32"), y: T.Buffer((9,), "int32")):
+        for t in range(9):
+            for c in range(T.min(16, 24 - t * 4) - T.max(0, t * 5 - 8)):
+                y[t] = y[t] + T.if_then_else(t < 8, x[c + T.max(0, t * 5 - 8) + t], 0)
+
+    check(BoundLoops(), before, expected)

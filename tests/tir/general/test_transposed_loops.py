@@ -28,6 +28,23 @@ def test_a_transposition_is_copied_by_squares():
     tvm.ir.assert_structural_equal(found, wanted)
 
 
+def test_two_lines_are_interleaved():
+    x = te.placeholder((2, 6), name="x")
+    func = te.create_prim_func([x, te.compute((6, 2), lambda i, j: x[j, i])])
+
+    @T.prim_func(s_tir=True)
+    def expected(x: T.Buffer((2, 6), "float32"), y: T.Buffer((6, 2), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for row, _ in T.grid(2, 1):
+            for line in T.unroll(2):
+                for lane in T.vectorized(4):
+                    y[T.min(row % 2 * 4, 2) + lane, line] = x[line, T.min(row % 2 * 4, 2) + lane]
+
+    found = transposed_loops(func, _VECTOR_BYTES, parallel=False)
+    found, wanted = (f.without_attr("global_symbol") for f in (found, expected))
+    tvm.ir.assert_structural_equal(found, wanted)
+
+
 def test_a_plain_copy_is_left_to_others():
     x = te.placeholder((8, 4), name="x")
     func = te.create_prim_func([x, te.compute((8, 4), lambda i, j: x[i, j])])

@@ -8,17 +8,21 @@ reads them. Padding is a predicate on the input read, never a padded copy.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
-from typing import overload
 
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
+from tvmconv.algorithms.direct.channels import (
+    channel_tests,
+    first_block,
+    input_span,
+    skips_channels,
+    tile_channels,
+)
 from tvmconv.algorithms.integer.dwords import (
     Factors,
     arranged,
-    block_read,
     channels_read,
     copied_steps,
     dword_size,
@@ -33,7 +37,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import BFLOAT16, FLOAT32
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.tvm_api.types import Expr, Index, Tensor
+from tvmconv.tvm_api.types import Expr, Tensor
 
 
 def flattened(workload: Conv2dWorkload) -> Conv2dWorkload:
@@ -72,13 +76,16 @@ class Direct(Algorithm):
     packed in groups of so many blocks, so that a tile reads one stream.
 
     With groups, every output block reads the input blocks that its groups need, a constant number.
-    Packed weights are zero for input channels of other groups.
+    Packed weights are zero for input channels of other groups. Where :attr:`skips` is True, the
+    blocks of a tile share their input blocks, and skip the channels that none of them needs.
     """
 
     name = "direct"
     types = (FLOAT32, *BFLOAT16)
     integers = True
     blocks = ("conv2d", "output")
+    # whether schedules end the reduction over a block where its channels do
+    skips = True
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Layers with plain ``NCHW`` input, and depthwise layers."""
@@ -103,7 +110,8 @@ class Direct(Algorithm):
         given = Operands.of(workload, machine, packed)
         is_wide = bool(config.get("wide", 0))
         factors = Factors(replace(given, weight=wide_weights(given)) if is_wide else given)
-        span = input_span(workload, machine)
+        shared = self._sharing(workload, machine, config)
+        span = input_span(workload, machine, shared)
         cb = te.reduce_axis((0, span), "cb")
         depth = depth_axes(w)
         r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=packed[4])
@@ -113,13 +121,15 @@ class Direct(Algorithm):
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             if rows_joined:
                 h, x = x // workload.out_width, x % workload.out_width
-            block = first_block(workload, machine, kb) + cb
+            block = first_block(workload, machine, kb, shared) + cb
             y = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             # the plane itself keeps its rows
             width = workload.in_width
             pixel = (column // width, column % width) if flat else (y, column)
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
+            if self._skips(workload, machine):
+                tests = [*channel_tests(workload, machine, kb // oc, oc, block, c), *tests]
             if wide is None:
                 read = factors.value(given.data, (plane, block, *pixel, c))
                 value = inside_image(read, y, column, w, tests, factors.zero)
@@ -157,7 +167,8 @@ class Direct(Algorithm):
         groups = -(-machine.blocks(workload.out_channels) // oc)
         size = dword_size(workload, machine)
         steps = channels_read(workload, machine) // size
-        taps, span = workload.weight_shape[2:], input_span(workload, machine)
+        taps = workload.weight_shape[2:]
+        span = input_span(workload, machine, self._sharing(workload, machine, config))
         lanes = machine.channel_block
         if multiply_of(workload, machine).is_packed:
             return (groups, *taps, span, steps, oc, lanes, size)
@@ -169,14 +180,15 @@ class Direct(Algorithm):
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
         lanes, shape = machine.channel_block, self.packed_weight_shape(workload, machine, config)
         groups, (steps, oc) = shape[0], shape[4:6]
-        span, taps = input_span(workload, machine), weight.shape[2:]
+        taps, shared = weight.shape[2:], self._sharing(workload, machine, config)
+        span = input_span(workload, machine, shared)
         size = dword_size(workload, machine)
         inner = steps * size
         per_group_in = workload.in_channels // workload.groups
         per_group_out = workload.out_channels // workload.groups
         rows = np.zeros((groups * oc * lanes, span * inner, *taps), weight.dtype)
         for block in range(machine.blocks(workload.out_channels)):
-            base = first_block(workload, machine, block) * lanes
+            base = first_block(workload, machine, block, shared) * lanes
             stop = min((block + 1) * lanes, workload.out_channels)
             for group in range(block * lanes // per_group_out, (stop - 1) // per_group_out + 1):
                 begin = max(block * lanes, group * per_group_out)
@@ -199,9 +211,23 @@ class Direct(Algorithm):
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """MACs with padded channels and with the zeros between groups."""
         pixels = workload.out_planes * workload.out_height * workload.out_width
-        channels = input_span(workload, machine) * channels_read(workload, machine)
-        outputs = machine.blocks(workload.out_channels) * machine.channel_block
-        return pixels * outputs * channels * prod(workload.weight_shape[2:])
+        blocks = machine.blocks(workload.out_channels)
+        if self._skips(workload, machine):
+            oc = config.int("oc")
+            tiles = enumerate(tile_channels(workload, machine, oc))
+            products = sum(
+                min(oc, blocks - tile * oc) * (end - begin) for tile, (begin, end) in tiles
+            )
+        else:
+            products = blocks * input_span(workload, machine) * channels_read(workload, machine)
+        return pixels * products * machine.channel_block * prod(workload.weight_shape[2:])
+
+    def _sharing(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Output blocks that read the same input blocks."""
+        return config.int("oc") if self._skips(workload, machine) else 1
+
+    def _skips(self, workload: Conv2dWorkload, machine: Machine) -> bool:
+        return self.skips and skips_channels(workload, machine)
 
     def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
         """As the base class, and where the last step of a block has a lane without a channel."""
@@ -209,47 +235,7 @@ class Direct(Algorithm):
         return step > 0 or super().adds_foreign_products(workload, machine)
 
 
-@lru_cache(maxsize=1024)
-def input_span(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Input blocks that one output block reads; the same number for every output block."""
-    if workload.groups == 1:
-        return -(-workload.in_channels // block_read(workload, machine))
-    lanes, spans = machine.channel_block, []
-    for block in range(machine.blocks(workload.out_channels)):
-        begin, end = _channels_read(workload, lanes, block)
-        spans.append((end - 1) // lanes - begin // lanes + 1)
-    return max(spans)
+class WholeBlocks(Direct):
+    """Direct convolution that reads whole blocks, with weights for any reader of whole blocks."""
 
-
-@overload
-def first_block(workload: Conv2dWorkload, machine: Machine, block: int) -> int: ...
-@overload
-def first_block(workload: Conv2dWorkload, machine: Machine, block: Expr) -> Index: ...
-def first_block(workload: Conv2dWorkload, machine: Machine, block: Index) -> Index:
-    """First input block of an output block; ``block`` is an integer or an index expression.
-
-    It is clamped, so that the constant number of blocks after it exists.
-    """
-    if workload.groups == 1:
-        return 0
-    per_group_in = workload.in_channels // workload.groups
-    per_group_out = workload.out_channels // workload.groups
-    base = block * machine.channel_block // per_group_out * per_group_in // machine.channel_block
-    last = machine.blocks(workload.in_channels) - input_span(workload, machine)
-    if isinstance(base, int):
-        return min(base, last)
-    from tvmconv.tvm_api import tirx
-
-    highest = (machine.blocks(workload.out_channels) - 1) * machine.channel_block
-    if highest // per_group_out * per_group_in // machine.channel_block <= last:
-        return base
-    return tirx.min(base, last)
-
-
-def _channels_read(workload: Conv2dWorkload, lanes: int, block: int) -> tuple[int, int]:
-    """Half-open range of the input channels that an output block's groups read."""
-    per_group_in = workload.in_channels // workload.groups
-    per_group_out = workload.out_channels // workload.groups
-    last = min((block + 1) * lanes, workload.out_channels) - 1
-    first_group, last_group = block * lanes // per_group_out, last // per_group_out
-    return first_group * per_group_in, (last_group + 1) * per_group_in
+    skips = False

@@ -17,7 +17,8 @@ from math import prod
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
-from tvmconv.algorithms.direct.direct import Direct, first_block, input_span
+from tvmconv.algorithms.direct.channels import first_block, input_span
+from tvmconv.algorithms.direct.direct import WholeBlocks
 from tvmconv.algorithms.integer.dwords import Factors, is_negated
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, input_shape, split_outputs
@@ -117,7 +118,7 @@ class Im2col(Algorithm):
         Blocked input has the shape of direct convolution.
         """
         if workload.data_layout == "NCHWc":
-            return Direct().packed_weight_shape(workload, machine, config)
+            return WholeBlocks().packed_weight_shape(workload, machine, config)
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
         taps = (workload.kernel_h, workload.kernel_w)
@@ -128,7 +129,7 @@ class Im2col(Algorithm):
     ) -> FloatArray:
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
         if workload.data_layout == "NCHWc":
-            return Direct().pack_weight(weight, workload, machine, config)
+            return WholeBlocks().pack_weight(weight, workload, machine, config)
         groups, *_, oc, lanes = self.packed_weight_shape(workload, machine, config)
         split = split_outputs(weight[..., None], groups, oc, lanes)
         return np.ascontiguousarray(split.transpose(0, 3, 4, 5, 6, 1, 2))

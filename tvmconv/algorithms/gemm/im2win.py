@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only, reduction_axes
-from tvmconv.algorithms.direct.direct import Direct, first_block, input_span
+from tvmconv.algorithms.direct.channels import first_block, input_span
+from tvmconv.algorithms.direct.direct import WholeBlocks
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.config import Config
@@ -36,7 +37,7 @@ class Im2win(Algorithm):
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Reads blocked input, as :class:`~tvmconv.algorithms.direct.direct.Direct` does."""
-        return Direct().unsuited(workload, machine) or images_only(workload)
+        return WholeBlocks().unsuited(workload, machine) or images_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class; block ``windows`` is the transform."""
@@ -70,7 +71,7 @@ class Im2win(Algorithm):
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
         """``(K/(oc*k), C/c, S, R, c, oc, k)``: kernel columns before rows, as in a window."""
-        packed = Direct().packed_weight_shape(workload, machine, config)
+        packed = WholeBlocks().packed_weight_shape(workload, machine, config)
         groups, span, r, s, inner, oc, lanes = packed
         return (groups, span, s, r, inner, oc, lanes)
 
@@ -78,7 +79,7 @@ class Im2win(Algorithm):
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
-        packed = Direct().pack_weight(weight, workload, machine, config)
+        packed = WholeBlocks().pack_weight(weight, workload, machine, config)
         return np.ascontiguousarray(packed.transpose(0, 1, 3, 2, 4, 5, 6))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -91,7 +92,7 @@ class Im2win(Algorithm):
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """As many as direct convolution."""
-        return Direct().multiplies(workload, machine, config)
+        return WholeBlocks().multiplies(workload, machine, config)
 
 
 def region_rows(workload: Conv2dWorkload, config: Config) -> int:

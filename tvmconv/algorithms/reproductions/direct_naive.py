@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from tvmconv.algorithms.base import images_only
-from tvmconv.algorithms.direct.direct import Direct
+from tvmconv.algorithms.direct.direct import WholeBlocks
 from tvmconv.algorithms.operands import output_shape
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
@@ -17,7 +17,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 
 
-class DirectNaive(Direct):
+class DirectNaive(WholeBlocks):
     """Sums in memory; see :class:`~tvmconv.algorithms.direct.direct.Direct` for the rest."""
 
     name = "direct_naive"

@@ -192,4 +192,9 @@ PART_SUM = _parts(3.0, "cycles per accumulator", "partial sums that are read, ad
 _pixel_conv = fitted("pixel_conv", "layers of few channels on Zen 4", CHECK_FLOAT)
 MISALIGNED = _pixel_conv(2.0, "ratio", "loads that begin inside a cache line over others")
 STRIDED_COPY = _pixel_conv(8.0, "vectors", "read for each vector of strided positions")
-INTERLEAVED = _pixel_conv(0.5, "cycles per output", "storing interleaved outputs")
+INTERLEAVED = _pixel_conv(0.05, "cycles per output", "storing interleaved outputs")
+PRODUCT_OF_PAIRS = _pixel_conv(
+    0.6, "cycles per output", "writing a product, reading it, and writing it in pairs of columns"
+)
+PRODUCT_OF_SQUARES = _pixel_conv(1.0, "cycles per output", "the same with more columns")
+FAR_COPY = _pixel_conv(2.0, "ratio", "copying vectors of an image larger than L1 over others")

@@ -7,11 +7,13 @@ not neighbors, and weights and activations from beyond L2.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, prod
 
-from tvmconv.algorithms.direct.direct import flattened, input_span
+from tvmconv.algorithms.direct.channels import input_span, skips_channels, tile_channels
+from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.algorithms.integer.dwords import channels_read, dword_size
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import DWORD_BYTES
@@ -24,7 +26,6 @@ from tvmconv.costs.cpu.panel_blocks import weights_again
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
-# taps of a row beyond which LLVM keeps the loop over them
 # taps of a row beyond which LLVM keeps the loop over them
 _WRITTEN_TAPS = 15
 # statements in unrolled border copies beyond which compiling takes too long
@@ -53,12 +54,18 @@ class TileModel:
 
     @cached_property
     def steps(self) -> int:
-        """Reduction steps of one tile: input channels, or dwords of them, times taps."""
+        """Reduction steps of one tile: input channels, or dwords of them, times taps.
+
+        Where tiles skip channels, this is the longest tile's number, with one output block.
+        """
         w, machine = self.workload, self.machine
         if self._multiply.is_packed:
             # all dwords of each block are read, also of the last block
             dwords = channels_read(w, machine) // dword_size(w, machine)
             return input_span(w, machine) * dwords * self.taps
+        if w.groups > 1 and skips_channels(w, machine):
+            parts = tile_channels(w, machine, 1)
+            return max(end - begin for begin, end in parts) * self.taps
         return min(input_span(w, machine) * machine.channel_block, w.in_channels) * self.taps
 
     @cached_property
@@ -145,18 +152,30 @@ class TileModel:
     def cycles(self, oc: int, oh: int, ow: int) -> float:
         """Cycles of the whole layer on one core with its data in the caches."""
         w, total = self.shape, 0.0
-        for count_k, k in pieces(self.out_blocks, oc):
+        for count_k, k, steps in self._channel_tiles(oc):
             for count_h, h in pieces(w.out_height, oh):
                 for count_x, x in pieces(w.out_width, ow):
-                    tile = self.tile_cycles(k, h * x, h * len(self._columns(x)))
+                    tile = self.tile_cycles(k, h * x, h * len(self._columns(x)), steps)
                     total += count_k * count_h * count_x * tile
         return w.out_planes * total
 
-    def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
+    def _channel_tiles(self, oc: int) -> list[tuple[int, int, int]]:
+        """(count, blocks, steps) of tiles of output blocks that have as many of both."""
+        whole = pieces(self.out_blocks, oc)
+        if self.workload.groups == 1 or not skips_channels(self.workload, self.machine):
+            return [(count, blocks, self.steps) for count, blocks in whole]
+        blocks = [size for count, size in whole for _ in range(count)]
+        parts = tile_channels(self.workload, self.machine, oc)
+        steps = [(end - begin) * self.taps for begin, end in parts]
+        return [(count, *tile) for tile, count in Counter(zip(blocks, steps, strict=True)).items()]
+
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0, steps: int = 0) -> float:
         """Cycles of one register tile over the whole reduction.
 
         ``columns`` are the pixels that all taps of a row read, by default the pixels of each tap.
+        ``steps`` are by default :attr:`steps`.
         """
+        steps = steps or self.steps
         w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
         sums = pixels
         if self._multiply.is_packed:
@@ -170,7 +189,7 @@ class TileModel:
             joined = (_pairs(pixels) if self._pairs_apart else 1) / machine.rates.multiply_adds
         read = columns / (machine.lanes * min(w.kernel_w, _WRITTEN_TAPS)) or None
         tile = Microkernel(machine, sums, oc, rate, self._dwords, read)
-        return tile.cycles(self.steps) + self.steps * joined + rounded
+        return tile.cycles(steps) + steps * joined + rounded
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
         """Rows of pixels of one channel block that all tiles read."""

@@ -69,8 +69,8 @@ class ByteTileModel(TileModel):
         """All steps of a tile."""
         return regular_steps(self.workload, self.machine) + self.excess
 
-    def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
-        """Cycles of one register tile, mostly of multiplications."""
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0, steps: int = 0) -> float:
+        """Cycles of one register tile, mostly of multiplications; all tiles have as many steps."""
         rate = multiplications_a_cycle(self.machine)
         around = Microkernel(self.machine, pixels, 1).cycles(0)
         if self.workload.types.is_requantised:
@@ -82,8 +82,8 @@ class ByteTileModel(TileModel):
         )
         if not self.packed:
             alone *= 1 + constants.COMPLEMENT
-        steps = self._alone * alone + (self.steps - self._alone) * of_two
-        return steps + self.steps * constants.STEP_CYCLES + around
+        multiplied = self._alone * alone + (self.steps - self._alone) * of_two
+        return multiplied + self.steps * constants.STEP_CYCLES + around
 
     @property
     def _alone(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.direct.direct import input_span
+from tvmconv.algorithms.direct.channels import input_span
 from tvmconv.algorithms.gemm.im2win import columns, region_rows
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import inf
+from math import inf, prod
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.datatypes import itemsize
@@ -66,7 +66,7 @@ def pixel_cycles(
     *,
     divides: bool = False,
 ) -> float:
-    """Cycles of one call on the machine's cores: sums, the padded copy and the stores.
+    """Cycles of one call on the machine's cores: sums, the padded copy, stores and weights.
 
     Infinite where no tile fits. ``divides`` is as in :func:`pixel_tile`.
     """
@@ -81,9 +81,12 @@ def pixel_cycles(
     copied = 0.0
     if is_padded(w, machine.lanes):
         vectors = w.batch * w.in_channels * w.in_height * -(-w.in_width // machine.lanes)
-        copied = 2 * vectors * (constants.STRIDED_COPY if w.stride_w > 1 else 1.0)
+        plain = 1.0 if _image_bytes(w) <= machine.l1d_bytes // 2 else constants.FAR_COPY
+        copied = 2 * vectors * (constants.STRIDED_COPY if w.stride_w > 1 else plain)
     cores = min(machine.cores, w.batch * w.groups)
-    return (_sums(w, machine, tile) + copied + stored) / cores
+    # weights come from memory, as in direct convolution
+    weights = itemsize(w.types.weight) * prod(w.weight_shape) / machine.rates.memory
+    return (_sums(w, machine, tile) + copied + stored) / cores + weights / machine.cores
 
 
 def _sums(w: Conv2dWorkload, machine: Machine, tile: PixelTile) -> float:
@@ -101,10 +104,34 @@ def _sums(w: Conv2dWorkload, machine: Machine, tile: PixelTile) -> float:
 
 def _read(w: Conv2dWorkload, machine: Machine) -> float:
     """Cycles in which each tile of outputs reads the image of one group from beyond L1."""
-    size = itemsize(w.types.data) * w.in_channels // w.groups * w.in_height * w.in_width
+    size = _image_bytes(w)
     if size <= machine.l1d_bytes // 2:
         return 0.0
     return size / (machine.rates.l2 if size <= machine.l2_bytes else machine.rates.behind_l2)
+
+
+def _image_bytes(w: Conv2dWorkload) -> int:
+    """Size of the image of one group."""
+    return itemsize(w.types.data) * w.in_channels // w.groups * w.in_height * w.in_width
+
+
+def interleaved_product_cycles(
+    workload: Conv2dWorkload, machine: Machine, phases: tuple[int, int]
+) -> float:
+    """Cycles of a layer of single pixels as a product of matrices, then interleaved.
+
+    Infinite without phases, and for other layers. The product has vectors of pixels of any rows,
+    while :func:`pixel_cycles` begins a vector with each row.
+    """
+    w = workload
+    unit = (w.kernel_h, w.kernel_w, w.stride_h, w.stride_w) == (1, 1, 1, 1)
+    if phases == (1, 1) or not unit or w.has_padding or w.groups > 1:
+        return inf
+    pixels = w.out_height * w.out_width
+    pairs = phases[1] <= 2
+    moved = constants.PRODUCT_OF_PAIRS if pairs else constants.PRODUCT_OF_SQUARES
+    product = product_cycles(machine, w.out_channels, pixels, w.in_channels)
+    return w.batch * (product + moved * w.out_channels * pixels) / machine.cores
 
 
 def window_cycles(workload: Conv2dWorkload, machine: Machine) -> float:

@@ -51,3 +51,9 @@ def prefetch_flag(name: str, doc: str) -> Knob[Conv2dWorkload]:
 def flag(name: str, doc: str) -> Knob[Conv2dWorkload]:
     """A knob of 0 (the default) and 1."""
     return Knob(name, doc, lambda w, machine: (0, 1), neutral=0, closed=True)
+
+
+def row_blocks(w: Conv2dWorkload) -> tuple[int, ...]:
+    """Tile rows of a cache block that a search tries; tiles, where a layer is one row."""
+    count = w.out_width if w.out_height == 1 else w.out_height
+    return (0, *(rows for rows in (2, 4, 7, 8, 14, 16, 28, 32) if rows < count))

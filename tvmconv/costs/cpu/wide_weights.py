@@ -39,9 +39,9 @@ class WideTileModel(TileModel):
         pixelwise = self.taps == 1
         return [tile for tile in super().tiles() if tile[0] == 1 or (tile[1] == 1 and pixelwise)]
 
-    def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0, steps: int = 0) -> float:
         """Cycles of one register tile over the whole reduction."""
-        found = super().tile_cycles(oc, pixels, columns)
+        found = super().tile_cycles(oc, pixels, columns, steps)
         if self.wide > 1:
             return found * constants.FEW_ACCUMULATORS
         return found + (self.steps * pixels * constants.ONE_BLOCK_STEP if oc == 1 else 0.0)

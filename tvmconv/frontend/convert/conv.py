@@ -68,7 +68,15 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         steps = tuple(slice(None, None, d) for d in window.dilations)
         spread[(slice(None), slice(None), *steps)] = kernel
         weight = e.graph.add_constant(f"{weight}.dilated", spread)
-    planar = transposed_product if _is_run_time(e, weight) else _transposed
+    run_time = _is_run_time(e, weight)
+    if run_time and rank < 3 and bias and _tiles(e.shape(data)[2:], window):
+        # each output is one product, which adds the bias while it is in registers
+        operands = (
+            as_row(e, x, _kernel(e, weight), window) if rank == 1 else (x, e.value(weight), window)
+        )
+        y = transposed_product(e, *operands, _bias(e, node, rank))
+        return relax.op.squeeze(y, 2) if rank == 1 else y
+    planar = transposed_product if run_time else _transposed
     if rank == 3:
         kernel = e.array(weight)
         volume = e.value(weight) if kernel is None else kernel
@@ -94,6 +102,12 @@ def _transposed(e: RelaxWriter, x: RelaxExpr, w: RelaxExpr, window: Window) -> R
     if any(fill):
         y = e.emit(relax.op.nn.pad(y, [0, 0, 0, 0, 0, fill[0], 0, fill[1]]), "fill")
     return y
+
+
+def _tiles(size: tuple[int, ...], window: Window) -> bool:
+    """Whether each output of a transposed convolution belongs to exactly one input."""
+    axes = zip(size, window.kernel, window.strides, window.begin, window.output, strict=True)
+    return all(k == s and begin + out <= n * s for n, k, s, begin, out in axes)
 
 
 def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
@@ -138,17 +152,18 @@ def as_row(
 
 
 def _finish(e: RelaxWriter, node: OnnxNode, y: RelaxExpr, rank: int) -> RelaxExpr:
-    bias = node.input(2)
-    if bias:
-        shape = (1, -1, *[1] * max(rank, 2))
-        values, quantized = e.array(bias), e.quantized.get(bias)
-        if quantized is not None:
-            row = (1, len(quantized.data), *shape[2:])
-            b = e.emit(dequantized(quantized.reshaped(row, 1)), "bias")
-        elif values is None:
-            count = e.shape(bias)[0]
-            b = e.emit(relax.op.reshape(e.value(bias), (1, count, *shape[2:])), "bias")
-        else:
-            b = constant(values.reshape(shape))
-        y = e.emit(relax.op.add(y, b), "biased")
+    if node.input(2):
+        y = e.emit(relax.op.add(y, _bias(e, node, rank)), "biased")
     return relax.op.squeeze(y, 2) if rank == 1 else y
+
+
+def _bias(e: RelaxWriter, node: OnnxNode, rank: int) -> RelaxExpr:
+    """The bias of a node, with axes for the batch and the image."""
+    bias = node.inputs[2]
+    shape = (1, e.shape(bias)[0], *[1] * max(rank, 2))
+    values, quantized = e.array(bias), e.quantized.get(bias)
+    if quantized is not None:
+        return e.emit(dequantized(quantized.reshaped(shape, 1)), "bias")
+    if values is None:
+        return e.emit(relax.op.reshape(e.value(bias), shape), "bias")
+    return constant(values.reshape(shape))

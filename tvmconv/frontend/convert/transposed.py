@@ -50,9 +50,16 @@ def transposed_volume(
 
 
 def transposed_product(
-    e: RelaxWriter, x: RelaxExpr, weight: RelaxExpr, window: Window
+    e: RelaxWriter,
+    x: RelaxExpr,
+    weight: RelaxExpr,
+    window: Window,
+    bias: RelaxExpr | None = None,
 ) -> RelaxExpr:
-    """``ConvTranspose`` of ``(N, C, H, W)`` with a run-time weight ``(C, K / groups, R, S)``."""
+    """``ConvTranspose`` of ``(N, C, H, W)`` with a run-time weight ``(C, K / groups, R, S)``.
+
+    Give a bias ``(1, K, 1, 1)`` only if each output belongs to exactly one input.
+    """
     n, channels, height, width = (int(size) for size in x.ty.shape)
     _, inner, rows, columns = (int(size) for size in weight.ty.shape)
     groups, outputs = window.groups, window.groups * inner
@@ -61,6 +68,10 @@ def transposed_product(
     kernels = e.emit(relax.op.reshape(weight, (1, groups, inputs, taps)), "kernels")
     kernels = e.emit(relax.op.permute_dims(kernels, (0, 1, 3, 2)), "kernels")
     y = e.emit(relax.op.matmul(kernels, pixels), "products")
+    if bias is not None:
+        b = e.emit(relax.op.broadcast_to(bias, (1, outputs, rows, columns)), "bias")
+        b = e.emit(relax.op.reshape(b, (1, groups, taps, 1)), "bias")
+        y = e.emit(relax.op.add(y, b), "biased")
     y = e.emit(relax.op.reshape(y, (n * outputs, rows, columns, height, width)), "taps")
     y = e.emit(relax.op.permute_dims(y, (0, 3, 1, 4, 2)), "taps")
     y = e.emit(relax.op.reshape(y, (n, outputs, height, rows, width * columns)), "rows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,8 +99,16 @@ def refusal(graph: OnnxGraph, node: OnnxNode, name: str) -> ModelError:
     return node.error(
         f"the size of its input {name!r} along axis {axis} depends on the data, which the operator "
         "does not support there",
-        f"end the model before it by {cut_text([name])}",
+        before(graph, [name]),
     )
+
+
+def before(graph: OnnxGraph, names: Sequence[str]) -> str:
+    """A remedy: a cut at values that a node of the graph reads."""
+    if graph.is_nested:
+        return "end the model before the node of this sub-graph: `tvmconv check` prints how"
+    options = cut_text([name for name in names if any(name in n.outputs for n in graph.nodes)])
+    return f"end the model before it by {options}" if options else "make it a constant"
 
 
 def _number(fill: str | int, dtype: np.dtype[Any]) -> Any:

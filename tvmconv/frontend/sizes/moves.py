@@ -93,23 +93,45 @@ def _concat(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
 
 def _joined(make: Maker, node: OnnxNode, info: TensorInfo, axis: int) -> Found:
     """The parts one after another; a gather leaves out what does not exist."""
-    graph, total = make.graph, info.shape[axis]
+    graph = make.graph
+    largest = tuple(graph.shape(name)[axis] for name in node.inputs)
+    extents = [graph.extents.get(name) for name in node.inputs]
+    # detectors join boxes, scores and classes of the same sizes
+    key = ("joined", largest, *(extent and extent.value for extent in extents))
+    if key not in graph.computed:
+        sizes = [
+            extent.value if extent else make.constant([size])
+            for extent, size in zip(extents, largest, strict=True)
+        ]
+        graph.computed[key] = _joined_rows(make, sizes, largest)
+    rows, end = graph.computed[key]
     whole = make.add("Concat", node.inputs, info.shape, info.dtype, axis=axis)
-    places = make.constant(np.arange(total))
-    rows, end = places, ""
-    for name in node.inputs:
-        size, extent = graph.shape(name)[axis], graph.extents.get(name)
-        value = extent.value if extent else make.constant([size])
-        end = make.calculated("Add", end, value) if end else value
-        if extent:
-            # places after the end of this part are that much further in the whole
-            gap = make.calculated("Sub", make.constant([size]), value)
-            after = make.add("GreaterOrEqual", (places, end), (total,), "bool")
-            shift = make.add("Where", (after, gap, make.constant([0])), (total,), "int64")
-            rows = make.add("Add", (rows, shift), (total,), "int64")
-    rows = make.add("Min", (rows, make.constant([max(total - 1, 0)])), (total,), "int64")
     gather = replace(node, op="Gather", inputs=(whole, rows), attrs={"axis": axis}, opset=13)
     return gather, Extent(axis, end)
+
+
+def _joined_rows(make: Maker, sizes: list[str], largest: tuple[int, ...]) -> tuple[str, str]:
+    """The rows that exist in parts of the largest sizes, and their number."""
+    count, total = len(sizes), sum(largest)
+    along = make.add("Concat", sizes, (count,), "int64", axis=0)
+    ends = make.add("CumSum", (along, make.constant(0)), (count,), "int64")
+    # how much further a part begins among the largest parts
+    first = make.add("Sub", (ends, along), (count,), "int64")
+    starts = make.constant(np.cumsum([0, *largest[:-1]]))
+    shifts = make.add("Sub", (starts, first), (count,), "int64")
+    # a row is in the part whose number is the number of parts that end before it
+    places = np.arange(total)
+    ended = (make.constant(places[:, None]), ends)
+    after = make.add("GreaterOrEqual", ended, (total, count), "bool")
+    ones = make.add("Cast", (after,), (total, count), "int64", to=7)
+    part = make.add("ReduceSum", (ones, make.constant([1])), (total,), "int64", keepdims=0)
+    part = make.add("Min", (part, make.constant([count - 1])), (total,), "int64")
+    shift = make.add("Gather", (shifts, part), (total,), "int64", axis=0)
+    rows = make.add("Add", (make.constant(places), shift), (total,), "int64")
+    limits = (make.constant(0), make.constant(max(total - 1, 0)))
+    rows = make.add("Clip", (rows, *limits), (total,), "int64")
+    last = (make.constant([count - 1]), make.constant([count]))
+    return rows, make.add("Slice", (ends, *last), (1,), "int64")
 
 
 def _split(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:

@@ -10,11 +10,10 @@ import numpy as np
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.frontend.cut import cut_text
 from tvmconv.frontend.graph import Extent, OnnxNode
 from tvmconv.frontend.limits import MAX_RANK
 from tvmconv.frontend.sizes.lengths import Items, Lengths
-from tvmconv.frontend.sizes.maker import Maker, with_input
+from tvmconv.frontend.sizes.maker import Maker, before, with_input
 from tvmconv.frontend.tensors import check_shape
 
 # place of the operand
@@ -65,12 +64,10 @@ def unknown_shape(make: Maker) -> ModelError:
             "the shape of its output depends on data or cannot be inferred",
             "remove the operator, or cut the model before it, because shapes must be static",
         )
-    made = [each for each in node.inputs if any(each in n.outputs for n in graph.nodes)]
-    where = f" by {cut_text(made)}" if made else ""
     return node.error(
         f"its input {name!r} is computed from the data, and gives no largest shape. Expected a "
         "constant, or one size that has a bound, such as a Min with a constant",
-        f"end the model before it{where}",
+        before(graph, node.inputs),
     )
 
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.decision import PIXEL_CONV
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.pixel_conv import pixel_cycles, pixel_tile, window_cycles
+from tvmconv.costs.cpu.pixel_conv import (
+    interleaved_product_cycles,
+    pixel_cycles,
+    pixel_tile,
+    window_cycles,
+)
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.pixels import PixelLayer
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.graph.rewrite.interleaved import phase_channels
 from tvmconv.machines.record import processor
+from tvmconv.operators.epilogue import apply_epilogue
+from tvmconv.operators.interleave import interleaved_planes
 from tvmconv.operators.matmul import matmul
-from tvmconv.operators.pixel_conv import pack_pixel_weight, pixel_conv
+from tvmconv.operators.pixel_conv import FloatArray, pack_pixel_weight, pixel_conv
 from tvmconv.operators.windows import windows, zero_border
-from tvmconv.tvm_api.types import RelaxExpr, Tensor
+from tvmconv.tvm_api import te
+from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 
 def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
@@ -35,6 +44,11 @@ def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
     # a depth-to-space needs the image's rows
     w = flattened(given) if interleave is None else given
     machine = processor(emitter.machine)
+    if interleaved_product_cycles(w, machine, phases) < pixel_cycles(w, machine, phases):
+        columns = emitter.as_plain(data)
+        made = _interleaved_product(emitter, node, w, (columns, kernel, bias), phases)
+        emitter.plain[result] = emitter.reshape(made, result.dims)
+        return
     tile = pixel_tile(w, machine, phases)
     assert tile is not None, f"{given} has no tile"
     groups, each = w.groups, w.out_channels // w.groups
@@ -51,6 +65,38 @@ def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
     record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops, layer.reason)
     made = emitter.call(expression, args, record, opaque=True)
     emitter.plain[result] = emitter.reshape(made, result.dims)
+
+
+def _interleaved_product(
+    emitter: Emitter,
+    node: Node,
+    w: Conv2dWorkload,
+    operands: tuple[RelaxExpr, FloatArray, FloatArray | None],
+    phases: tuple[int, int],
+) -> RelaxExpr:
+    """A layer of single pixels as a product, whose rows are then interleaved to an image."""
+    image, kernel, bias = operands
+    pixels = w.out_height * w.out_width
+    columns = emitter.reshape(image, (w.batch, w.in_channels, pixels))
+    args = [constant_of(kernel.reshape(w.out_channels, w.in_channels), "float32"), columns]
+    if bias is not None:
+        args.append(constant_of(bias.reshape(-1), "float32"))
+
+    def product(rows: Tensor, columns: Tensor, *biases: Tensor) -> Tensor:
+        total = matmul(rows, columns, ((0, 1), (0, 1, 2)))
+
+        def finished(n: Expr, k: Expr, p: Expr) -> Expr:
+            return apply_epilogue(total[n, k, p], w.epilogue, *(b[k] for b in biases))
+
+        return te.compute((w.batch, w.out_channels, pixels), finished, name="finished")
+
+    reason = "product of the weights and the pixels: vectors of positions of any rows"
+    record = CallRecord(node.layer, "matmul", str(w), w.flops, reason)
+    made = emitter.call(product, args, record, opaque=True)
+    outputs = w.out_channels // prod(phases)
+    planes = emitter.reshape(made, (w.batch * outputs, *phases, w.out_height, w.out_width))
+    record = CallRecord(node.layer, "depth_to_space")
+    return emitter.call(interleaved_planes, [planes], record, opaque=True)
 
 
 def emit_run_time_conv(emitter: Emitter, node: Node) -> None:

@@ -13,7 +13,7 @@ from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.indices import CALLS, emit_without_loops
 from tvmconv.graph.emit.moves import picked
 from tvmconv.graph.emit.operators import average, depth_pool
-from tvmconv.graph.emit.plain_moves import depth_to_space_plain, shuffle_plain
+from tvmconv.graph.emit.plain_moves import depth_to_space_plain, rows_of_columns, shuffle_plain
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
 from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
 from tvmconv.graph.emit.recurrent import emit_recurrent, is_recurrent
@@ -23,6 +23,7 @@ from tvmconv.graph.emit.resize import (
     is_bilinear_sample,
     is_plane_resize,
 )
+from tvmconv.graph.emit.sorting import check_length, emit_top_k
 from tvmconv.graph.emit.statistics import standardize_plain
 from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
@@ -40,7 +41,6 @@ from tvmconv.operators.matmul import matmul
 from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
-from tvmconv.operators.sort import top_k
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
@@ -96,8 +96,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     elif node.op in ("cumsum", "cumprod"):
         emitter.plain[node.output] = _running_sum(emitter, node, record)
     elif node.op == "topk":
-        operand, sort = emitter.as_plain(node.inputs[0]), _sorting(emitter, node)
-        _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
+        emit_top_k(emitter, node, record)
     elif node.op == AVERAGE:
         # a plain image is one of blocks of one channel
         view = emitter.reshape(emitter.as_plain(node.args[0]), (*node.args[0].dims, 1))
@@ -139,23 +138,13 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
         cpu = processor(machine)
         if not cpu.vector.scalable:
             loops = partial(softmax_rows, lanes=cpu.lanes, logarithm=logarithm)
-            view = _rows_of_columns(emitter, node, data, (outer, size, columns))
+            view = rows_of_columns(emitter, node, data, (outer, size, columns))
             view = emitter.reshape(view, (outer * columns, size))
             result = emitter.call(loops, [view], record, opaque=True)
-            result = _rows_of_columns(emitter, node, result, (outer, columns, size))
+            result = rows_of_columns(emitter, node, result, (outer, columns, size))
             return emitter.reshape(result, shape)
     normalize = log_softmax if logarithm else softmax
     return emitter.call(lambda x: normalize(x, axis), [data], record, opaque=True)
-
-
-def _rows_of_columns(
-    emitter: Emitter, node: Node, data: RelaxExpr, shape: tuple[int, int, int]
-) -> RelaxExpr:
-    """A tensor of that shape with its last two axes exchanged."""
-    view = emitter.reshape(data, shape)
-    if 1 in shape[1:]:
-        return view
-    return emitter.bind(relax.op.permute_dims(view, (0, 2, 1)), CallRecord(node.layer, "transpose"))
 
 
 def _is_position_in_rows(emitter: Emitter, node: Node) -> bool:
@@ -191,7 +180,7 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
                 f"layer {node.layer!r} (CumProd): {emitter.machine.name} does not support it. "
                 "Build for a CPU."
             )
-        _check_length(emitter, node)
+        check_length(emitter, node)
         return emitter.call(
             lambda x: all_pairs.running_sum(x, axis, dtype, exclusive, reverse),
             [data],
@@ -209,27 +198,6 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
         opaque=True,
     )
     return emitter.reshape(total, shape)
-
-
-def _sorting(emitter: Emitter, node: Node) -> Any:
-    """TopK; TVM's own is a function of its runtime, which saved models do not have."""
-    attrs = node.attrs
-    k, axis, largest, index_type = attrs["k"], attrs["axis"], attrs["largest"], str(attrs["dtype"])
-    if emitter.machine.runs_along_axes:
-        return lambda x: top_k(x, k, axis, bool(largest), index_type)
-    _check_length(emitter, node)
-    return lambda x: all_pairs.top_k(x, k, axis, bool(largest), index_type)
-
-
-def _check_length(emitter: Emitter, node: Node) -> None:
-    """Refuse a long axis on a device that compares each value with all others."""
-    length = node.inputs[0].dims[node.attrs["axis"]]
-    if length > all_pairs.LONGEST:
-        raise ModelError(
-            f"{node.op} of layer {node.layer!r} runs along {length} values; for "
-            f"{emitter.machine.name} they may be {all_pairs.LONGEST}. Shorten the axis, or build "
-            "for a CPU."
-        )
 
 
 def _take_parts(emitter: Emitter, node: Node, results: Any, record: CallRecord) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
-from tvmconv.tvm_api import te
-from tvmconv.tvm_api.types import Expr, Tensor
+from tvmconv.tvm_api import relax, te
+from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 
 def shuffle_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:
@@ -56,3 +56,13 @@ def depth_to_space_plain(emitter: Emitter, node: Node, record: CallRecord) -> No
         return te.compute((batch, channels, height, width), element, name="depth_to_space")
 
     emitter.plain[node.output] = emitter.call(expression, [data], record)
+
+
+def rows_of_columns(
+    emitter: Emitter, node: Node, data: RelaxExpr, shape: tuple[int, int, int]
+) -> RelaxExpr:
+    """A tensor of that shape with its last two axes exchanged."""
+    view = emitter.reshape(data, shape)
+    if 1 in shape[1:]:
+        return view
+    return emitter.bind(relax.op.permute_dims(view, (0, 2, 1)), CallRecord(node.layer, "transpose"))

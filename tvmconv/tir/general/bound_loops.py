@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 
-from tvmconv.tir.annotations import BOUND
+from tvmconv.tir.annotations import BOUND, RANGE
 from tvmconv.tir.general.conditions import conjuncts, is_select
-from tvmconv.tir.general.rewrite import function_pass, rebuilt, replace_marked, uses
+from tvmconv.tir.general.rewrite import function_pass, rebuilt, replace_marked, substitute, uses
+from tvmconv.tir.general.taps import bounds_of, distinct
 
 
 def BoundLoops() -> Any:
@@ -22,17 +24,58 @@ def BoundLoops() -> Any:
     Rewrite: the bound becomes the loop's extent, and the guards are removed. Other conditions stay.
     A loop without such guards only loses its annotation.
 
+    Loops marked with a range have comparisons of any linear form as guards, lower bounds included.
+    They begin at the lower bound.
+
     Why here: a reduction of a tensor expression has a constant extent.
     """
     return function_pass("BoundLoops", _bound_loops)
 
 
 def _bound_loops(func: Any) -> Any:
-    return replace_marked(func, {BOUND: lambda loop, _value: _bounded(loop)})
+    rules = {BOUND: lambda loop, _: _bounded(loop), RANGE: lambda loop, _: _ranged(loop)}
+    return replace_marked(func, rules)
+
+
+def _ranged(loop: Any) -> Any:
+    var = loop.loop_var
+    guards: list[Any] = []
+
+    def bounds_loop(condition: Any) -> bool:
+        linear = uses(condition, var) and not bounds_of([condition], var, 0, 1)[1]
+        if linear:
+            guards.append(condition)
+        return linear
+
+    body = _unguarded(loop.body, bounds_loop)
+    if not guards:
+        return loop
+    simplify = sym.Analyzer().simplify
+    bounds, _ = bounds_of(distinct(guards), var, 0, int(loop.extent))
+    first, last = map(simplify, bounds)
+    body = substitute(body, {var: var + first})
+    return rebuilt(loop, body=body, extent=simplify(last - first))
 
 
 def _bounded(loop: Any) -> Any:
     bounds: list[Any] = []
+
+    def bounds_loop(condition: Any) -> bool:
+        if not isinstance(condition, tirx.LT) or not condition.a.same_as(loop.loop_var):
+            return False
+        if uses(condition.b, loop.loop_var):
+            return False
+        if bounds and not tvm_ffi.structural_equal(bounds[0], condition.b):
+            return False
+        bounds.append(condition.b)
+        return True
+
+    body = _unguarded(loop.body, bounds_loop)
+    return rebuilt(loop, body=body, extent=bounds[0]) if bounds else loop
+
+
+def _unguarded(stmt: Any, bounds_loop: Callable[[Any], bool]) -> Any:
+    """A statement whose selections of zero lack the conditions that bound a loop."""
 
     def unguarded(call: Any) -> Any:
         if not is_select(call):
@@ -45,15 +88,4 @@ def _bounded(loop: Any) -> Any:
             return value
         return tirx.if_then_else(tirx.all(*kept), value, other)
 
-    def bounds_loop(condition: Any) -> bool:
-        if not isinstance(condition, tirx.LT) or not condition.a.same_as(loop.loop_var):
-            return False
-        if uses(condition.b, loop.loop_var):
-            return False
-        if bounds and not tvm_ffi.structural_equal(bounds[0], condition.b):
-            return False
-        bounds.append(condition.b)
-        return True
-
-    body = tvm_ffi.structural_map(loop.body, (ir.Call, unguarded))
-    return rebuilt(loop, body=body, extent=bounds[0]) if bounds else loop
+    return tvm_ffi.structural_map(stmt, (ir.Call, unguarded))

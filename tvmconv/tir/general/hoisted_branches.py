@@ -16,8 +16,8 @@ def HoistedBranches() -> Any:
 
     Rewrite: the loop inside of the branches, if the condition does not depend on the loop.
 
-    Why here: TVM's pass computes for every loop which variables each expression uses, also if there
-    is no branch. On an unrolled kernel with a long epilogue that took 5 % of the build.
+    Why here: TVM's pass computes for every loop which variables each expression uses, also
+    without a branch. On an unrolled kernel with a long epilogue that took 5 % of the build.
     """
     hoist = s_tir.transform.HoistIfThenElse()
 

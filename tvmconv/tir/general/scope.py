@@ -10,9 +10,9 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
-from tvmconv.tir.annotations import TAPS
+from tvmconv.tir.annotations import RANGE, TAPS
 from tvmconv.tir.general.conditions import Memo, is_select
-from tvmconv.tir.general.rewrite import variables
+from tvmconv.tir.general.rewrite import uses, variables
 
 __all__ = ["Scope", "fresh", "is_select", "is_unrolled", "open_conditions", "outcomes", "variables"]
 
@@ -174,7 +174,8 @@ def open_conditions(
     """Conjuncts of predicates in a statement that the ranges of its loops do not decide.
 
     Each comes with the variables of unrolled loops and loops over taps around the predicate. In a
-    copy of the statement these variables may become constants.
+    copy of the statement these variables may become constants. Conditions on the step of a loop
+    that has a range are left out, because they become its bounds.
     """
     if isinstance(stmt, tirx.SeqStmt):
         for part in stmt.seq:
@@ -184,7 +185,9 @@ def open_conditions(
         if is_unrolled(stmt) or TAPS in stmt.annotations:
             constants = (*constants, var)
         within = scope.inside(var, var, 0, int(stmt.extent))
-        yield from open_conditions(stmt.body, within, constants)
+        for part, names in open_conditions(stmt.body, within, constants):
+            if RANGE not in stmt.annotations or not uses(part, var):
+                yield part, names
     elif isinstance(stmt, tirx.IfThenElse):
         for part in scope.undecided(stmt.condition) or ():
             yield part, constants

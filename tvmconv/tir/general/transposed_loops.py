@@ -13,6 +13,8 @@ from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
 
 # the shortest square is a part of a register; the longest one fits into the registers
 _PART, _MOST = 4, 16
+# neighbors of the result that two operand lines give by turns
+_PAIR = 2
 # ratio of the result's line length to the operand's from which squares follow the operand's lines
 _LONGER = 4
 
@@ -82,7 +84,8 @@ def _last(indices: Any, axes: list[_CopyAxis]) -> _CopyAxis | None:
 
 def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
     side = min(lanes, _MOST)
-    while side > min(copy.read.extent, copy.written.extent):
+    pairs = copy.written.extent == _PAIR
+    while side > (copy.read.extent if pairs else min(copy.read.extent, copy.written.extent)):
         side //= 2
     if side < _PART:
         return None
@@ -91,6 +94,8 @@ def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
     row, tile, line, lane = (ir.Var(name, copy.read.var.ty) for name in names)
 
     def place(axis: _CopyAxis, number: Any, inside: Any) -> Any:
+        if axis is copy.written and pairs:
+            return inside
         first = number * side
         if axis.extent % side:
             first = tirx.min(first, tirx.IntImm(kind, axis.extent - side))
@@ -101,7 +106,10 @@ def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
     if copy.written.extent >= _LONGER * copy.read.extent:
         rows_axis, tiles_axis = tiles_axis, rows_axis
     inside = {copy.read: lane, copy.written: line}
-    rows, tiles = (-(-axis.extent // side) for axis in (rows_axis, tiles_axis))
+    rows, tiles = (
+        1 if pairs and axis is copy.written else -(-axis.extent // side)
+        for axis in (rows_axis, tiles_axis)
+    )
     outer, number = _outer(copy.others, row, rows)
     values = {
         **outer,
@@ -109,7 +117,11 @@ def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
         tiles_axis.var: place(tiles_axis, tile, inside[tiles_axis]),
     }
     body = _loop(lane, side, substitute(copy.store, values), tirx.ForKind.VECTORIZED)
-    body = _loop(line, side, body, annotations={TRANSPOSE: 1})
+    if pairs:
+        # two strided stores in succession, which JoinedStores makes one
+        body = _loop(line, _PAIR, body, tirx.ForKind.UNROLLED)
+    else:
+        body = _loop(line, side, body, annotations={TRANSPOSE: 1})
     body = _loop(tile, tiles, body)
     return _outermost(row, prod(axis.extent for axis in copy.others) * rows, body, parallel)
 

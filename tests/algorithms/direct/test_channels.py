@@ -1,0 +1,51 @@
+"""Tiles whose input channels begin or end inside a block, against float64."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import V3, V4, check_kernel, default_config
+from tvmconv.algorithms.direct.channels import channel_tests, skips_channels, tile_channels
+from tvmconv.algorithms.direct.direct import Direct
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.tvm_api import tirx
+
+LAYERS = (
+    "ic24ih5iw7oc40kh1+bias+relu",
+    "ic39ih6iw5oc20kh3ph1+bias",
+    "g4ic68ih5iw6oc68kh1+bias+relu",
+    "g3ic60ih4iw5oc84kh3ph1sh2",
+    "g5ic10ih7iw4oc95kh1+bias",
+    "g7ic91ih4iw4oc14kh3ph1dh1",
+)
+
+
+@pytest.mark.parametrize("oc", [1, 2, 3])
+@pytest.mark.parametrize("text", LAYERS)
+def test_results_are_right(text: str, oc: int):
+    workload = Conv2dWorkload.parse(text)
+    for machine in (V3, V4):
+        assert skips_channels(workload, machine) == (machine is V4 or "ic24" not in text)
+        tile = {"oc": oc, "oh": 1, "ow": 3, "rows": 0}
+        config = default_config("direct", workload, machine, **tile)
+        check_kernel(workload, machine, "direct", config)
+
+
+def test_tiles_read_the_channels_of_their_groups():
+    workload = Conv2dWorkload.parse("g4ic68ih5iw6oc68kh1")
+    assert tile_channels(workload, V4, 1) == ((0, 17), (0, 34), (17, 51), (34, 68), (51, 68))
+    assert tile_channels(workload, V4, 2) == ((0, 34), (17, 68), (51, 68))
+    # 16 outputs of each tile's blocks, 30 pixels
+    for oc, channels in ((1, 17 + 34 + 34 + 34 + 17), (2, 2 * 34 + 2 * 51 + 17)):
+        found = Direct().multiplies(workload, V4, Config.of(oc=oc))
+        assert found == 16 * 30 * channels
+
+
+def test_whole_blocks_need_no_tests():
+    for text in ("ic64ih5oc40kh1", "g2ic64ih5oc64kh1", "g16ic64ih5oc64kh1", "ic7ih5oc40kh1"):
+        assert not skips_channels(Conv2dWorkload.parse(text), V4)
+    dense = Conv2dWorkload.parse("ic24ih5oc40kh1")
+    tile, step = tirx.Var("tile", "int32"), tirx.Var("c", "int32")
+    (test,) = channel_tests(dense, V4, tile, 2, 1, step)
+    assert str(test) == "c < 8"

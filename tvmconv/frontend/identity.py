@@ -1,0 +1,85 @@
+"""Name and content of a model, by which a cache finds it; nothing in it is checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.source import model_folders, model_name, read_model_file
+
+if TYPE_CHECKING:
+    import onnx
+
+# the name of an entry that every tensor with external data has
+_MARK = b"location"
+
+
+def identity(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> tuple[bytes, bytes]:
+    """The name that a model gets, and a hash of its content.
+
+    Raises ``ModelError`` if a file cannot be read, and ``TypeError`` for other objects.
+    """
+    folders: tuple[Path, ...] = ()
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        data, name, folders = read_model_file(path), model_name(path), model_folders(path)
+    elif isinstance(model, bytes | bytearray | memoryview):
+        data, name = bytes(model), "model"
+    else:
+        data, name = _serialized(model)
+    digest = hashlib.sha256()
+    with ThreadPoolExecutor(1) as pool:
+        hashed = pool.submit(digest.update, data)
+        is_external = bool(folders) and _MARK in data
+        hashed.result()
+    if is_external:
+        _add_files(data, folders, digest)
+    return name.encode(errors="replace"), digest.digest()
+
+
+def _serialized(model: onnx.ModelProto) -> tuple[bytes, str]:
+    import onnx
+
+    if not isinstance(model, onnx.ModelProto):
+        raise TypeError(f"{type(model).__name__} is not a model")
+    return model.SerializeToString(), model.graph.name or "model"
+
+
+def _add_files(data: bytes, folders: tuple[Path, ...], digest: hashlib._Hash) -> None:
+    """Hash the whole files that hold external data."""
+    import onnx
+
+    proto = onnx.ModelProto.FromString(data)
+    nodes = [node for function in proto.functions for node in function.node]
+    found = {
+        entry.value
+        for tensor in (*_tensors(proto.graph), *_tensors_of(nodes))
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    with closing(ExternalData(folders, digest)) as files:
+        for location in sorted(found):
+            files.add(location)
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _tensors_of(graph.node)
+
+
+def _tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            sparse = (attribute.sparse_tensor, *attribute.sparse_tensors)
+            yield from (tensor for each in sparse for tensor in (each.values, each.indices))
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _tensors(graph)

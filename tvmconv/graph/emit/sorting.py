@@ -1,0 +1,47 @@
+"""TopK; TVM's own is a function of its runtime, which saved models do not have."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmconv.core.errors import ModelError
+from tvmconv.graph.emit.emitter import CallRecord, Emitter
+from tvmconv.graph.emit.plain_moves import rows_of_columns
+from tvmconv.graph.ir import Node
+from tvmconv.operators import all_pairs
+from tvmconv.operators.sort import top_k
+from tvmconv.tvm_api import relax
+
+
+def emit_top_k(emitter: Emitter, node: Node, record: CallRecord) -> None:
+    """The best elements along an axis: of rows, which columns are transposed to."""
+    attrs, shape = node.attrs, node.inputs[0].dims
+    k, largest, index_type = attrs["k"], bool(attrs["largest"]), str(attrs["dtype"])
+    data, axis = emitter.as_plain(node.inputs[0]), attrs["axis"] % len(shape)
+    if not emitter.machine.runs_along_axes:
+        check_length(emitter, node)
+        both = emitter.call(
+            lambda x: all_pairs.top_k(x, k, axis, largest, index_type), [data], record, opaque=True
+        )
+        for index, value in enumerate(node.outputs):
+            emitter.plain[value] = emitter.bind(relax.TupleGetItem(both, index), record)
+        return
+    outer, size, columns = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    view = rows_of_columns(emitter, node, data, (outer, size, columns))
+    view = emitter.reshape(view, (outer * columns, size))
+    both = emitter.call(lambda x: top_k(x, k, 1, largest, index_type), [view], record, opaque=True)
+    for index, value in enumerate(node.outputs):
+        part = emitter.bind(relax.TupleGetItem(both, index), record)
+        part = rows_of_columns(emitter, node, part, (outer, columns, k))
+        emitter.plain[value] = emitter.reshape(part, value.dims)
+
+
+def check_length(emitter: Emitter, node: Node) -> None:
+    """Refuse a long axis on a device that compares each value with all others."""
+    length = node.inputs[0].dims[node.attrs["axis"]]
+    if length > all_pairs.LONGEST:
+        raise ModelError(
+            f"{node.op} of layer {node.layer!r} runs along {length} values; for "
+            f"{emitter.machine.name} they may be {all_pairs.LONGEST}. Shorten the axis, or build "
+            "for a CPU."
+        )
