@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tvmconv.core.arguments import function
 from tvmconv.core.interrupts import checkpoint, uninterrupted
 from tvmconv.core.printed import printable
-from tvmconv.core.tensor import Shapes
+from tvmconv.core.tensor import ShapeLists
 from tvmconv.core.unexpected import carrying, delivered, reported
 from tvmconv.machines.targets import TargetLike, resolve_device
 from tvmconv.runtime.gpu_options import GpuOptions
@@ -36,7 +36,7 @@ def build(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     target: TargetLike = "native",
     *,
-    shapes: Shapes | None = None,
+    shapes: ShapeLists | None = None,
     outputs: Sequence[str] | None = None,
     threads: int | None = None,
     algorithms: Sequence[str] | None = None,
@@ -70,7 +70,9 @@ def build(
         :class:`~tvmconv.machines.record.Machine`.
     shapes
         Full shapes of inputs that have symbolic dimensions, by input name, or sizes of such
-        dimensions by their names: ``{"image": (1, 3, 224, 224)}`` or ``{"height": 224}``.
+        dimensions by their names: ``{"image": (1, 3, 224, 224)}`` or ``{"height": 224}``. CPU only:
+        a list of shapes, or of sizes of a named dimension, makes one model for all of them.
+        Position i of each list is one program. A call runs the program for its arrays' shapes.
     outputs
         Names of values at which the model ends, in place of its own outputs. All nodes after them
         are left out. :func:`tvmconv.check` names the values before refused nodes.
@@ -187,13 +189,11 @@ def build(
             return CompiledModel(*found, gpu=gpu)
     with compiler_lock():
         from tvmconv.artifact.record import record_program
-        from tvmconv.compile.culprit import failing_kernels
-        from tvmconv.compile.network import compile_program
         from tvmconv.compile.toolchain import Toolchain
-        from tvmconv.frontend import read_model, to_relax
-        from tvmconv.frontend.inputs import fitted
-        from tvmconv.graph.lower import lower
+        from tvmconv.frontend import ShapedModel
+        from tvmconv.frontend.shape_lists import largest_first
         from tvmconv.machines.cuda_native import native_gpu
+        from tvmconv.programs import Programs, check_count
         from tvmconv.records.lookup import search_path
         from tvmconv.selection.policy import check_precision, make_policy
 
@@ -221,49 +221,47 @@ def build(
     check_precision(policy, machine)
     with delivered(), compiler_lock():
         with reported("reading the model"):
-            loaded = read_model(model, shapes, fold_budget, outputs)
-        if nan := loaded.graph.not_numbers():
-            warnings.warn(
-                f"{printable(loaded.name)}: NaN in {', '.join(map(repr, nan[:_NAMED]))}"
-                f"{' and others' * (len(nan) > _NAMED)}; outputs that depend on it are NaN "
-                "too. The exported checkpoint may be corrupt.",
-                stacklevel=_CALLER,
-            )
-        report("read the model", 1, 1)
-        report("import", 0, 1)
-        with reported("importing the model"), fitted(shapes):
-            module = to_relax(loaded)
-        report("import", 1, 1)
-        with reported("lowering the model"):
-            lowered = lower(module, machine, policy=policy, progress=report)
-        if lowered.unscheduled:
-            names = "; ".join(map(str, lowered.unscheduled))
-            warnings.warn(
-                f"{printable(loaded.name)}: no algorithm supports {len(lowered.unscheduled)} "
-                f"convolution(s), which run as plain loops, many times slower: {printable(names)}",
-                stacklevel=_CALLER,
-            )
+            source = ShapedModel(model, shapes, fold_budget, outputs)
+        check_count(len(source.shapes), machine)
+        programs = Programs(machine, policy, report)
+        # the choices for the largest shape are made first
+        for index in largest_first(source.shapes):
+            report("read the model", len(programs), len(source.shapes))
+            with reported("reading the model"):
+                loaded = source.read(index)
+            nan = loaded.graph.not_numbers()
+            if nan and not len(programs):
+                warnings.warn(
+                    f"{printable(loaded.name)}: NaN in {', '.join(map(repr, nan[:_NAMED]))}"
+                    f"{' and others' * (len(nan) > _NAMED)}; outputs that depend on it are NaN "
+                    "too. The exported checkpoint may be corrupt.",
+                    stacklevel=_CALLER,
+                )
+            report("read the model", len(programs) + 1, len(source.shapes))
+            unscheduled = programs.add(index, loaded, source.shapes[index])
+            if unscheduled and len(programs) == 1:
+                names = "; ".join(map(str, unscheduled))
+                warnings.warn(
+                    f"{printable(loaded.name)}: no algorithm supports {len(unscheduled)} "
+                    "convolution(s), which run as plain loops, many times slower: "
+                    f"{printable(names)}",
+                    stacklevel=_CALLER,
+                )
     with delivered():
         report("generate code", 0, 1)
-        with reported(lambda: failing_kernels(lowered.mod, lowered.calls, machine)):
-            code = compile_program(
-                lowered, machine, loaded.inputs, loaded.outputs, name=loaded.name, cc=cc
-            )
+        code = programs.compiled(loaded.name, cc)
         with reported("recording the model"):
             manifest = record_program(
                 code.program,
                 machine,
-                decisions=lowered.decisions,
-                unscheduled=lowered.unscheduled,
-                reorders=lowered.reorders,
-                padding_bytes=lowered.padding_overhead_bytes,
+                programs.planned(),
                 model_name=loaded.name,
                 model_sha256=loaded.sha256,
                 policy=policy.to_json(),
             )
             compiled = CompiledModel(manifest, code, gpu=gpu)
             # a model with warnings is built each time, and warns each time
-            if cached is not None and not nan and not lowered.unscheduled:
+            if cached is not None and not nan and not unscheduled:
                 cached.store(manifest, code)
         report("generate code", 1, 1)
     return compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -13,6 +14,7 @@ from tvmconv.core.arguments import MOST_THREADS, file_path, shown, whole
 from tvmconv.core.errors import ArtifactError, ConfigError
 from tvmconv.core.interrupts import uninterrupted
 from tvmconv.core.results import filled_folder
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.runtime.arguments import describe
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.gpu_options import GpuOptions
@@ -43,8 +45,8 @@ class CompiledModel(ModelFacts, Executable):
         load_seconds: float = 0.0,
         gpu: GpuOptions | None = None,
     ) -> None:
-        super().__init__(manifest.inputs, manifest.outputs, gpu)
         self.manifest = manifest
+        super().__init__(gpu)
         self.load_seconds = load_seconds
         self._library = library
 
@@ -110,16 +112,13 @@ class CompiledModel(ModelFacts, Executable):
         )
 
     def _header(self) -> str:
-        from tvmconv.compile.header import model_header
+        from tvmconv.compile.header import ModelShapes, model_header
 
-        return model_header(
-            self.name,
-            self.inputs,
-            self.outputs,
-            layers=len(self.calls),
-            arena_bytes=self.memory.arena_bytes,
-            weight_bytes=self.memory.constant_bytes,
-        )
+        shapes = [
+            ModelShapes(p.inputs, p.outputs, len(p.calls), p.memory.arena_bytes)
+            for p in self.programs
+        ]
+        return model_header(self.name, shapes, weight_bytes=self.memory.constant_bytes)
 
     @uninterrupted()
     def bundle(
@@ -179,29 +178,36 @@ class CompiledModel(ModelFacts, Executable):
         except OSError as error:
             raise ArtifactError(f"cannot write {place}: {error.strerror or error}") from error
 
-    def _start(self) -> Runner:
+    def _start(self) -> tuple[Runner, ...]:
         check_features(self.manifest, f"model {self.name!r}")
         code = self._library.code()
-        for kind, recorded, own in (
-            ("inputs", self.inputs, code.inputs),
-            ("outputs", self.outputs, code.outputs),
-        ):
+        for kind in ("inputs", "outputs"):
+            recorded = [getattr(program, kind) for program in self.programs]
+            own = [getattr(program, kind) for program in code.programs]
             # the code reads and writes its own sizes, not the sizes of the arrays
-            if [(i.shape, i.dtype) for i in recorded] != [(i.shape, i.dtype) for i in own]:
+            if [_sizes(tensors) for tensors in recorded] != [_sizes(tensors) for tensors in own]:
                 raise ArtifactError(
-                    f"model {self.name!r}: the manifest has {kind} {describe(recorded)}, and the "
-                    f"code has {describe(own)}. Save the model again."
+                    f"model {self.name!r}: the manifest has {kind} "
+                    f"{' | '.join(map(describe, recorded))}, and the code has "
+                    f"{' | '.join(map(describe, own))}. Save the model again."
                 )
-        weights = self._library.weights
-        return Runner(code, self.inputs, self.outputs, self.threads, weights, self._gpu)
+        return Runner.each(code, self.threads, self._library.weights, self._gpu)
 
     def __repr__(self) -> str:
         manifest = self.manifest
+        tensors = (
+            f"inputs=[{'; '.join(map(str, program.inputs))}], "
+            f"outputs=[{'; '.join(map(str, program.outputs))}]"
+            for program in manifest.programs
+        )
         return (
             f"CompiledModel({self.name!r}, {manifest.machine.name}, threads={manifest.threads}, "
-            f"inputs=[{'; '.join(map(str, manifest.inputs))}], "
-            f"outputs=[{'; '.join(map(str, manifest.outputs))}])"
+            f"{' | '.join(tensors)})"
         )
+
+
+def _sizes(tensors: Sequence[TensorInfo]) -> list[tuple[tuple[int, ...], str]]:
+    return [(tensor.shape, tensor.dtype) for tensor in tensors]
 
 
 @uninterrupted()

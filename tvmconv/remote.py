@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.artifact.facts import ModelFacts
+from tvmconv.artifact.facts import ModelFacts, ProgramFacts
 from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.saving import open_artifact
 from tvmconv.core.errors import TvmconvError
@@ -104,7 +104,7 @@ class RemoteModel(ModelFacts):
     def __init__(self, manifest: Manifest, address: Address, session: Any, module: Any) -> None:
         self.manifest = manifest
         self._address = address
-        self._parameters = Parameters(manifest.inputs)
+        self._parameters = Parameters([program.inputs for program in manifest.programs])
         self._module = module
         self._device = session.cpu(0)
 
@@ -117,7 +117,7 @@ class RemoteModel(ModelFacts):
             Also if the device reports an error, or is lost.
         """
         with _reported(self._address):
-            tensors = self._tensors(arguments)
+            tensors, _ = self._tensors(arguments)
             self._module["main"](*tensors)
             results = [tensor.numpy() for tensor in tensors[len(self.inputs) :]]
         return Outputs(tuple(info.name for info in self.outputs), results)
@@ -125,21 +125,21 @@ class RemoteModel(ModelFacts):
     def time(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 20) -> Timing:
         """Measure whole calls by the device's clock, without the network."""
         with _reported(self._address):
-            return self._time(self._tensors([self._values(inputs)]), repeat)
+            return self._time(self._tensors([self._values(inputs)])[0], repeat)
 
     def profile(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 20) -> Profile:
         """Measure every kernel of a call by the device's clock."""
         from tvmconv.tvm_api import runtime
 
         with _reported(self._address):
-            tensors = self._tensors([self._values(inputs)])
+            tensors, program = self._tensors([self._values(inputs)])
             total = self._time(tensors, repeat)
-            times = runtime.empty((len(self.calls),), "int64", self._device)
+            times = runtime.empty((len(program.calls),), "int64", self._device)
             rows = []
             for _ in range(max(repeat, 1)):
                 self._module["profile"](*tensors, times)
                 rows.append([int(value) for value in times.numpy()])
-        return profile_of(rows, total, self.calls, self.threads)
+        return profile_of(rows, total, program.calls, self.threads)
 
     def _values(self, inputs: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return random_inputs(self.inputs) if inputs is None else inputs
@@ -152,8 +152,8 @@ class RemoteModel(ModelFacts):
         )
         return Timing(tuple(float(value) for value in evaluator(*tensors).results))
 
-    def _tensors(self, arguments: Sequence[Any]) -> list[Any]:
-        """Inputs, and memory for the outputs, on the device."""
+    def _tensors(self, arguments: Sequence[Any]) -> tuple[list[Any], ProgramFacts]:
+        """Inputs, and memory for the outputs, on the device; and the program for them."""
         from tvmconv.tvm_api import runtime
 
         def empty(info: TensorInfo) -> Any:
@@ -161,7 +161,8 @@ class RemoteModel(ModelFacts):
 
         arrays = self._parameters.bind(arguments)
         inputs = [runtime.tensor(np.ascontiguousarray(a), self._device) for a in arrays]
-        return [*inputs, *map(empty, self.outputs)]
+        program = self.programs[self._parameters.index_of(arrays)]
+        return [*inputs, *map(empty, program.outputs)], program
 
 
 @contextmanager

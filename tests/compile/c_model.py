@@ -46,6 +46,10 @@ class Description(ctypes.Structure):
         *((f"{name}_bytes", c_uint64) for name in ("arena", "workspace", "weight")),
         ("threads", c_int32),
         ("separate_weights", c_int32),
+        ("device", c_int32),
+        ("varying_axes", POINTER(c_int32)),
+        ("programs", POINTER(c_void_p)),
+        ("program_count", c_int64),
     ]
 
 
@@ -77,6 +81,9 @@ class Interface(ctypes.Structure):
         ("profile", ctypes.CFUNCTYPE(c_int32, *_RUN, POINTER(c_int64))),
         ("message", ctypes.CFUNCTYPE(c_char_p, c_void_p)),
         ("destroy", ctypes.CFUNCTYPE(None, c_void_p)),
+        *((name, c_void_p) for name in ("pool_create", "pool_parallel_for", "pool_destroy")),
+        *((name, c_void_p) for name in ("threads", "enqueue", "shape")),
+        ("set_shapes", ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(c_void_p))),
     ]
 
 
@@ -116,6 +123,21 @@ class CModel:
     def layers(self) -> list[Layer]:
         return self.description.layers[: self.description.layer_count]
 
+    @property
+    def programs(self) -> list[Description]:
+        description = self.interface.description.contents
+        listed = description.programs[: description.program_count]
+        return [Description.from_address(address) for address in listed]
+
+    def set_shapes(self, *shapes: Sequence[int]) -> None:
+        """Call the program for these shapes of the inputs from now on."""
+        if self.interface.set_shapes(
+            self.state, addresses([np.array(each, np.int64) for each in shapes])
+        ):
+            raise RuntimeError(self.interface.message(self.state).decode())
+        wanted = list(map(tuple, shapes))
+        (self.description,) = [p for p in self.programs if wanted == _input_shapes(p)]
+
     def run(self, *inputs: np.ndarray, offset: int = 0) -> list[np.ndarray]:
         """Outputs, at addresses so many bytes after a multiple of 64."""
         results = [at_offset(np.empty(shape(t), TYPES[t.dtype]), offset) for t in self.outputs]
@@ -134,6 +156,10 @@ class CModel:
 
     def close(self) -> None:
         self.interface.destroy(self.state)
+
+
+def _input_shapes(description: Description) -> list[tuple[int, ...]]:
+    return [shape(tensor) for tensor in description.inputs[: description.input_count]]
 
 
 def shape(tensor: Tensor) -> tuple[int, ...]:

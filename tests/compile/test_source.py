@@ -62,6 +62,8 @@ def renamed(names: list[str]) -> Program:
 def test_source_compiles_without_warnings(compiler, tmp_path):
     check(compiler, program_source(toy(), facts()), tmp_path)
     check(compiler, program_source(toy(), facts(), "ab" * 32), tmp_path)
+    several = replace(toy(), others=(renamed(HOSTILE), toy()))
+    check(compiler, program_source(several, facts()), tmp_path)
 
 
 @each_compiler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -45,7 +46,7 @@ programs = st.builds(
 )
 
 
-@given(programs)
+@given(st.builds(replace, programs, others=st.lists(programs, max_size=2).map(tuple)))
 def test_json_and_back(program):
     assert Program.from_json(json.loads(json.dumps(program.to_json()))) == program
 

@@ -71,7 +71,7 @@ def test_bound_calls_keep_the_weights_of_a_model_that_is_gone() -> None:
     model = tvmconv.build(convolutions())
     expected = model.run({"image": image})[0]
     call = model.bind({"image": image})
-    weights = weakref.ref(model._runner._weights)
+    weights = weakref.ref(model._ready()._weights)
     del model
     gc.collect()
     assert weights() is not None

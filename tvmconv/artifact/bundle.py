@@ -77,7 +77,8 @@ def write_bundle(folder: Path, name: str, manifest: Manifest, separate: bool) ->
     ]
     tensors = [
         f"| {kind} | `{tensor}` |"
-        for kind, group in (("input", manifest.inputs), ("output", manifest.outputs))
+        for program in manifest.programs
+        for kind, group in (("input", program.inputs), ("output", program.outputs))
         for tensor in group
     ]
     readme = _README.format(

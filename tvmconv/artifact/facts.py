@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tvmconv.artifact.manifest import Manifest, MemoryReport
+from collections.abc import Mapping
+from functools import reduce
+
+from tvmconv.artifact.manifest import Manifest
+from tvmconv.artifact.program_record import MemoryReport
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.device import Device
@@ -12,6 +16,22 @@ class ModelFacts:
     """Shortcuts to the fields of ``manifest``."""
 
     manifest: Manifest
+
+    @property
+    def programs(self) -> tuple[ProgramFacts, ...]:
+        """The program of each shape that the model was built for, in the order of ``shapes=``.
+
+        Properties of the model that belong to one program are those of the first.
+        """
+        return tuple(map(ProgramFacts, self.manifest.programs))
+
+    def program_with(self, shapes: Mapping[str, tuple[int, ...]]) -> ProgramFacts | None:
+        """The first program whose inputs have these shapes by name; None if there is none."""
+        for program in self.programs:
+            own = {info.name: info.shape for info in program.inputs}
+            if all(own.get(name) == shape for name, shape in shapes.items()):
+                return program
+        return None
 
     @property
     def name(self) -> str:
@@ -55,5 +75,16 @@ class ModelFacts:
 
     @property
     def memory(self) -> MemoryReport:
-        """Planned bytes."""
-        return self.manifest.memory
+        """Planned bytes; the largest of all programs."""
+        reports = [program.memory for program in self.manifest.programs]
+        return reduce(MemoryReport.joined, reports)
+
+
+class ProgramFacts(ModelFacts):
+    """A model with the program for one shape of its inputs alone."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+
+    def __repr__(self) -> str:
+        return f"ProgramFacts({'; '.join(map(str, (*self.inputs, *self.outputs)))})"

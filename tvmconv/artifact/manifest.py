@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from tvmconv.artifact.program_record import MemoryReport, ProgramRecord
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.errors import ArtifactError, TvmconvError
 from tvmconv.core.files import read_regular
@@ -40,31 +41,6 @@ def manifest_path(library: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class MemoryReport:
-    """Bytes that one model holds, and one call needs.
-
-    Parameters
-    ----------
-    arena_bytes
-        Activations of one call, which the model holds once for each call that runs at a time.
-    output_bytes
-        Outputs, which the caller holds.
-    constant_bytes
-        Packed weights and other constants, held once for all calls.
-    workspace_bytes
-        Scratch memory of one call, for all of its threads; as long as its activations.
-    padding_bytes
-        The part of activations and constants that is zeros added to fill channel blocks.
-    """
-
-    arena_bytes: int = 0
-    output_bytes: int = 0
-    constant_bytes: int = 0
-    workspace_bytes: int = 0
-    padding_bytes: int = 0
-
-
-@dataclass(frozen=True)
 class Manifest:
     """Everything known about a compiled model besides its code and constants.
 
@@ -86,6 +62,8 @@ class Manifest:
         Hash and size of the shared object; empty and 0 until it is linked.
     weights_sha256
         Hash of the constants in an external file of weights; otherwise empty.
+    others
+        Programs for other shapes of the inputs. The fields of this record are for the first shape.
     """
 
     model_name: str
@@ -105,6 +83,13 @@ class Manifest:
     library_sha256: str = ""
     library_bytes: int = 0
     weights_sha256: str = ""
+    others: tuple[ProgramRecord, ...] = ()
+
+    @property
+    def programs(self) -> tuple[Manifest, ...]:
+        """A manifest of the model with each program alone."""
+        alone = replace(self, others=())
+        return (alone, *(replace(alone, **vars(record)) for record in self.others))
 
     def with_library(self, sha256: str, size: int, weights_sha256: str = "") -> Manifest:
         """The manifest of the same model with its shared object filled in."""
@@ -116,6 +101,17 @@ class Manifest:
         """The manifest of the same model with another number of threads."""
         return replace(self, threads=threads)
 
+    def _first(self) -> ProgramRecord:
+        return ProgramRecord(
+            self.inputs,
+            self.outputs,
+            self.decisions,
+            self.calls,
+            self.unscheduled,
+            self.memory,
+            self.reorders,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The file's contents."""
         return {
@@ -126,14 +122,9 @@ class Manifest:
             "target": self.machine.to_json(),
             "required_features": list(self.required_features),
             "threads": self.threads,
-            "inputs": [tensor.to_json() for tensor in self.inputs],
-            "outputs": [tensor.to_json() for tensor in self.outputs],
-            "memory": asdict(self.memory),
-            "reorders": self.reorders,
             "policy": dict(self.policy),
-            "decisions": [decision.to_json() for decision in self.decisions],
-            "calls": [call.to_json() for call in self.calls],
-            "unscheduled": [convolution.to_json() for convolution in self.unscheduled],
+            **self._first().to_json(),
+            **({"others": [each.to_json() for each in self.others]} if self.others else {}),
             "library": {
                 "sha256": self.library_sha256,
                 "bytes": self.library_bytes,
@@ -150,18 +141,13 @@ class Manifest:
             machine=read_device(data["target"]),
             required_features=tuple(map(str, data["required_features"])),
             threads=data["threads"],
-            inputs=tuple(TensorInfo.from_json(t) for t in data["inputs"]),
-            outputs=tuple(TensorInfo.from_json(t) for t in data["outputs"]),
-            decisions=tuple(Decision.from_json(d) for d in data["decisions"]),
-            calls=tuple(KernelCall.from_json(c) for c in data["calls"]),
-            unscheduled=tuple(Unscheduled.from_json(c) for c in data.get("unscheduled", ())),
-            memory=MemoryReport(**data["memory"]),
-            reorders=data["reorders"],
+            **vars(ProgramRecord.from_json(data)),
             policy=dict(data.get("policy", {})),
             versions={str(k): str(v) for k, v in data["versions"].items()},
             library_sha256=str(data["library"]["sha256"]),
             library_bytes=data["library"]["bytes"],
             weights_sha256=str(data["library"].get("weights_sha256", "")),
+            others=tuple(map(ProgramRecord.from_json, data.get("others", ()))),
         )
         check_types(manifest, cls, "manifest")
         manifest.check_ranges()
@@ -176,7 +162,8 @@ class Manifest:
         for name, value in sizes.items():
             if not (0 if name == "l3_bytes" else 1) <= value < _MOST.get(name, 1 << 40):
                 raise ValueError(f"{name}={value} is out of range")
-        for tensor in (*self.inputs, *self.outputs):
+        tensors = [t for each in self.programs for t in (*each.inputs, *each.outputs)]
+        for tensor in tensors:
             size = prod(tensor.shape) if min(tensor.shape, default=0) >= 0 else -1
             if tensor.dtype not in _DTYPES or not 0 <= size < 1 << 40:
                 raise ValueError(f"tensor {tensor} has a type or a size that models do not have")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from tvmconv.artifact.manifest import Manifest, MemoryReport
+from tvmconv.artifact.manifest import Manifest
+from tvmconv.artifact.program_record import MemoryReport, ProgramRecord
 from tvmconv.core.decision import Decision, Unscheduled
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.features import required_features
@@ -14,45 +16,77 @@ from tvmconv.machines.record import Machine
 from tvmconv.program.program import Program
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What was decided for a program: fields as in ``LoweredGraph``."""
+
+    decisions: tuple[Decision, ...] = ()
+    unscheduled: tuple[Unscheduled, ...] = ()
+    reorders: int = 0
+    padding_bytes: int = 0
+
+
 def record_program(
     program: Program,
     machine: Machine | CudaMachine,
+    planned: Sequence[Planned] = (),
     *,
-    decisions: tuple[Decision, ...] = (),
-    unscheduled: tuple[Unscheduled, ...] = (),
-    reorders: int = 0,
-    padding_bytes: int = 0,
     model_name: str = "",
     model_sha256: str = "",
     policy: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Describe a compiled program; a call uses as many threads as the machine has cores.
 
-    ``decisions``, ``unscheduled``, ``reorders`` and ``padding_bytes`` are as in ``LoweredGraph``,
-    and ``policy`` is plain data.
+    ``planned`` has an entry for the program and for each of its ``others``, and ``policy`` is plain
+    data.
     """
     from tvmconv.tvm_api.target import llvm_version
 
-    memory = MemoryReport(
-        arena_bytes=program.arena_bytes,
-        output_bytes=sum(tensor.bytes for tensor in program.outputs),
-        constant_bytes=program.constant_bytes,
-        workspace_bytes=program.workspace_bytes * machine.cores,
-        padding_bytes=padding_bytes,
-    )
+    records = [
+        _record(program, index, machine, plan)
+        for index, plan in enumerate(planned or [Planned()] * len(program.programs))
+    ]
     return Manifest(
         model_name=model_name,
         model_sha256=model_sha256,
         machine=machine,
         required_features=required_features(machine),
         threads=machine.cores,
-        inputs=program.inputs,
-        outputs=program.outputs,
-        decisions=decisions,
-        calls=tuple(call.record for call in program.all_calls()),
-        unscheduled=unscheduled,
-        memory=memory,
-        reorders=reorders,
+        **vars(records[0]),
         policy=policy or {},
         versions={"tvm": metadata.version("apache-tvm"), "llvm": llvm_version()},
+        others=tuple(records[1:]),
     )
+
+
+def _record(
+    model: Program, index: int, machine: Machine | CudaMachine, planned: Planned
+) -> ProgramRecord:
+    """The record of one of a model's programs."""
+    program = model.programs[index]
+    memory = MemoryReport(
+        arena_bytes=program.arena_bytes,
+        output_bytes=sum(tensor.bytes for tensor in program.outputs),
+        constant_bytes=model.constant_bytes,
+        workspace_bytes=program.workspace_bytes * machine.cores,
+        padding_bytes=planned.padding_bytes,
+        own_constant_bytes=_own_bytes(model, index),
+    )
+    return ProgramRecord(
+        inputs=program.inputs,
+        outputs=program.outputs,
+        decisions=planned.decisions,
+        calls=tuple(call.record for call in program.all_calls()),
+        unscheduled=planned.unscheduled,
+        memory=memory,
+        reorders=planned.reorders,
+    )
+
+
+def _own_bytes(model: Program, index: int) -> int:
+    """Bytes of the constants that only one of several programs reads."""
+    if not model.others:
+        return 0
+    used = [program.used_constants() for program in model.programs]
+    own = used.pop(index)
+    return sum(size for offset, size in own.items() if not any(offset in each for each in used))

@@ -6,7 +6,7 @@ import typer
 
 from tvmconv.cli import options
 from tvmconv.cli.output import emit
-from tvmconv.cli.values import fold_bytes, parse_outputs, parse_shapes
+from tvmconv.cli.values import fold_bytes, parse_outputs, parse_shape_lists
 
 
 def command(
@@ -26,20 +26,29 @@ def command(
       tvmconv check model.onnx
       tvmconv check model.onnx --shape images:1x3x640x640
       tvmconv check model.onnx --dim height=640 --dim width=640 --json
+      tvmconv check model.onnx --shape x:1x3x48x160,320
       tvmconv check model.onnx --outputs boxes,scores
     """
     from tvmconv.core.errors import InputError
     from tvmconv.frontend.check import check
+    from tvmconv.frontend.shape_lists import each_of
     from tvmconv.report.checked import check_report
 
     if model.suffix == ".so":
         raise InputError(f"check requires an ONNX model, got {model}")
-    found = check(
-        model,
-        shapes=parse_shapes(shape),
-        outputs=parse_outputs(outputs),
-        fold_budget=fold_bytes(fold_budget),
-    )
+    shapes = parse_shape_lists(shape)
+    inputs = [name for name, value in (shapes or {}).items() if isinstance(value, tuple)]
+    results = [
+        check(
+            model,
+            shapes=each,
+            outputs=parse_outputs(outputs),
+            fold_budget=fold_bytes(fold_budget),
+        )
+        for each in each_of(shapes, inputs)
+    ]
+    # the first shape that cannot be built, or the first of all
+    found = next((each for each in results if not each.ok), results[0])
     emit(check_report(found), as_json, report)
     if not found.ok:
         raise typer.Exit(1)

@@ -13,6 +13,7 @@ from tvmconv.cli.output import emit, progress, tell, write_text
 from tvmconv.cli.values import flag, parse_shapes, value
 
 if TYPE_CHECKING:
+    from tvmconv.artifact.facts import ModelFacts
     from tvmconv.model import CompiledModel
 
 
@@ -66,7 +67,7 @@ def command(
       tvmconv explain resnet18.onnx --layer layer1.0.conv1 --show after:Specialize
     """
     from tvmconv.cli.gpus import built_for
-    from tvmconv.cli.opening import open_model
+    from tvmconv.cli.opening import build_shapes, open_model, program_of
     from tvmconv.compile.inspection import find_layer
     from tvmconv.core.errors import InputError
     from tvmconv.report.explain import explain_report
@@ -86,21 +87,22 @@ def command(
         require_charts()
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)
-    opened = open_model(model, target, threads, shape, choices, here=measure, gpu=gpu)
+    shapes = build_shapes(model, shape)
+    opened = open_model(model, target, threads, shapes, choices, here=measure, gpu=gpu)
+    program = program_of(opened, model, shape)
     if show:
         from tvmconv.compile.inspection import kernel_text, layer_kernel
 
-        typer.echo(kernel_text(layer_kernel(opened.decisions, opened.machine, layer), show))
+        typer.echo(kernel_text(layer_kernel(program.decisions, program.machine, layer), show))
         return
-    decision = find_layer(opened.decisions, layer) if layer else None
-    arguments: dict[str, Any] = _times(opened) if measure else {}
+    decision = find_layer(program.decisions, layer) if layer else None
+    arguments: dict[str, Any] = _times(opened, program) if measure else {}
     if measure_error:
         from tvmconv.lab.bench.measured_error import measure_errors
 
         with progress() as callback:
-            shapes = parse_shapes(shape)
             arguments["errors"] = measure_errors(
-                model, opened, shapes, callback, choices.fold_budget, choices.outputs
+                model, opened, parse_shapes(shape), callback, choices.fold_budget, choices.outputs
             )
     if estimate:
         from tvmconv.lab.estimation.report import estimate_facts, estimates_table
@@ -108,7 +110,9 @@ def command(
         estimates = estimating.estimated(opened)
         decisions = {(d.layer, d.kernel): d for d in opened.decisions}
         arguments["estimates"] = estimates_table(estimates, decisions), estimate_facts(estimates)
-    found = explain_report(opened, **arguments, knobs=knobs)
+    single = shape is not None and model.suffix == ".so"
+    is_whole = not (single or arguments or decision or html)
+    found = explain_report(opened if is_whole else program, **arguments, knobs=knobs)
     if html is not None:
         from tvmconv.report.explain_page import explain_page
         from tvmconv.selection.policy import make_policy
@@ -121,11 +125,13 @@ def command(
     emit(found, as_json, report)
 
 
-def _times(model: CompiledModel) -> dict[str, Any]:
+def _times(model: CompiledModel, program: ModelFacts) -> dict[str, Any]:
     from tvmconv.lab.bench.layers import peak_of
+    from tvmconv.runtime.timing import random_inputs
 
     peak, unknown = peak_of(model)
     if unknown:
         tell(unknown)
-    times = {(k.call.layer, k.call.kernel): k.seconds for k in model.profile(repeat=10)}
+    inputs = random_inputs(program.inputs)
+    times = {(k.call.layer, k.call.kernel): k.seconds for k in model.profile(inputs, repeat=10)}
     return {"seconds": times, "peak": peak and (peak.gflops, peak.read_gbs)}

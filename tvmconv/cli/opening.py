@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from tvmconv.cli.choices import Choices
 from tvmconv.cli.output import progress, warn
-from tvmconv.cli.values import parse_shapes
+from tvmconv.cli.values import parse_shape_lists, parse_shapes
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
+    from tvmconv.artifact.facts import ModelFacts
+    from tvmconv.core.tensor import Array
     from tvmconv.model import CompiledModel
     from tvmconv.remote import RemoteModel
     from tvmconv.runtime.gpu_options import GpuOptions
@@ -55,7 +57,7 @@ def open_model(
         return tvmconv.build(
             path,
             target,
-            shapes=parse_shapes(shapes),
+            shapes=parse_shape_lists(shapes),
             threads=threads,
             progress=callback,
             **vars(choices or Choices()),
@@ -118,6 +120,43 @@ def open_where(
             path = model.save(Path(folder) / "model.so")
         with connected(address, path, verify) as remote:
             yield remote
+
+
+def build_shapes(path: Path, shapes: list[str] | None) -> list[str] | None:
+    """The options of shapes, if they are for a build and do not select a program of a .so."""
+    return None if path.suffix == ".so" else shapes
+
+
+def program_of(
+    model: ModelFacts,
+    path: Path,
+    shapes: list[str] | None = None,
+    given: Mapping[str, Array] | None = None,
+) -> ModelFacts:
+    """The program for the shapes of a saved model's options, or of given inputs; else the first.
+
+    Raises :class:`InputError` if a saved model does not have the shapes of the options.
+    """
+    from tvmconv.measuring.running import given_program
+    from tvmconv.report.summary import shapes_text
+
+    if path.suffix != ".so" or not shapes:
+        return given_program(model, given or {})
+    asked = parse_shapes(shapes) or {}
+    names = [info.name for info in model.inputs]
+    if unknown := [name for name in asked if name not in names]:
+        raise InputError(
+            f"--shape or --dim names {', '.join(unknown)}. Expected inputs of {path}: "
+            f"{', '.join(names)}. Name one of these."
+        )
+    program = model.program_with({n: s for n, s in asked.items() if not isinstance(s, int)})
+    if program is None:
+        known = "; ".join(map(shapes_text, model.programs))
+        raise InputError(
+            f"{path} was not built for --shape {' '.join(shapes)}. Expected one of: {known}. Name "
+            "one of these, or compile the model again."
+        )
+    return program
 
 
 def rpc_address(text: str, option: str) -> tuple[str, int]:

@@ -56,7 +56,7 @@ Shape = Annotated[
         "NAME:1x3x224x224|NAME=224",
         "--shape",
         "--dim",
-        help="Shape of an input, or size of a named dimension; repeatable.",
+        help="Shape of an input, or size of a dimension; repeatable; takes lists.",
     ),
 ]
 Outputs = Annotated[

@@ -56,7 +56,7 @@ def command(
       tvmconv run resnet18.so --emulate
       tvmconv run resnet50.cuda.so --device 1 --no-cuda-graph
     """
-    from tvmconv.cli.opening import Where, open_where, refuse_choices
+    from tvmconv.cli.opening import Where, build_shapes, open_where, program_of, refuse_choices
     from tvmconv.core.errors import InputError
     from tvmconv.measuring.running import emulated_report, make_inputs, read_inputs, run_report
     from tvmconv.runtime.gpu_options import GpuOptions
@@ -87,7 +87,10 @@ def command(
         emit(emulated_report(model, given, seed, output, reference), as_json, report)
         return
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
-    with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
-        values = make_inputs(compiled.inputs, given, seed)
+    with open_where(
+        model, target, threads, build_shapes(model, shape), choices, verify=verify, where=where
+    ) as compiled:
+        program = program_of(compiled, model, shape, given)
+        values = make_inputs(program.inputs, given, seed)
         found = run_report(compiled, values, repeat, output, reference)
     emit(found, as_json, report)

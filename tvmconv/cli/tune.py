@@ -15,7 +15,7 @@ from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
-from tvmconv.cli.values import Panel, fold_bytes, parse_outputs, parse_shapes
+from tvmconv.cli.values import Panel, fold_bytes, parse_outputs, parse_shape_lists
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.baseline_times import BaselineTimes
@@ -151,7 +151,7 @@ def command(
         check(machine)
     path = tuning_log or default_log(machine, estimate)
     check_destination(path)
-    shapes = parse_shapes(shape)
+    shapes = parse_shape_lists(shape)
     folding = fold_bytes(fold_budget)
     settings = Settings(
         trials=trials_per_layer,

@@ -13,6 +13,8 @@ from tvmconv.core.arguments import size_bytes
 from tvmconv.core.errors import InputError
 
 Number = TypeVar("Number", int, float)
+# shapes of inputs and sizes of dimensions by name, or lists of these
+ShapeOptions = dict[str, tuple[int, ...] | int | list[tuple[int, ...]] | list[int]]
 
 _EXTERNAL = ("external", "separate")
 _EMBEDDED = ("embedded", "inside")
@@ -71,23 +73,50 @@ def parse_weights(text: str) -> Literal["embedded", "external"]:
 
 
 def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...] | int] | None:
-    """``NAME:1x3x224x224`` and ``NAME=224`` options as a mapping."""
+    """``NAME:1x3x224x224`` and ``NAME=224`` options as a mapping, for one shape of each input."""
+    shapes = parse_shape_lists(items)
+    if shapes is None:
+        return None
+    single: dict[str, tuple[int, ...] | int] = {}
+    for name, value in shapes.items():
+        if isinstance(value, list):
+            raise InputError(
+                f"--shape or --dim gives {len(value)} shapes for {name!r}. Expected one for this "
+                "command. Run the command once for each shape."
+            )
+        single[name] = value
+    return single
+
+
+def parse_shape_lists(items: list[str] | None) -> ShapeOptions | None:
+    """The same, with a list of shapes or sizes where an option lists several."""
     if not items:
         return None
-    shapes: dict[str, tuple[int, ...] | int] = {}
+    shapes: ShapeOptions = {}
+    size = "[0-9]{1,9}(,[0-9]{1,9})*"
     for item in items:
         match = re.fullmatch(
-            r"(?P<input>.+):(?P<sizes>[0-9]{1,9}(x[0-9]{1,9})*)|(?P<dim>.+)=(?P<size>[0-9]{1,9})",
-            item,
+            rf"(?P<input>.+):(?P<sizes>{size}(x{size})*)|(?P<dim>.+)=(?P<size>{size})", item
         )
-        sizes = (match["sizes"] or match["size"]).split("x") if match else ()
-        if not match or not all(int(size) > 0 for size in sizes):
+        texts = (match["sizes"] or match["size"]).split("x") if match else ()
+        lists = [[int(part) for part in text.split(",")] for text in texts]
+        if not match or not all(number > 0 for numbers in lists for number in numbers):
             raise InputError(
                 f"cannot read --shape or --dim {item!r}. Expected --shape NAME:1x3x224x224, or "
                 "--dim NAME=224."
             )
-        shape = tuple(map(int, sizes))
-        shapes[match["input"] or match["dim"]] = shape if match["input"] else shape[0]
+        counts = {len(numbers) for numbers in lists} - {1}
+        if len(counts) > 1:
+            raise InputError(
+                f"--shape {item!r} has lists of {' and '.join(map(str, sorted(counts)))} sizes. "
+                "Expected one length. Give each list a size for every shape."
+            )
+        count = max(counts, default=1)
+        made = [tuple(numbers[i % len(numbers)] for numbers in lists) for i in range(count)]
+        if match["input"]:
+            shapes[match["input"]] = made if counts else made[0]
+        else:
+            shapes[match["dim"]] = [sizes[0] for sizes in made] if counts else made[0][0]
     return shapes
 
 

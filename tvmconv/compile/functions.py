@@ -15,16 +15,19 @@ _MACROS = {
 }
 
 
-def functions(program: Program, on_gpu: bool, strings: Strings) -> list[str]:
-    """The function ``run`` of a program, after the functions that it calls."""
-    return list(_Functions(on_gpu, strings).lines("run", program, 0))
+def functions(program: Program, on_gpu: bool, strings: Strings, prefix: str = "") -> list[str]:
+    """The function ``run`` of a program, after the functions that it calls.
+
+    ``prefix`` tells apart the functions of several programs.
+    """
+    return list(_Functions(on_gpu, strings, prefix).lines("run", program, 0))
 
 
 class _Functions:
     """Functions are named after the number of their first layer."""
 
-    def __init__(self, on_gpu: bool, strings: Strings) -> None:
-        self._on_gpu, self._strings = on_gpu, strings
+    def __init__(self, on_gpu: bool, strings: Strings, prefix: str) -> None:
+        self._on_gpu, self._strings, self._prefix = on_gpu, strings, prefix
 
     def lines(self, name: str, program: Program, first: int) -> Iterator[str]:
         """The functions of nested programs, then the program's own."""
@@ -37,9 +40,9 @@ class _Functions:
                 yield from self.lines(f"run_{inner}", nested, inner)
                 inner += sum(1 for _ in nested.all_calls())
             if isinstance(call.nested, Loop):
-                yield from _loop(index, call, call.nested)
+                yield from _loop(self._prefix, index, call, call.nested)
             index = inner
-        yield f"static int32_t {name}(tvmconv_frame *frame) {{"
+        yield f"static int32_t {self._prefix}{name}(tvmconv_frame *frame) {{"
         yield from body or ["    (void)frame;"]
         yield "    return 0;"
         yield "}"
@@ -52,9 +55,10 @@ class _Functions:
             name, record.workload or record.operator * bool(record.layer), call.algorithm
         )
         if isinstance(call.nested, Branch):
-            return f"TVMCONV_NESTED({index}, {_branch(index, call, call.nested)}); {said}"
+            branch = _branch(f"{self._prefix}run", index, call, call.nested)
+            return f"TVMCONV_NESTED({index}, {branch}); {said}"
         if isinstance(call.nested, Loop):
-            return f"TVMCONV_NESTED({index}, loop_{index}(frame)); {said}"
+            return f"TVMCONV_NESTED({index}, {self._prefix}loop_{index}(frame)); {said}"
         return f"TVMCONV_CALL({index}, {self._code(call)}); {said}"
 
     def _check(self, index: int, call: Call) -> list[str]:
@@ -76,14 +80,14 @@ class _Functions:
         return f"(memcpy({arguments}), 0)"
 
 
-def _branch(index: int, call: Call, branch: Branch) -> str:
+def _branch(run: str, index: int, call: Call, branch: Branch) -> str:
     condition, *operands = map(_operand, call.operands)
     count = len(branch.then.inputs)
     arena = operands.pop()
     then = index + 1
     other = then + sum(1 for _ in branch.then.all_calls())
     return (
-        f"tvmconv_nested(frame, *(const char *){condition} ? run_{then} : run_{other}, "
+        f"tvmconv_nested(frame, *(const char *){condition} ? {run}_{then} : {run}_{other}, "
         f"{_pointers('const void *', operands[:count])}, "
         f"{_pointers('void *', operands[count:])}, {arena})"
     )
@@ -99,7 +103,7 @@ def _operand(operand: Operand) -> str:
     return f"{_MACROS[operand.place]}({index}{whole(operand.offset)})"
 
 
-def _loop(index: int, call: Call, loop: Loop) -> Iterator[str]:
+def _loop(prefix: str, index: int, call: Call, loop: Loop) -> Iterator[str]:
     """A function that runs the body of a loop.
 
     States alternate between two tensors. The first one is chosen so that the last trip writes the
@@ -135,7 +139,7 @@ def _loop(index: int, call: Call, loop: Loop) -> Iterator[str]:
         pair = _operand(results[state]), _operand(second[state])
         steps.append(f"{item} = {new};")
         steps.append(f"{new} = {new} == {pair[0]} ? {pair[1]} : {pair[0]};")
-    yield f"static int32_t loop_{index}(tvmconv_frame *frame) {{"
+    yield f"static int32_t {prefix}loop_{index}(tvmconv_frame *frame) {{"
     yield "    int64_t trip = 0;"
     given = ["&trip"] * form.counts + given
     made = [_operand(condition)] * form.ends + made if condition else made
@@ -144,7 +148,7 @@ def _loop(index: int, call: Call, loop: Loop) -> Iterator[str]:
     going = f"*(const char *){_operand(guard)}" if guard else "1"
     yield f"    for (int going = {going}; going && trip < {whole(trips)}; ++trip) {{"
     yield (
-        f"        int32_t status = tvmconv_nested(frame, run_{index + 1}, inputs, outputs, "
+        f"        int32_t status = tvmconv_nested(frame, {prefix}run_{index + 1}, inputs, outputs, "
         f"{_operand(arena)});"
     )
     yield "        if (status) return status;"

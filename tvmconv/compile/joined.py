@@ -15,7 +15,7 @@ import numpy as np
 
 from tvmconv.compile.weights import pieces
 from tvmconv.core.decision import KernelCall
-from tvmconv.program.places import Buffer, Step, place_constants, place_in_arena
+from tvmconv.program.places import Buffer, ConstantPool, Step, place_in_arena
 from tvmconv.program.program import Place
 from tvmconv.tir.general.rewrite import byte_size
 from tvmconv.tvm_api import ir, relax, tirx
@@ -132,11 +132,12 @@ class Line:
         arguments = list(self._inputs)
         parameters = [tensors[buffer] for buffer in self._inputs.values()]
         types = [self._types[buffer] for buffer in outputs]
-        constants, size = place_constants(self.steps)
+        pool = ConstantPool()
+        pool.place(self.steps)
         blocks = {}
-        if constants:
-            arguments.append(relax.const(np.concatenate(list(pieces(constants)))))
-            blocks[Place.CONSTANT] = tirx.decl_buffer((size,), "uint8", "constants")
+        if pool.constants:
+            arguments.append(relax.const(np.concatenate(list(pieces(pool.constants)))))
+            blocks[Place.CONSTANT] = tirx.decl_buffer((pool.bytes,), "uint8", "constants")
             parameters.append(blocks[Place.CONSTANT])
         parameters += [tensors[buffer] for buffer in outputs]
         arena = place_in_arena(self.steps)

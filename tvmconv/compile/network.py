@@ -77,11 +77,17 @@ def compile_program(
     with compiler_lock():
         module = scheduled(lowered.mod, machine)
         program, functions = collect(module, inputs, outputs, calls, decisions)
+    return compile_functions(program, functions, machine, name=name, cc=cc)
+
+
+def compile_functions(
+    program: Program, functions: IRModule, machine: Device, *, name: str = "", cc: str = ""
+) -> CompiledProgram:
+    """Generate machine code of the functions that a program, and programs with it, call."""
     objects = _BACK_ENDS[machine.kind](functions, machine, program)
-    program = replace(
-        program.mapped(lambda call: _with_code(call, objects)),
-        workspace_bytes=max(objects.workspace.values(), default=0),
-    )
+    program = program.mapped(lambda call: _with_code(call, objects))
+    others = tuple(_with_workspace(each, objects) for each in program.others)
+    program = replace(_with_workspace(program, objects), others=others)
     facts = Facts(
         name=name,
         version=__version__,
@@ -110,3 +116,10 @@ def _with_code(call: Call, objects: Objects) -> Call:
     launches = objects.gpu.launches.get(kernel, ()) if objects.gpu else ()
     vectors = objects.vectors.get(kernel, "")
     return replace(call, record=replace(call.record, vectors=vectors, launches=launches))
+
+
+def _with_workspace(program: Program, objects: Objects) -> Program:
+    """A program with the maximum scratch memory of its kernels."""
+    kernels = {call.record.kernel for call in program.all_calls()}
+    sizes = (size for kernel, size in objects.workspace.items() if kernel in kernels)
+    return replace(program, workspace_bytes=max(sizes, default=0))

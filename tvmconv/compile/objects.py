@@ -70,9 +70,10 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
 
 
 def unaligned_parameters(program: Program) -> dict[str, tuple[int, ...]]:
-    """Indices of parameters that are an input or output of the model in any call, by symbol."""
+    """Indices of parameters that are an input or output in any call of any program, by symbol."""
     found: dict[str, set[int]] = {}
-    for call in program.all_calls():
+    calls = (call for each in program.programs for call in each.all_calls())
+    for call in calls:
         for index, operand in enumerate(call.operands):
             if operand.place in (Place.INPUT, Place.OUTPUT):
                 found.setdefault(call.record.kernel, set()).add(index)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tvmconv.compile.c_text import identifier
 from tvmconv.compile.gpu import write_fatbins
-from tvmconv.compile.header import model_header
+from tvmconv.compile.header import ModelShapes, model_header
 from tvmconv.compile.link import constants_source, link_model, write_constants, write_objects
 from tvmconv.compile.parts import Objects
 from tvmconv.compile.source import Facts, program_source
@@ -85,15 +85,16 @@ class CompiledProgram:
 
     def header(self) -> str:
         """The model's own header, which includes ``tvmconv.h``."""
-        program = self.program
-        return model_header(
-            self.facts.name,
-            program.inputs,
-            program.outputs,
-            layers=sum(1 for _ in program.all_calls()),
-            arena_bytes=program.arena_bytes,
-            weight_bytes=program.constant_bytes,
-        )
+        shapes = [
+            ModelShapes(
+                program.inputs,
+                program.outputs,
+                layers=sum(1 for _ in program.all_calls()),
+                arena_bytes=program.arena_bytes,
+            )
+            for program in self.program.programs
+        ]
+        return model_header(self.facts.name, shapes, weight_bytes=self.program.constant_bytes)
 
     def keep(self, folder: Path) -> None:
         """Write the parts of the complete shared object and a script that links them."""

@@ -70,16 +70,22 @@ def program_source(
     memory; None if they are linked under the symbol :data:`CONSTANTS`.
     """
     strings = Strings()
-    calls = tuple(program.all_calls())
-    tables = [
-        *_tensors("input", program.inputs, strings),
-        *_tensors("output", program.outputs, strings),
-        *_varying(program.outputs),
-        *_layers(calls, strings),
-        *_description(program, facts, strings, weights_sha256 is not None, gpu is not None),
-        *_program(program, facts, strings, weights_sha256),
-    ]
-    run = functions(program, gpu is not None, strings)
+    calls = [call for each in program.programs for call in each.all_calls()]
+    tables, run = [], []
+    for index, each in enumerate(program.programs):
+        prefix = _prefix(index)
+        tables += [
+            *_tensors(f"{prefix}input", each.inputs, strings),
+            *_tensors(f"{prefix}output", each.outputs, strings),
+            *_varying(prefix, each.outputs),
+            *_layers(prefix, tuple(each.all_calls()), strings),
+        ]
+        run += functions(each, gpu is not None, strings, prefix)
+    separate = weights_sha256 is not None
+    tables += _programs(len(program.programs))
+    for index in range(len(program.programs)):
+        tables += _description(program, index, facts, strings, separate, gpu is not None)
+    tables += _program(program, facts, strings, weights_sha256)
     lines = [
         comment(f"{facts.name}: compiled by tvmconv {facts.version} for {facts.target}"),
         "#include <string.h>",
@@ -94,6 +100,11 @@ def program_source(
         *tables,
     ]
     return "\n".join(lines) + "\n"
+
+
+def _prefix(index: int) -> str:
+    """The start of the names of a program's functions and tables."""
+    return f"p{index}_" if index else ""
 
 
 def _type(tensor: TensorInfo) -> str:
@@ -131,50 +142,70 @@ def _tensors(kind: str, tensors: Sequence[TensorInfo], strings: Strings) -> list
     return [*shapes, *_table("tvmconv_tensor", f"{kind}s", rows)]
 
 
-def _varying(outputs: Iterable[TensorInfo]) -> list[str]:
+def _varying(prefix: str, outputs: Iterable[TensorInfo]) -> list[str]:
     """The axis of each output whose extent depends on the data, if there is one."""
     axes = [-1 if output.varying is None else output.varying for output in outputs]
     if max(axes, default=-1) < 0:
         return []
-    return [f"static const int32_t varying_axes[] = {braced(map(str, axes))};"]
+    return [f"static const int32_t {prefix}varying_axes[] = {braced(map(str, axes))};"]
 
 
-def _layers(calls: Iterable[Call], strings: Strings) -> list[str]:
+def _layers(prefix: str, calls: Iterable[Call], strings: Strings) -> list[str]:
     rows = []
     for call in calls:
         record = call.record
         texts = (record.layer, record.operator, call.algorithm, record.workload, record.kernel)
         numbers = (record.flops, record.bytes)
         rows.append(f"    {braced([*map(strings, texts), *map(whole, numbers)])},")
-    return _table("tvmconv_layer", "layers", rows)
+    return _table("tvmconv_layer", f"{prefix}layers", rows)
 
 
 def _table(kind: str, name: str, rows: Sequence[str]) -> list[str]:
     return [f"static const {kind} {name}[] = {{", *rows, "};"] if rows else []
 
 
+def _programs(count: int) -> list[str]:
+    """The list of all descriptions, which each of them refers to."""
+    names = [_description_name(index) for index in range(count)]
+    listed = braced(f"&{name}" for name in names)
+    return [
+        "",
+        *(f"static const tvmconv_description {name};" for name in names[1:]),
+        f"static const tvmconv_description *const programs[] = {listed};",
+    ]
+
+
+def _description_name(index: int) -> str:
+    return f"{_prefix(index)}description" if index else "tvmconv_this_description"
+
+
 def _description(
-    program: Program, facts: Facts, strings: Strings, separate: bool, on_gpu: bool
+    model: Program, index: int, facts: Facts, strings: Strings, separate: bool, on_gpu: bool
 ) -> list[str]:
+    """The description of one program; the first one is the description of the model."""
+    program, prefix = model.programs[index], _prefix(index)
     layers = tuple(program.all_calls())
     tables = {"inputs": program.inputs, "outputs": program.outputs, "layers": layers}
     fields = {
         "size": "sizeof(tvmconv_description)",
         **{f"{name[:-1]}_count": str(len(rows)) for name, rows in tables.items()},
-        **{name: name if rows else "NULL" for name, rows in tables.items()},
+        **{name: f"{prefix}{name}" if rows else "NULL" for name, rows in tables.items()},
         "name": strings(facts.name),
         "version": strings(facts.version),
         "target": strings(facts.target),
         "features": strings(" ".join(facts.features)),
         "arena_bytes": whole(program.arena_bytes),
         "workspace_bytes": whole(program.workspace_bytes),
-        "weight_bytes": whole(program.constant_bytes),
+        "weight_bytes": whole(model.constant_bytes),
         "threads": str(facts.threads),
         "separate_weights": str(int(separate)),
         "device": str(int(on_gpu)),
-        "varying_axes": "varying_axes" if _varying(program.outputs) else "NULL",
+        "varying_axes": f"{prefix}varying_axes" if _varying("", program.outputs) else "NULL",
+        "programs": "programs",
+        "program_count": str(len(model.programs)),
     }
-    return ["", *_struct("tvmconv_description tvmconv_this_description", fields)]
+    linkage = "static const" if index else "const"
+    return ["", *_struct(f"{linkage} tvmconv_description {_description_name(index)}", fields)]
 
 
 def _program(
@@ -182,8 +213,9 @@ def _program(
 ) -> list[str]:
     linked = program.constant_bytes > 0 and weights_sha256 is None
     flags = braced([*map(strings, facts.features), "NULL"])
+    runs = braced(f"{_prefix(index)}run" for index in range(len(program.programs)))
     fields = {
-        "run": "run",
+        "runs": "runs",
         "features": "features",
         "vector_bits": str(facts.vector_bits),
         "constants": CONSTANTS if linked else "NULL",
@@ -193,7 +225,8 @@ def _program(
         "",
         *([f"extern const char {CONSTANTS}[];"] if linked else []),
         f"static const char *const features[] = {flags};",
-        *_struct("tvmconv_program tvmconv_this_program", fields),
+        f"static int32_t (*const runs[])(tvmconv_frame *frame) = {runs};",
+        *_struct("const tvmconv_program tvmconv_this_program", fields),
         "",
         "/* The model's own name, for programs that are linked with several. */",
         "TVMCONV_EXPORTED",
@@ -203,4 +236,4 @@ def _program(
 
 def _struct(declarator: str, fields: dict[str, str]) -> list[str]:
     values = (f"    .{name} = {value}," for name, value in fields.items())
-    return [f"const {declarator} = {{", *values, "};"]
+    return [f"{declarator} = {{", *values, "};"]

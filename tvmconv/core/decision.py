@@ -17,7 +17,7 @@ PIXEL_CONV = "pixel_conv2d"
 # why a candidate was not taken; "" is the chosen one
 CAUSES = (
     *("", "unsupported", "disallowed", "memory", "error", "finite", "overflow"),
-    *("slower", "overridden"),
+    *("slower", "overridden", "sharing"),
 )
 
 

@@ -15,6 +15,8 @@ Array = npt.NDArray[Any]
 
 # full shapes by input name, and sizes by the name of a symbolic dimension
 Shapes = Mapping[str, Sequence[int] | int]
+# the same, or lists of these, of which position i of each makes one program
+ShapeLists = Mapping[str, Sequence[int] | int | Sequence[Sequence[int]]]
 
 
 @dataclass(frozen=True)

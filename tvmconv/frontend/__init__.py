@@ -8,9 +8,9 @@ from tvmconv.frontend.canonical import layer_name
 from tvmconv.tvm_api.types import IRModule
 
 if TYPE_CHECKING:
-    from tvmconv.frontend.read import LoadedModel, read_model
+    from tvmconv.frontend.read import LoadedModel, ShapedModel, read_model
 
-__all__ = ["LoadedModel", "layer_name", "read_model", "to_relax"]
+__all__ = ["LoadedModel", "ShapedModel", "layer_name", "read_model", "to_relax"]
 
 
 def to_relax(loaded: LoadedModel) -> IRModule:
@@ -28,7 +28,7 @@ def to_relax(loaded: LoadedModel) -> IRModule:
 
 def __getattr__(name: str) -> Any:
     # onnx and numpy are loaded on first use only, for the command line's start-up time
-    if name in ("LoadedModel", "read_model"):
+    if name in ("LoadedModel", "ShapedModel", "read_model"):
         from tvmconv.frontend import read
 
         return getattr(read, name)

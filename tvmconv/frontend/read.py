@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
-from tvmconv.core.tensor import Shapes, TensorInfo
+from tvmconv.core.tensor import ShapeLists, Shapes, TensorInfo
 from tvmconv.frontend.cut import cut_model
 from tvmconv.frontend.export import to_proto
 from tvmconv.frontend.external import ExternalData
@@ -19,6 +19,7 @@ from tvmconv.frontend.inputs import fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
 from tvmconv.frontend.nested.functions import without_functions
 from tvmconv.frontend.refusals import Refusals, refuse_operators
+from tvmconv.frontend.shape_lists import each_of
 from tvmconv.frontend.simplify import simplify
 from tvmconv.frontend.source import Source, open_source
 from tvmconv.frontend.structure import (
@@ -97,9 +98,45 @@ def read_model(
     LoadedModel
         Checked and simplified; every value in it has a static shape.
     """
+    source = open_source(model)
+    return _fitted(source, shapes, fold_budget, outputs, refusals or Refusals())
+
+
+class ShapedModel:
+    """A model that is read once for each of its input shapes; see :func:`read_model`.
+
+    ``shapes`` has the shapes of each program.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+        shapes: ShapeLists | None,
+        fold_budget: int | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        self._source = open_source(model)
+        self._fold_budget, self._outputs = fold_budget, outputs
+        names = [value.name for value in self._source.proto.graph.input]
+        self.shapes = each_of(shapes, names)
+
+    def read(self, index: int) -> LoadedModel:
+        """Read the model for the shapes of one program."""
+        shapes = self.shapes[index]
+        return _fitted(self._source, shapes, self._fold_budget, self._outputs, Refusals())
+
+
+def _fitted(
+    source: Source,
+    shapes: Shapes | None,
+    fold_budget: int | None,
+    outputs: Sequence[str] | None,
+    refusals: Refusals,
+) -> LoadedModel:
+    """Read a model, with the shapes and a remedy in errors."""
     try:
         with fitted(shapes):
-            return _read(open_source(model), shapes, fold_budget, outputs, refusals or Refusals())
+            return _read(source, shapes, fold_budget, outputs, refusals)
     except UnicodeDecodeError as error:
         raise ModelError(
             f"a name in the model is not UTF-8 text ({error}); the file may be damaged. "
@@ -119,7 +156,8 @@ def _read(
     if outputs is not None:
         proto = cut_model(proto, outputs)
     check_structure(proto)
-    with closing(ExternalData(source.folders, source.digest)) as external:
+    digest = source.digest.copy()
+    with closing(ExternalData(source.folders, digest)) as external:
         files = external if source.folders else None
         constants = read_initializers(proto.graph, files)
         nodes = in_execution_order(proto.graph)
@@ -134,5 +172,5 @@ def _read(
         budgets = (fold_budget, weight_budget)
         graph = infer_graph(proto, nodes, opset, inputs, constants, budgets, files, refusals)
     graph = simplify(graph)
-    digest = source.digest.hexdigest()
-    return LoadedModel(source.name, graph.inputs, graph.outputs, digest, graph, fold_budget)
+    sha256 = digest.hexdigest()
+    return LoadedModel(source.name, graph.inputs, graph.outputs, sha256, graph, fold_budget)

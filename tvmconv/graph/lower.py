@@ -18,7 +18,7 @@ from tvmconv.graph.fusion import group_operators
 from tvmconv.graph.ir import Node
 from tvmconv.graph.layout import oihw_weight
 from tvmconv.graph.match import unscheduled
-from tvmconv.graph.prelude import PlannedGraph, plan_module
+from tvmconv.graph.prelude import PlannedGraph, agree, plan_module
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
@@ -30,6 +30,7 @@ from tvmconv.program.nesting import (
     nested_symbols,
     operator_of,
 )
+from tvmconv.selection.agreement import Agreement
 from tvmconv.selection.policy import Policy
 from tvmconv.tvm_api import ir, relax
 from tvmconv.tvm_api.types import Binding, Function, GlobalVar, IRModule, RelaxExpr
@@ -64,14 +65,18 @@ def lower(
     *,
     policy: Policy | None = None,
     progress: Progress | None = None,
+    agreement: Agreement | None = None,
 ) -> LoweredGraph:
     """Select and fuse kernels for the function ``main`` of :func:`tvmconv.frontend.to_relax`.
 
-    ``progress`` is called with a stage's name, the steps done and the total steps. Raises
+    ``progress`` is called with a stage's name, the steps done and the total steps. Selections agree
+    with programs for other shapes in ``agreement``, to which this one is added. Raises
     ``ConfigError`` if no allowed algorithm computes a layer; the message names it.
     """
     _check_device(mod, machine)
     planned = plan_module(mod, machine, policy, _stage("choose algorithms", progress))
+    if agreement is not None:
+        agree(planned, agreement)
     names = [each.name for each in planned]
     # some of TVM's converters (Einsum) add functions
     others = {var: func for var, func in mod.functions_items() if var.name_hint not in names}

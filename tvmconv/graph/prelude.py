@@ -23,6 +23,7 @@ from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.program.nesting import function_names
+from tvmconv.selection.agreement import Agreement
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
 from tvmconv.tvm_api.types import IRModule
@@ -67,6 +68,16 @@ def plan_module(
         PlannedGraph(name, graph, plan_layouts(graph, machine, policy=policy, progress=progress))
         for name, graph in graphs.items()
     ]
+
+
+def agree(planned: Sequence[PlannedGraph], agreement: Agreement) -> None:
+    """Change decisions in place so that they agree with programs for other shapes."""
+    plans = [each.plan.decisions for each in planned]
+    decisions = {(i, node): each for i, plan in enumerate(plans) for node, each in plan.items()}
+    changed = agreement.improved(decisions)
+    for (index, node), decision in changed.items():
+        plans[index][node] = decision
+    agreement.add(changed.values())
 
 
 @compiler_lock()

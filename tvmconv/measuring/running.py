@@ -95,6 +95,14 @@ def make_inputs(
     return {**random_inputs(infos, seed), **values}
 
 
+def given_program(model: ModelFacts, given: Mapping[str, Array]) -> ModelFacts:
+    """The program for the shapes of given inputs; the first one if they fit none."""
+    first = model.programs[0]
+    names = {"": first.inputs[0].name} if first.inputs else {}
+    shapes = {names.get(name, name): tuple(value.shape) for name, value in given.items()}
+    return model.program_with(shapes) or first
+
+
 def run_report(
     model: CompiledModel | RemoteModel,
     inputs: Mapping[str, Array],
@@ -152,8 +160,9 @@ def emulated_report(
     from tvmconv.model import CompiledModel
 
     model = CompiledModel(*open_artifact(path, here=False))
-    inputs = make_inputs(model.inputs, given, seed)
-    results = run_emulated(path, model.machine.triple, model.inputs, model.outputs, inputs)
+    program = given_program(model, given)
+    inputs = make_inputs(program.inputs, given, seed)
+    results = run_emulated(path, model.machine.triple, program.inputs, program.outputs, inputs)
     values = dict(zip((info.name for info in model.outputs), results, strict=True))
     facts = {**model_facts(model), "emulated": True, **_written(values, output)}
     expected: dict[str, Array] = {}

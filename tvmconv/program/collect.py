@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -14,13 +13,14 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.program.arena import ArenaPlan
 from tvmconv.program.joins import COPY, JOIN, PART, share_buffers
+from tvmconv.program.kernels import Kernels, check_self_contained
 from tvmconv.program.names import Names
 from tvmconv.program.nesting import form_of, nested_symbols
 from tvmconv.program.places import (
     Buffer,
+    ConstantPool,
     NestedSteps,
     Step,
-    place_constants,
     place_in_arena,
     place_outputs,
 )
@@ -47,35 +47,73 @@ def collect(
 ) -> tuple[Program, Any]:
     """The program of a network whose operators are all calls of functions.
 
-    Raises ``ModelError`` if an operator has no function, or its function needs TVM at run time.
-
-    ``mod`` is as :func:`tvmconv.compile.network.scheduled` makes it. ``inputs`` and ``outputs`` are
-    the parameters and results of ``main``. ``calls`` describe the calls; descriptions of one
-    function are in the order of its calls. ``decisions`` give the algorithms of calls. The
-    program's ``workspace_bytes`` is still 0. It comes with a ``tvm.IRModule`` of the functions that
-    it calls, each with its symbol.
+    Takes the arguments of :meth:`Collection.add`. The program comes with a ``tvm.IRModule`` of the
+    functions that it calls, each with its symbol.
     """
-    source = _Source(mod, calls)
-    main = source.read("main")
-    # the sizes of outputs that vary follow the outputs
-    sizes = sum(output.varying is not None for output in outputs)
-    if (len(main.inputs), len(main.results)) != (len(inputs), len(outputs) + sizes):
-        raise ValueError(f"main does not have {len(inputs)} inputs and {len(outputs)} outputs")
-    steps, arena = _placed(main)
-    every = [each for step in steps for each in step.all_steps()]
-    algorithms = {decision.kernel: decision.chosen.algorithm for decision in decisions}
-    symbols = _symbols([step.function for step in every if step.function is not None], algorithms)
-    functions = {}
-    for step in every:
-        if step.function is not None:
-            func = mod[step.function]
-            _check_self_contained(func, step.record)
-            functions[step.function] = func.with_attr("global_symbol", symbols[step.function])
-    constants, constant_bytes = place_constants(every)
-    finished = NestedSteps(tuple(inputs), tuple(outputs), steps, arena)
-    program = Names(symbols, algorithms).program(finished)
-    program = replace(program, constants=constants, constant_bytes=constant_bytes)
-    return program, ir.IRModule(functions)
+    collection = Collection()
+    collection.add(mod, inputs, outputs, calls, decisions)
+    return collection.program(), collection.functions()
+
+
+class Collection:
+    """Programs of one network for several shapes, which share constants and functions."""
+
+    def __init__(self) -> None:
+        self._kernels = Kernels()
+        self._pool = ConstantPool()
+        self._programs: list[Program] = []
+
+    def add(
+        self,
+        mod: Any,
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+        calls: Iterable[KernelCall] = (),
+        decisions: Iterable[Decision] = (),
+    ) -> tuple[Decision, ...]:
+        """Add the program of a module; returns the decisions with the symbols of their kernels.
+
+        Raises ``ModelError`` if an operator has no function, or its function needs TVM at run time.
+
+        ``mod`` is as :func:`tvmconv.compile.network.scheduled` makes it. ``inputs`` and ``outputs``
+        are the parameters and results of ``main``. ``calls`` describe the calls; descriptions of
+        one function are in the order of its calls. ``decisions`` give the algorithms of calls.
+        """
+        main = _Source(mod, calls).read("main")
+        # the sizes of outputs that vary follow the outputs
+        sizes = sum(output.varying is not None for output in outputs)
+        if (len(main.inputs), len(main.results)) != (len(inputs), len(outputs) + sizes):
+            raise ValueError(f"main does not have {len(inputs)} inputs and {len(outputs)} outputs")
+        steps, arena = _placed(main)
+        every = [each for step in steps for each in step.all_steps()]
+        decisions = tuple(decisions)
+        algorithms = {decision.kernel: decision.chosen.algorithm for decision in decisions}
+        symbols: dict[Any, str] = {}
+        for step in every:
+            if step.function is not None and step.function not in symbols:
+                func = mod[step.function]
+                check_self_contained(func, step.record)
+                symbols[step.function] = self._kernels.add(step.function, func, algorithms)
+        self._pool.place(every)
+        finished = NestedSteps(tuple(inputs), tuple(outputs), steps, arena)
+        self._programs.append(Names(symbols, algorithms).program(finished))
+        named = {str(var.name_hint): symbol for var, symbol in symbols.items()}
+        return tuple(replace(d, kernel=named.get(d.kernel, d.kernel)) for d in decisions)
+
+    def program(self, order: Sequence[int] = (0,)) -> Program:
+        """The programs in this order of their additions; ``workspace_bytes`` is still 0."""
+        first, *others = (self._programs[index] for index in order)
+        return replace(
+            first,
+            constants=tuple(self._pool.constants),
+            constant_bytes=self._pool.bytes,
+            others=tuple(others),
+        )
+
+    def functions(self) -> Any:
+        """A ``tvm.IRModule`` of the functions that the programs call, each with its symbol."""
+        functions = self._kernels.functions
+        return ir.IRModule({ir.GlobalVar(symbol): func for symbol, func in functions.items()})
 
 
 def _placed(reader: _BufferReader) -> tuple[list[Step], ArenaPlan]:
@@ -251,38 +289,3 @@ def _needed(steps: Iterable[Step], results: Iterable[Buffer]) -> list[Step]:
             wanted.update(step.operands)
             kept.append(step)
     return kept[::-1]
-
-
-def _symbols(functions: Iterable[Any], decided: Mapping[str, str]) -> dict[Any, str]:
-    """Names in the object code, by variable.
-
-    Names such as ``exp`` get a suffix, because kernels may call the C library's function.
-    """
-    symbols: dict[Any, str] = {}
-    given = set(decided)
-    for var in functions:
-        if var in symbols:
-            continue
-        # Python's lambdas are called <lambda>
-        name = re.sub(r"\W", "_", str(var.name_hint), flags=re.ASCII)
-        while name not in decided and (name in given or not name.endswith("_kernel")):
-            name += "_kernel"
-        given.add(name)
-        symbols[var] = name
-    return symbols
-
-
-def _check_self_contained(func: Any, record: KernelCall) -> None:
-    """Refuse code that calls functions of TVM's runtime."""
-    called = []
-
-    def look(call: Any) -> None:
-        if "packed" in getattr(call.op, "name", ""):
-            called.append(call.args[0])
-
-    ffi.structural_walk(func.body, (ir.Call, look))
-    if called:
-        raise ModelError(
-            f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is computed "
-            f"by {called[0]} of TVM's runtime, which a saved model does not have"
-        )

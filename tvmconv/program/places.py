@@ -127,27 +127,35 @@ def lives(steps: Sequence[Step]) -> dict[Buffer, Life]:
     return {buffer: Life(buffer.bytes, first[buffer], last[buffer]) for buffer in first}
 
 
-def place_constants(steps: Iterable[Step]) -> tuple[tuple[Constant, ...], int]:
-    """Lay constants out in the order of their first use; also the total bytes.
+class ConstantPool:
+    """Constants of one or several programs, in the order of their first use.
 
-    Equal constants get one place: layers that share weights have packed them separately.
+    Equal constants get one place: layers that share weights, and programs for several shapes, have
+    packed them separately.
     """
-    used = [b for step in steps for b in step.operands if b.place is Place.CONSTANT]
-    constants: list[Constant] = []
-    alike: dict[tuple[int, bytes], list[tuple[npt.NDArray[Any], int]]] = {}
-    end = 0
-    for buffer in dict.fromkeys(used):
-        array = _array(buffer.data)
+
+    def __init__(self) -> None:
+        self.constants: list[Constant] = []
+        self.bytes = 0
+        self._alike: dict[tuple[int, bytes], list[tuple[npt.NDArray[Any], int]]] = {}
+
+    def place(self, steps: Iterable[Step]) -> None:
+        """Give the constants of a program's steps their offsets."""
+        used = [b for step in steps for b in step.operands if b.place is Place.CONSTANT]
+        for buffer in dict.fromkeys(used):
+            buffer.offset = self._offset(_array(buffer.data), buffer.bytes)
+
+    def _offset(self, array: npt.NDArray[Any], size: int) -> int:
         raw = array.reshape(-1).view(np.uint8)
-        known = alike.setdefault((raw.size, raw[:_START].tobytes()), [])
-        place = next((offset for other, offset in known if np.array_equal(raw, other)), None)
-        if place is None:
-            place = -(-end // ALIGNMENT) * ALIGNMENT
-            end = place + buffer.bytes
-            constants.append(Constant(place, array))
-            known.append((raw, place))
-        buffer.offset = place
-    return tuple(constants), end
+        known = self._alike.setdefault((raw.size, raw[:_START].tobytes()), [])
+        for other, offset in known:
+            if np.array_equal(raw, other):
+                return offset
+        place = -(-self.bytes // ALIGNMENT) * ALIGNMENT
+        self.bytes = place + size
+        self.constants.append(Constant(place, array))
+        known.append((raw, place))
+        return place
 
 
 def _array(data: Any) -> npt.NDArray[Any]:

@@ -209,7 +209,8 @@ class Program:
     plan is smaller. ``workspace_bytes`` is the maximum scratch memory of one thread in any kernel.
 
     The operands of a nested program are its own inputs, outputs and arena, and the constants of the
-    outermost program.
+    outermost program. ``others`` are programs of the same network for other shapes of its inputs.
+    Their operands are the constants of this one, too.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -220,6 +221,17 @@ class Program:
     arena_bytes: int
     arena_bound: int
     workspace_bytes: int = 0
+    others: tuple[Program, ...] = ()
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """This program and the others: one for each shape of the inputs."""
+        return (self, *self.others)
+
+    def used_constants(self) -> dict[int, int]:
+        """Bytes of the constants that the calls read, by offset."""
+        operands = (operand for call in self.all_calls() for operand in call.operands)
+        return {each.offset: each.bytes for each in operands if each.place is Place.CONSTANT}
 
     def all_calls(self) -> Iterator[Call]:
         """All calls, nested ones included, each after the call that runs it."""
@@ -237,7 +249,8 @@ class Program:
                 nested = call.nested.mapped(lambda program: program.mapped(change))
                 call = replace(call, nested=nested)
             calls.append(call)
-        return replace(self, calls=tuple(calls))
+        others = tuple(program.mapped(change) for program in self.others)
+        return replace(self, calls=tuple(calls), others=others)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest: all but the data of the constants."""
@@ -249,6 +262,7 @@ class Program:
             "arena_bytes": self.arena_bytes,
             "arena_bound": self.arena_bound,
             "workspace_bytes": self.workspace_bytes,
+            "others": [program.to_json() for program in self.others],
         }
 
     @classmethod
@@ -261,5 +275,6 @@ class Program:
                 "outputs": tuple(map(TensorInfo.from_json, data["outputs"])),
                 "calls": tuple(map(Call.from_json, data["calls"])),
                 "constants": (),
+                "others": tuple(map(Program.from_json, data["others"])),
             }
         )

@@ -18,6 +18,7 @@ from tvmconv.report.explain_brief import explain_brief
 from tvmconv.report.explain_layer import explain_layer
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
+from tvmconv.report.programs import programs_report
 from tvmconv.report.summary import (
     algorithm_counts,
     convolutions_text,
@@ -103,8 +104,12 @@ def explain_report(
     Report
         Always has the tables ``layers``, ``candidates`` and ``memory``, and where they apply
         ``estimates``, ``knobs``, ``vectors``, ``launches``, ``unscheduled``, ``positions`` and
-        ``in_float``. ``str()`` of it is the short view.
+        ``in_float``. ``str()`` of it is the short view. The report of a model with several input
+        shapes has a table ``shapes`` and a report of each shape, without measurements.
     """
+    if len(model.programs) > 1:
+        reports = [explain_report(program, knobs=knobs) for program in model.programs]
+        return programs_report(model, reports)
     decisions, clock = model.decisions, clock_of(model.machine)
     facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
     facts["convolutions"] += pixel_layers(model)

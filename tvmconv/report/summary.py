@@ -15,7 +15,16 @@ from tvmconv.report.table import Column, Table, bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
-    from tvmconv.artifact.manifest import MemoryReport
+    from tvmconv.artifact.program_record import MemoryReport
+
+
+_PROGRAMS = (
+    Column("shapes", "shape"),
+    Column("convolutions", "convolutions"),
+    Column("predicted_seconds", "predicted ms", ".3f", 1e3),
+    Column("activations", "activations"),
+    Column("own_weights", "own weights"),
+)
 
 
 def compiled_for(model: ModelFacts) -> str:
@@ -65,6 +74,7 @@ def memory_table(model: ModelFacts) -> Table:
         "constant_bytes": "packed weights, held once",
         "workspace_bytes": "largest scratch memory of one kernel",
         "padding_bytes": "zeros that fill channel blocks",
+        "own_constant_bytes": "weights that no other shape uses",
     }
     rows = [
         {
@@ -75,9 +85,39 @@ def memory_table(model: ModelFacts) -> Table:
             "meaning": meaning.get(name, ""),
         }
         for name, count in asdict(model.memory).items()
+        if count or name != "own_constant_bytes"
     ]
     columns = (Column("part", "memory"), Column("size", "size"), Column("meaning", ""))
     return Table("memory", "Memory", columns, rows)
+
+
+def shapes_text(program: ModelFacts) -> str:
+    """``1x3x48x160``: the shape of the only input, or of each by its name."""
+    shapes = {info.name: "x".join(map(str, info.shape)) for info in program.inputs}
+    if len(shapes) == 1:
+        return next(iter(shapes.values()))
+    return ", ".join(f"{name}:{shape}" for name, shape in shapes.items())
+
+
+def programs_table(model: ModelFacts) -> Table:
+    """A row for each program."""
+    clock = clock_of(model.machine)
+    rows = []
+    for program in model.programs:
+        memory = program.memory
+        cycles = sum(decision.chosen.cycles for decision in program.decisions)
+        rows.append(
+            {
+                "shapes": shapes_text(program),
+                "convolutions": sum(algorithm_counts(program).values()),
+                "predicted_seconds": clock.seconds(cycles),
+                "arena_bytes": memory.arena_bytes,
+                "activations": bytes_text(memory.arena_bytes),
+                "own_constant_bytes": memory.own_constant_bytes,
+                "own_weights": bytes_text(memory.own_constant_bytes),
+            }
+        )
+    return Table("shapes", "Input shapes", _PROGRAMS, rows)
 
 
 def convolutions_text(count: int) -> str:
@@ -125,7 +165,11 @@ def compile_report(
             **{name: str(path) for name, path in others.items()},
             "seconds": round(seconds, 3),
         },
-        tables=(Table("algorithms", "Algorithms", columns, rows), memory_table(model)),
+        tables=(
+            Table("algorithms", "Algorithms", columns, rows),
+            *([programs_table(model)] if len(model.programs) > 1 else []),
+            memory_table(model),
+        ),
         notes=_warnings(model),
         brief=_compiled(model, output, seconds, others),
     )
@@ -151,4 +195,10 @@ def _compiled(
     title = f"{model.name} built in {seconds:.1f} s for {compiled_for(model)}"
     warnings = _warnings(model)
     more = (f"WARNING: {len(warnings) - 1} more; -v shows all.",) if len(warnings) > 2 else ()
-    return Report("compile", title, head, notes=(*warnings[:1], *more) if more else warnings)
+    return Report(
+        "compile",
+        title,
+        head,
+        (programs_table(model),) if len(model.programs) > 1 else (),
+        notes=(*warnings[:1], *more) if more else warnings,
+    )

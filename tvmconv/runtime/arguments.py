@@ -17,10 +17,16 @@ from .tensors import GpuTensor, borrowed
 
 
 class Parameters:
-    """The inputs of a model in argument order; tensors in a GPU's memory must be on ``device``."""
+    """The inputs of a model in argument order; tensors in a GPU's memory must be on ``device``.
 
-    def __init__(self, inputs: Sequence[TensorInfo], device: int = 0) -> None:
-        self._inputs = tuple(inputs)
+    ``programs`` are the inputs of each program, which differ in their shapes.
+    """
+
+    def __init__(self, programs: Sequence[Sequence[TensorInfo]], device: int = 0) -> None:
+        self._inputs = inputs = tuple(programs[0])
+        self._programs = {
+            tuple(info.shape for info in each): index for index, each in enumerate(programs)
+        }
         self._device = device
         self._wanted = [(info, numpy_type(info.dtype), info.shape) for info in inputs]
         self._order = [info.name for info in inputs]
@@ -59,8 +65,46 @@ class Parameters:
         for place, (info, dtype, shape) in enumerate(self._wanted):
             value = arrays[place]
             if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
-                arrays[place] = _check(info, dtype, value, stream, self._device)
+                arrays[place] = self._check(info, dtype, value, stream)
+        if len(self._programs) > 1:
+            self.index_of(arrays)
         return arrays
+
+    def index_of(self, arrays: Sequence[Array | GpuTensor]) -> int:
+        """The place of the program for bound arrays."""
+        shapes = tuple([array.shape for array in arrays])
+        try:
+            return self._programs[shapes]
+        except KeyError:
+            raise InputError(self._refusal(shapes)) from None
+
+    def _refusal(self, shapes: Sequence[tuple[int, ...]]) -> str:
+        """Why no program takes inputs of these shapes."""
+        what = f"input {self._inputs[0].name!r} has shape"
+        if len(self._inputs) > 1:
+            what = "the inputs have shapes"
+        return (
+            f"{what} {self._said(shapes)}, and the model was not built for it. Expected one of "
+            f"{', '.join(map(self._said, self._programs))}. Pass one of these, or build the model "
+            "again with this one."
+        )
+
+    def _said(self, shapes: Sequence[tuple[int, ...]]) -> str:
+        """The shape of the only input, or of each by its name."""
+        names = [info.name for info in self._inputs]
+        return str(dict(zip(names, shapes, strict=True)) if len(names) > 1 else shapes[0])
+
+    def _check(
+        self, info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None
+    ) -> Array | GpuTensor:
+        """An array of the input's type, and of its shape unless there are several programs."""
+        array = _typed(info, dtype, value, stream, self._device)
+        if array.shape != info.shape and len(self._programs) == 1:
+            raise InputError(
+                f"input {info.name!r} has shape {array.shape}. Expected {info.shape}. "
+                f"{_remedy(info.name, array.shape, info.shape)}."
+            )
+        return array
 
 
 def describe(inputs: Sequence[TensorInfo]) -> str:
@@ -104,7 +148,7 @@ def shared_array(value: Any) -> Any:
         return value
 
 
-def _check(
+def _typed(
     info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None, device: int
 ) -> Array | GpuTensor:
     if type(value) is not np.ndarray and on_gpu(value):
@@ -122,11 +166,6 @@ def _check(
         raise InputError(
             f"input {info.name!r} has type {array.dtype}. Expected {info.dtype}. Convert the "
             f"array with .astype({info.dtype!r})."
-        )
-    if array.shape != info.shape:
-        raise InputError(
-            f"input {info.name!r} has shape {array.shape}. Expected {info.shape}. "
-            f"{_remedy(info.name, array.shape, info.shape)}."
         )
     return array
 

@@ -76,6 +76,8 @@ class _Description(Structure):
         ("separate_weights", c_int32),
         ("device", c_int32),
         ("varying_axes", POINTER(c_int32)),
+        ("programs", POINTER(c_void_p)),
+        ("program_count", c_int64),
     )
 
 
@@ -98,6 +100,7 @@ _Run = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
 _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p)
+_SetShapes = CFUNCTYPE(c_int32, c_void_p, c_void_p)
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
 
@@ -117,6 +120,7 @@ class _Model(Structure):
         ("threads", c_void_p),
         ("enqueue", _Enqueue),
         ("shape", _Shape),
+        ("set_shapes", _SetShapes),
     )
 
 
@@ -152,10 +156,22 @@ class Code:
         self.threads = int(description.threads)
         self.weight_bytes = int(description.weight_bytes)
         self.separate_weights = bool(description.separate_weights)
-        self.layers = int(description.layer_count)
         # older models, all for CPUs, lack the field
         knows = description.size > _Description.device.offset
         self.on_gpu = knows and description.device == 1
+        records = [self._model.description]
+        if description.size > _Description.program_count.offset:
+            addresses = description.programs[: description.program_count]
+            records = [ctypes.cast(address, POINTER(_Description)) for address in addresses]
+        self.programs = tuple(ProgramCode(record.contents) for record in records)
+
+
+class ProgramCode:
+    """One program of a model: its tensors and layers; a model has one for each input shape."""
+
+    def __init__(self, description: _Description) -> None:
+        self._description = description
+        self.layers = int(description.layer_count)
         self.inputs = _tensors(description.inputs, description.input_count)
         outputs = _tensors(description.outputs, description.output_count)
         if description.size > _Description.varying_axes.offset and description.varying_axes:
@@ -163,10 +179,14 @@ class Code:
             pairs = zip(outputs, axes, strict=True)
             outputs = tuple(replace(t, varying=None if a < 0 else a) for t, a in pairs)
         self.outputs = outputs
+        extents = [(c_int64 * max(len(i.shape), 1))(*i.shape) for i in self.inputs]
+        # the argument of set_shapes; it needs the extents
+        self.shapes = pointers([ctypes.addressof(each) for each in extents])
+        self._extents = extents
 
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
-        layer = self._model.description.contents.layers[index]
+        layer = self._description.layers[index]
         values = {field[0]: getattr(layer, field[0]) for field in _LayerRecord._fields_}
         return {k: _text(v) if isinstance(v, bytes | None) else int(v) for k, v in values.items()}
 
@@ -196,23 +216,36 @@ class State:
         if model.create(byref(options), byref(handle), message, _MESSAGE_BYTES):
             raise ArtifactError(f"model {code.name!r}: {_text(message.value)}")
         self._handle = handle
-        self._input_pointers = pointers([0] * len(code.inputs))
-        self._output_pointers = pointers([0] * len(code.outputs))
+        first = code.programs[0]
+        self._input_pointers = pointers([0] * len(first.inputs))
+        self._output_pointers = pointers([0] * len(first.outputs))
         # ctypes converts numbers faster than its own objects
         self._arguments = (
             handle.value,
             ctypes.addressof(self._input_pointers),
             ctypes.addressof(self._output_pointers),
         )
-        self._fixed = [None] * len(code.outputs)
-        axes = [info.varying for info in code.outputs]
-        self._varying = [(output, axis) for output, axis in enumerate(axes) if axis is not None]
-        # older models lack the function, and have no such outputs
-        self._shape_of: Any = model.shape if self._varying else None
-        self._shape = (c_int64 * max((len(info.shape) for info in code.outputs), default=0))()
+        self._fixed = [None] * len(first.outputs)
+        outputs = (info for program in code.programs for info in program.outputs)
+        self._shape = (c_int64 * max((len(info.shape) for info in outputs), default=0))()
         self._shape_at = ctypes.addressof(self._shape)
+        self._use(first)
         # the code must outlive the state, whichever is collected first
         weakref.finalize(self, _destroy, model.destroy, handle, code).atexit = False
+
+    def _use(self, program: ProgramCode) -> None:
+        """Describe the program that calls run."""
+        self.program = program
+        axes = [info.varying for info in program.outputs]
+        self._varying = [(output, axis) for output, axis in enumerate(axes) if axis is not None]
+        # older models lack the function, and have no such outputs
+        self._shape_of: Any = self._code._model.shape if self._varying else None
+
+    def select(self, program: ProgramCode) -> None:
+        """Run this program from now on."""
+        if status := self._code._model.set_shapes(self._handle, program.shapes):
+            self._fail(status)
+        self._use(program)
 
     def bind(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Set the addresses of the tensors of further calls; keep the tensors alive."""
@@ -243,10 +276,10 @@ class State:
 
     def profile(self) -> list[int]:
         """One call; the nanoseconds that each layer took."""
-        times = (c_int64 * max(self._code.layers, 1))()
+        times = (c_int64 * max(self.program.layers, 1))()
         if status := self._profile(*self._arguments, times):
             self._fail(status)
-        return list(times[: self._code.layers])
+        return list(times[: self.program.layers])
 
     def _fail(self, status: int) -> None:
         kind = DataError if status == _DATA else ArtifactError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ..core.arguments import shown, whole
 from ..core.errors import InputError
@@ -16,12 +16,28 @@ from .gpu_options import GpuOptions
 from .memory import empty_aligned
 from .outputs import Outputs
 from .runner import Runner
-from .tensors import stream_handle
+from .tensors import GpuTensor, stream_handle
 from .timing import BoundCall, Timing, random_inputs, time_call
 
 if TYPE_CHECKING:
     from ..core.decision import KernelCall
     from .profile import Profile
+
+
+class ProgramInfo(Protocol):
+    """What a model tells about its program for one shape of its inputs."""
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Inputs in argument order."""
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Outputs in result order."""
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Kernel calls in execution order."""
 
 
 class Executable(ABC):
@@ -31,17 +47,13 @@ class Executable(ABC):
     the constants.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[TensorInfo],
-        outputs: Sequence[TensorInfo],
-        gpu: GpuOptions | None = None,
-    ) -> None:
+    def __init__(self, gpu: GpuOptions | None = None) -> None:
         self._gpu = gpu or GpuOptions()
-        self._parameters = Parameters(inputs, self._gpu.device)
-        self._names = tuple(info.name for info in outputs)
+        programs = [program.inputs for program in self.programs]
+        self._parameters = Parameters(programs, self._gpu.device)
+        self._names = tuple(info.name for info in self.outputs)
         self._lock = forks.Lock()
-        self._runner: Runner | None = None
+        self._runners: tuple[Runner, ...] = ()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -51,13 +63,18 @@ class Executable(ABC):
 
     @property
     @abstractmethod
+    def programs(self) -> Sequence[ProgramInfo]:
+        """The program of each shape that the model was built for, in the order of ``shapes=``."""
+
+    @property
+    @abstractmethod
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Inputs in argument order."""
+        """Inputs in argument order; of the first program, if there are several."""
 
     @property
     @abstractmethod
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Outputs in result order."""
+        """Outputs in result order; of the first program, if there are several."""
 
     @property
     @abstractmethod
@@ -67,11 +84,11 @@ class Executable(ABC):
     @property
     @abstractmethod
     def calls(self) -> tuple[KernelCall, ...]:
-        """Kernel calls in execution order."""
+        """Kernel calls in execution order; of the first program, if there are several."""
 
     @abstractmethod
-    def _start(self) -> Runner:
-        """Load the code."""
+    def _start(self) -> tuple[Runner, ...]:
+        """Load the code: a runner of each program."""
 
     def run(self, *arguments: Any, stream: Any = None) -> Outputs:
         """Compute the outputs.
@@ -81,7 +98,8 @@ class Executable(ABC):
         arguments
             One mapping of input name to array, or the arrays in input order: numpy arrays, or any
             that support DLPack. Element types must be the model's. C-contiguous arrays are read in
-            place, others are copied. A model for a GPU also accepts tensors in the GPU's memory.
+            place, others are copied. The program for the shapes of the arrays runs. A model for a
+            GPU also accepts tensors in the GPU's memory.
         stream
             CUDA only: the stream to which the call is queued without waiting for it. A handle, or
             an object with ``cuda_stream`` or ``ptr``, as torch and cupy have. Keep the inputs
@@ -106,7 +124,7 @@ class Executable(ABC):
         """
         queue = None if stream is None else stream_handle(stream)
         arrays = self._parameters.bind(arguments, queue)
-        return Outputs(self._names, self._ready().run(arrays, queue))
+        return Outputs(self._names, self._runner_of(arrays).run(arrays, queue))
 
     __call__ = run
 
@@ -157,7 +175,7 @@ class Executable(ABC):
             raise InputError(f"outputs={shown(outputs)} must be a mapping or a list of arrays")
         if len(outputs) != len(self._names):
             raise InputError(f"the model has {len(self._names)} output(s), got {len(outputs)}")
-        return Outputs(self._names, self._ready().run_into(arrays, outputs, queue))
+        return Outputs(self._names, self._runner_of(arrays).run_into(arrays, outputs, queue))
 
     def empty_inputs(self) -> dict[str, Array]:
         """Uninitialized arrays for the inputs by name, aligned for the kernels."""
@@ -172,7 +190,8 @@ class Executable(ABC):
             Called without arguments, it computes the outputs; ``outputs()`` copies them. Write
             values for the next call into the arrays of ``inputs``. One thread at a time may use it.
         """
-        return BoundCall(self._names, self._ready(), self._parameters.bind((inputs,)))
+        arrays = self._parameters.bind((inputs,))
+        return BoundCall(self._names, self._runner_of(arrays), arrays)
 
     def time(
         self,
@@ -224,19 +243,26 @@ class Executable(ABC):
 
         repeat = whole(repeat, "repeat")
         values = random_inputs(self.inputs) if inputs is None else inputs
-        return profile_call(self.bind(values), self.calls, repeat, self.threads)
+        arrays = self._parameters.bind((values,))
+        program = self.programs[self._parameters.index_of(arrays)]
+        call = BoundCall(self._names, self._runner_of(arrays), arrays)
+        return profile_call(call, program.calls, repeat, self.threads)
 
     def prepare(self) -> None:
         """Load the code and make the first state before the first call."""
         self._ready().prepare()
 
     def _ready(self) -> Runner:
-        return self._runner or self._started()
+        """The runner of the first program."""
+        return (self._runners or self._started())[0]
+
+    def _runner_of(self, arrays: Sequence[Array | GpuTensor]) -> Runner:
+        runners = self._runners or self._started()
+        return runners[0 if len(runners) == 1 else self._parameters.index_of(arrays)]
 
     # an exception on the way into or out of the lock would leave it held
     @uninterrupted()
-    def _started(self) -> Runner:
+    def _started(self) -> tuple[Runner, ...]:
         with self._lock:
-            if self._runner is None:
-                self._runner = self._start()
-            return self._runner
+            self._runners = self._runners or self._start()
+            return self._runners

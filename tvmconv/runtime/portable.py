@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.arguments import MOST_THREADS, file_path, whole
 from ..core.errors import ArtifactError
 from ..core.tensor import TensorInfo
-from .binding import Code
+from .binding import Code, ProgramCode
 from .executable import Executable
 from .gpu_options import GpuOptions
 from .library import Library
@@ -25,22 +25,11 @@ if TYPE_CHECKING:
     from ..core.decision import KernelCall
 
 
-class Model(Executable):
-    """A compiled model; made by :func:`load`. With ``threads=0`` it uses as many as built for."""
+class Program:
+    """The program of a model for one shape of its inputs."""
 
-    def __init__(
-        self,
-        library: Library,
-        manifest: Mapping[str, Any],
-        threads: int = 0,
-        gpu: GpuOptions | None = None,
-    ) -> None:
-        self._code: Code = library.code()
-        self._weights = library.weights
-        self._threads = threads or self._code.threads
-        self.manifest = manifest
-        self.name = self._code.name
-        super().__init__(self.inputs, self.outputs, gpu)
+    def __init__(self, code: ProgramCode) -> None:
+        self._code = code
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -51,11 +40,6 @@ class Model(Executable):
     def outputs(self) -> tuple[TensorInfo, ...]:
         """Outputs in result order."""
         return self._code.outputs
-
-    @property
-    def threads(self) -> int:
-        """Threads of one call, as far as the process has CPUs for them."""
-        return self._threads
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:
@@ -75,22 +59,69 @@ class Model(Executable):
             bytes=layer["bytes"],
         )
 
+    def __repr__(self) -> str:
+        return f"Program({'; '.join(map(str, (*self.inputs, *self.outputs)))})"
+
+
+class Model(Executable):
+    """A compiled model; made by :func:`load`. With ``threads=0`` it uses as many as built for."""
+
+    def __init__(
+        self,
+        library: Library,
+        manifest: Mapping[str, Any],
+        threads: int = 0,
+        gpu: GpuOptions | None = None,
+    ) -> None:
+        self._code: Code = library.code()
+        self._weights = library.weights
+        self._threads = threads or self._code.threads
+        self.manifest = manifest
+        self.name = self._code.name
+        super().__init__(gpu)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The program of each shape that the model was built for."""
+        return tuple(map(Program, self._code.programs))
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Inputs in argument order; of the first program, if there are several."""
+        return self._code.programs[0].inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Outputs in result order; of the first program, if there are several."""
+        return self._code.programs[0].outputs
+
+    @property
+    def threads(self) -> int:
+        """Threads of one call, as far as the process has CPUs for them."""
+        return self._threads
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Kernel calls in execution order; of the first program, if there are several."""
+        return self.programs[0].calls
+
     def explain(self) -> str:
         """A line for each convolution: layer, problem, algorithm, and why it was chosen."""
-        decisions = self.manifest.get("decisions", [])
+        programs = [self.manifest, *self.manifest.get("others", [])]
         lines = [
             f"{d['layer'] or '-'}  {d['workload']}  {d['chosen']['algorithm']}  {d['reason']}"
-            for d in decisions
+            for program in programs
+            for d in program.get("decisions", [])
         ]
         return "\n".join([f"{self.name} for {self._code.target}", *lines])
 
-    def _start(self) -> Runner:
-        return Runner(
-            self._code, self.inputs, self.outputs, self._threads, self._weights, self._gpu
-        )
+    def _start(self) -> tuple[Runner, ...]:
+        return Runner.each(self._code, self._threads, self._weights, self._gpu)
 
     def __repr__(self) -> str:
-        tensors = "; ".join(map(str, (*self.inputs, *self.outputs)))
+        tensors = " | ".join(
+            "; ".join(map(str, (*program.inputs, *program.outputs))) for program in self.programs
+        )
         return f"Model({self.name!r}, {self._code.target}, threads={self._threads}, {tensors})"
 
 

@@ -14,7 +14,7 @@ from ..core.errors import ArtifactError, DataError, InputError
 from ..core.stored_types import numpy_type
 from ..core.tensor import Array, TensorInfo
 from .arguments import shared_array
-from .binding import Code, State
+from .binding import Code, ProgramCode, State
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
 from .gpu_options import GpuOptions
@@ -24,31 +24,47 @@ from .tensors import GpuTensor, borrowed
 
 
 class Runner:
-    """Runs one model; concurrent calls have a state each."""
+    """Runs one program of a model; concurrent calls have a state each.
+
+    ``idle`` are states without a call. Runners of one model's programs share them.
+    """
 
     def __init__(
         self,
         code: Code,
-        inputs: Sequence[TensorInfo],
-        outputs: Sequence[TensorInfo],
+        program: ProgramCode,
         threads: int,
-        weights: npt.NDArray[np.uint8] | None = None,
-        gpu: GpuOptions | None = None,
+        weights: npt.NDArray[np.uint8] | None,
+        gpu: GpuOptions | None,
+        idle: deque[State],
     ) -> None:
         self._gpu = gpu or GpuOptions()
         self._gpu.check(code.on_gpu)
         self._code = code
-        self._inputs = inputs
-        self._outputs = outputs
+        self._program = program
+        self._inputs = program.inputs
+        self._outputs = outputs = program.outputs
         self._types = [numpy_type(info.dtype) for info in outputs]
         self._results = Blanks(outputs)
         self._varying = any(info.varying is not None for info in outputs)
         self._threads = threads
         self._weights = weights
         # append and pop of a deque are atomic: no lock between concurrent calls
-        self._idle: deque[State] = deque()
+        self._idle = idle
         # a caller's graph uses the memory of the captured state, which so is never idle again
         self._captured: dict[int, State] = {}
+
+    @classmethod
+    def each(
+        cls,
+        code: Code,
+        threads: int,
+        weights: npt.NDArray[np.uint8] | None = None,
+        gpu: GpuOptions | None = None,
+    ) -> tuple[Runner, ...]:
+        """A runner of each program of a model."""
+        idle = deque[State]()
+        return tuple(cls(code, each, threads, weights, gpu, idle) for each in code.programs)
 
     @property
     def on_gpu(self) -> bool:
@@ -67,7 +83,10 @@ class Runner:
 
     def new_state(self) -> State:
         """A state that the caller keeps."""
-        return State(self._code, self._threads, self._weights, self._gpu)
+        state = State(self._code, self._threads, self._weights, self._gpu)
+        if state.program is not self._program:
+            state.select(self._program)
+        return state
 
     def prepare(self) -> None:
         """Have a state for the next call."""
@@ -260,9 +279,12 @@ class Runner:
     def _take(self) -> State:
         """A state that no call uses."""
         try:
-            return self._idle.pop()
+            state = self._idle.pop()
         except IndexError:
             return self.new_state()
+        if state.program is not self._program:
+            state.select(self._program)
+        return state
 
 
 def _overlaps(start: int, end: int, others: Sequence[tuple[int, int]]) -> bool:

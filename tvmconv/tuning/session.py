@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tvmconv.core.tensor import Shapes
+from tvmconv.core.tensor import ShapeLists, Shapes
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.cuda import CudaMachine
@@ -76,7 +76,7 @@ def collect(
     models: Sequence[str | os.PathLike[str]] = (),
     suites: Sequence[str] = (),
     layers: Sequence[str] = (),
-    shapes: Shapes | None = None,
+    shapes: ShapeLists | None = None,
     fold_budget: int | None = None,
     policy: Policy | None = None,
     outputs: Sequence[str] | None = None,
@@ -87,6 +87,7 @@ def collect(
     models. The policy decides how models are quantized and rounded. Fails if something cannot be
     read, or no algorithm computes a layer.
     """
+    from tvmconv.frontend import ShapedModel
     from tvmconv.measuring import suites as library
 
     found: dict[Conv2dWorkload, Task] = {}
@@ -101,10 +102,11 @@ def collect(
     given = policy or make_policy()
     policy = make_policy(precision=given.precision, requantize=given.requantize)
     for model in models:
-        for name, workload, facts in _of_model(
-            model, machine, policy, shapes, fold_budget, outputs
-        ):
-            add(name, workload, 1, facts)
+        for given_shapes in ShapedModel(model, shapes).shapes:
+            for name, workload, facts in _of_model(
+                model, machine, policy, given_shapes, fold_budget, outputs
+            ):
+                add(name, workload, 1, facts)
     for suite in suites:
         for layer in library.load(suite):
             add(layer.name, layer.workload, layer.count)

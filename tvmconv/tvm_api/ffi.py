@@ -1,6 +1,7 @@
 """Walking and comparing trees of any node, and exceptions that pass through (``tvm_ffi``)."""
 
 from tvm_ffi import (
+    StructuralKey,
     dtype,
     register_error,
     structural,

@@ -41,6 +41,8 @@ int main(void) {
     FIELD(tvmconv_description, separate_weights);
     FIELD(tvmconv_description, device);
     FIELD(tvmconv_description, varying_axes);
+    FIELD(tvmconv_description, programs);
+    FIELD(tvmconv_description, program_count);
     SIZE(tvmconv_options);
     FIELD(tvmconv_options, size);
     FIELD(tvmconv_options, threads);
@@ -66,5 +68,6 @@ int main(void) {
     FIELD(tvmconv_model, threads);
     FIELD(tvmconv_model, enqueue);
     FIELD(tvmconv_model, shape);
+    FIELD(tvmconv_model, set_shapes);
     return 0;
 }

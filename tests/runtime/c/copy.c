@@ -13,6 +13,7 @@ static const tvmconv_tensor inputs[] = {{"image", TVMCONV_FLOAT32, 1, shape, 40}
 static const tvmconv_tensor outputs[] = {{"scores", TVMCONV_FLOAT32, 1, shape, 40}};
 static const tvmconv_layer layers[] = {{"", "copy", "", "", "", 0, 80}};
 
+static const tvmconv_description *const programs[] = {&tvmconv_this_description};
 const tvmconv_description tvmconv_this_description = {
     .size = sizeof(tvmconv_description),
     .input_count = 1,
@@ -26,10 +27,13 @@ const tvmconv_description tvmconv_this_description = {
     .target = "any",
     .features = "",
     .threads = 1,
+    .programs = programs,
+    .program_count = 1,
 };
 static const char *const features[] = {NULL};
+static int32_t (*const runs[])(tvmconv_frame *frame) = {run};
 const tvmconv_program tvmconv_this_program = {
-    .run = run,
+    .runs = runs,
     .features = features,
     .constants = "",
     .weights_sha256 = "",

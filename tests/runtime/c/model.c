@@ -39,6 +39,7 @@ static const tvmconv_layer layers[] = {
     {"", "copy", "", "", "", 0, 256},
 };
 
+static const tvmconv_description *const programs[] = {&tvmconv_this_description};
 const tvmconv_description tvmconv_this_description = {
     .size = sizeof(tvmconv_description),
     .input_count = 2,
@@ -55,6 +56,8 @@ const tvmconv_description tvmconv_this_description = {
     .workspace_bytes = 2 * BIAS_BYTES,
     .weight_bytes = BIAS_BYTES,
     .threads = 2,
+    .programs = programs,
+    .program_count = 1,
 #ifdef TOY_SEPARATE
     .separate_weights = 1,
 #endif
@@ -69,8 +72,9 @@ static const char *const features[] = {TOY_FEATURES, NULL};
 static const float bias[256] __attribute__((aligned(64))) = {F64(0), F64(64), F64(128), F64(192)};
 #endif
 
+static int32_t (*const runs[])(tvmconv_frame *frame) = {run};
 const tvmconv_program tvmconv_this_program = {
-    .run = run,
+    .runs = runs,
     .features = features,
     .vector_bits = TOY_VECTOR_BITS,
 #ifdef TOY_SEPARATE

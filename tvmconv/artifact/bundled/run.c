@@ -4,7 +4,8 @@
  *     ./run model.so [-o FOLDER] [-r REPEATS] [file of input ...]
  *
  * One file for each input, in the model's order: its raw elements, row by row. Without a file,
- * floats are a ramp from 0 to 1 and whole numbers 0. An output whose size depends on the data is
+ * floats are a ramp from 0 to 1 and whole numbers 0. Of a model with several input shapes, the first
+ * one runs to which the sizes of the files fit. An output whose size depends on the data is
  * described and written in its actual shape. With -o each output is written as raw
  * elements to FOLDER/0.out, FOLDER/1.out, ... */
 #define _POSIX_C_SOURCE 200809L
@@ -16,7 +17,7 @@
 
 #include "tvmconv.h"
 
-enum { MOST_AXES = 16 };
+enum { MOST_AXES = 16, MOST_INPUTS = 256 };
 
 static const struct {
     const char *name;
@@ -78,9 +79,10 @@ static void describe(const char *kind, const tvmconv_tensor *tensor) {
 
 /* An output in its actual shape: the size of one axis may depend on the data. `data` is laid out for
  * the largest shape, and the elements that exist move together. */
-static void pack(const tvmconv_model *model, const tvmconv_state *state, int32_t output,
-                 tvmconv_tensor *tensor, int64_t *shape, char *data) {
-    const tvmconv_tensor *largest = &model->description->outputs[output];
+static void pack(const tvmconv_model *model, const tvmconv_description *about,
+                 const tvmconv_state *state, int32_t output, tvmconv_tensor *tensor, int64_t *shape,
+                 char *data) {
+    const tvmconv_tensor *largest = &about->outputs[output];
     *tensor = *largest;
     if (!TVMCONV_HAS(model, shape) || model->shape(state, output, shape)) return;
     tensor->shape = shape;
@@ -131,10 +133,37 @@ static double milliseconds(void) {
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
+/* Whether a file has the size of a tensor, or cannot be read, which is reported later. */
+static int fits(const tvmconv_tensor *tensor, const char *path) {
+    FILE *file = fopen(path, "rb");
+    int same = file == NULL || fseek(file, 0, SEEK_END) != 0 ||
+               ftell(file) == (long)tensor->bytes;
+    if (file != NULL) fclose(file);
+    return same;
+}
+
+/* Selects the shapes of the inputs by the sizes of their files, and returns their description. */
+static const tvmconv_description *choose(const tvmconv_model *model, tvmconv_state *state,
+                                         char **paths, int path_count) {
+    const tvmconv_description *first = model->description;
+    const int64_t *shapes[MOST_INPUTS];
+    if (!TVMCONV_HAS(model, set_shapes) || first->input_count > MOST_INPUTS) return first;
+    for (int64_t p = 0; p < first->program_count; ++p) {
+        const tvmconv_description *about = first->programs[p];
+        int same = 1;
+        for (int i = 0; i < about->input_count; ++i) {
+            shapes[i] = about->inputs[i].shape;
+            if (i < path_count && !fits(&about->inputs[i], paths[i])) same = 0;
+        }
+        if (same && !model->set_shapes(state, shapes)) return about;
+    }
+    return first;
+}
+
 /* Fills the inputs, runs, and reports; 0 where all went well. */
 static int use(const tvmconv_model *model, tvmconv_state *state, void **inputs, void **outputs,
                char **paths, int path_count, const char *folder, int repeats) {
-    const tvmconv_description *about = model->description;
+    const tvmconv_description *about = choose(model, state, paths, path_count);
     double best = 0;
     for (int i = 0; i < about->input_count; ++i) {
         inputs[i] = calloc(1, about->inputs[i].bytes + 1);
@@ -157,7 +186,7 @@ static int use(const tvmconv_model *model, tvmconv_state *state, void **inputs, 
         int64_t shape[MOST_AXES];
         tvmconv_tensor output;
         if (about->outputs[i].rank > MOST_AXES) return 1;
-        pack(model, state, i, &output, shape, outputs[i]);
+        pack(model, about, state, i, &output, shape, outputs[i]);
         summarize(&output, outputs[i]);
         if (folder && !write_output(folder, i, &output, outputs[i])) return 1;
     }

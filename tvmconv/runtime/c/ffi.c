@@ -174,14 +174,6 @@ static int is_dense(const dl_tensor *given) {
     return 1;
 }
 
-static void print_shape(char *text, size_t size, const int64_t *shape, int32_t rank) {
-    size_t used = (size_t)snprintf(text, size, "(");
-    for (int32_t i = 0; i < rank && used < size; ++i)
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "",
-                                 (long long)shape[i]);
-    if (used < size) snprintf(text + used, size - used, ")");
-}
-
 /* The data of a tensor argument; NULL, and an error raised, if it does not fit. Counts tensors on a
  * GPU, which are allowed if there is a count. */
 static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tensor *wanted,
@@ -220,11 +212,27 @@ static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tens
     return NULL;
 }
 
+/* The program for the shapes of the arguments; the first one if they are no tensors of its ranks, and
+ * NULL, with an error raised, if the model was not built for them. */
+static const tvmconv_description *ffi_program(const ffi_any *arguments, const int64_t **shapes) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    char text[512];
+    for (int32_t i = 0; i < model->input_count; ++i) {
+        const dl_tensor *given = ffi_tensor(&arguments[i]);
+        if (given == NULL || given->rank != model->inputs[i].rank) return model;
+        shapes[i] = given->shape;
+    }
+    int32_t found = find_program(shapes);
+    if (found >= 0) return model->programs[found];
+    if (model->program_count == 1) return model;
+    report_shapes(text, sizeof text, shapes);
+    ffi_raise("ValueError", text);
+    return NULL;
+}
+
 static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
     const tvmconv_description *model = &tvmconv_this_description;
     int32_t inputs = model->input_count, tensors = inputs + model->output_count;
-    int64_t layers = model->layer_count;
-    const tvmconv_tensor times = {"nanoseconds", TVMCONV_INT64, 1, &layers, 0};
     char text[512];
     if (count != tensors + timed) {
         snprintf(text, sizeof text, "%d arguments given; the model has %d inputs and %d outputs%s",
@@ -232,6 +240,10 @@ static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
                  timed ? ", and the times of its layers are one more" : "");
         return ffi_raise("TypeError", text);
     }
+    const int64_t *shapes[inputs + 1];
+    if ((model = ffi_program(arguments, shapes)) == NULL) return -1;
+    int64_t layers = model->layer_count;
+    const tvmconv_tensor times = {"nanoseconds", TVMCONV_INT64, 1, &layers, 0};
     void *pointers[tensors + 1];
     int32_t on_gpu = 0;
     for (int32_t i = 0; i < count; ++i) {
@@ -246,9 +258,11 @@ static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
     tvmconv_state *state = ffi_own_state(text, sizeof text);
     if (state == NULL) return ffi_raise("RuntimeError", text);
     const void *const *first = (const void *const *)pointers;
-    int32_t status = timed ? tvmconv_profile(state, first, pointers + inputs, pointers[tensors])
-                   : on_gpu ? tvmconv_enqueue(state, ffi_stream(), first, pointers + inputs)
-                            : tvmconv_run(state, first, pointers + inputs);
+    int32_t status = tvmconv_set_shapes(state, shapes);
+    if (!status)
+        status = timed ? tvmconv_profile(state, first, pointers + inputs, pointers[tensors])
+               : on_gpu ? tvmconv_enqueue(state, ffi_stream(), first, pointers + inputs)
+                        : tvmconv_run(state, first, pointers + inputs);
     return status ? ffi_raise("RuntimeError", status == TVMCONV_BUSY
                                                   ? "this thread is already in a run of the model"
                                                   : tvmconv_message(state))

@@ -85,7 +85,7 @@ static inline int32_t tvmconv_nested(tvmconv_frame *frame, int32_t (*run)(tvmcon
     } while (0)
 
 typedef struct tvmconv_program {
-    int32_t (*run)(tvmconv_frame *frame);
+    int32_t (*const *runs)(tvmconv_frame *frame); /* in the order of the description's programs */
     const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
     const char *constants;       /* NULL where weights are separate */
@@ -111,6 +111,7 @@ int32_t tvmconv_pool_parallel_for(void *pool, int32_t count, tvmconv_task task, 
 void tvmconv_pool_destroy(tvmconv_pool *pool);
 int32_t tvmconv_threads(const tvmconv_state *state);
 int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape);
+int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes);
 
 /* The content of tvmconv_model, and of the object by which model.c gives it a name of its own. */
 #define TVMCONV_MODEL                                                                              \
@@ -129,6 +130,7 @@ int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape
         .threads = tvmconv_threads,                                                                \
         .enqueue = tvmconv_enqueue,                                                                \
         .shape = tvmconv_shape,                                                                    \
+        .set_shapes = tvmconv_set_shapes,                                                          \
     }
 #define TVMCONV_EXPORTED __attribute__((visibility("default")))
 

@@ -57,6 +57,7 @@ int64_t tvmconv_now(void) {
 struct tvmconv_state {
     uint32_t busy; /* as in tvmconv_pool */
     int32_t threads;
+    int32_t program; /* the number of the program that calls run */
     tvmconv_parallel_for parallel_for;
     void *parallel_context;
     tvmconv_pool *pool; /* that the state owns, or NULL */
@@ -76,6 +77,8 @@ struct tvmconv_state {
 #endif
     char message[512];
 };
+
+#include "shapes.c"
 
 static uint64_t aligned(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -210,18 +213,21 @@ static int32_t count_threads(const tvmconv_options *options, int32_t built_for) 
 #include "cpu.c"
 #endif
 
-/* For each output an extent, a pointer to it, and a pointer to the output. */
-static uint64_t varying_bytes(const tvmconv_description *model) {
-    if (model->varying_axes == NULL) return 0;
-    return (uint64_t)model->output_count * (sizeof(int64_t) + 2 * sizeof(void *));
-}
-
-/* One mapping for arena, scratch memory and the state itself. */
+/* One mapping for arena, scratch memory and the state itself, enough for each program. Where outputs
+ * vary, it holds for each output an extent, a pointer to it, and a pointer to the output. */
 static tvmconv_state *map_state(const tvmconv_description *model, int32_t threads) {
-    uint64_t arena = aligned(host_arena_bytes(model), ALIGNMENT);
-    uint64_t slice = aligned(model->workspace_bytes, ALIGNMENT);
+    uint64_t arena = 0, slice = 0, varying = 0;
+    for (int32_t i = 0; i < model->program_count; ++i) {
+        const tvmconv_description *program = model->programs[i];
+        uint64_t bytes = aligned(host_arena_bytes(program), ALIGNMENT);
+        if (bytes > arena) arena = bytes;
+        bytes = aligned(program->workspace_bytes, ALIGNMENT);
+        if (bytes > slice) slice = bytes;
+        if (program->varying_axes) varying = (uint64_t)program->output_count;
+    }
     uint64_t own = aligned(sizeof(tvmconv_state), ALIGNMENT);
-    uint64_t all = arena + (uint64_t)threads * slice + own + varying_bytes(model);
+    uint64_t all = arena + (uint64_t)threads * slice + own +
+                   varying * (sizeof(int64_t) + 2 * sizeof(void *));
     uint64_t room = all < HUGE_PAGE ? 0 : HUGE_PAGE;
     /* one fault for a last huge page that is half used, not hundreds for what is used of it */
     if (room && all % HUGE_PAGE >= HUGE_PAGE / 2) all = aligned(all, HUGE_PAGE);
@@ -245,7 +251,7 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
     state->workspace_bytes = slice;
     state->threads = threads;
     state->extents = (int64_t *)(void *)((char *)state + own);
-    state->outputs = (void **)(void *)(state->extents + (model->varying_axes ? model->output_count : 0));
+    state->outputs = (void **)(void *)(state->extents + varying);
     return state;
 }
 
@@ -328,7 +334,7 @@ static int32_t check_pointers(tvmconv_state *state, const char *kind, const void
 }
 
 static int32_t report_failure(tvmconv_state *state, const tvmconv_frame *frame, int32_t status) {
-    const tvmconv_description *model = &tvmconv_this_description;
+    const tvmconv_description *model = program_of(state);
     const int32_t failed = frame->failed;
     if (frame->refused) {
         snprintf(state->message, sizeof state->message, "%s", frame->refused);
@@ -379,7 +385,7 @@ static void map_constants(tvmconv_state *state) {
 
 /* The caller's outputs, and after them the extents of varying outputs. */
 static void *const *with_extents(tvmconv_state *state, void *const *outputs) {
-    const tvmconv_description *model = &tvmconv_this_description;
+    const tvmconv_description *model = program_of(state);
     int32_t count = model->output_count;
     if (model->varying_axes == NULL) return outputs;
     memcpy(state->outputs, outputs, (size_t)count * sizeof *outputs);
@@ -391,9 +397,9 @@ static void *const *with_extents(tvmconv_state *state, void *const *outputs) {
 
 /* One call of what `frame` names: inputs, outputs, times, and a stream that it is queued to. */
 static int32_t execute(tvmconv_state *state, tvmconv_frame *frame) {
-    const tvmconv_description *model = &tvmconv_this_description;
     if (state == NULL) return TVMCONV_INVALID;
     if (!take(&state->busy)) return TVMCONV_BUSY;
+    const tvmconv_description *model = program_of(state);
     int32_t status = check_pointers(state, "input", frame->inputs, model->inputs, model->input_count);
     if (!status)
         status = check_pointers(state, "output", (const void *const *)frame->outputs,
@@ -430,7 +436,8 @@ int32_t tvmconv_enqueue(tvmconv_state *state, void *stream, const void *const *i
 
 int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                         int64_t *nanoseconds) {
-    int32_t layers = tvmconv_this_description.layer_count;
+    if (state == NULL) return TVMCONV_INVALID;
+    int32_t layers = program_of(state)->layer_count;
     if (nanoseconds == NULL && layers > 0) return TVMCONV_INVALID;
     for (int32_t i = 0; i < layers; ++i) nanoseconds[i] = 0;
     tvmconv_frame frame = {.inputs = inputs, .outputs = outputs, .times = nanoseconds};
@@ -441,17 +448,6 @@ int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *c
 const char *tvmconv_message(const tvmconv_state *state) { return state ? state->message : ""; }
 
 int32_t tvmconv_threads(const tvmconv_state *state) { return state ? state->threads : 0; }
-
-int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape) {
-    const tvmconv_description *model = &tvmconv_this_description;
-    if (state == NULL || shape == NULL || output < 0 || output >= model->output_count)
-        return TVMCONV_INVALID;
-    const tvmconv_tensor *tensor = &model->outputs[output];
-    for (int32_t i = 0; i < tensor->rank; ++i) shape[i] = tensor->shape[i];
-    if (model->varying_axes && model->varying_axes[output] >= 0)
-        shape[model->varying_axes[output]] = state->extents[output];
-    return TVMCONV_OK;
-}
 
 /* C does not allow a variable and a type of the same name, hence the label. */
 #define STRING_OF(text) #text

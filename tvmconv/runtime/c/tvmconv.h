@@ -36,7 +36,8 @@ extern "C" {
 
 typedef enum tvmconv_status {
     TVMCONV_OK = 0,
-    TVMCONV_INVALID = 1,     /* an argument is NULL, or an option is out of range */
+    TVMCONV_INVALID = 1,     /* an argument is NULL, an option is out of range, or the model was not
+                              * built for such shapes */
     TVMCONV_UNSUPPORTED = 2, /* this processor or GPU lacks what the model was built for */
     TVMCONV_MEMORY = 3,      /* the system gave no memory or no threads */
     TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
@@ -86,7 +87,7 @@ typedef struct tvmconv_description {
     const char *version;         /* version of tvmconv */
     const char *target;          /* the machine's name, "x86-64-v3" */
     const char *features;        /* required CPU features, "avx2 fma" */
-    uint64_t arena_bytes;        /* activation memory of a state */
+    uint64_t arena_bytes;        /* activation memory; a state has it for the largest program */
     uint64_t workspace_bytes;    /* scratch memory of a state for each thread: the maximum at a
                                   * time, each piece rounded up to 64 bytes */
     uint64_t weight_bytes;       /* constants, shared by all states */
@@ -97,6 +98,12 @@ typedef struct tvmconv_description {
                                   * call, or -1; NULL if no output has one. In `outputs`, its extent
                                   * is the largest, and `bytes` are for it. Models whose `size` does
                                   * not reach this field have no such output. */
+    /* A model may serve several shapes of its inputs, each by a program of its own: see set_shapes.
+     * Each program has a description. Names, types and ranks of tensors are equal in all of them. The
+     * first description is the model's own. Models whose `size` does not reach these fields have
+     * one program. */
+    const struct tvmconv_description *const *programs;
+    int64_t program_count;
 } tvmconv_description;
 
 /* Runs a kernel's parts in parallel: calls task(argument, i) for every i in [0, count), on any
@@ -177,6 +184,14 @@ typedef struct tvmconv_model {
      * for the largest shape: along axis 0 the first rows are the actual ones. Elements beyond the
      * actual shape are undefined. Check TVMCONV_HAS(model, shape) first: older models lack it. */
     int32_t (*shape)(const tvmconv_state *state, int32_t output, int64_t *shape);
+
+    /* Selects the program of later calls of this state by the shapes of the inputs: for each input
+     * a pointer to as many extents as its rank. Inputs and outputs of a call are then as that program
+     * describes them, and `profile` gives the times of its layers. A new state has the first program.
+     * Allocates nothing. If the model was not built for these shapes, the result is TVMCONV_INVALID,
+     * the message lists the shapes that it has, and the state keeps its program. Check
+     * TVMCONV_HAS(model, set_shapes) first: older models lack it and have one program. */
+    int32_t (*set_shapes)(tvmconv_state *state, const int64_t *const *shapes);
 } tvmconv_model;
 
 /* Whether a model has a function that was added to the interface. */

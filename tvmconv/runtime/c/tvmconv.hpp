@@ -139,11 +139,13 @@ public:
     explicit State(const Model &model) : State(model, nullptr) {}
     State(const Model &model, const tvmconv_options &options) : State(model, &options) {}
     ~State() { model_->destroy(state_); }
-    State(State &&other) noexcept : model_(other.model_), state_(other.state_) {
+    State(State &&other) noexcept
+        : model_(other.model_), program_(other.program_), state_(other.state_) {
         other.state_ = nullptr;
     }
     State &operator=(State &&other) noexcept {
         std::swap(model_, other.model_);
+        std::swap(program_, other.program_);
         std::swap(state_, other.state_);
         return *this;
     }
@@ -165,11 +167,34 @@ public:
     // The nanoseconds that each layer took.
     std::vector<int64_t> profile(const std::vector<Input> &inputs,
                                  const std::vector<Output> &outputs) {
-        std::vector<int64_t> times(static_cast<std::size_t>(model_.description().layer_count));
+        std::vector<int64_t> times(static_cast<std::size_t>(program_->layer_count));
         place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
         raise(model_->profile(state_, inputs_.data(), outputs_.data(), times.data()));
         return times;
     }
+    // Selects the program of later calls by the shapes of the inputs, in the model's order.
+    void set_shapes(const std::vector<std::vector<int64_t>> &shapes) {
+        const tvmconv_description &model = model_.description();
+        if (!TVMCONV_HAS(model_.operator->(), set_shapes))
+            throw Error(TVMCONV_UNSUPPORTED, "the model is older than set_shapes. Build it again.");
+        std::vector<const int64_t *> extents;
+        for (const std::vector<int64_t> &shape : shapes) extents.push_back(shape.data());
+        bool fits = shapes.size() == static_cast<std::size_t>(model.input_count);
+        for (std::size_t i = 0; fits && i < shapes.size(); ++i)
+            fits = shapes[i].size() == static_cast<std::size_t>(model.inputs[i].rank);
+        if (!fits) throw Error(TVMCONV_INVALID, "give a shape of the model's rank for each input");
+        raise(model_->set_shapes(state_, extents.data()));
+        for (int64_t i = 0; i < model.program_count; ++i) {
+            bool same = true;
+            for (std::size_t j = 0; same && j < shapes.size(); ++j) {
+                const int64_t *own = model.programs[i]->inputs[j].shape;
+                same = shapes[j] == std::vector<int64_t>(own, own + shapes[j].size());
+            }
+            if (same) program_ = model.programs[i];
+        }
+    }
+    // The tensors and layers of the program that calls run.
+    const tvmconv_description &program() const { return *program_; }
     // Without checks of sizes, for those who have pointers anyway.
     void run(const void *const *inputs, void *const *outputs) {
         raise(model_->run(state_, inputs, outputs));
@@ -181,7 +206,7 @@ public:
     }
     // The actual shape of an output after the last run; its size may depend on the data.
     std::vector<int64_t> shape(int32_t output) const {
-        const tvmconv_description &model = model_.description();
+        const tvmconv_description &model = *program_;
         if (output < 0 || output >= model.output_count)
             throw Error(TVMCONV_INVALID, "the model has no output " + std::to_string(output));
         const tvmconv_tensor &tensor = model.outputs[output];
@@ -193,7 +218,8 @@ public:
     int32_t threads() const { return model_->threads(state_); }
 
 private:
-    State(const Model &model, const tvmconv_options *options) : model_(model) {
+    State(const Model &model, const tvmconv_options *options)
+        : model_(model), program_(&model.description()) {
         char message[512];
         int32_t status = model->create(options, &state_, message, sizeof message);
         if (status) throw Error(status, message);
@@ -202,7 +228,7 @@ private:
     // Checks memory, and lists where it is.
     void place(const Input *inputs, std::size_t input_count, const Output *outputs,
                std::size_t output_count) {
-        const tvmconv_description &model = model_.description();
+        const tvmconv_description &model = *program_;
         inputs_.resize(input_count);
         outputs_.resize(output_count);
         check("input", inputs, input_count, model.inputs, model.input_count, inputs_.data());
@@ -234,6 +260,7 @@ private:
     }
 
     Model model_;
+    const tvmconv_description *program_;
     tvmconv_state *state_ = nullptr;
     std::vector<const void *> inputs_; // kept, so that only the first run allocates
     std::vector<void *> outputs_;

@@ -1,0 +1,110 @@
+"""The programs of a model for each of its input shapes, from the graph to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvmconv.artifact.record import Planned
+from tvmconv.compile.culprit import failing_kernels
+from tvmconv.compile.network import compile_functions, scheduled
+from tvmconv.compile.program import CompiledProgram
+from tvmconv.core.decision import KernelCall, Unscheduled
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.tensor import Shapes
+from tvmconv.core.unexpected import reported
+from tvmconv.frontend import LoadedModel, to_relax
+from tvmconv.frontend.inputs import fitted
+from tvmconv.frontend.shape_lists import check_different
+from tvmconv.graph.lower import lower
+from tvmconv.machines.device import Device
+from tvmconv.machines.record import Machine
+from tvmconv.program.collect import Collection
+from tvmconv.selection.agreement import Agreement
+from tvmconv.selection.policy import Policy
+from tvmconv.tvm_api import ir, tirx
+from tvmconv.tvm_api.types import IRModule
+
+Progress = Callable[[str, int, int], None]
+
+
+def check_count(count: int, machine: Device) -> None:
+    """Raise :class:`ConfigError` for several shapes on a device that serves one."""
+    if count > 1 and not isinstance(machine, Machine):
+        raise ConfigError(
+            f"shapes= has {count} shapes for {machine.name}. Expected one for a GPU. Build a model "
+            "for each shape."
+        )
+
+
+class Programs:
+    """Programs that share constants and kernels; its length counts them.
+
+    ``progress`` is called with a stage's name, the steps done and the total steps.
+    """
+
+    def __init__(self, machine: Device, policy: Policy, progress: Progress) -> None:
+        self._machine, self._policy, self._progress = machine, policy, progress
+        self._collection = Collection()
+        self._agreement = Agreement(machine, policy)
+        self._planned: dict[int, Planned] = {}
+        self._shapes: list[list[tuple[int, ...]]] = []
+        # functions before their schedules, and the calls of each program
+        self._functions: list[tuple[IRModule, tuple[KernelCall, ...]]] = []
+
+    def __len__(self) -> int:
+        return len(self._planned)
+
+    def add(
+        self, index: int, loaded: LoadedModel, shapes: Shapes | None
+    ) -> tuple[Unscheduled, ...]:
+        """Import and lower a model for its shapes; returns convolutions without an algorithm.
+
+        ``index`` is the program's place in the model. Call it inside the compiler's lock.
+        """
+        self._shapes.append([info.shape for info in loaded.inputs])
+        check_different(self._shapes)
+        self._progress("import", 0, 1)
+        with reported("importing the model"), fitted(shapes):
+            module = to_relax(loaded)
+        self._progress("import", 1, 1)
+        with reported("lowering the model"):
+            lowered = lower(
+                module,
+                self._machine,
+                policy=self._policy,
+                progress=self._progress,
+                agreement=self._agreement,
+            )
+        # constants belong to the collection alone
+        functions = ir.IRModule(
+            {v: f for v, f in lowered.mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+        )
+        self._functions.append((functions, lowered.calls))
+        with reported(self._failing):
+            decisions = self._collection.add(
+                scheduled(lowered.mod, self._machine),
+                loaded.inputs,
+                loaded.outputs,
+                lowered.calls,
+                lowered.decisions,
+            )
+        self._planned[index] = Planned(
+            decisions, lowered.unscheduled, lowered.reorders, lowered.padding_overhead_bytes
+        )
+        return lowered.unscheduled
+
+    def planned(self) -> list[Planned]:
+        """What was decided for each program, in their order in the model."""
+        return [self._planned[index] for index in sorted(self._planned)]
+
+    def compiled(self, name: str, cc: str) -> CompiledProgram:
+        """Generate the code of all programs."""
+        added = list(self._planned)
+        program = self._collection.program([added.index(index) for index in sorted(added)])
+        with reported(self._failing):
+            functions = self._collection.functions()
+            return compile_functions(program, functions, self._machine, name=name, cc=cc)
+
+    def _failing(self) -> str:
+        found = [failing_kernels(mod, calls, self._machine) for mod, calls in self._functions]
+        return max(found, key=len)
