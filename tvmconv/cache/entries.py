@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -42,7 +41,6 @@ _LARGEST_SHARE = 0.5
 # bytes that one process writes between two looks at the folder
 _LOOK_BYTES = 64 << 20
 
-_lock = threading.Lock()
 _written: dict[str, int] = {}
 
 
@@ -144,11 +142,10 @@ def _write(name: str, place: int, pieces: Sequence[Piece]) -> None:
 
 def _bound(place: int, folder: str, size: int, limit: int) -> None:
     """Remove the oldest entries, if this process may have filled the folder."""
-    with _lock:
-        _written[folder] = _written.get(folder, _LOOK_BYTES) + size
-        if _written[folder] < min(_LOOK_BYTES, limit // 10):
-            return
-        _written[folder] = 0
+    _written[folder] = _written.get(folder, _LOOK_BYTES) + size
+    if _written[folder] < min(_LOOK_BYTES, limit // 10):
+        return
+    _written[folder] = 0
     if sum(entry.bytes for entry in _listed(place)) > limit:
         _prune(place, int(limit * _KEPT_SHARE))
 
