@@ -71,9 +71,12 @@ class CachedModel:
         content = entries.load(entries.MODEL, self.key)
         if content is None:
             return None
-        manifest = parse_manifest(manifest_of(content).encode(), Path(self.key))
-        assert isinstance(manifest.machine, Machine)
-        return manifest, unpacked(content, manifest.machine, self.cc)
+        # such as a number that JSON lacks: then the model is built
+        with suppress(TvmconvError, KeyError, ValueError, TypeError):
+            manifest = parse_manifest(manifest_of(content).encode(), Path(self.key))
+            assert isinstance(manifest.machine, Machine)
+            return manifest, unpacked(content, manifest.machine, self.cc)
+        return None
 
     def store(self, manifest: Manifest, code: CompiledProgram) -> None:
         """Keep a model that was just built."""

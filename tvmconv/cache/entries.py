@@ -8,9 +8,9 @@ build.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import re
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -26,11 +26,10 @@ Bytes = npt.NDArray[np.uint8]
 Piece = bytes | memoryview
 
 KERNEL, LIBRARY, MODEL = "kernel", "library", "model"
-# start of a content in memory, as constants require it
+# start of a content in memory, as constants require it: the length of the head
 ALIGNMENT = 64
 _MAGIC = b"tvmconv-cache-1\n".ljust(32, b"\0")
 _HEAD_BYTES = len(_MAGIC) + 32
-_CHUNK = 1 << 20
 _NAME = re.compile(r"([a-z]+)-[0-9a-f]{64}")
 _NEW = ".new-"
 # files of writers that were killed
@@ -42,7 +41,6 @@ _LARGEST_SHARE = 0.5
 # bytes that one process writes between two looks at the folder
 _LOOK_BYTES = 64 << 20
 
-_lock = threading.Lock()
 _written: dict[str, int] = {}
 
 
@@ -57,7 +55,10 @@ class Entry:
 
 
 def load(kind: str, key: str) -> Bytes | None:
-    """The content of an entry, checked; None if there is none. It is aligned like constants."""
+    """The content of an entry, mapped and checked; None if there is none.
+
+    It is aligned like constants. Entries are replaced and removed, never changed in place.
+    """
     folder = entries_folder()
     if folder is None:
         return None
@@ -82,26 +83,19 @@ def load(kind: str, key: str) -> Bytes | None:
 
 
 def _checked(descriptor: int) -> Bytes | None:
-    """The content of an open entry; None if it is damaged."""
-    size = os.fstat(descriptor).st_size - _HEAD_BYTES
-    if size < 0:
-        return None
-    # not mapped: large arrays get huge pages, and a file of another process may change
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    content = memory[-memory.ctypes.data % ALIGNMENT :][:size]
-    found = hashlib.sha256()
+    """The content of an open entry, mapped; None if it is damaged."""
     try:
-        head, done = os.pread(descriptor, _HEAD_BYTES, 0), 0
-        while done < size:
-            part = content[done : done + _CHUNK].data
-            count = os.preadv(descriptor, [part], _HEAD_BYTES + done)
-            if not count:
-                return None
-            found.update(part[:count])
-            done += count
-    except OSError:
+        if os.fstat(descriptor).st_size < _HEAD_BYTES:
+            return None
+        mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):
         return None
-    return content if head == _MAGIC + found.digest() else None
+    # the system may refuse the advice
+    with suppress(OSError, AttributeError):
+        mapping.madvise(mmap.MADV_HUGEPAGE)
+    whole = np.frombuffer(mapping, np.uint8)
+    head, content = whole[:_HEAD_BYTES].tobytes(), whole[_HEAD_BYTES:]
+    return content if head == _MAGIC + _hash([content.data]) else None
 
 
 def _hash(pieces: Iterable[Piece]) -> bytes:
@@ -144,11 +138,10 @@ def _write(name: str, place: int, pieces: Sequence[Piece]) -> None:
 
 def _bound(place: int, folder: str, size: int, limit: int) -> None:
     """Remove the oldest entries, if this process may have filled the folder."""
-    with _lock:
-        _written[folder] = _written.get(folder, _LOOK_BYTES) + size
-        if _written[folder] < min(_LOOK_BYTES, limit // 10):
-            return
-        _written[folder] = 0
+    _written[folder] = _written.get(folder, _LOOK_BYTES) + size
+    if _written[folder] < min(_LOOK_BYTES, limit // 10):
+        return
+    _written[folder] = 0
     if sum(entry.bytes for entry in _listed(place)) > limit:
         _prune(place, int(limit * _KEPT_SHARE))
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tvmconv.core.errors import ModelError
+from tvmconv.core.files import open_regular
 from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.limits import MAX_FILE_BYTES
 from tvmconv.frontend.source import model_folders, model_name, read_model_file
 
 if TYPE_CHECKING:
@@ -18,29 +20,38 @@ if TYPE_CHECKING:
 
 # the name of an entry that every tensor with external data has
 _MARK = b"location"
+_PART_BYTES = 1 << 20
 
 
 def identity(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> tuple[bytes, bytes]:
     """The name that a model gets, and a hash of its content.
 
-    Raises ``ModelError`` if a file cannot be read, and ``TypeError`` for other objects.
+    Raises ``ModelError`` or ``OSError`` if a file cannot be read, ``TypeError`` for other objects.
     """
-    folders: tuple[Path, ...] = ()
+    digest = hashlib.sha256()
     if isinstance(model, str | os.PathLike):
         path = Path(model)
-        data, name, folders = read_model_file(path), model_name(path), model_folders(path)
+        name = model_name(path)
+        if _add_file(path, digest):
+            _add_external(read_model_file(path), model_folders(path), digest)
     elif isinstance(model, bytes | bytearray | memoryview):
-        data, name = bytes(model), "model"
+        name = "model"
+        digest.update(model)
     else:
         data, name = _serialized(model)
-    digest = hashlib.sha256()
-    with ThreadPoolExecutor(1) as pool:
-        hashed = pool.submit(digest.update, data)
-        is_external = bool(folders) and _MARK in data
-        hashed.result()
-    if is_external:
-        _add_files(data, folders, digest)
+        digest.update(data)
     return name.encode(errors="replace"), digest.digest()
+
+
+def _add_file(path: Path, digest: hashlib._Hash) -> bool:
+    """Hash a file; whether its tensors may be in other files."""
+    found, tail = False, b""
+    with os.fdopen(open_regular(path, MAX_FILE_BYTES, ModelError), "rb") as file:
+        while part := file.read(_PART_BYTES):
+            digest.update(part)
+            found = found or _MARK in part or _MARK in tail + part[: len(_MARK)]
+            tail = part[-len(_MARK) :]
+    return found
 
 
 def _serialized(model: onnx.ModelProto) -> tuple[bytes, str]:
@@ -51,7 +62,7 @@ def _serialized(model: onnx.ModelProto) -> tuple[bytes, str]:
     return model.SerializeToString(), model.graph.name or "model"
 
 
-def _add_files(data: bytes, folders: tuple[Path, ...], digest: hashlib._Hash) -> None:
+def _add_external(data: bytes, folders: tuple[Path, ...], digest: hashlib._Hash) -> None:
     """Hash the whole files that hold external data."""
     import onnx
 

@@ -103,8 +103,18 @@ def _kind(node: Any) -> str:
 
 def _changed(node: Any) -> bool:
     """Whether the index of a load or a store had a sum that was rewritten."""
-    casts = [cast for index in node.indices for cast in nodes_of(index, tirx.Cast)]
-    return any(map(_is_rewritten, casts))
+    return any(map(_has_rewritten, node.indices))
+
+
+def _has_rewritten(index: Any) -> bool:
+    # by hand: most indices are a number or a short sum, and there are thousands
+    if isinstance(index, tirx.IntImm | ir.Var):
+        return False
+    if isinstance(index, tirx.Ramp):
+        return _has_rewritten(index.base) or _has_rewritten(index.stride)
+    if isinstance(index, tirx.Add | tirx.Sub | tirx.Mul):
+        return _has_rewritten(index.a) or _has_rewritten(index.b)
+    return any(map(_is_rewritten, nodes_of(index, tirx.Cast)))
 
 
 def _indices(node: Any) -> list[Any]:
