@@ -7,7 +7,7 @@ from tvmconv.schedules.common.nest import Block, parallelize
 from tvmconv.tir.annotations import mark_combine, mark_tail
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# rows too short for vectors of partial results
+# shorter rows are one short vector, or scalar code that LLVM vectorizes if nothing else is reduced
 SHORTEST = 5
 # partial results whose additions hide each other's latency
 _CHAINS = 8
@@ -17,6 +17,7 @@ def along_rows(schedule: Schedule, block: Block, position: int, machine: Machine
     """Vectors of partial results along the reduced axis at ``position``, which is contiguous."""
     extent = block.extents[position]
     lanes = min(machine.lanes, 1 << (extent.bit_length() - 1))
+    lanes = extent if extent < SHORTEST else lanes
     # independent vectors hide the latency of the additions
     step = next((lanes * u for u in (4, 2) if extent % (lanes * u) == 0), lanes)
     chunks, lane = schedule.split(block.loops[position], [None, step])

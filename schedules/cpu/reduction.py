@@ -50,7 +50,7 @@ def reduction_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     if position is None or block.extents[position] == 1:
         _scalar(schedule, block, machine)
     elif block.kinds[position] == "R":
-        if block.extents[position] < SHORTEST:
+        if block.extents[position] < SHORTEST and block.kinds.count("R") == 1:
             _scalar(schedule, block, machine)
         else:
             along_rows(schedule, block, position, machine)

@@ -79,9 +79,9 @@ def _inserted(
     def passes(key: Any) -> Any:
         """Whether elements with this key come before the last entry."""
         last = kept[k - 1]
-        least = tirx.Cast("int64", last // tirx.const(1 << 32, "uint64"))
+        lowest = tirx.Cast("int64", last // tirx.const(1 << 32, "uint64"))
         nothing = last == tirx.const(0, "uint64")
-        return tirx.Cast("int64", key) > tirx.Select(nothing, tirx.const(-1, "int64"), least)
+        return tirx.Cast("int64", key) > tirx.Select(nothing, tirx.const(-1, "int64"), lowest)
 
     def insert(position: Any) -> None:
         # the last rank first: each one looks at the rank above
