@@ -48,7 +48,6 @@ tvmconv bench show docs/results/networks-1-thread.json.gz
 
 ## Where tvmconv is slower
 
-- ShuffleNet v1: no channel block divides the groups of its 1x1 convolutions.
 - Networks of mostly matrix products and attention, such as vision transformers: about equal.
 - Tensor cores: cuDNN is faster in TF32 and FP16.
 - Softmax along long rows, `CumSum` in reverse, and `TopK` of short rows.

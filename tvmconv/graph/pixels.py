@@ -142,9 +142,13 @@ def _is_free(layer: str, policy: Policy | None) -> bool:
 
 
 def reorder_cycles(shape: tuple[int, ...], machine: Machine, dtype: str = "float32") -> float:
-    """Cycles of a layout change, which moves the plain tensor and the padded blocks."""
+    """Cycles of a layout change, which moves the plain tensor and the padded blocks.
+
+    Tensors in L2 are faster, but for few channels, whose elements are copied one by one.
+    """
     channels = shape[1]
     size = itemsize(dtype) * prod(shape)
     moved = size * (1 + machine.blocks(channels) * machine.channel_block / channels)
-    rate = machine.rates.l2 if moved <= machine.l2_bytes else machine.rates.behind_l2
+    near = moved <= machine.l2_bytes and channels >= machine.channel_block
+    rate = machine.rates.l2 if near else machine.rates.behind_l2
     return moved / (_REORDER_SHARE * rate)
