@@ -61,7 +61,8 @@ _api = ctypes.pythonapi
 
 
 def _function(name: str, result: Any, *arguments: Any) -> Any:
-    return ctypes.CFUNCTYPE(result, *arguments)((name, _api))
+    """A function of Python's C interface. It keeps the GIL: Python 3.12 crashes without it."""
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, _api))
 
 
 _new = _function("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
