@@ -122,7 +122,7 @@ class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
 def _pixels(area: int, paired: bool) -> Callable[[Expr, Expr, Expr, Expr], tuple[Expr, ...]]:
     """The place of an output value: its group, its channel, and its pixel or pair of pixels.
 
-    The pairs of images of an odd ``area`` are no neighbors in memory. They keep TVM from
+    Pairs of an odd ``area`` are not neighbors in memory where an image begins. They keep TVM from
     simplifying eight pixels to one fragment, whose lanes LowerWarpMemory does not find.
     """
     if not paired:
