@@ -15,7 +15,7 @@ COMMITS = Path(__file__).with_name("commits.json")
 _HEAD = """# Benchmarks
 
 For everyone who compares tvmconv with other libraries.
-You see latencies of whole networks on CPUs and a GPU, and how to measure them yourself.
+You see latencies of whole networks on CPUs and GPUs, and how to measure them yourself.
 
 ![Latency next to the fastest other library](../figures/latency-light.svg#only-light)
 ![Latency next to the fastest other library](../figures/latency-dark.svg#only-dark)
@@ -90,9 +90,12 @@ _SECTIONS = (
         ),
     ),
     Section(
-        "NVIDIA GPU",
+        "NVIDIA GPUs",
         "FP32. PyTorch uses cuDNN and replays a CUDA graph, as tvmconv does. `mb`: batch size.",
-        (("cuda-h200-networks-measured", "NVIDIA H200"),),
+        (
+            ("cuda-h100-networks-measured", "NVIDIA H100"),
+            ("cuda-h200-networks-measured", "NVIDIA H200"),
+        ),
     ),
 )
 
@@ -167,5 +170,5 @@ def _origin(file: str, report: dict[str, Any]) -> str:
     machine = report["machine"]
     commit = json.loads(COMMITS.read_text())[file]
     link = f"[{file}.json.gz](../results/{file}.json.gz)"
-    where = "NVIDIA H200" if file.startswith("cuda") else machine["cpu"]
+    where = machine["gpu"]["name"] if file.startswith("cuda") else machine["cpu"]
     return f"{link}, {machine['date'][:10]}, commit {commit}, {where}"

@@ -76,16 +76,20 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
     yield Phase("dnn12", arguments, 105, everyone, fitted=True)
     network = suite if small else "resnet50"
     arguments = ("--suite", network, *batches, *timed, "--tuning-log", "none")
-    yield Phase("resnet50-layers", arguments, 105, "cudnn", fitted=True)
+    yield Phase("resnet50-layers", arguments, 85, "cudnn", fitted=True)
     both = () if small else ("--batch", "1,32")
     arguments = (*map(str, models), *both, *timed)
-    yield Phase("networks", arguments, 75, "torch,onnxruntime")
-    yield Phase("correct", ("--suite", suite, *quick, "--algorithms", _FORMS), 45)
+    yield Phase("networks", arguments, 65, "torch,onnxruntime")
+    yield Phase("correct", ("--suite", suite, *quick, "--algorithms", _FORMS), 20)
     steps = ("--suite", layers, *batch, *timed, "--algorithms", "im2win:steps,im2col", "--stages")
     yield Phase("im2win-steps", steps, 45)
     for precision in PRECISIONS:
         mma = ("--algorithms", "implicit_gemm_mma", "--precision", precision)
         yield Phase(precision, ("--suite", layers, *batch, *timed, *mma), 20, "cudnn")
+        rounded = ("--tuning-log", "none", "--precision", precision)
+        yield Phase(
+            f"resnet50-{precision}", ("--suite", network, *batches, *timed, *rounded), 25, "cudnn"
+        )
     # its compiler takes longer than all measurements of the networks
     yield Phase("torch-compile", arguments, 45, "torch_compile")
 

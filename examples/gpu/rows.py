@@ -123,7 +123,9 @@ def _layers(result: BenchResult) -> list[str]:
         share = _share(case, own) if own else "-"
         rows.append([*times, _text(_ratio(case, "cudnn")), share, text])
     head = ("layer", "times", OWN, "cudnn", "ratio", "% of peak", "schedule")
-    return [*_table("ResNet-50, layer by layer", head, rows), *_against(result, "cudnn")]
+    precision = result.settings["precision"]
+    title = "ResNet-50, layer by layer" + f", {precision}" * (precision in PRECISIONS)
+    return [*_table(title, head, rows), *_against(result, "cudnn")]
 
 
 def _steps(result: BenchResult) -> list[str]:
@@ -244,4 +246,5 @@ _SECTIONS: dict[str, Callable[[BenchResult], list[str]]] = {
     "resnet50-layers": _layers,
     "im2win-steps": _steps,
     **dict.fromkeys(PRECISIONS, _rounded),
+    **dict.fromkeys((f"resnet50-{precision}" for precision in PRECISIONS), _layers),
 }

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvmconv.algorithms.cuda.implicit_gemm import slices_of
 from tvmconv.algorithms.cuda.implicit_gemm_mma import ImplicitGemmMma, precision_of
 from tvmconv.algorithms.cuda.precision import PRECISIONS
@@ -29,7 +31,7 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.cuda.block_tile import add_parts
 from tvmconv.schedules.cuda.mma_tile import copy_slices, load_fragments, multiply, store_sums
-from tvmconv.tvm_api.types import Schedule
+from tvmconv.tvm_api.types import Expr, Schedule
 
 
 class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
@@ -89,13 +91,12 @@ class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
         area = workload.out_height * workload.out_width
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
         output = schedule.get_sblock("output")
+        paired = config.int("split") == 1 and workload.out_planes * area % 2 == 0
         if config.int("split") > 1:
             add_parts(schedule, output, area)
             stored = schedule.cache_write(schedule.get_sblock("conv2d"), 0, "warp")
         else:
-            pixels = IndexMap.from_func(
-                lambda n, g, m, q: (g, m, n * area + q), index_dtype="int32"
-            )
+            pixels = IndexMap.from_func(_pixels(area, paired), index_dtype="int32")
             schedule.transform_block_layout(output, pixels)
             stored = output
         block, columns = schedule.get_sblock("conv2d"), schedule.get_sblock("columns")
@@ -107,7 +108,7 @@ class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
         schedule.bind(schedule.fuse(z, g, bp, bm), "blockIdx.x")
         warp = schedule.fuse(warp_m, warp_p)
         schedule.bind(warp, "threadIdx.y")
-        store_sums(schedule, block, stored, warp)
+        store_sums(schedule, block, stored, warp, paired=paired)
         more = slices_of(workload, config).count > config.int("split")
         pipeline = str(config["pipeline"]) if more else "none"
         loads = copy_slices(schedule, block, columns, tile, part, step, pipeline=pipeline)
@@ -116,6 +117,19 @@ class CudaImplicitGemmMmaSchedule(ConvSchedule[CudaMachine]):
 
     explain_cost = staticmethod(tile_cycles)
     blocks_resident = staticmethod(resident_blocks)
+
+
+def _pixels(area: int, paired: bool) -> Callable[[Expr, Expr, Expr, Expr], tuple[Expr, ...]]:
+    """The place of an output value: its group, its channel, and its pixel or pair of pixels.
+
+    Pairs of an odd ``area`` are not neighbors in memory where an image begins. They keep TVM from
+    simplifying eight pixels to one fragment, whose lanes LowerWarpMemory does not find.
+    """
+    if not paired:
+        return lambda n, g, m, q: (g, m, n * area + q)
+    if area % 2:
+        return lambda n, g, m, q: (g, m, (n * area + q) // 2, (n * area + q) % 2)
+    return lambda n, g, m, q: (g, m, n * (area // 2) + q // 2, q % 2)
 
 
 SCHEDULE = CudaImplicitGemmMmaSchedule()

@@ -13,6 +13,8 @@ _WEIGHTS, _COLUMNS = fragments.WEIGHTS, fragments.COLUMN_DWORDS
 # innermost axes of a slice, for weights: steps, tiles, lanes, registers; for columns: steps, quads,
 # positions, dwords
 _INNER = 4
+# neighboring accumulators of a lane
+_PAIR = 2
 # distance in banks of rows of columns in shared memory. Half a warp reads pairs of dwords, 4 rows
 # by 4 positions, which then use all 32 banks
 _BANKS, _APART = 32, 8
@@ -52,8 +54,9 @@ def copy_slices(
             mark_copy_by_registers(schedule, copy, two_buffers=pipeline == "double")
     schedule.storage_align(columns, 0, -3, _BANKS, _APART)
     if pipeline != "none":
-        # as in block_tile: the next slice is loaded, this one multiplied, the next one stored
-        mark_pipeline(schedule, part, stages=[0, 0, 0, 0, 1], order=[0, 3, 1, 4, 2])
+        # the next slice is stored, the one after it loaded, and this one multiplied. A load has a
+        # whole iteration: nvcc moves neither it nor its use into another iteration
+        mark_pipeline(schedule, part, stages=[0, 1, 0, 1, 2], order=[2, 0, 3, 1, 4])
     return loads
 
 
@@ -82,23 +85,31 @@ def load_fragments(schedule: Schedule, weights: BlockRV, columns: BlockRV) -> No
 
 
 def own_sums(
-    schedule: Schedule, tile_m: LoopRV, tile_p: LoopRV, row: LoopRV, column: LoopRV
+    schedule: Schedule, tile_m: LoopRV, tile_p: LoopRV, row: LoopRV, pair: LoopRV, own: LoopRV
 ) -> None:
     """Give each lane its accumulators of the fragments of some loops."""
     half, row = schedule.split(row, [None, fragments.ROWS // 2])
-    pair, own = schedule.split(column, [None, 2])
     schedule.reorder(tile_m, tile_p, half, row, pair, own)
     schedule.bind(schedule.fuse(row, pair), "threadIdx.x")
 
 
-def store_sums(schedule: Schedule, sums: BlockRV, stored: BlockRV, warp: LoopRV) -> None:
-    """Keep accumulators in registers of a warp; each lane stores its own at the end."""
+def store_sums(
+    schedule: Schedule, sums: BlockRV, stored: BlockRV, warp: LoopRV, *, paired: bool
+) -> None:
+    """Keep accumulators in registers of a warp; each lane stores its own at the end.
+
+    ``paired`` is whether the innermost loop of ``stored`` is over pairs of pixels already.
+    """
     schedule.set_scope(sums, 0, "warp")
     schedule.reverse_compute_at(stored, warp, preserve_unit_loops=True)
-    *_, m, p = schedule.get_loops(stored)
+    if paired:
+        *_, m, p, own = schedule.get_loops(stored)
+    else:
+        *_, m, p = schedule.get_loops(stored)
+        p, own = schedule.split(p, [None, _PAIR])
     tile_m, row = schedule.split(m, [None, fragments.ROWS])
-    tile_p, column = schedule.split(p, [None, fragments.COLUMNS])
-    own_sums(schedule, tile_m, tile_p, row, column)
+    tile_p, pair = schedule.split(p, [None, fragments.COLUMNS // _PAIR])
+    own_sums(schedule, tile_m, tile_p, row, pair, own)
 
 
 def multiply(schedule: Schedule, sums: BlockRV, part: LoopRV, precision: Precision) -> None:
@@ -106,7 +117,9 @@ def multiply(schedule: Schedule, sums: BlockRV, part: LoopRV, precision: Precisi
     from tvmconv.tir.cuda.mma import mma_intrinsic
     from tvmconv.tvm_api.tirx import IndexMap
 
-    own_sums(schedule, *schedule.get_loops(schedule.decompose_reduction(sums, part))[-4:])
+    first = schedule.decompose_reduction(sums, part)
+    *_, tile_m, tile_p, row, column = schedule.get_loops(first)
+    own_sums(schedule, tile_m, tile_p, row, *schedule.split(column, [None, _PAIR]))
 
     def place(z: Expr, g: Expr, m: Expr, p: Expr) -> tuple[Index, ...]:
         own = fragments.of_sums(m % fragments.ROWS, p % fragments.COLUMNS)

@@ -1,7 +1,8 @@
 """Machine models of NVIDIA GPUs: one for each supported architecture, and one for H200.
 
 Costs are cycles of a streaming multiprocessor at the boost clock, as CPU costs are core cycles.
-No figure here was measured by this project. They are NVIDIA's own, from the documents named.
+Figures are NVIDIA's own, from the documents named. Hopper's rate of L2 and time of a launch are
+fitted to an H200.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def test_launch_bounds_are_the_blocks_that_the_schedule_counts():
     assert f"__launch_bounds__(64, {blocks}) main_kernel(" in text
 
 
-@pytest.mark.parametrize(("pipeline", "count"), [("double", 2), ("single", 3)])
+@pytest.mark.parametrize(("pipeline", "count"), [("double", 3), ("single", 3)])
 def test_every_barrier_that_is_left_is_needed(pipeline, count):
     """Mutations: two warps, of which one runs ahead of the other in either order."""
     knobs = {**SMALL, "precision": "tf32", "k": 8, "pipeline": pipeline}

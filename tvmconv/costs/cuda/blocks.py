@@ -33,7 +33,7 @@ _ONE_SUM = ((32, 32),)
 # buffers of a slice by the parameter ``pipeline``; maximum parts of a reduction that are compared
 BUFFERS, MOST_PARTS = {"double": 2, "single": 1, "none": 1}, 32
 # warps of a multiprocessor that fill its issue slots
-_ENOUGH_WARPS = 8
+ENOUGH_WARPS = 8
 # registers of a thread, limited by launch bounds for blocks of 256, 128 and 64 threads; fewer for
 # up to 4x8 accumulators
 _REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
@@ -194,4 +194,4 @@ def _passed(config: Config, slices: int) -> float:
 
 def _stretch(warps: float) -> float:
     """The factor by which so many warps of a multiprocessor take longer than their instructions."""
-    return 1.0 / (constants.FILLED * min(1.0, warps / _ENOUGH_WARPS)) if warps else 0.0
+    return 1.0 / (constants.FILLED * min(1.0, warps / ENOUGH_WARPS)) if warps else 0.0

@@ -65,6 +65,20 @@ _h200 = fitted(
 )
 _assumed = fitted("assumed", "nothing: assumed until a GPU measures it", MEASURE)
 _issued = fitted("fitted", "380 kernels on an H200, of batch 1 to 128", MEASURE)
+_h100 = fitted(
+    "fitted",
+    "206 kernels of 13 layers at batch 1 to 128 on an H100, in TF32 and FP16",
+    "tvmconv bench run --suite resnet50 --batch 32 --target cuda "
+    "--algorithms implicit_gemm_mma:m=all:p=all:wm=all:wp=all",
+)
+MMA_EXPOSED = _h100(
+    6.4, "warps", "time of a tensor-core warp that others must fill, over its busy time"
+)
+MMA_PARTIAL = _h100(
+    1.0,
+    "times",
+    "results that cross memory again, where a fragment's 8 pixels are not a sector of L2",
+)
 ISSUED = _issued(
     0.765,
     "share of issue slots",

@@ -15,7 +15,9 @@ from tvmconv.tir.cuda import double_buffers, predicated_loads, predicated_stores
 from tvmconv.tir.cuda.barriers import Barriers
 from tvmconv.tir.cuda.extrema import Extrema
 from tvmconv.tir.cuda.full_warps import FullWarps
+from tvmconv.tir.cuda.late_rounding import LateRounding
 from tvmconv.tir.cuda.mma import Fragments, MmaCalls, has_fragments
+from tvmconv.tir.cuda.paired_stores import PairedStores
 from tvmconv.tir.cuda.scalar_registers import ScalarRegisters
 from tvmconv.tir.cuda.unroll_slice_pairs import UnrollSlicePairs
 from tvmconv.tir.general.infinite_extrema import InfiniteExtrema
@@ -85,7 +87,8 @@ def kernel_passes() -> list[Any]:
     loads, stores = predicated_loads.PredicatedLoads(), predicated_stores.PredicatedStores()
     taps, pairs = tap_tables.TapTables(), UnrollSlicePairs()
     last = [double_buffers.DoubleBuffers(), MmaCalls(), ScalarRegisters(), FullWarps()]
-    return [Fragments(), loads, stores, taps, pairs, *last]
+    rounding, paired = LateRounding(), PairedStores()
+    return [Fragments(), paired, loads, rounding, stores, taps, pairs, *last]
 
 
 def CommonExpressions() -> Any:
