@@ -101,6 +101,6 @@ def _started(schedule: Schedule, rv: BlockRV, loop: LoopRV) -> BlockRV:
     """Start the results before this loop, by a block of its own."""
     outermost = schedule.get(schedule.get_loops(rv)[0])
     if outermost.same_as(schedule.get(loop)):
-        # TVM adds no second statement where there is no loop around it
+        # TVM adds a second statement only inside of a loop
         schedule.add_unit_loop(loop)
     return schedule.decompose_reduction(rv, loop)

@@ -117,7 +117,7 @@ DECLARED = {
     COMBINE: Annotation(
         "a reduction over the lanes of a vector of partial results",
         _FLAG,
-        "halves of the vector are combined until one lane is left",
+        "the lanes are combined in a tree",
         "tvmconv.CombineLanes",
     ),
     SEGMENTS: Annotation(
@@ -230,7 +230,7 @@ def mark_transpose(schedule: Any, loop: Any) -> None:
 
 
 def mark_combine(schedule: Any, lanes: Any) -> None:
-    """Combine partial results by halves of their vector, in another order than the loop's."""
+    """Combine partial results in a tree, not in the order of the loop."""
     schedule.annotate(lanes, COMBINE, 1)
 
 

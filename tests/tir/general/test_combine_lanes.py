@@ -1,4 +1,4 @@
-"""Lanes of partial results, combined by halves."""
+"""Lanes of partial results, combined in a tree."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tvmconv.tvm_api import relax
 
 
 def emit_top_k(emitter: Emitter, node: Node, record: CallRecord) -> None:
-    """The best elements along an axis: of rows, which columns are transposed to."""
+    """The best elements of rows. Columns are transposed to rows first."""
     attrs, shape = node.attrs, node.inputs[0].dims
     k, largest, index_type = attrs["k"], bool(attrs["largest"]), str(attrs["dtype"])
     data, axis = emitter.as_plain(node.inputs[0]), attrs["axis"] % len(shape)

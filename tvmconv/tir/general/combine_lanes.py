@@ -1,4 +1,4 @@
-"""Combines the lanes of partial results by halves of vectors."""
+"""Combines the lanes of partial results in a tree."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _COMBINED = (tirx.Add, tirx.Mul, tirx.Max, tirx.Min)
 def CombineLanes() -> Any:
     """A pass that combines the lanes of a vector of partial results in few steps.
 
-    Pattern: a marked loop over a power of two of neighboring partial results, whose body adds one
-    to a result, or multiplies, or keeps the maximum or minimum.
+    Pattern: a marked loop over neighboring partial results, a power of two of them. Its body adds
+    one to a result, multiplies, or keeps the maximum or minimum.
 
     Rewrite: the upper half of the vector is combined with the lower half, and so on, until one lane
     is left. The result is combined with this lane. Loops that do not fit the pattern are unchanged.
