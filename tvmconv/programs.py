@@ -94,7 +94,7 @@ class Programs:
         return lowered.unscheduled
 
     def planned(self) -> list[Planned]:
-        """What was decided for each program, in their order in the model."""
+        """The decisions for each program, in their order in the model."""
         return [self._planned[index] for index in sorted(self._planned)]
 
     def compiled(self, name: str, cc: str) -> CompiledProgram:

@@ -37,7 +37,7 @@ LAYERS = {
     "split": ("fp16", "ic32ih7oc48kh3ph1+bias+add+relu", {"split": 6, "k": 16}),
     "volume": ("tf32", "ic8id3ih4oc20kd3kh3ph1pd1+bias", {}),
     "one buffer": ("tf32", "ic24ih6oc20kh1", {"pipeline": "single"}),
-    # pixels of one fragment, and images whose pairs of pixels are no neighbors
+    # pixels of one fragment, and images whose pairs of pixels lie apart
     "eight pixels": ("fp16", "mb2ic16ih2oc40kh1+bias+add", {"k": 16}),
     "eight images": ("tf32", "mb8ic16ih1oc40kh1+bias+relu", {}),
     "no pipeline": ("fp16", "ic48ih6oc20kh1", {"pipeline": "none"}),

@@ -1,4 +1,4 @@
-"""Entries: what was stored, or nothing; never an error."""
+"""Entries: an entry comes back as it was stored, or counts as missing; no error."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ LARGE = 2**63 - 1
 
 
 def detections(count: int, *names: str) -> dict[str, np.ndarray]:
-    """Boxes that overlap, their scores and classes, or those of them that are named."""
+    """Boxes that overlap, their scores and classes, or the named ones."""
     random = np.random.default_rng(count)
     corner, size = random.random((2, count, 2))
     found = {

@@ -122,7 +122,7 @@ def compare(data: bytes, note: Note) -> bool:
 
 
 def agrees(data: bytes, feeds: Arrays, results: Callable[[Runtime], Sequence[Any]]) -> bool:
-    """Compare results with those of a runtime; returns whether any runtime gave a reference.
+    """Compare results with the results of a runtime; returns whether any runtime gave a reference.
 
     ``results`` may compute by the same runtime. Raises ``Wrong`` if they agree with no runtime.
     """

@@ -78,7 +78,7 @@ class GlobalMaxPool(OpRun):
 
 
 class QLinearConv(op_qlinear_conv.QLinearConv):
-    """Of images; onnx's own adds an axis to rows with a scale for each channel."""
+    """For images; onnx's own adds an axis to rows with a scale for each channel."""
 
     op_domain = ""
 

@@ -21,7 +21,7 @@ class ModelFacts:
     def programs(self) -> tuple[ProgramFacts, ...]:
         """The program of each shape that the model was built for, in the order of ``shapes=``.
 
-        Properties of the model that belong to one program are those of the first.
+        Other properties of the model describe the first program.
         """
         return tuple(map(ProgramFacts, self.manifest.programs))
 

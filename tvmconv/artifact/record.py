@@ -18,7 +18,7 @@ from tvmconv.program.program import Program
 
 @dataclass(frozen=True)
 class Planned:
-    """What was decided for a program: fields as in ``LoweredGraph``."""
+    """The decisions for a program: fields as in ``LoweredGraph``."""
 
     decisions: tuple[Decision, ...] = ()
     unscheduled: tuple[Unscheduled, ...] = ()

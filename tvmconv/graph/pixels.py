@@ -19,7 +19,7 @@ from tvmconv.selection.policy import Policy, check_algorithms
 from tvmconv.selection.reasons import millions
 
 # assumed rate of a layout change as a share of the rate of the nearest memory that holds both
-# tensors: a layout change also writes, and no arithmetic overlaps with it
+# tensors. A layout change also writes, and no arithmetic overlaps with it.
 _REORDER_SHARE = 0.2
 
 

@@ -258,7 +258,7 @@ class State:
             self._fail(status)
 
     def extents(self) -> Sequence[int | None]:
-        """Of each output after a call: the size of its varying axis, or None."""
+        """The size of the varying axis of each output after a call, or None."""
         if not self._varying:
             return self._fixed
         found: list[int | None] = list(self._fixed)

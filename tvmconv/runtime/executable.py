@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ProgramInfo(Protocol):
-    """What a model tells about its program for one shape of its inputs."""
+    """A model's program for one shape of its inputs."""
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -69,12 +69,12 @@ class Executable(ABC):
     @property
     @abstractmethod
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Inputs in argument order; of the first program, if there are several."""
+        """Inputs of the first program in argument order."""
 
     @property
     @abstractmethod
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Outputs in result order; of the first program, if there are several."""
+        """Outputs of the first program in result order."""
 
     @property
     @abstractmethod
@@ -84,7 +84,7 @@ class Executable(ABC):
     @property
     @abstractmethod
     def calls(self) -> tuple[KernelCall, ...]:
-        """Kernel calls in execution order; of the first program, if there are several."""
+        """Kernel calls of the first program in execution order."""
 
     @abstractmethod
     def _start(self) -> tuple[Runner, ...]:

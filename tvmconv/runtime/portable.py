@@ -87,12 +87,12 @@ class Model(Executable):
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Inputs in argument order; of the first program, if there are several."""
+        """Inputs of the first program in argument order."""
         return self._code.programs[0].inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Outputs in result order; of the first program, if there are several."""
+        """Outputs of the first program in result order."""
         return self._code.programs[0].outputs
 
     @property
@@ -102,7 +102,7 @@ class Model(Executable):
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:
-        """Kernel calls in execution order; of the first program, if there are several."""
+        """Kernel calls of the first program in execution order."""
         return self.programs[0].calls
 
     def explain(self) -> str:

@@ -4,8 +4,8 @@
  *     ./run model.so [-o FOLDER] [-r REPEATS] [file of input ...]
  *
  * One file for each input, in the model's order: its raw elements, row by row. Without a file,
- * floats are a ramp from 0 to 1 and whole numbers 0. Of a model with several input shapes, the first
- * one runs to which the sizes of the files fit. An output whose size depends on the data is
+ * floats are a ramp from 0 to 1 and whole numbers 0. A model with several input shapes runs the first
+ * one to which the sizes of the files fit. An output whose size depends on the data is
  * described and written in its actual shape. With -o each output is written as raw
  * elements to FOLDER/0.out, FOLDER/1.out, ... */
 #define _POSIX_C_SOURCE 200809L

@@ -106,7 +106,7 @@ def join_results(
 def _joined(
     then: OnnxGraph, other: OnnxGraph, left: TensorInfo, right: TensorInfo
 ) -> _Result | None:
-    """What two results have in common; None if their shapes differ along several axes."""
+    """The common shape of two results; None if their shapes differ along several axes."""
     if left.dtype != right.dtype or len(left.shape) != len(right.shape):
         return None
     extents = (then.extents.get(left.name), other.extents.get(right.name))

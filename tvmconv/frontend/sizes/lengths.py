@@ -187,7 +187,7 @@ def _transpose(lengths: Lengths, node: OnnxNode, depth: int) -> Items | None:
 
 
 def _sum(lengths: Lengths, node: OnnxNode, depth: int) -> Items | None:
-    """Sums and products of constants, and those that do not change an element."""
+    """Sums and products of constants, and operations that do not change an element."""
     operands = [lengths.operand(node, place, depth) for place in (0, 1)]
     left, right = operands
     if left is None or right is None:

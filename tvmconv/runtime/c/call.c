@@ -3,8 +3,8 @@
  *     call model.so inputs outputs
  *
  * `inputs` holds the bytes of all inputs, one after the other, in the order and layout of the
- * description; `outputs` is written likewise. Of a model with several input shapes, the first one runs
- * whose inputs have that size. The exit status is 0, or 1 with a message. */
+ * description; `outputs` is written likewise. A model with several input shapes runs the first one whose
+ * inputs have that size. The exit status is 0, or 1 with a message. */
 #include "tvmconv.h"
 
 #include <dlfcn.h>

@@ -212,8 +212,8 @@ static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tens
     return NULL;
 }
 
-/* The program for the shapes of the arguments; the first one if they are no tensors of its ranks, and
- * NULL, with an error raised, if the model was not built for them. */
+/* The program for the shapes of the arguments. It is the first one if they are not tensors of its
+ * ranks. If the model was not built for them, an error is raised and the result is NULL. */
 static const tvmconv_description *ffi_program(const ffi_any *arguments, const int64_t **shapes) {
     const tvmconv_description *model = &tvmconv_this_description;
     char text[512];

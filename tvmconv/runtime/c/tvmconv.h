@@ -185,11 +185,11 @@ typedef struct tvmconv_model {
      * actual shape are undefined. Check TVMCONV_HAS(model, shape) first: older models lack it. */
     int32_t (*shape)(const tvmconv_state *state, int32_t output, int64_t *shape);
 
-    /* Selects the program of later calls of this state by the shapes of the inputs: for each input
-     * a pointer to as many extents as its rank. Inputs and outputs of a call are then as that program
-     * describes them, and `profile` gives the times of its layers. A new state has the first program.
-     * Allocates nothing. If the model was not built for these shapes, the result is TVMCONV_INVALID,
-     * the message lists the shapes that it has, and the state keeps its program. Check
+    /* Selects the program of later calls of this state by the shapes of the inputs. `shapes` has a
+     * pointer for each input, to as many extents as its rank. Inputs and outputs of a call are then
+     * as that program describes them, and `profile` gives the times of its layers. A new state has
+     * the first program. Allocates nothing. If the model was not built for these shapes, the result
+     * is TVMCONV_INVALID. The message then lists the shapes, and the state keeps its program. Check
      * TVMCONV_HAS(model, set_shapes) first: older models lack it and have one program. */
     int32_t (*set_shapes)(tvmconv_state *state, const int64_t *const *shapes);
 } tvmconv_model;

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from tvmconv.tir.cuda.mma import has_products
 from tvmconv.tir.general.rewrite import function_pass, local_buffer, nodes_of
 
-# what rounds and packs FP32 values to a dword
+# the functions that round and pack FP32 values to a dword
 _ROUNDINGS = ("tvmconv_tf32", "tvmconv_halves")
 
 

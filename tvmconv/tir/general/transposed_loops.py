@@ -13,7 +13,7 @@ from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
 
 # the shortest square is a part of a register; the longest one fits into the registers
 _PART, _MOST = 4, 16
-# neighbors of the result that two operand lines give by turns
+# neighbors of the result that two operand lines give alternately
 _PAIR = 2
 # ratio of the result's line length to the operand's from which squares follow the operand's lines
 _LONGER = 4
