@@ -161,7 +161,9 @@ def build(
     from tvmconv.model import CompiledModel
     from tvmconv.model_cache import CachedModel
 
-    report = _stoppable(carrying(function(progress, "progress"), "progress") if progress else None)
+    if progress is not None:
+        progress = carrying(function(progress, "progress"), "progress")
+    report = _stoppable(progress)
     gpu = GpuOptions.of(device, cuda_graph)
     cached = None
     if gpu == GpuOptions() and requantise is None:

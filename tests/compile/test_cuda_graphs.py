@@ -113,8 +113,8 @@ if {graphs} is None:
     assert status == 1 and b"options.cuda_graph is not -1, 0 or 1" in message.value
 else:
     assert not status, message.value
-    x = np.zeros(code.inputs[0].shape, np.float32)
-    y = np.zeros(code.outputs[0].shape, np.float32)
+    x = np.zeros(code.programs[0].inputs[0].shape, np.float32)
+    y = np.zeros(code.programs[0].outputs[0].shape, np.float32)
     for _ in range(3):
         assert not code._model.run(state, pointers([x.ctypes.data]), pointers([y.ctypes.data]))
     assert count("graph launches") == {graphs}

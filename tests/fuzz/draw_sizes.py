@@ -1,7 +1,7 @@
 """Draws operators whose results have a size that depends on the data, and what follows them.
 
-All values are computed for some inputs, which gives the shapes. Two of these inputs keep as many and
-as few elements as possible. The others are random.
+All values are computed for some inputs, which gives the shapes. Two of these inputs keep as many
+and as few elements as possible. The others are random.
 """
 
 from __future__ import annotations

@@ -179,7 +179,8 @@ ENTRANCES = {
     "load_module": {"remote.py", "tuning/runner.py", "tuning/gpu_runner.py"},
     # models, which ask the processor themselves
     "in_dll": {"runtime/binding.py"},
-    "Runner": {"model.py", "runtime/portable.py"},
+    "Runner": set(),
+    "Runner.each": {"model.py", "runtime/portable.py"},
     "State": {"runtime/runner.py"},
     "new_state": {"runtime/runner.py", "runtime/timing.py", "lab/baselines/own_gpu.py"},
     # on a device of an RPC tracker

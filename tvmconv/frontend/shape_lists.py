@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import prod
+from numbers import Integral
 from typing import Any
 
 from tvmconv.core.errors import ModelError
@@ -39,7 +40,9 @@ def largest_first(programs: Sequence[Shapes | None]) -> list[int]:
 
     def size(index: int) -> int:
         values = (programs[index] or {}).values()
-        return prod(value if isinstance(value, int) else prod(value) for value in values)
+        sizes = (n for value in values for n in (value if isinstance(value, Sequence) else [value]))
+        # other values are refused when the model is read
+        return prod(int(n) for n in sizes if isinstance(n, Integral))
 
     return sorted(range(len(programs)), key=size, reverse=True)
 
