@@ -74,8 +74,8 @@ class CachedModel:
         # such as a number that JSON lacks: then the model is built
         with suppress(TvmconvError, KeyError, ValueError, TypeError):
             manifest = parse_manifest(manifest_of(content).encode(), Path(self.key))
-            assert isinstance(manifest.machine, Machine)
-            return manifest, unpacked(content, manifest.machine, self.cc)
+            if isinstance(manifest.machine, Machine):
+                return manifest, unpacked(content, manifest.machine, self.cc)
         return None
 
     def store(self, manifest: Manifest, code: CompiledProgram) -> None:
