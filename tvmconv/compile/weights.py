@@ -40,7 +40,8 @@ def gathered(program: Program) -> tuple[Program, Bytes]:
     """The program with constants as views of one block: a file of weights of :data:`IN_MEMORY`."""
     header = pack_header(program.constant_bytes, IN_MEMORY)
     start = len(header)
-    memory = np.empty(start + program.constant_bytes + ALIGNMENT, np.uint8)
+    # zeros, because the bytes between constants are saved, too
+    memory = np.zeros(start + program.constant_bytes + ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % ALIGNMENT
     block = memory[first : first + start + program.constant_bytes]
     block[:start] = np.frombuffer(header, np.uint8)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import V3, V4, check_kernel, default_config
+from tests.kernels import V4, check_kernel, default_config, each_machine
 from tvmconv.algorithms.direct.channels import channel_tests, skips_channels, tile_channels
 from tvmconv.algorithms.direct.direct import Direct
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
 from tvmconv.tvm_api import tirx
 
 LAYERS = (
@@ -21,15 +22,15 @@ LAYERS = (
 )
 
 
+@each_machine
 @pytest.mark.parametrize("oc", [1, 2, 3])
 @pytest.mark.parametrize("text", LAYERS)
-def test_results_are_right(text: str, oc: int):
+def test_results_are_right(text: str, oc: int, machine: Machine):
     workload = Conv2dWorkload.parse(text)
-    for machine in (V3, V4):
-        assert skips_channels(workload, machine) == (machine is V4 or "ic24" not in text)
-        tile = {"oc": oc, "oh": 1, "ow": 3, "rows": 0}
-        config = default_config("direct", workload, machine, **tile)
-        check_kernel(workload, machine, "direct", config)
+    assert skips_channels(workload, machine) == (machine == V4 or "ic24" not in text)
+    tile = {"oc": oc, "oh": 1, "ow": 3, "rows": 0}
+    config = default_config("direct", workload, machine, **tile)
+    check_kernel(workload, machine, "direct", config)
 
 
 def test_tiles_read_the_channels_of_their_groups():
