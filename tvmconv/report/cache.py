@@ -26,7 +26,7 @@ def cache_report() -> Report:
     }
     rows = [_row(name, [e for e in found if e.kind == kind]) for kind, name in _KINDS.items()]
     columns = (*plain("kind", "entries"), Column("size", "size"), Column("used", "last used"))
-    table = Table("kinds", "what is cached", columns, rows)
+    table = Table("kinds", "cached entries", columns, rows)
     return Report("cache", f"cache: {len(found)} entries", facts, (table,))
 
 
