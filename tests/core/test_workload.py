@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from tests.records import field_paths, single_changes
+from tests.record_fields import field_paths, single_changes
 from tests.strategies import (
     conv2d_workloads,
     conv_arrays,

@@ -12,7 +12,7 @@ from tvm.ir import TensorLoad
 
 from tests.assembly import assembly
 from tests.kernels import V3, V4, alternating_machines, each_machine, lowered, nests
-from tests.records import single_changes
+from tests.record_fields import single_changes
 from tvmconv.algorithms.gemm.gemm import compute, pack_b
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError, WorkloadError
