@@ -194,3 +194,18 @@ def test_passes_replace_8_bit_convolutions():
     passed = pipeline()(to_relax(read_model(model)))
     (actual,) = run(passed, "main", feeds["x"])
     np.testing.assert_array_equal(actual, unoptimised(model, feeds)[0])
+
+
+@pytest.mark.parametrize("operator", ["RoiAlign", "CumSum"])
+def test_results_of_own_kernels_are_quantized(operator: str):
+    net = QuantisedNet(1, 4, 5, 6, seed=6)
+    if operator == "RoiAlign":
+        boxes = net.const(np.array([[0, 0, 4, 3], [1, 1, 5, 4]], np.float32))
+        y = net.op("RoiAlign", "x", boxes, net.const(np.zeros(2, np.int64)), output_height=2)
+    else:
+        y = net.op("CumSum", "x", net.const(np.array(2)))
+    model = net.model(net.rounded(y))
+    feeds = small_input(model)
+    actual = tvmconv.build(model, threads=1).run(feeds)
+    for output, expected in zip(model.graph.output, unoptimised(model, feeds), strict=True):
+        np.testing.assert_allclose(actual[output.name], expected, atol=1e-6)

@@ -155,7 +155,9 @@ def _raise_quantize(graph: Graph, nodes: LinearNodes) -> None:
     def rescaled(node: Node, linear: Linear) -> list[Node]:
         """The move of another rounding, by this one: ``Q(D(move(q)))`` -> ``move(Q(D(q)))``."""
         inner = node.args[0].producer
-        first, move = linear_of(inner, "dequantize"), inner.args[0].producer
+        first = linear_of(inner, "dequantize")
+        # only now, as the first argument of other nodes may be a function
+        move = inner.args[0].producer if first is not None else None
         if first is None or move is None or counts[node.args[0]] != 1 or not _scatters(move):
             return []
         origins = {v: v.producer for v in data_of(move)}
