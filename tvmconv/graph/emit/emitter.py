@@ -92,6 +92,16 @@ class Emitter:
         )
         return self.bind(call, record)
 
+    def parts(self, results: RelaxExpr, count: int, record: CallRecord) -> list[RelaxExpr]:
+        """The first elements of a tuple, each bound to a variable."""
+        return [self.bind(relax.TupleGetItem(results, index), record) for index in range(count)]
+
+    def give(self, node: Node, result: RelaxExpr, record: CallRecord) -> None:
+        """Give the only output of a node its result, or each output its element of a tuple."""
+        count = len(node.outputs)
+        parts = [result] if count == 1 else self.parts(result, count, record)
+        self.plain.update(zip(node.outputs, parts, strict=True))
+
     def reshape(self, expr: RelaxExpr, shape: tuple[int, ...], layer: str = "") -> RelaxExpr:
         """A view of the same memory with another shape."""
         # opaque: functions that are not merged are later recognized as views

@@ -111,11 +111,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     elif emit_without_loops(emitter, node, record):
         return
     elif node.call is not None:
-        result = emitter.bind(emitter.original(node), record)
-        if len(node.outputs) == 1:
-            emitter.plain[node.output] = result
-        else:
-            _take_parts(emitter, node, result, record)
+        emitter.give(node, emitter.bind(emitter.original(node), record), record)
     else:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
 
@@ -198,12 +194,6 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
         opaque=True,
     )
     return emitter.reshape(total, shape)
-
-
-def _take_parts(emitter: Emitter, node: Node, results: Any, record: CallRecord) -> None:
-    """Give each of a node's outputs its part of a tuple."""
-    for index, value in enumerate(node.outputs):
-        emitter.plain[value] = emitter.bind(relax.TupleGetItem(results, index), record)
 
 
 def _call(

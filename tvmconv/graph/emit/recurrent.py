@@ -17,7 +17,6 @@ from tvmconv.operators.recurrent import (
     recurrence,
 )
 from tvmconv.operators.recurrent_form import PREFIX, RecurrentForm
-from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
 
@@ -55,12 +54,7 @@ def emit_recurrent(emitter: Emitter, node: Node) -> None:
         )
 
     record = CallRecord(node.layer, form.cell, flops=flops)
-    results = emitter.call(expression, args, record, opaque=True)
-    if len(node.outputs) == 1:
-        emitter.plain[node.output] = results
-        return
-    for index, value in enumerate(node.outputs):
-        emitter.plain[value] = emitter.bind(relax.TupleGetItem(results, index), record)
+    emitter.give(node, emitter.call(expression, args, record, opaque=True), record)
 
 
 def _packed(emitter: Emitter, node: Node, weight: Value, tile: RecurrentTile) -> RelaxExpr:

@@ -10,7 +10,6 @@ from tvmconv.graph.emit.plain_moves import rows_of_columns
 from tvmconv.graph.ir import Node
 from tvmconv.operators import all_pairs
 from tvmconv.operators.sort import top_k
-from tvmconv.tvm_api import relax
 
 
 def emit_top_k(emitter: Emitter, node: Node, record: CallRecord) -> None:
@@ -23,15 +22,15 @@ def emit_top_k(emitter: Emitter, node: Node, record: CallRecord) -> None:
         both = emitter.call(
             lambda x: all_pairs.top_k(x, k, axis, largest, index_type), [data], record, opaque=True
         )
-        for index, value in enumerate(node.outputs):
-            emitter.plain[value] = emitter.bind(relax.TupleGetItem(both, index), record)
+        parts = emitter.parts(both, len(node.outputs), record)
+        emitter.plain.update(zip(node.outputs, parts, strict=True))
         return
     outer, size, columns = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     view = rows_of_columns(emitter, node, data, (outer, size, columns))
     view = emitter.reshape(view, (outer * columns, size))
     both = emitter.call(lambda x: top_k(x, k, 1, largest, index_type), [view], record, opaque=True)
-    for index, value in enumerate(node.outputs):
-        part = emitter.bind(relax.TupleGetItem(both, index), record)
+    parts = emitter.parts(both, len(node.outputs), record)
+    for value, part in zip(node.outputs, parts, strict=True):
         part = rows_of_columns(emitter, node, part, (outer, columns, k))
         emitter.plain[value] = emitter.reshape(part, value.dims)
 

@@ -61,7 +61,7 @@ def _call(emitter: Emitter, node: Node, expression: _Moments, data: RelaxExpr) -
     """Both statistics by one function."""
     record = CallRecord(node.layer, "moments", flops=4 * prod(node.output.dims))
     both = emitter.call(expression, [data], record, opaque=True)
-    return [emitter.bind(relax.TupleGetItem(both, index), record) for index in range(2)]
+    return emitter.parts(both, 2, record)
 
 
 def _applied(emitter: Emitter, node: Node, data: RelaxExpr, parts: list[RelaxExpr]) -> RelaxExpr:
