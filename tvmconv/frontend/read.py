@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -98,8 +98,8 @@ def read_model(
     LoadedModel
         Checked and simplified; every value in it has a static shape.
     """
-    source = open_source(model)
-    return _fitted(source, shapes, fold_budget, outputs, refusals or Refusals())
+    with _explained(shapes):
+        return _read(open_source(model), shapes, fold_budget, outputs, refusals or Refusals())
 
 
 class ShapedModel:
@@ -115,28 +115,25 @@ class ShapedModel:
         fold_budget: int | None = None,
         outputs: Sequence[str] | None = None,
     ) -> None:
-        self._source = open_source(model)
         self._fold_budget, self._outputs = fold_budget, outputs
-        names = [value.name for value in self._source.proto.graph.input]
-        self.shapes = each_of(shapes, names)
+        with _explained(None):
+            self._source = open_source(model)
+            names = [value.name for value in self._source.proto.graph.input]
+            self.shapes = each_of(shapes, names)
 
     def read(self, index: int) -> LoadedModel:
         """Read the model for the shapes of one program."""
         shapes = self.shapes[index]
-        return _fitted(self._source, shapes, self._fold_budget, self._outputs, Refusals())
+        with _explained(shapes):
+            return _read(self._source, shapes, self._fold_budget, self._outputs, Refusals())
 
 
-def _fitted(
-    source: Source,
-    shapes: Shapes | None,
-    fold_budget: int | None,
-    outputs: Sequence[str] | None,
-    refusals: Refusals,
-) -> LoadedModel:
-    """Read a model, with the shapes and a remedy in errors."""
+@contextmanager
+def _explained(shapes: Shapes | None) -> Iterator[None]:
+    """Errors of reading a model name the shapes, and a remedy for names that are not text."""
     try:
         with fitted(shapes):
-            return _read(source, shapes, fold_budget, outputs, refusals)
+            yield
     except UnicodeDecodeError as error:
         raise ModelError(
             f"a name in the model is not UTF-8 text ({error}); the file may be damaged. "
