@@ -226,6 +226,7 @@ def build(
             source = ShapedModel(model, shapes, fold_budget, outputs)
         check_count(len(source.shapes), machine)
         programs = Programs(machine, policy, report)
+        has_warned = False
         # the choices for the largest shape are made first
         for index in largest_first(source.shapes):
             report("read the model", len(programs), len(source.shapes))
@@ -241,6 +242,7 @@ def build(
                 )
             report("read the model", len(programs) + 1, len(source.shapes))
             unscheduled = programs.add(index, loaded, source.shapes[index])
+            has_warned = has_warned or bool(nan or unscheduled)
             if unscheduled and len(programs) == 1:
                 names = "; ".join(map(str, unscheduled))
                 warnings.warn(
@@ -263,7 +265,7 @@ def build(
             )
             compiled = CompiledModel(manifest, code, gpu=gpu)
             # a model with warnings is built each time, and warns each time
-            if cached is not None and not nan and not unscheduled:
+            if cached is not None and not has_warned:
                 cached.store(manifest, code)
         report("generate code", 1, 1)
     return compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -42,9 +43,11 @@ def record_program(
     """
     from tvmconv.tvm_api.target import llvm_version
 
+    own = _own_bytes(program)
+    plans = planned or [Planned()] * len(own)
     records = [
-        _record(program, index, machine, plan)
-        for index, plan in enumerate(planned or [Planned()] * len(program.programs))
+        _record(each, machine, plan, program.constant_bytes, own_bytes)
+        for each, plan, own_bytes in zip(program.programs, plans, own, strict=True)
     ]
     return Manifest(
         model_name=model_name,
@@ -60,17 +63,20 @@ def record_program(
 
 
 def _record(
-    model: Program, index: int, machine: Machine | CudaMachine, planned: Planned
+    program: Program,
+    machine: Machine | CudaMachine,
+    planned: Planned,
+    constant_bytes: int,
+    own_bytes: int,
 ) -> ProgramRecord:
-    """The record of one of a model's programs."""
-    program = model.programs[index]
+    """The record of one of a model's programs, which share ``constant_bytes``."""
     memory = MemoryReport(
         arena_bytes=program.arena_bytes,
         output_bytes=sum(tensor.bytes for tensor in program.outputs),
-        constant_bytes=model.constant_bytes,
+        constant_bytes=constant_bytes,
         workspace_bytes=program.workspace_bytes * machine.cores,
         padding_bytes=planned.padding_bytes,
-        own_constant_bytes=_own_bytes(model, index),
+        own_constant_bytes=own_bytes,
     )
     return ProgramRecord(
         inputs=program.inputs,
@@ -83,10 +89,10 @@ def _record(
     )
 
 
-def _own_bytes(model: Program, index: int) -> int:
-    """Bytes of the constants that only one of several programs reads."""
+def _own_bytes(model: Program) -> list[int]:
+    """Bytes of the constants that each program reads alone; 0 for the only program."""
     if not model.others:
-        return 0
+        return [0]
     used = [program.used_constants() for program in model.programs]
-    own = used.pop(index)
-    return sum(size for offset, size in own.items() if not any(offset in each for each in used))
+    readers = Counter(offset for each in used for offset in each)
+    return [sum(n for offset, n in each.items() if readers[offset] == 1) for each in used]

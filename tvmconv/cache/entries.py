@@ -142,8 +142,9 @@ def _bound(place: int, folder: str, size: int, limit: int) -> None:
     if _written[folder] < min(_LOOK_BYTES, limit // 10):
         return
     _written[folder] = 0
-    if sum(entry.bytes for entry in _listed(place)) > limit:
-        _prune(place, int(limit * _KEPT_SHARE))
+    found = _listed(place)
+    if sum(entry.bytes for entry in found) > limit:
+        _prune(place, found, int(limit * _KEPT_SHARE))
 
 
 def entries() -> list[Entry]:
@@ -174,12 +175,13 @@ def prune(limit: int) -> list[Entry]:
     if folder is None:
         return []
     with opened(folder) as place:
-        return [] if place is None else _prune(place, limit)
+        return [] if place is None else _prune(place, _listed(place), limit)
 
 
-def _prune(place: int, limit: int) -> list[Entry]:
+def _prune(place: int, found: Iterable[Entry], limit: int) -> list[Entry]:
+    """Remove what does not fit the limit, of entries in the order of their last use."""
     removed, total = [], 0
-    for entry in _listed(place):
+    for entry in found:
         if total + entry.bytes <= limit:
             total += entry.bytes
             continue

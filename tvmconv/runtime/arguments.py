@@ -66,12 +66,10 @@ class Parameters:
             value = arrays[place]
             if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
                 arrays[place] = self._check(info, dtype, value, stream)
-        if len(self._programs) > 1:
-            self.index_of(arrays)
         return arrays
 
     def index_of(self, arrays: Sequence[Array | GpuTensor]) -> int:
-        """The place of the program for bound arrays."""
+        """The place of the program for bound arrays; raises ``InputError`` if none fits."""
         shapes = tuple([array.shape for array in arrays])
         try:
             return self._programs[shapes]
