@@ -117,13 +117,13 @@ class LogSoftmax(_Joined):
 
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
     """onnx's evaluator with its known errors fixed."""
-    mended: list[type[OpRun]] = [
+    corrected: list[type[OpRun]] = [
         GlobalMaxPool, LRN, LpNormalization, MaxPool, QLinearConv, *REFERENCES
     ]  # fmt: skip
     opset = next((o.version for o in model.opset_import if o.domain == ""), 13)
     if opset < 13:
-        mended += [Softmax, LogSoftmax]
-    return ReferenceEvaluator(model, new_ops=mended)
+        corrected += [Softmax, LogSoftmax]
+    return ReferenceEvaluator(model, new_ops=corrected)
 
 
 def skips_input(model: onnx.ModelProto) -> bool:

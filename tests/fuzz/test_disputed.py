@@ -27,8 +27,8 @@ def test_the_fixed_normalization_agrees_with_onnxruntime() -> None:
     for attributes in ({"p": 1}, {"p": 2, "axis": 0}, {}):
         node = helper.make_node("LpNormalization", ["x"], ["y"], **attributes)
         model = make_model([node], {"x": x.shape}, ["y"])
-        mended = reference(model).run(None, {"x": x})[0]
-        np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
+        corrected = reference(model).run(None, {"x": x})[0]
+        np.testing.assert_allclose(corrected, run_reference(model, {"x": x})[0], 1e-5)
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
@@ -36,8 +36,8 @@ def test_the_fixed_local_response_agrees_with_onnxruntime(size: int) -> None:
     x = noise(2, 5, 3, 4)
     node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.3)
     model = make_model([node], {"x": x.shape}, ["y"])
-    mended = reference(model).run(None, {"x": x})[0]
-    np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
+    corrected = reference(model).run(None, {"x": x})[0]
+    np.testing.assert_allclose(corrected, run_reference(model, {"x": x})[0], 1e-5)
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -51,8 +51,8 @@ def test_the_fixed_pooling_agrees_with_onnxruntime(stride: int) -> None:
         return make_model([node], {"x": x.shape}, ["y"])
 
     for pads in ((0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 0), (2, 0, 1, 2)):
-        mended = reference(pool(*pads)).run(None, {"x": x})[0]
-        np.testing.assert_array_equal(mended, run_reference(pool(*pads), {"x": x})[0])
+        corrected = reference(pool(*pads)).run(None, {"x": x})[0]
+        np.testing.assert_array_equal(corrected, run_reference(pool(*pads), {"x": x})[0])
     with pytest.raises(ValueError, match="in the padding"):
         reference(pool(0, 0, 4, 0)).run(None, {"x": x})
 
@@ -63,15 +63,15 @@ def test_the_fixed_softmax_of_old_operator_sets_agrees_with_onnxruntime(operator
     for opset, attributes in ((9, {}), (12, {"axis": 2}), (12, {"axis": 0}), (13, {"axis": 1})):
         node = helper.make_node(operator, ["x"], ["y"], **attributes)
         model = make_model([node], {"x": x.shape}, ["y"], opset=opset)
-        mended = reference(model).run(None, {"x": x})[0]
-        np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
+        corrected = reference(model).run(None, {"x": x})[0]
+        np.testing.assert_allclose(corrected, run_reference(model, {"x": x})[0], 1e-5)
 
 
 def test_the_fixed_maximum_of_rows_agrees_with_onnxruntime() -> None:
     model = make_model([helper.make_node("GlobalMaxPool", ["x"], ["y"])], {"x": (2, 3, 4)}, ["y"])
     x = noise(2, 3, 4)
-    mended = reference(model).run(None, {"x": x})[0]
-    np.testing.assert_array_equal(mended, run_reference(model, {"x": x})[0])
+    corrected = reference(model).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(corrected, run_reference(model, {"x": x})[0])
 
 
 @pytest.mark.parametrize("operator", ["ArgMax", "ReduceMin"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tvm
 from tvm import te
 from tvm.script import tirx as T
@@ -9,6 +11,13 @@ from tvm.script import tirx as T
 from tvmconv.tir.general.transposed_loops import transposed_loops
 
 _VECTOR_BYTES = 16
+
+
+def check(func: Any, expected: Any) -> None:
+    """Compare the loops of a copy with the expected ones."""
+    found = transposed_loops(func, _VECTOR_BYTES, parallel=False)
+    found, wanted = (f.without_attr("global_symbol") for f in (found, expected))
+    tvm.ir.assert_structural_equal(found, wanted)
 
 
 def test_a_transposition_is_copied_by_squares():
@@ -23,9 +32,7 @@ def test_a_transposition_is_copied_by_squares():
                 for lane in T.vectorized(4):
                     y[lane, tile * 4 + line] = x[tile * 4 + line, lane]
 
-    found = transposed_loops(func, _VECTOR_BYTES, parallel=False)
-    found, wanted = (f.without_attr("global_symbol") for f in (found, expected))
-    tvm.ir.assert_structural_equal(found, wanted)
+    check(func, expected)
 
 
 def test_two_lines_are_interleaved():
@@ -40,9 +47,7 @@ def test_two_lines_are_interleaved():
                 for lane in T.vectorized(4):
                     y[T.min(row % 2 * 4, 2) + lane, line] = x[line, T.min(row % 2 * 4, 2) + lane]
 
-    found = transposed_loops(func, _VECTOR_BYTES, parallel=False)
-    found, wanted = (f.without_attr("global_symbol") for f in (found, expected))
-    tvm.ir.assert_structural_equal(found, wanted)
+    check(func, expected)
 
 
 def test_a_plain_copy_is_left_to_others():
