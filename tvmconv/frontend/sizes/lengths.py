@@ -188,8 +188,7 @@ def _transpose(lengths: Lengths, node: OnnxNode, depth: int) -> Items | None:
 
 def _sum(lengths: Lengths, node: OnnxNode, depth: int) -> Items | None:
     """Sums and products of constants, and operations that do not change an element."""
-    operands = [lengths.operand(node, place, depth) for place in (0, 1)]
-    left, right = operands
+    left, right = (lengths.operand(node, place, depth) for place in (0, 1))
     if left is None or right is None:
         return None
     found = np.empty(np.broadcast_shapes(left.shape, right.shape), object)
