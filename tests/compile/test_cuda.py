@@ -196,7 +196,9 @@ class TestSmall:
         }
         (product,) = (s for name, s in shares.items() if "winograd" in name and s)
         assert 0.5 < product < 1
-        assert not shares["max_pool2d_kernel"]
+        # TVM may number a function's only kernel
+        (pool,) = (s for name, s in shares.items() if name.startswith("max_pool2d_kernel"))
+        assert pool == 0
 
     def test_kernels_are_named_after_their_function(self, small):
         for call in small.model.calls:
