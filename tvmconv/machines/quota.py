@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def cpu_quota(root: Path = Path("/")) -> int | None:
-    """CPUs of the least quota, rounded up, or None without any; ``root`` has ``proc`` and ``sys``.
+    """CPUs of the smallest quota, rounded up, or None without any.
+
+    ``root`` is the folder with ``proc`` and ``sys``.
 
     Groups of version 2 and of version 1 count, and the groups around the process's own. A container
     may see the name of its group on the host, whose folder it does not have. Its own group is then

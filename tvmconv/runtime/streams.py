@@ -112,8 +112,8 @@ def plan_streams(
 ) -> StreamThreads:
     """The threads of ``count`` streams; by default of as many as the CPUs suffice for.
 
-    ``threads`` are those of one call. If ``bound``, each stream gets the next CPUs of the list, one
-    for each of its threads.
+    ``threads`` is the number for one call. If ``bound``, each stream gets the next CPUs of the
+    list, one for each of its threads.
     """
     threads = max(1, min(threads, len(cpus)))
     if count is None:

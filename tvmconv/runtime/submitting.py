@@ -62,9 +62,9 @@ class Submitting(ABC):
         Parameters
         ----------
         count
-            Calls that run at a time. By default the CPUs divided by :attr:`threads`, and 1 on a
-            GPU. CPUs are those of ``cpus``, or all that this process may use: affinity, quota of a
-            container, ``TVMCONV_NUM_THREADS``.
+            Calls that run at a time. The default is 1 on a GPU, else the number of CPUs divided by
+            :attr:`threads`. It counts the CPUs of ``cpus``, or all that this process may use by
+            its affinity, the quota of its container and ``TVMCONV_NUM_THREADS``.
         cpus
             CPUs to bind streams to: a list such as ``"0-3,8"``, ``"performance"`` for performance
             cores, or ``"node:1"`` for a NUMA node. Each stream gets the next ones, one for each of

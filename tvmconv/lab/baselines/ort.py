@@ -31,8 +31,8 @@ def prepare(case: Case, threads: int) -> Session:
 
     Its INT8 kernel reads NHWC and would transpose plain tensors before and after. The option
     ``exact`` disables optimizations: INT8 models are then computed as ONNX defines, where the
-    optimized kernels saturate. With the option ``streams``, so many calls may run at the same time:
-    of one session where a call has one thread, which so share the weights, else of a session each.
+    optimized kernels saturate. With the option ``streams``, so many calls may run at the same time.
+    They share one session and its weights where a call has one thread; others have one each.
     """
     last = case.folder / CHANNELS_LAST
     path = last if last.exists() else case.onnx

@@ -31,8 +31,8 @@ _SAVED = (
 def throughput_table(cases: Sequence[CaseResult], saved: Saved) -> Table:
     """A row for each implementation and number of streams, with the rate of the best round.
 
-    ``threads`` are those of one stream. ``saved`` are entries of an earlier run, whose rates the
-    table then has too.
+    ``threads`` is the number for one stream. ``saved`` are entries of an earlier run, whose rates
+    the table then has too.
     """
     rows = [_row(case, entry, saved) for case in cases for entry in case.entries]
     title = "Throughput, each stream with its own calls"

@@ -37,7 +37,7 @@ static int64_t least_quota(int64_t least, long long quota, long long period) {
     return quota < least ? quota : least;
 }
 
-/* The least quota of a control group and of the groups around it. A container may see the name
+/* The smallest quota of a control group and of the groups around it. A container may see the name
  * of its group on the host, whose folder it does not have; its own group is then the root. */
 static int64_t group_quota(const char *hierarchy, char *group, int64_t least) {
     char path[640];

@@ -1,7 +1,7 @@
 /* queue.c: calls of the model that wait for a free stream. Part of runtime.c.
  *
  * A stream is a thread with a state of its own. It makes the state itself, after it was bound to its
- * CPUs: so the state's threads inherit the binding, and its memory is on the CPUs' NUMA node. */
+ * CPUs. So the state's threads inherit the binding, and its memory is on the NUMA node of the CPUs. */
 
 typedef struct request {
     struct request *next;
@@ -9,7 +9,7 @@ typedef struct request {
     void *argument;
     const void **inputs;
     void **outputs;
-    const int64_t **shapes; /* NULL: of the first program */
+    const int64_t **shapes; /* NULL selects the first program */
 } request;
 
 typedef struct {

@@ -141,7 +141,7 @@ typedef struct tvmconv_queue tvmconv_queue;
 typedef struct tvmconv_queue_options {
     uint32_t size;                  /* sizeof(tvmconv_queue_options) */
     int32_t streams;                /* 0: as many as the CPUs suffice for; on a GPU one */
-    const tvmconv_options *options; /* of the state of each stream; NULL: all zero */
+    const tvmconv_options *options; /* each stream makes its state with these; may be NULL */
     const char *cpus;               /* NULL: streams are not bound. Or CPUs, see `cpus` of a model:
                                      * each stream is bound to the next ones, one per thread */
 } tvmconv_queue_options;
@@ -208,26 +208,27 @@ typedef struct tvmconv_model {
      * TVMCONV_HAS(model, set_shapes) first: older models lack it and have one program. */
     int32_t (*set_shapes)(tvmconv_state *state, const int64_t *const *shapes);
 
-    /* The CPUs that a text names, of those that the calling thread may use, at most as many as may
-     * run at a time (control group, TVMCONV_NUM_THREADS): "0-3,8"; "performance", the performance
-     * cores, or all where cores are equal; "node:1", a NUMA node's; NULL, all. Writes at most
-     * `capacity` numbers. Returns how many there are, or -1 for another text. Except in a list of
-     * numbers, second hardware threads of cores follow the first ones. Check TVMCONV_HAS(model, cpus)
-     * first: older models lack this function and the next ones. */
+    /* The CPUs that a text names, less the CPUs that the calling thread may not use. A text is a
+     * list such as "0-3,8", "performance", or "node:1" for a NUMA node. "performance" names the
+     * performance cores, or all where cores are equal; NULL names all. At most as many are listed as
+     * may run at a time (control group, TVMCONV_NUM_THREADS). Second hardware threads of cores follow
+     * the first ones, except in a list of numbers. Writes at most `capacity` numbers. Returns how
+     * many there are, or -1 for another text. Check TVMCONV_HAS(model, cpus) first: older models lack
+     * this function and the next ones. */
     int32_t (*cpus)(const char *text, int32_t *numbers, int32_t capacity);
 
     /* Makes a queue and starts its streams. Options may be NULL. Failures are reported as by create. */
     int32_t (*queue_create)(const tvmconv_queue_options *options, tvmconv_queue **queue,
                             char *message, size_t message_size);
-    /* Queues a call, from any thread. `shapes` as of set_shapes; NULL: of the first program. The
-     * tables of pointers and the shapes are copied. The caller keeps the tensors until `done` is
+    /* Queues a call, from any thread. `shapes` is as for set_shapes; NULL selects the first program.
+     * The tables of pointers and the shapes are copied. The caller keeps the tensors until `done` is
      * called. Returns TVMCONV_INVALID if a pointer is NULL, and TVMCONV_UNSUPPORTED in a forked child,
      * which makes a queue of its own; `done` is then never called. */
     int32_t (*queue_submit)(tvmconv_queue *queue, const int64_t *const *shapes,
                             const void *const *inputs, void *const *outputs, tvmconv_done done,
                             void *argument);
-    /* Waits until at most `most` calls are unfinished, and returns how many are: 0 waits for all,
-     * INT64_MAX for none, and a number between limits the memory of waiting calls. */
+    /* Waits until at most `most` calls are unfinished, and returns how many are. 0 waits for all,
+     * INT64_MAX for none. A number between them limits the memory of waiting calls. */
     int64_t (*queue_wait)(tvmconv_queue *queue, int64_t most);
     /* How many streams a queue has. */
     int32_t (*queue_streams)(const tvmconv_queue *queue);
