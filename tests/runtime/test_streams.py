@@ -21,6 +21,7 @@ from tests.test_several_shapes import WIDTHS, network
 from tvmconv.core.errors import ArtifactError, InputError
 from tvmconv.model import CompiledModel, load
 from tvmconv.runtime import portable
+from tvmconv.runtime.binding import State
 from tvmconv.runtime.streams import plan_streams
 
 ROOT = Path(__file__).parents[2]
@@ -101,17 +102,22 @@ def test_bound_streams(busy_files: dict[int, Path]) -> None:
     expected = model.run(x)[0]
     cpu = ALLOWED[-1]
 
+    def states() -> int:
+        return sum(isinstance(each, State) for each in gc.get_objects())
+
     def tasks() -> set[str]:
         return {task.name for task in Path("/proc/self/task").iterdir()}
 
-    before = tasks()
+    before, made = tasks(), states()
     with model.streams(2, cpus=str(cpu)) as streams:
         assert streams.cpus == ((cpu,), (cpu,))
         for future in [streams.submit(x) for _ in range(4)]:
             assert np.array_equal(future.result(60)[0], expected)
         new = tasks() - before
         assert new and all(os.sched_getaffinity(int(task)) == {cpu} for task in new)
+        assert states() > made
     assert os.sched_getaffinity(0) == set(ALLOWED)
+    assert states() == made
     for text in ("fast", "", "node:77", "60000", 3):
         with pytest.raises(InputError, match=r"names no CPU.*'performance'"):
             model.streams(cpus=text)  # type: ignore[arg-type]
