@@ -118,6 +118,7 @@ def test_a_bound_caller_of_our_own_shares_no_cpu_with_a_worker() -> None:
     code = """
 import os
 os.environ["TVM_BIND_THREADS"] = "1"
+from tvmconv.tvm_runtime import threads
 from tvmconv.tvm_runtime.environment import set_environment_defaults
 set_environment_defaults()
 if os.fork() == 0:
