@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
+import os
 import weakref
 from collections.abc import Sequence
 from ctypes import (
@@ -30,6 +31,8 @@ ABI = 1
 SYMBOL = "tvmconv_model"
 
 _MESSAGE_BYTES = 512
+# what the runtime lists at most
+_MOST_CPUS = 1024
 # TVMCONV_DATA
 _DATA = 7
 # the values of tvmconv_dtype
@@ -101,6 +104,7 @@ _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p)
 _SetShapes = CFUNCTYPE(c_int32, c_void_p, c_void_p)
+_Cpus = CFUNCTYPE(c_int32, c_char_p, POINTER(c_int32), c_int32)
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
 
@@ -121,6 +125,7 @@ class _Model(Structure):
         ("enqueue", _Enqueue),
         ("shape", _Shape),
         ("set_shapes", _SetShapes),
+        ("cpus", _Cpus),
     )
 
 
@@ -164,6 +169,21 @@ class Code:
             addresses = description.programs[: description.program_count]
             records = [ctypes.cast(address, POINTER(_Description)) for address in addresses]
         self.programs = tuple(ProgramCode(record.contents) for record in records)
+
+    def cpus(self, text: str | None) -> tuple[int, ...]:
+        """The CPUs that a text names, or all, of those that this process may use.
+
+        At most as many as may run at a time. Empty for a text of another form.
+        """
+        if self._model.size <= _Model.cpus.offset:
+            if text is None:
+                return tuple(sorted(os.sched_getaffinity(0)))
+            raise ArtifactError(
+                f"model {self.name!r} is older than cpus=. Leave cpus= out, or build it again."
+            )
+        numbers = (c_int32 * _MOST_CPUS)()
+        name = None if text is None else text.encode(errors="replace")
+        return tuple(numbers[: max(self._model.cpus(name, numbers, _MOST_CPUS), 0)])
 
 
 class ProgramCode:

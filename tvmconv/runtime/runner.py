@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from .binding import Code, ProgramCode, State
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
 from .gpu_options import GpuOptions
+from .idle import IdleStates
 from .memory import Blanks, address_of, empty_aligned, in_memory
 from .outputs import cut, part
 from .tensors import GpuTensor, borrowed
@@ -36,7 +36,7 @@ class Runner:
         threads: int,
         weights: npt.NDArray[np.uint8] | None,
         gpu: GpuOptions | None,
-        idle: deque[State],
+        idle: IdleStates,
     ) -> None:
         self._gpu = gpu or GpuOptions()
         self._gpu.check(code.on_gpu)
@@ -49,7 +49,6 @@ class Runner:
         self._varying = any(info.varying is not None for info in outputs)
         self._threads = threads
         self._weights = weights
-        # append and pop of a deque are atomic: no lock between concurrent calls
         self._idle = idle
         # a caller's graph uses the memory of the captured state, which so is never idle again
         self._captured: dict[int, State] = {}
@@ -63,13 +62,17 @@ class Runner:
         gpu: GpuOptions | None = None,
     ) -> tuple[Runner, ...]:
         """A runner of each program of a model."""
-        idle = deque[State]()
+        idle = IdleStates()
         return tuple(cls(code, each, threads, weights, gpu, idle) for each in code.programs)
 
     @property
     def on_gpu(self) -> bool:
         """Whether kernels run on a GPU."""
         return bool(self._code.on_gpu)
+
+    def cpus(self, text: str | None) -> tuple[int, ...]:
+        """CPUs for the threads of streams; see :meth:`Code.cpus`."""
+        return self._code.cpus(text)
 
     @property
     def inputs(self) -> Sequence[TensorInfo]:

@@ -53,6 +53,11 @@ int main(void) {
     FIELD(tvmconv_options, weights_path);
     FIELD(tvmconv_options, cuda_graph);
     FIELD(tvmconv_options, gpu);
+    SIZE(tvmconv_queue_options);
+    FIELD(tvmconv_queue_options, size);
+    FIELD(tvmconv_queue_options, streams);
+    FIELD(tvmconv_queue_options, options);
+    FIELD(tvmconv_queue_options, cpus);
     SIZE(tvmconv_model);
     FIELD(tvmconv_model, abi);
     FIELD(tvmconv_model, size);
@@ -69,5 +74,11 @@ int main(void) {
     FIELD(tvmconv_model, enqueue);
     FIELD(tvmconv_model, shape);
     FIELD(tvmconv_model, set_shapes);
+    FIELD(tvmconv_model, cpus);
+    FIELD(tvmconv_model, queue_create);
+    FIELD(tvmconv_model, queue_submit);
+    FIELD(tvmconv_model, queue_wait);
+    FIELD(tvmconv_model, queue_streams);
+    FIELD(tvmconv_model, queue_destroy);
     return 0;
 }

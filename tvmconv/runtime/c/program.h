@@ -112,6 +112,15 @@ void tvmconv_pool_destroy(tvmconv_pool *pool);
 int32_t tvmconv_threads(const tvmconv_state *state);
 int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape);
 int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes);
+int32_t tvmconv_cpus(const char *text, int32_t *numbers, int32_t capacity);
+int32_t tvmconv_queue_create(const tvmconv_queue_options *options, tvmconv_queue **queue,
+                             char *message, size_t message_size);
+int32_t tvmconv_queue_submit(tvmconv_queue *queue, const int64_t *const *shapes,
+                             const void *const *inputs, void *const *outputs, tvmconv_done done,
+                             void *argument);
+int64_t tvmconv_queue_wait(tvmconv_queue *queue, int64_t most);
+int32_t tvmconv_queue_streams(const tvmconv_queue *queue);
+void tvmconv_queue_destroy(tvmconv_queue *queue);
 
 /* The content of tvmconv_model, and of the object by which model.c gives it a name of its own. */
 #define TVMCONV_MODEL                                                                              \
@@ -131,6 +140,12 @@ int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes);
         .enqueue = tvmconv_enqueue,                                                                \
         .shape = tvmconv_shape,                                                                    \
         .set_shapes = tvmconv_set_shapes,                                                          \
+        .cpus = tvmconv_cpus,                                                                      \
+        .queue_create = tvmconv_queue_create,                                                      \
+        .queue_submit = tvmconv_queue_submit,                                                      \
+        .queue_wait = tvmconv_queue_wait,                                                          \
+        .queue_streams = tvmconv_queue_streams,                                                    \
+        .queue_destroy = tvmconv_queue_destroy,                                                    \
     }
 #define TVMCONV_EXPORTED __attribute__((visibility("default")))
 

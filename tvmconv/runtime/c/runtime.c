@@ -51,6 +51,7 @@ int64_t tvmconv_now(void) {
 }
 
 #include "processor.c"
+#include "cpus.c"
 #include "pool.c"
 #include "weights.c"
 
@@ -448,6 +449,8 @@ int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *c
 const char *tvmconv_message(const tvmconv_state *state) { return state ? state->message : ""; }
 
 int32_t tvmconv_threads(const tvmconv_state *state) { return state ? state->threads : 0; }
+
+#include "queue.c"
 
 /* C does not allow a variable and a type of the same name, hence the label. */
 #define STRING_OF(text) #text

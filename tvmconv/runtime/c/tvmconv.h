@@ -135,6 +135,21 @@ typedef struct tvmconv_options {
 
 typedef struct tvmconv_state tvmconv_state;
 typedef struct tvmconv_pool tvmconv_pool;
+typedef struct tvmconv_queue tvmconv_queue;
+
+/* A queue has streams: threads with a state each, which run calls in the order of submission. */
+typedef struct tvmconv_queue_options {
+    uint32_t size;                  /* sizeof(tvmconv_queue_options) */
+    int32_t streams;                /* 0: as many as the CPUs suffice for; on a GPU one */
+    const tvmconv_options *options; /* each stream makes its state with these; may be NULL */
+    const char *cpus;               /* NULL: streams are not bound. Or CPUs, see `cpus` of a model:
+                                     * each stream is bound to the next ones, one per thread */
+} tvmconv_queue_options;
+
+/* Is called when a submitted call has ended, on the stream's thread. The status is of `run` or
+ * `set_shapes`; `state` serves `message` and `shape` until the function returns. It may submit, and
+ * must neither wait for the queue nor destroy it. */
+typedef void (*tvmconv_done)(void *argument, int32_t status, const tvmconv_state *state);
 
 typedef struct tvmconv_model {
     uint32_t abi;  /* TVMCONV_ABI of the model; nothing else may be read if it is another */
@@ -192,6 +207,33 @@ typedef struct tvmconv_model {
      * is TVMCONV_INVALID. The message then lists the shapes, and the state keeps its program. Check
      * TVMCONV_HAS(model, set_shapes) first: older models lack it and have one program. */
     int32_t (*set_shapes)(tvmconv_state *state, const int64_t *const *shapes);
+
+    /* The CPUs that a text names, less the CPUs that the calling thread may not use. A text is a
+     * list such as "0-3,8", "performance", or "node:1" for a NUMA node. "performance" names the
+     * performance cores, or all where cores are equal; NULL names all. At most as many are listed as
+     * may run at a time (control group, TVMCONV_NUM_THREADS). Second hardware threads of cores follow
+     * the first ones, except in a list of numbers. Writes at most `capacity` numbers. Returns how
+     * many there are, or -1 for another text. Check TVMCONV_HAS(model, cpus) first: older models lack
+     * this function and the next ones. */
+    int32_t (*cpus)(const char *text, int32_t *numbers, int32_t capacity);
+
+    /* Makes a queue and starts its streams. Options may be NULL. Failures are reported as by create. */
+    int32_t (*queue_create)(const tvmconv_queue_options *options, tvmconv_queue **queue,
+                            char *message, size_t message_size);
+    /* Queues a call, from any thread. `shapes` is as for set_shapes; NULL selects the first program.
+     * The tables of pointers and the shapes are copied. The caller keeps the tensors until `done` is
+     * called. Returns TVMCONV_INVALID if a pointer is NULL, and TVMCONV_UNSUPPORTED in a forked child,
+     * which makes a queue of its own; `done` is then never called. */
+    int32_t (*queue_submit)(tvmconv_queue *queue, const int64_t *const *shapes,
+                            const void *const *inputs, void *const *outputs, tvmconv_done done,
+                            void *argument);
+    /* Waits until at most `most` calls are unfinished, and returns how many are. 0 waits for all,
+     * INT64_MAX for none. A number between them limits the memory of waiting calls. */
+    int64_t (*queue_wait)(tvmconv_queue *queue, int64_t most);
+    /* How many streams a queue has. */
+    int32_t (*queue_streams)(const tvmconv_queue *queue);
+    /* Runs the calls that wait, and ends the streams. NULL is allowed. */
+    void (*queue_destroy)(tvmconv_queue *queue);
 } tvmconv_model;
 
 /* Whether a model has a function that was added to the interface. */
