@@ -25,7 +25,7 @@ OnnxModel = Annotated[Path, argument("MODEL", help="ONNX model.")]
 Target = Annotated[
     str,
     BUILD.value(
-        "TARGET", "--target", help="CPU, GPU or LLVM string. `tvmconv targets` lists them."
+        "TARGET,...", "--target", help="CPUs, a GPU or an LLVM string; see `tvmconv targets`."
     ),
 ]
 Compiler = Annotated[

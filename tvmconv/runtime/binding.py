@@ -92,6 +92,7 @@ class _Options(Structure):
         ("weights_path", c_char_p),
         ("cuda_graph", c_int32),
         ("gpu", c_int64),
+        ("target", c_char_p),
     )
 
 
@@ -101,6 +102,7 @@ _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p)
 _SetShapes = CFUNCTYPE(c_int32, c_void_p, c_void_p)
+_Describe = CFUNCTYPE(c_void_p, c_void_p)
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
 
@@ -121,11 +123,16 @@ class _Model(Structure):
         ("enqueue", _Enqueue),
         ("shape", _Shape),
         ("set_shapes", _SetShapes),
+        ("describe", _Describe),
     )
 
 
 class Code:
-    """The code of one model, loaded into this process until the last reference is gone."""
+    """The code of one model, loaded into this process until the last reference is gone.
+
+    ``target`` is the target that runs here, or that :meth:`select` has named. Models that run
+    nowhere here have the names of all targets.
+    """
 
     def __init__(self, path: str) -> None:
         try:
@@ -150,7 +157,9 @@ class Code:
                 "model again, or install the tvmconv that built it."
             )
         self._library = library
-        description = self._model.description.contents
+        # the name for new states; None for older models, and if none runs here
+        self.asked: bytes | None = None
+        description = self._description()
         self.name = _text(description.name)
         self.target = _text(description.target)
         self.threads = int(description.threads)
@@ -159,11 +168,30 @@ class Code:
         # older models, all for CPUs, lack the field
         knows = description.size > _Description.device.offset
         self.on_gpu = knows and description.device == 1
-        records = [self._model.description]
+        records = [ctypes.pointer(description)]
         if description.size > _Description.program_count.offset:
             addresses = description.programs[: description.program_count]
             records = [ctypes.cast(address, POINTER(_Description)) for address in addresses]
         self.programs = tuple(ProgramCode(record.contents) for record in records)
+
+    def select(self, target: str) -> None:
+        """Run the code for this target in new states."""
+        self.target, self.asked = target, target.encode()
+
+    def _description(self) -> _Description:
+        """The description for the target that runs here; else the model's own."""
+        found = self.described(None)
+        if found is not None:
+            self.asked = bytes(found.target)
+        own: _Description = self._model.description.contents
+        return found or own
+
+    def described(self, state: c_void_p | None) -> _Description | None:
+        """The description of a state, or of a new one; None for older models."""
+        if self._model.size <= _Model.describe.offset:
+            return None
+        found = self._model.describe(state)
+        return ctypes.cast(found, POINTER(_Description)).contents if found else None
 
 
 class ProgramCode:
@@ -205,7 +233,7 @@ class State:
         self._weights = weights
         model = code._model
         self._run, self._profile, self._message = model.run, model.profile, model.message
-        options = _Options(size=ctypes.sizeof(_Options), threads=threads)
+        options = _Options(size=ctypes.sizeof(_Options), threads=threads, target=code.asked)
         if gpu is not None:
             options.gpu = gpu.device
             options.cuda_graph = {None: 0, True: 1, False: -1}[gpu.cuda_graph]
@@ -276,10 +304,12 @@ class State:
 
     def profile(self) -> list[int]:
         """One call; the nanoseconds that each layer took."""
-        times = (c_int64 * max(self.program.layers, 1))()
+        about = self._code.described(self._handle)
+        layers = self.program.layers if about is None else about.layer_count
+        times = (c_int64 * max(layers, 1))()
         if status := self._profile(*self._arguments, times):
             self._fail(status)
-        return list(times[: self.program.layers])
+        return list(times[:layers])
 
     def _fail(self, status: int) -> None:
         kind = DataError if status == _DATA else ArtifactError

@@ -53,6 +53,7 @@ int main(void) {
     FIELD(tvmconv_options, weights_path);
     FIELD(tvmconv_options, cuda_graph);
     FIELD(tvmconv_options, gpu);
+    FIELD(tvmconv_options, target);
     SIZE(tvmconv_model);
     FIELD(tvmconv_model, abi);
     FIELD(tvmconv_model, size);
@@ -69,5 +70,6 @@ int main(void) {
     FIELD(tvmconv_model, enqueue);
     FIELD(tvmconv_model, shape);
     FIELD(tvmconv_model, set_shapes);
+    FIELD(tvmconv_model, describe);
     return 0;
 }

@@ -184,6 +184,10 @@ public:
             fits = shapes[i].size() == static_cast<std::size_t>(model.inputs[i].rank);
         if (!fits) throw Error(TVMCONV_INVALID, "give a shape of the model's rank for each input");
         raise(model_->set_shapes(state_, extents.data()));
+        if (TVMCONV_HAS(model_.operator->(), describe)) {
+            program_ = model_->describe(state_);
+            return;
+        }
         for (int64_t i = 0; i < model.program_count; ++i) {
             bool same = true;
             for (std::size_t j = 0; same && j < shapes.size(); ++j) {
@@ -193,7 +197,7 @@ public:
             if (same) program_ = model.programs[i];
         }
     }
-    // The tensors and layers of the program that calls run.
+    // The target, tensors and layers of the program that calls run.
     const tvmconv_description &program() const { return *program_; }
     // Without checks of sizes, for those who have pointers anyway.
     void run(const void *const *inputs, void *const *outputs) {
@@ -223,6 +227,7 @@ private:
         char message[512];
         int32_t status = model->create(options, &state_, message, sizeof message);
         if (status) throw Error(status, message);
+        if (TVMCONV_HAS(model_.operator->(), describe)) program_ = model_->describe(state_);
     }
 
     // Checks memory, and lists where it is.
