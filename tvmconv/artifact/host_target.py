@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from contextlib import suppress
 
 from tvmconv.artifact.manifest import Manifest
@@ -47,6 +48,13 @@ def for_host(manifest: Manifest, what: str) -> Manifest:
         f"{what} cannot run here: {which} with features that this CPU ({host_model()}) "
         f"lacks{hidden}. {lacks}. Build it for this machine as well."
     )
+
+
+def select(targets: Sequence[TargetRecord]) -> int:
+    """The index of the target that :func:`for_host` selects, or else 0."""
+    asked = os.environ.get(TARGET_VARIABLE, "")
+    fitting = (i for i, each in enumerate(targets) if asked in ("", each.name))
+    return next((i for i in fitting if not missing(targets[i])), 0)
 
 
 def described_here(manifest: Manifest) -> Manifest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -27,6 +27,11 @@ FORMAT_VERSION = 3
 SEVERAL_TARGETS_VERSION = 4
 READABLE = (FORMAT_VERSION, SEVERAL_TARGETS_VERSION)
 MAX_BYTES = 1 << 28
+
+# errors of malformed data
+_MALFORMED = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, TvmconvError)
+# the index of one of several targets
+Select = Callable[[Sequence[TargetRecord]], int]
 
 _MOST = {"threads": 1 << 16, "cores": 1 << 16, "lanes": 1 << 12}
 _DTYPES = (
@@ -103,8 +108,16 @@ class Manifest:
 
     def for_target(self, name: str) -> Manifest:
         """The manifest of the same model with the fields for one of its targets."""
+        if name == self.machine.name:
+            return self
         record = next(each for each in self.targets if each.name == name)
-        first, *others = record.programs
+        try:
+            first, *others = record.programs
+        except _MALFORMED as error:
+            raise ArtifactError(
+                f"the programs for {name} of model {self.model_name!r} are damaged "
+                f"({type(error).__name__}: {error}). Save the model again."
+            ) from error
         return replace(
             self,
             machine=record.machine,
@@ -129,7 +142,7 @@ class Manifest:
             self.reorders,
         )
         programs = (first, *self.others)
-        return TargetRecord(self.machine, self.required_features, programs, own_constant_bytes)
+        return TargetRecord.of(self.machine, self.required_features, programs, own_constant_bytes)
 
     def to_json(self) -> dict[str, Any]:
         """The file's contents."""
@@ -155,19 +168,24 @@ class Manifest:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        """Inverse of :meth:`to_json`; malformed data raise errors of many types."""
+    def from_json(cls, data: Mapping[str, Any], select: Select | None = None) -> Manifest:
+        """Inverse of :meth:`to_json`; malformed data raise errors of many types.
+
+        ``select`` gives the index of the target of several whose fields the manifest has, by
+        default the first one.
+        """
         several = data["format_version"] == SEVERAL_TARGETS_VERSION
         records = [data, *(data["other_targets"] if several else ())]
         targets = tuple(map(TargetRecord.from_json, records))
         if len({each.name for each in targets}) < len(targets):
             raise ValueError("two targets have one name")
-        first, *others = targets[0].programs
+        chosen = targets[select(targets) if several and select else 0]
+        first, *others = chosen.unchecked()
         manifest = cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
-            machine=targets[0].machine,
-            required_features=targets[0].required_features,
+            machine=chosen.machine,
+            required_features=chosen.required_features,
             threads=data["threads"],
             **vars(first),
             policy=dict(data.get("policy", {})),
@@ -190,10 +208,7 @@ class Manifest:
         for name, value in (*sizes, ("threads", self.threads)):
             if not (0 if name == "l3_bytes" else 1) <= value < _MOST.get(name, 1 << 40):
                 raise ValueError(f"{name}={value} is out of range")
-        for each in self.targets:
-            if _tensors(each.programs) != _tensors(self.programs):
-                raise ValueError(f"target {each.name} has other inputs or outputs")
-        tensors = [tensor for group in _tensors(self.programs) for tensor in group]
+        tensors = [t for each in self.programs for t in (*each.inputs, *each.outputs)]
         for tensor in tensors:
             size = prod(tensor.shape) if min(tensor.shape, default=0) >= 0 else -1
             if tensor.dtype not in _DTYPES or not 0 <= size < 1 << 40:
@@ -204,17 +219,12 @@ class Manifest:
         return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
 
 
-def _tensors(programs: Sequence[Manifest | ProgramRecord]) -> list[tuple[TensorInfo, ...]]:
-    """The inputs and outputs of each program."""
-    return [(*each.inputs, *each.outputs) for each in programs]
+def read_manifest(path: Path, select: Select | None = None) -> Manifest:
+    """Read and check a manifest file; see :meth:`Manifest.from_json`."""
+    return parse_manifest(_read(path), path, select)
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Read and check a manifest file."""
-    return parse_manifest(_read(path), path)
-
-
-def parse_manifest(text: bytes, path: Path) -> Manifest:
+def parse_manifest(text: bytes, path: Path, select: Select | None = None) -> Manifest:
     """The manifest in a file's content; see :func:`read_manifest`."""
     data = _parse(text, path)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -227,15 +237,8 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             f"that wrote it ({data.get('versions', {}).get('tvmconv', 'unknown')})."
         )
     try:
-        return Manifest.from_json(data)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        TvmconvError,
-    ) as error:
+        return Manifest.from_json(data, select)
+    except _MALFORMED as error:
         reason = f"{type(error).__name__}: {error}"
         raise ArtifactError(f"{path} is damaged ({reason}). Save the model again.") from error
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmconv.artifact.host_target import for_host
+from tvmconv.artifact.host_target import for_host, select
 from tvmconv.artifact.manifest import (
     Manifest,
     is_copy,
@@ -206,7 +206,7 @@ def open_artifact(
                 f"{path} holds no manifest: tvmconv did not save it, or it was cut short. Copy it "
                 "again, or build the model again."
             )
-        manifest = read_manifest(record)
+        manifest = read_manifest(record, select)
         if library.manifest:
             raise ArtifactError(
                 f"{record} is not the manifest that {path} holds: one of the two was damaged, "
@@ -250,5 +250,5 @@ def _own_manifest(library: Library, record: Path) -> Manifest | None:
         not os.path.lexists(record)
         or any(is_copy(text, file) for file in (record, *files.pending(record)))
     ):
-        return parse_manifest(text, record)
+        return parse_manifest(text, record, select)
     return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from tvmconv.artifact.program_record import ProgramRecord
+from tvmconv.core.plain_data import check_types
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_device
@@ -16,22 +18,48 @@ from tvmconv.machines.stored import read_device
 class TargetRecord:
     """The part of a manifest that belongs to one of several targets.
 
+    Loading a model reads the programs of one target alone.
+
     Parameters
     ----------
     machine
         The CPU that the code is for; its name is the target's.
     required_features
         CPU flags that the code requires.
-    programs
-        The programs for the shapes of the inputs.
+    data
+        The programs for the shapes of the inputs, as plain data.
     own_constant_bytes
         The part of the constants that only this target reads.
     """
 
     machine: Machine | CudaMachine
     required_features: tuple[str, ...]
-    programs: tuple[ProgramRecord, ...]
+    data: Mapping[str, Any]
     own_constant_bytes: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        machine: Machine | CudaMachine,
+        features: tuple[str, ...],
+        programs: Sequence[ProgramRecord],
+        own_constant_bytes: int = 0,
+    ) -> TargetRecord:
+        """The record of these programs."""
+        first, *others = (program.to_json() for program in programs)
+        data = {**first, **({"others": others} if others else {})}
+        return cls(machine, features, data, own_constant_bytes)
+
+    @cached_property
+    def programs(self) -> tuple[ProgramRecord, ...]:
+        """The programs for the shapes of the inputs; malformed data raise errors of many types."""
+        found = self.unchecked()
+        check_types(found, tuple[ProgramRecord, ...], "programs")
+        return found
+
+    def unchecked(self) -> tuple[ProgramRecord, ...]:
+        """The programs, with fields that may be of other types."""
+        return tuple(map(ProgramRecord.from_json, (self.data, *self.data.get("others", ()))))
 
     @property
     def name(self) -> str:
@@ -40,22 +68,20 @@ class TargetRecord:
 
     def to_json(self) -> dict[str, Any]:
         """The part of the file."""
-        first, *others = self.programs
         return {
             "target": self.machine.to_json(),
             "required_features": list(self.required_features),
             "own_constant_bytes": self.own_constant_bytes,
-            **first.to_json(),
-            **({"others": [each.to_json() for each in others]} if others else {}),
+            **self.data,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TargetRecord:
         """Inverse of :meth:`to_json`; ignores other fields."""
-        programs = [data, *data.get("others", ())]
+        names = (*(each.name for each in fields(ProgramRecord)), "others")
         return cls(
             machine=read_device(data["target"]),
             required_features=tuple(map(str, data["required_features"])),
-            programs=tuple(map(ProgramRecord.from_json, programs)),
+            data={name: value for name, value in data.items() if name in names},
             own_constant_bytes=data.get("own_constant_bytes", 0),
         )

@@ -25,7 +25,7 @@ OnnxModel = Annotated[Path, argument("MODEL", help="ONNX model.")]
 Target = Annotated[
     str,
     BUILD.value(
-        "TARGET,...", "--target", help="CPUs, a GPU or an LLVM string; see `tvmconv targets`."
+        "TARGET", "--target", help="CPUs (A,B), GPU or LLVM string. `tvmconv targets` lists them."
     ),
 ]
 Compiler = Annotated[
