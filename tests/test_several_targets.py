@@ -20,6 +20,7 @@ from tests.cli.verbs import data_of, invoke
 from tests.compile.c_model import CModel
 from tests.emulating import needs_arm, run_model
 from tests.frontend.onnx_runner import run_reference
+from tvmconv.artifact import host_target
 from tvmconv.artifact.manifest import Manifest
 from tvmconv.cli.values import parse_targets
 from tvmconv.core.errors import ArtifactError, TargetError
@@ -67,7 +68,7 @@ def network() -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "fleet",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 6, 6])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 6, "width"])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(value, name) for name, value in weights.items()],
     )
@@ -89,7 +90,7 @@ def unable() -> str:
 
 @pytest.fixture(scope="module")
 def model() -> tvmconv.CompiledModel:
-    return tvmconv.build(network(), NAMES, threads=1)
+    return tvmconv.build(network(), NAMES, threads=1, shapes={"width": 6})
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +98,8 @@ def saved(model: tvmconv.CompiledModel, tmp_path_factory: pytest.TempPathFactory
     return model.save(tmp_path_factory.mktemp("saved") / "fleet.so")
 
 
-def check(outputs: Any) -> None:
-    (wanted,) = run_reference(network(), {"x": IMAGE})
+def check(outputs: Any, image: np.ndarray = IMAGE) -> None:
+    (wanted,) = run_reference(network(), {"x": image})
     np.testing.assert_allclose(np.asarray(outputs[0]), wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -168,6 +169,16 @@ def test_hidden_features(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         portable.load(saved).run(IMAGE)
 
 
+def test_the_widest_target_that_fits(
+    model: tvmconv.CompiledModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for record in model.manifest.targets:
+        features = frozenset(record.required_features)
+        monkeypatch.setattr(host_target, "host_features", lambda features=features: features)
+        assert host_target.for_host(model.manifest, "it").machine.name == record.name
+        assert model.manifest.targets[host_target.select(model.manifest.targets)] is record
+
+
 def test_names_that_cannot_be_selected(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     able()
     monkeypatch.setenv("TVMCONV_TARGET", "skylake")
@@ -181,7 +192,7 @@ def test_names_that_cannot_be_selected(saved: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_weights_are_shared_where_layouts_agree(model: tvmconv.CompiledModel) -> None:
-    alone = tvmconv.build(network(), "x86-64-v4", threads=1)
+    alone = tvmconv.build(network(), "x86-64-v4", threads=1, shapes={"width": 6})
     own = {each.name: each.own_constant_bytes for each in model.manifest.targets}
     assert own["sapphirerapids"] == own["x86-64-v4"] == 0 < own["x86-64-v3"]
     # places begin at multiples of 64 bytes
@@ -214,16 +225,22 @@ def test_files(
     assert f"#define FLEET_LAYER_COUNT {layers}\n" in apart.with_suffix(".h").read_text()
 
 
-def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_shapes_and_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVMCONV_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("TVMCONV_CACHE_SIZE", "1GiB")
-    first = tvmconv.build(network(), NAMES[:2], threads=1)
+    widths = {"width": [6, 9]}
+    first = tvmconv.build(network(), NAMES[:2], threads=1, shapes=widths)
     monkeypatch.setattr("tvmconv.building.resolve_devices", lambda *_: pytest.fail("built again"))
-    second = tvmconv.build(network(), NAMES[:2], threads=1)
+    second = tvmconv.build(network(), NAMES[:2], threads=1, shapes=widths)
     assert second.manifest.to_json() == first.manifest.to_json()
-    check(second.run(IMAGE))
     first.save(tmp_path / "first.so")
     second.save(tmp_path / "second.so")
+    monkeypatch.setenv("TVMCONV_TARGET", "x86-64-v3")
+    wide = np.resize(IMAGE, (1, 3, 6, 9))
+    for each in (second, tvmconv.load(tmp_path / "first.so"), portable.load(tmp_path / "first.so")):
+        check(each.run(IMAGE))
+        check(each.run(wide), wide)
+        assert len(each.profile(wide, repeat=1)) == len(each.programs[1].calls)
     assert (tmp_path / "first.so").read_bytes() == (tmp_path / "second.so").read_bytes()
 
 
@@ -289,6 +306,7 @@ def test_commands(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert f"fleet: 1 convolution, {able()[0]}" in invoke("explain", saved).stdout
     onnx.save(network(), tmp_path / "fleet.onnx")
     command = ["compile", tmp_path / "fleet.onnx", "-o", tmp_path / "fleet.so", "--threads", 1]
+    command += ["--dim", "width=6"]
     assert "for 2 targets" in invoke(*command, "--target", "x86-64-v3,x86-64-v4").stdout
     monkeypatch.setenv("TVMCONV_TARGET", "x86-64-v3")
     assert "x86-64-v3" in invoke("run", tmp_path / "fleet.so", "--repeat", 1).stdout
@@ -309,7 +327,8 @@ def test_bundle(model: tvmconv.CompiledModel, tmp_path: Path) -> None:
 
 @needs_arm
 def test_neon_and_sve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tvmconv.build(network(), ["aarch64", "aarch64+sve"], threads=1)
+    names = ["aarch64", "aarch64+sve"]
+    model = tvmconv.build(network(), names, threads=1, shapes={"width": 6})
     for cpu in ("cortex-a72", "max"):
         check(run_model(model, tmp_path, IMAGE, options=["-cpu", cpu]))
     monkeypatch.setenv("TVMCONV_TARGET", "aarch64+sve")

@@ -104,6 +104,11 @@ def _resolve(target: TargetLike) -> Machine:
             return _native()
         if target in MACHINES:
             return MACHINES[target]
+        if "," in target and "=" not in target:
+            raise TargetError(
+                f"target {target!r} is a list. Expected one target here. Name one of these; "
+                "tvmconv.build takes a Python list of several."
+            )
         options = _named(target) or _parse_classic(target)
     elif isinstance(target, dict):
         options = dict(target)
