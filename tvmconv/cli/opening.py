@@ -36,9 +36,9 @@ def open_model(
 ) -> CompiledModel:
     """Load a saved model, or build an ONNX model with progress on the terminal.
 
-    A saved model that is not to run ``here`` may be for another CPU, or for a GPU. Of several
-    targets, ``target`` then names the one to describe. Raises :class:`InputError` if other build
-    options are given for a saved model.
+    A saved model that is not to run ``here`` may be for another CPU, or for a GPU. If it
+    has several targets, ``target`` then names one of them. Raises :class:`InputError` if other
+    build options are given for a saved model.
     """
     import tvmconv
     from tvmconv.runtime.gpu_options import GpuOptions

@@ -57,6 +57,8 @@ def finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
+    if len(text) < 19:
+        return int(text)
     # the length first: Python refuses thousands of digits with an error of its own
     if len(text) > 20 or not -_LARGEST <= (value := int(text)) < _LARGEST:
         raise ValueError(f"{text[:40]} is too large")

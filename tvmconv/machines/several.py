@@ -21,7 +21,7 @@ def resolve_devices(
     """The machine models of a target or a list of targets, the preferred ones first.
 
     A target is before another one if its code requires more CPU features: all that the other one
-    requires, and others. Of all remaining targets, a later one in the list is first.
+    requires, and others. Among the remaining targets, a later one in the list is first.
 
     Raises ``TargetError`` as :func:`~tvmconv.machines.targets.resolve_device`. Also for a list with
     a GPU, with two architectures or systems, or with a name twice.

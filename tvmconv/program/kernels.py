@@ -17,7 +17,7 @@ class Kernels:
     """Functions of one or several programs, by symbol.
 
     Functions that compute the same way are one function, also if different programs call them.
-    Those of another target are linked with the functions of a ``first`` one, and have other names.
+    Functions of another target are linked with a ``first`` target's, and have other names.
     """
 
     def __init__(self, first: Kernels | None = None) -> None:

@@ -107,8 +107,8 @@ def explain_report(
         Always has the tables ``layers``, ``candidates`` and ``memory``, and where they apply
         ``estimates``, ``knobs``, ``vectors``, ``launches``, ``unscheduled``, ``positions`` and
         ``in_float``. ``str()`` of it is the short view. The report of a model with several input
-        shapes has a table ``shapes`` and a report of each shape, without measurements. The report
-        of a model with several targets has a table ``targets``, and describes one of them.
+        shapes has a table ``shapes`` and a report of each shape, without measurements. With
+        several targets, the report has a table ``targets`` and describes one of them.
     """
     if model.manifest.targets:
         alone = TargetFacts(replace(model.manifest, targets=()))

@@ -86,7 +86,7 @@ static inline int32_t tvmconv_nested(tvmconv_frame *frame, int32_t (*run)(tvmcon
 
 /* The code for one target. */
 typedef struct tvmconv_target {
-    const tvmconv_description *description;       /* of its first program */
+    const tvmconv_description *description;       /* its first program's */
     int32_t (*const *runs)(tvmconv_frame *frame); /* in the order of the description's programs */
     const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
