@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from operator import contains
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 _LARGEST = 1 << 63
@@ -57,8 +58,6 @@ def finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    if len(text) < 19:
-        return int(text)
     # the length first: Python refuses thousands of digits with an error of its own
     if len(text) > 20 or not -_LARGEST <= (value := int(text)) < _LARGEST:
         raise ValueError(f"{text[:40]} is too large")
@@ -92,6 +91,15 @@ def _fitting(hint: Any) -> Callable[[Any], bool]:
     if origin in (Union, types.UnionType):
         options = [_fitting(option) for option in arguments]
         return lambda value: any(fits(value) for fits in options)
+    plain = [part for part in map(_plain_types, arguments) if part is not None]
+    is_plain = len(plain) == len(arguments)
+    if origin is tuple and is_plain:
+        count = len(plain)
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == count
+            and all(map(contains, plain, map(type, value)))
+        )
     if origin is tuple and arguments[-1] is Ellipsis:
         item_fits = _fitting(arguments[0])
         return lambda value: isinstance(value, tuple) and all(map(item_fits, value))
@@ -101,6 +109,13 @@ def _fitting(hint: Any) -> Callable[[Any], bool]:
             isinstance(value, tuple)
             and len(value) == len(items)
             and all(fits(item) for fits, item in zip(items, value, strict=True))
+        )
+    if origin is not None and is_plain:
+        keys, values = plain
+        return lambda value: (
+            isinstance(value, Mapping)
+            and keys.issuperset(map(type, value))
+            and values.issuperset(map(type, value.values()))
         )
     if origin is not None:
         key_fits, value_fits = map(_fitting, arguments)
