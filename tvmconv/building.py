@@ -16,7 +16,7 @@ from tvmconv.core.interrupts import checkpoint, uninterrupted
 from tvmconv.core.printed import printable
 from tvmconv.core.tensor import ShapeLists
 from tvmconv.core.unexpected import carrying, delivered, reported
-from tvmconv.machines.targets import TargetLike, resolve_device
+from tvmconv.machines.several import TargetsLike, resolve_devices
 from tvmconv.runtime.gpu_options import GpuOptions
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _CALLER = 3  # stack level of warnings: the caller of build, after its decorator
 @uninterrupted()
 def build(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
-    target: TargetLike = "native",
+    target: TargetsLike = "native",
     *,
     shapes: ShapeLists | None = None,
     outputs: Sequence[str] | None = None,
@@ -54,7 +54,7 @@ def build(
     progress: Progress | None = None,
     requantise: str | None = None,
 ) -> CompiledModel:
-    """Compile an ONNX model for one machine.
+    """Compile an ONNX model for one machine, or for several.
 
     Any number of threads may build at the same time. A lock serializes reading and scheduling;
     kernels are compiled in parallel. Ctrl-C ends a build at the next kernel.
@@ -67,7 +67,9 @@ def build(
         ``"native"``, another preset (``"x86-64-v3"``, ``"aarch64"``), a GPU
         (``"cuda:sm_90"``), a classic target string
         (``"llvm -mcpu=skylake-avx512"``), a TVM target or a
-        :class:`~tvmconv.machines.record.Machine`.
+        :class:`~tvmconv.machines.record.Machine`. A list of CPUs of one architecture makes one
+        model for all of them. It runs the code for the first target that the CPU supports, in the
+        order of :attr:`CompiledModel.targets`.
     shapes
         Full shapes of inputs that have symbolic dimensions, by input name, or sizes of such
         dimensions by their names: ``{"image": (1, 3, 224, 224)}`` or ``{"height": 224}``. CPU only:
@@ -157,6 +159,7 @@ def build(
     >>> model = tvmconv.build("resnet18.onnx")  # doctest: +SKIP
     >>> model.run({"input": np.zeros((1, 3, 224, 224), np.float32)})  # doctest: +SKIP
     """
+    from tvmconv.artifact.host_target import described_here
     from tvmconv.kernels.compiler_lock import compiler_lock
     from tvmconv.model import CompiledModel
     from tvmconv.model_cache import CachedModel
@@ -188,9 +191,10 @@ def build(
         report("read the model", 0, 1)
         if cached is not None and (found := cached.load()) is not None:
             report("read the model", 1, 1)
-            return CompiledModel(*found, gpu=gpu)
+            return CompiledModel(described_here(found[0]), found[1], gpu=gpu)
     with compiler_lock():
-        from tvmconv.artifact.record import record_program
+        from tvmconv.artifact.record import record_program, several_targets
+        from tvmconv.compile.program import CompiledProgram
         from tvmconv.compile.toolchain import Toolchain
         from tvmconv.frontend import ShapedModel
         from tvmconv.frontend.shape_lists import largest_first
@@ -204,10 +208,10 @@ def build(
         warnings.warn(text, DeprecationWarning, stacklevel=_CALLER)
         requantize = requantise
     here = gpu.device and target == "cuda"
-    machine = native_gpu(gpu.device) if here else resolve_device(target, threads)
-    gpu.check(machine.kind == "cuda")
+    machines = (native_gpu(gpu.device),) if here else resolve_devices(target, threads)
+    gpu.check(machines[0].kind == "cuda")
     if cc:
-        Toolchain.find(cc, machine.triple)
+        Toolchain.find(cc, machines[0].triple)
     if callable(overrides):
         overrides = carrying(overrides, "overrides")
     policy = make_policy(
@@ -220,30 +224,32 @@ def build(
         requantize,
         precision,
     )
-    check_precision(policy, machine)
+    for machine in machines:
+        check_precision(policy, machine)
     with delivered(), compiler_lock():
         with reported("reading the model"):
             source = ShapedModel(model, shapes, fold_budget, outputs)
-        check_count(len(source.shapes), machine)
-        programs = Programs(machine, policy, report)
+        check_count(len(source.shapes), machines[0])
+        programs = Programs.each(machines, policy, report)
         has_warned = False
         # the choices for the largest shape are made first
-        for index in largest_first(source.shapes):
-            report("read the model", len(programs), len(source.shapes))
+        for count, index in enumerate(largest_first(source.shapes)):
+            report("read the model", count, len(source.shapes))
             with reported("reading the model"):
                 loaded = source.read(index)
             nan = loaded.graph.not_numbers()
-            if nan and not len(programs):
+            if nan and not count:
                 warnings.warn(
                     f"{printable(loaded.name)}: NaN in {', '.join(map(repr, nan[:_NAMED]))}"
                     f"{' and others' * (len(nan) > _NAMED)}; outputs that depend on it are NaN "
                     "too. The exported checkpoint may be corrupt.",
                     stacklevel=_CALLER,
                 )
-            report("read the model", len(programs) + 1, len(source.shapes))
-            unscheduled = programs.add(index, loaded, source.shapes[index])
+            report("read the model", count + 1, len(source.shapes))
+            left = [each.add(index, loaded, source.shapes[index]) for each in programs]
+            unscheduled = max(left, key=len)
             has_warned = has_warned or bool(nan or unscheduled)
-            if unscheduled and len(programs) == 1:
+            if unscheduled and not count:
                 names = "; ".join(map(str, unscheduled))
                 warnings.warn(
                     f"{printable(loaded.name)}: no algorithm supports {len(unscheduled)} "
@@ -253,17 +259,22 @@ def build(
                 )
     with delivered():
         report("generate code", 0, 1)
-        code = programs.compiled(loaded.name, cc)
+        codes = [each.compiled(loaded.name, cc) for each in programs]
         with reported("recording the model"):
-            manifest = record_program(
-                code.program,
-                machine,
-                programs.planned(),
-                model_name=loaded.name,
-                model_sha256=loaded.sha256,
-                policy=policy.to_json(),
-            )
-            compiled = CompiledModel(manifest, code, gpu=gpu)
+            manifests = [
+                record_program(
+                    code.program,
+                    machine,
+                    each.planned(),
+                    model_name=loaded.name,
+                    model_sha256=loaded.sha256,
+                    policy=policy.to_json(),
+                )
+                for machine, each, code in zip(machines, programs, codes, strict=True)
+            ]
+            manifest = several_targets(manifests, [code.program for code in codes])
+            code = CompiledProgram.joined(codes)
+            compiled = CompiledModel(described_here(manifest), code, gpu=gpu)
             # a model with warnings is built each time, and warns each time
             if cached is not None and not has_warned:
                 cached.store(manifest, code)

@@ -187,6 +187,8 @@ def connected(address: Address, path: Path, verify: bool = True) -> Iterator[Rem
         if library.weights is not None:
             session.upload(str(weights_path(path)), str(weights_path(Path(name))))
         module = session.load_module(name)
+        if manifest.targets:
+            manifest = manifest.for_target(manifest.targets[int(module["target"]())].name)
     yield RemoteModel(manifest, address, session, module)
 
 

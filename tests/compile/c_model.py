@@ -62,6 +62,9 @@ class Options(ctypes.Structure):
         ("weights", c_void_p),
         ("weight_bytes", c_uint64),
         ("weights_path", c_char_p),
+        ("cuda_graph", c_int32),
+        ("gpu", c_int64),
+        ("target", c_char_p),
     ]
 
 

@@ -25,7 +25,7 @@ OnnxModel = Annotated[Path, argument("MODEL", help="ONNX model.")]
 Target = Annotated[
     str,
     BUILD.value(
-        "TARGET", "--target", help="CPU, GPU or LLVM string. `tvmconv targets` lists them."
+        "TARGET", "--target", help="CPUs (A,B), GPU or LLVM string. `tvmconv targets` lists them."
     ),
 ]
 Compiler = Annotated[

@@ -169,7 +169,8 @@ def emulated_report(
     if onnx is not None:
         session = _onnxruntime(onnx, model.threads, exact=is_quantized(onnx))
         expected = _computed(session, list(values), dict(inputs), onnx)
-    title = f"{model.name}: emulated {model.machine.name}"
+    names = " or ".join(target.machine.name for target in model.targets)
+    title = f"{model.name}: emulated {names}"
     return _described(model, title, facts, values, expected)
 
 

@@ -53,6 +53,7 @@ int main(void) {
     FIELD(tvmconv_options, weights_path);
     FIELD(tvmconv_options, cuda_graph);
     FIELD(tvmconv_options, gpu);
+    FIELD(tvmconv_options, target);
     SIZE(tvmconv_queue_options);
     FIELD(tvmconv_queue_options, size);
     FIELD(tvmconv_queue_options, streams);
@@ -74,6 +75,7 @@ int main(void) {
     FIELD(tvmconv_model, enqueue);
     FIELD(tvmconv_model, shape);
     FIELD(tvmconv_model, set_shapes);
+    FIELD(tvmconv_model, describe);
     FIELD(tvmconv_model, cpus);
     FIELD(tvmconv_model, queue_create);
     FIELD(tvmconv_model, queue_submit);

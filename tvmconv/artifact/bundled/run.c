@@ -190,8 +190,9 @@ static int use(const tvmconv_model *model, tvmconv_state *state, void **inputs, 
         summarize(&output, outputs[i]);
         if (folder && !write_output(folder, i, &output, outputs[i])) return 1;
     }
-    printf("%.3f ms a call (best of %d), %d thread(s)\n", best, repeats,
-           (int)model->threads(state));
+    if (TVMCONV_HAS(model, describe)) about = model->describe(state);
+    printf("%.3f ms a call (best of %d) of the code for %s, %d thread(s)\n", best, repeats,
+           about->target, (int)model->threads(state));
     return 0;
 }
 

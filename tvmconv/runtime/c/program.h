@@ -84,12 +84,21 @@ static inline int32_t tvmconv_nested(tvmconv_frame *frame, int32_t (*run)(tvmcon
         }                                                                                          \
     } while (0)
 
-typedef struct tvmconv_program {
+/* The code for one target. */
+typedef struct tvmconv_target {
+    const tvmconv_description *description;       /* its first program's */
     int32_t (*const *runs)(tvmconv_frame *frame); /* in the order of the description's programs */
     const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
-    const char *constants;       /* NULL where weights are separate */
-    const char *weights_sha256;  /* hex, of the separate file; "" otherwise */
+    /* Starts and ends of the constants that the target reads, up to an end of 0; NULL: all. */
+    const uint64_t (*constants)[2];
+} tvmconv_target;
+
+typedef struct tvmconv_program {
+    const tvmconv_target *targets; /* the first that the processor runs is selected */
+    int32_t target_count;
+    const char *constants;      /* NULL where weights are separate */
+    const char *weights_sha256; /* hex, of the separate file; "" otherwise */
 } tvmconv_program;
 
 /* Both are defined by model.c. */
@@ -112,6 +121,7 @@ void tvmconv_pool_destroy(tvmconv_pool *pool);
 int32_t tvmconv_threads(const tvmconv_state *state);
 int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape);
 int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes);
+const tvmconv_description *tvmconv_describe(const tvmconv_state *state);
 int32_t tvmconv_cpus(const char *text, int32_t *numbers, int32_t capacity);
 int32_t tvmconv_queue_create(const tvmconv_queue_options *options, tvmconv_queue **queue,
                              char *message, size_t message_size);
@@ -140,6 +150,7 @@ void tvmconv_queue_destroy(tvmconv_queue *queue);
         .enqueue = tvmconv_enqueue,                                                                \
         .shape = tvmconv_shape,                                                                    \
         .set_shapes = tvmconv_set_shapes,                                                          \
+        .describe = tvmconv_describe,                                                              \
         .cpus = tvmconv_cpus,                                                                      \
         .queue_create = tvmconv_queue_create,                                                      \
         .queue_submit = tvmconv_queue_submit,                                                      \

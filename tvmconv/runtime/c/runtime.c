@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,7 @@ int64_t tvmconv_now(void) {
 }
 
 #include "processor.c"
+#include "targets.c"
 #include "cpus.c"
 #include "pool.c"
 #include "weights.c"
@@ -59,6 +61,7 @@ struct tvmconv_state {
     uint32_t busy; /* as in tvmconv_pool */
     int32_t threads;
     int32_t program; /* the number of the program that calls run */
+    const tvmconv_target *target;
     tvmconv_parallel_for parallel_for;
     void *parallel_context;
     tvmconv_pool *pool; /* that the state owns, or NULL */
@@ -267,7 +270,7 @@ void tvmconv_destroy(tvmconv_state *state) {
 int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, char *message,
                        size_t size) {
     const tvmconv_program *program = &tvmconv_this_program;
-    const tvmconv_description *model = &tvmconv_this_description;
+    const tvmconv_target *target = NULL;
     tvmconv_options options;
     char unread[8];
     if (message == NULL || size == 0) message = unread, size = sizeof unread;
@@ -275,9 +278,11 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
     if (result == NULL)
         return refuse(message, size, TVMCONV_INVALID, "the pointer to the state is NULL");
     *result = NULL;
-    if (!processor_fits(program, message, size)) return TVMCONV_UNSUPPORTED;
     int32_t status = read_options(given, &options, message, size);
     if (status) return status;
+    message_text lacking = {message, size, 0};
+    if ((status = select_target(options.target, &target, &lacking))) return status;
+    const tvmconv_description *model = target->description;
     if (threads_variable() < 0)
         return refuse(message, size, TVMCONV_INVALID,
                       "the environment variable TVMCONV_NUM_THREADS is not a number of threads. "
@@ -289,6 +294,7 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
                  (unsigned long long)model->arena_bytes);
         return TVMCONV_MEMORY;
     }
+    state->target = target;
     status = find_constants(program, &options, &state->constants, &state->weights_mapping,
                             &state->weights_mapped, message, size);
     if (!status) status = open_device(state, &options, message, size);
@@ -369,18 +375,22 @@ static void map_constants(tvmconv_state *state) {
     static uint32_t linked_are_mapped;
     const int populate_read = 22; /* MADV_POPULATE_READ; before Linux 5.14 nothing happens */
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)state->constants;
-    uintptr_t end = start + (uintptr_t)tvmconv_this_description.weight_bytes;
+    const uint64_t all[][2] = {{0, tvmconv_this_description.weight_bytes}, {0, 0}};
+    const uint64_t(*part)[2] = state->target->constants ? state->target->constants : all;
     int linked = state->constants == tvmconv_this_program.constants;
-    if (!start || (linked ? __atomic_exchange_n(&linked_are_mapped, 1, __ATOMIC_RELAXED)
-                          : state->weights_mapping == NULL))
+    if (!state->constants || (linked ? __atomic_exchange_n(&linked_are_mapped, 1, __ATOMIC_RELAXED)
+                                     : state->weights_mapping == NULL))
         return;
-    start -= start % page;
+    for (; (*part)[1]; ++part) {
+        uintptr_t start = (uintptr_t)state->constants + (uintptr_t)(*part)[0];
+        uintptr_t end = (uintptr_t)state->constants + (uintptr_t)(*part)[1];
+        start -= start % page;
 #ifdef MADV_HUGEPAGE
-    /* where the file is cached in huge pages, or not yet, as tvmconv's own saving leaves it */
-    madvise((void *)start, end - start, MADV_HUGEPAGE);
+        /* where the file is cached in huge pages, or not yet, as tvmconv's own saving leaves it */
+        madvise((void *)start, end - start, MADV_HUGEPAGE);
 #endif
-    madvise((void *)start, end - start, populate_read);
+        madvise((void *)start, end - start, populate_read);
+    }
 #endif
 }
 

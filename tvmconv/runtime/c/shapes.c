@@ -2,7 +2,7 @@
 
 /* The description of the program that a state runs. */
 static const tvmconv_description *program_of(const tvmconv_state *state) {
-    return tvmconv_this_description.programs[state->program];
+    return state->target->description->programs[state->program];
 }
 
 static size_t print_shape(char *text, size_t size, const int64_t *shape, int32_t rank) {
@@ -68,6 +68,14 @@ int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes) {
     else state->program = found;
     give_back(&state->busy);
     return found < 0 ? TVMCONV_INVALID : TVMCONV_OK;
+}
+
+const tvmconv_description *tvmconv_describe(const tvmconv_state *state) {
+    const tvmconv_target *target;
+    char unread[8];
+    message_text message = {unread, sizeof unread, 0};
+    if (state) return program_of(state);
+    return select_target(NULL, &target, &message) ? NULL : target->description;
 }
 
 int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape) {

@@ -87,6 +87,11 @@ typedef struct tvmconv_description {
     const char *version;         /* version of tvmconv */
     const char *target;          /* the machine's name, "x86-64-v3" */
     const char *features;        /* required CPU features, "avx2 fma" */
+    /* A model may have code for several targets, of which each state has one: see `describe`. The
+     * model's own description then has the names of all targets, separated by ", ", and the features
+     * that all of them require. It lists the layers of the first target. Nameless ones follow if
+     * another target has more layers, so that there is room for the times of any target. Sizes of
+     * memory are the maximum. Inputs and outputs are equal for all targets. */
     uint64_t arena_bytes;        /* activation memory; a state has it for the largest program */
     uint64_t workspace_bytes;    /* scratch memory of a state for each thread: the maximum at a
                                   * time, each piece rounded up to 64 bytes */
@@ -131,6 +136,10 @@ typedef struct tvmconv_options {
     /* GPU only: the number of the GPU, from 0. (64 bits, so that the field begins after the padding
      * of the field before.) */
     int64_t gpu;
+    /* The name of the target whose code the state runs. With NULL, a model with several targets runs
+     * the one that the variable TVMCONV_TARGET names. Without the variable, it runs the first one
+     * whose CPU features this processor has. */
+    const char *target;
 } tvmconv_options;
 
 typedef struct tvmconv_state tvmconv_state;
@@ -208,6 +217,11 @@ typedef struct tvmconv_model {
      * TVMCONV_HAS(model, set_shapes) first: older models lack it and have one program. */
     int32_t (*set_shapes)(tvmconv_state *state, const int64_t *const *shapes);
 
+    /* The description of what a state runs: the program of its shapes, for its target. `profile`
+     * gives the times of these layers. With NULL as the state, the result is for a new state here,
+     * or NULL if this processor runs no target of the model. Check TVMCONV_HAS(model, describe) first:
+     * older models lack it and have one target. */
+    const tvmconv_description *(*describe)(const tvmconv_state *state);
     /* The CPUs that a text names, less the CPUs that the calling thread may not use. A text is a
      * list such as "0-3,8", "performance", or "node:1" for a NUMA node. "performance" names the
      * performance cores, or all where cores are equal; NULL names all. At most as many are listed as

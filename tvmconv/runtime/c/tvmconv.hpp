@@ -238,9 +238,10 @@ public:
         if (!TVMCONV_HAS(model_.operator->(), set_shapes))
             throw Error(TVMCONV_UNSUPPORTED, "the model is older than set_shapes. Build it again.");
         raise(model_->set_shapes(state_, detail::extents(model_, shapes).data()));
-        program_ = detail::program(model_, shapes);
+        program_ = TVMCONV_HAS(model_.operator->(), describe) ? model_->describe(state_)
+                                                              : detail::program(model_, shapes);
     }
-    // The tensors and layers of the program that calls run.
+    // The target, tensors and layers of the program that calls run.
     const tvmconv_description &program() const { return *program_; }
     // Without checks of sizes, for those who have pointers anyway.
     void run(const void *const *inputs, void *const *outputs) {
@@ -270,6 +271,7 @@ private:
         char message[512];
         int32_t status = model->create(options, &state_, message, sizeof message);
         if (status) throw Error(status, message);
+        if (TVMCONV_HAS(model_.operator->(), describe)) program_ = model_->describe(state_);
     }
 
     // Checks memory, and lists where it is.
