@@ -8,8 +8,8 @@ import numpy as np
 from onnx import helper
 
 from tests.frontend.microsoft_cases import CASES, Case
-from tests.fuzz.compared import results_of
 from tests.fuzz.draft import Draft, Undrawable, Value
+from tests.fuzz.runtimes import results_of
 
 _ROUNDING = ("DynamicQuantizeMatMul", "QAttention", "QLinear")
 _SHAPES = ((1, 4, 5, 8), (2, 3, 4, 4), (1, 1, 7, 12))

@@ -221,7 +221,12 @@ def _check_operands(node: OnnxNode, data: Ints, weight: Ints, bias: Ints | None)
             f"{len(data)}; they must be equal")  # fmt: skip
     if bias is not None:
         _expect(node, len(bias) == 1, f"the bias has rank {len(bias)}; it must be 1")
-    _expect(node, min(data[1:]) >= 1 and min(weight) >= 1,
+    sizes = [*data[1:], *weight]
+    inputs = 0 if node.op == "ConvTranspose" else 1
+    if node.op in ("Conv", "ConvTranspose") and data[1] == weight[inputs] == 0:
+        # a sum over no input channels is zero
+        sizes = [*data[2:], weight[1 - inputs], *weight[2:]]
+    _expect(node, min(sizes) >= 1,
             f"input {data} and weight {weight} must not be empty")  # fmt: skip
     groups = int(node.attrs.get("group", 1))
     _expect(node, 1 <= groups <= MAX_DIMENSION, f"group={groups} must be 1 or more")
