@@ -46,25 +46,28 @@ def test_numbers_without_axes() -> None:
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_convolutions_of_no_channels_are_their_bias(rank: int) -> None:
+def test_convolutions_of_nothing_are_their_bias(rank: int) -> None:
     """An empty slice, as of pruned networks."""
     nodes = [
         helper.make_node("Slice", ["x", "one", "one", "one"], ["nothing"]),
         helper.make_node("Conv", ["nothing", "w", "b"], ["y"], strides=[2] * rank),
         helper.make_node("ConvTranspose", ["nothing", "v"], ["z"]),
+        helper.make_node("Transpose", ["nothing"], ["plane"], perm=[0, *range(2, rank + 2), 1]),
+        helper.make_node("Conv", ["plane", "u", "b"], ["p"], pads=[1] * (2 * rank)),
     ]
     kernel = (3,) * rank
     constants = {
         "one": np.array([1]),
         "w": np.zeros((5, 0, *kernel), np.float32),
         "v": np.zeros((0, 2, *kernel), np.float32),
+        "u": np.ones((5, 6, *[3] * (rank - 1), 2), np.float32),
         "b": noise(5),
     }
-    model = make_model(nodes, {"x": (2, 4, *[6] * rank)}, ["y", "z"], constants)
-    y, z = run(model, {"x": noise(2, 4, *[6] * rank)})
-    plane = (2,) * rank
-    wanted = np.broadcast_to(constants["b"].reshape(-1, *[1] * rank), (2, 5, *plane))
-    np.testing.assert_array_equal(y, wanted)
+    model = make_model(nodes, {"x": (2, 4, *[6] * rank)}, ["y", "z", "p"], constants)
+    y, z, padded = run(model, {"x": noise(2, 4, *[6] * rank)})
+    bias = constants["b"].reshape(-1, *[1] * rank)
+    np.testing.assert_array_equal(y, np.broadcast_to(bias, (2, 5, *[2] * rank)))
+    np.testing.assert_array_equal(padded, np.broadcast_to(bias, (2, 5, *[6] * (rank - 1), 1)))
     np.testing.assert_array_equal(z, np.zeros((2, 2, *[8] * rank), np.float32))
 
 
