@@ -41,7 +41,7 @@ _SUMMING = {
 }  # fmt: skip
 # share of an output's elements that may differ, and their smallest allowed count, where integers
 # were rounded
-_ROUNDED_SHARE, _ROUNDED_LEAST = 0.1, 2
+_ROUNDED_SHARE, _ROUNDED_LEAST = 0.05, 2
 # onnxruntime masks by the smallest number of float32, and begins with it to look for the largest
 # element; for ONNX it is minus infinity
 _LARGEST = float(np.finfo(np.float32).max)

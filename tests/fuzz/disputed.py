@@ -192,13 +192,15 @@ def deviates(node: onnx.NodeProto, given: Mapping[str, np.ndarray]) -> bool:
     """Whether onnxruntime deviates from onnx in a node.
 
     It cuts the fractions of integers that a Resize interpolates, where onnx rounds. It aligns the
-    corners of an image's whole size, where onnx takes the product with the scale.
+    corners of an image's whole size, where onnx takes the product with the scale, as tvmconv's page
+    of numerics says.
     """
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    if node.op_type != "Resize" or attributes.get("mode", b"nearest") == b"nearest":
+    if node.op_type != "Resize":
         return False
-    aligns = attributes.get("coordinate_transformation_mode") == b"align_corners"
-    return aligns or given[node.input[0]].dtype.kind in "iu"
+    mixes = attributes.get("mode", b"nearest") != b"nearest"
+    cuts = mixes and given[node.input[0]].dtype.kind in "iu"
+    return cuts or attributes.get("coordinate_transformation_mode") == b"align_corners"
 
 
 def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
@@ -206,7 +208,7 @@ def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
 
     Examples are the place of NaN among numbers, and how far a window kernel spreads infinity and
     NaN. Some kernels multiply zeros where others leave them out. ``values`` are the known values of
-    the model.
+    the model. So does the truth of numbers that would be zero without rounding.
     """
     ranking = [node.input[0] for node in model.graph.node if node.op_type in _RANKING]
     spreading = [
@@ -216,6 +218,19 @@ def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
     def known(names: Sequence[str]) -> list[np.ndarray]:
         return [np.asarray(values[name], float) for name in names if name in values]
 
+    if any(map(_nearly_zero, known([n.input[0] for n in model.graph.node if _asks_zero(n)]))):
+        return True
     return any(np.isnan(array).any() for array in known(ranking)) or not all(
         np.isfinite(array).all() for array in known(spreading)
     )
+
+
+def _asks_zero(node: onnx.NodeProto) -> bool:
+    """Whether a node asks which numbers are zero."""
+    to = [helper.get_attribute_value(a) for a in node.attribute if a.name == "to"]
+    return node.op_type == "NonZero" or (node.op_type == "Cast" and to == [onnx.TensorProto.BOOL])
+
+
+def _nearly_zero(array: np.ndarray) -> bool:
+    size = np.abs(array)
+    return bool(((size > 0) & (size < 1e-6 * size.max(initial=0))).any())

@@ -192,7 +192,9 @@ def _moved(s: Sized, x: str) -> str:
     if op == "Flatten":
         return s.one(op, x, axis=s.d.generator.randint(0, rank))
     if op == "Reshape":
-        target = s.d.pick(([-1], [0, -1], [-1, 1], [1, -1], [-1, *s.shape(x)[1:]]))
+        target = s.d.pick(([-1], [0, -1], [-1, 1], [1, -1], [-1]))
+        if s.d.chance(0.2):
+            target = [-1, *(s.fixed(x, axis) for axis in range(1, rank))]
         return s.one(op, x, s.constant(target))
     axis = s.d.generator.randint(0, rank)
     if op == "Squeeze" and s.fixed(x, axis) != 1:

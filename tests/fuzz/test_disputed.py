@@ -84,6 +84,13 @@ def test_ranks_of_nan(operator: str) -> None:
     assert not disputes(model, known_values(model, {"x": beyond}))
 
 
+def test_the_truth_of_rounding_errors() -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.BOOL)
+    model = make_model([node], {"x": (3,)}, ["y"])
+    assert disputes(model, {"x": np.float32([1, 1e-9, 0])})
+    assert not disputes(model, {"x": np.float32([1, 1e-3, 0])})
+
+
 @pytest.mark.parametrize(("stride", "skips"), [(6, True), (4, True), (3, False), (1, False)])
 def test_negative_automatic_padding(stride: int, skips: bool) -> None:
     node = helper.make_node(
