@@ -36,9 +36,9 @@ def suppressed(
 
     ``boxes`` is ``(batch, count, 4)`` and ``scores`` ``(batch, classes, count)``. ``limits`` are
     tensors of one element: the boxes to keep, the largest overlap, the score to exceed, and the
-    existing boxes, if not all of them exist. At most ``most`` boxes are kept. Without
-    ``thresholded``, every score is enough. ``centered`` boxes are centers and sizes, others two
-    corners. The comparisons are onnxruntime's.
+    existing boxes. The last one is absent if all boxes exist. At most ``most`` boxes are kept.
+    Without ``thresholded``, every score is enough. ``centered`` boxes are centers and sizes, others
+    two corners. The comparisons are onnxruntime's.
     """
     batch, classes, count = (int(size) for size in scores.shape)
     room = -(-most // _LANES) * _LANES
