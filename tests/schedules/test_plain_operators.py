@@ -86,7 +86,7 @@ def test_means_over_all_axes_and_over_unit_ones():
     assert_close(y, x.astype("float64").sum((1, 3)), 2e-6)
 
 
-# short rows, rows of several vectors with a remainder, few columns, one result
+# short rows, rows of several vectors with a remainder, few columns, one result, parts of rows
 REDUCTIONS = [
     ((300, 5), [1]),
     ((40, 13), [1]),
@@ -99,6 +99,9 @@ REDUCTIONS = [
     ((7, 60, 2), [1]),
     ((2, 9, 48, 5), [1, 2]),
     ((3, 11), [0, 1]),
+    ((40, 20, 5), [0, 2]),
+    ((12, 3, 30, 2, 3), [0, 2, 4]),
+    ((8, 175), [0]),
 ]
 
 
