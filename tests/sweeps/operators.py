@@ -19,7 +19,8 @@ def cheap(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2)
 
 
-@drawn(DRAWS, "Exp", "Sigmoid", "Tanh", "Elu", "Softplus", "Erf", "Mish", "Log", "Gelu")
+@drawn(DRAWS, "Exp", "Sigmoid", "Tanh", "Elu", "Softplus", "Erf", "Mish", "Log", "Gelu", "Sinh",
+       "Cosh", "Asin", "Acos", "Atan", "Selu", "Celu")  # fmt: skip
 def costly(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2 * _EXP)
 
