@@ -53,6 +53,7 @@ def build(
     cuda_graph: bool | None = None,
     progress: Progress | None = None,
     requantise: str | None = None,
+    batch: str | None = None,
 ) -> CompiledModel:
     """Compile an ONNX model for one machine.
 
@@ -126,6 +127,11 @@ def build(
         Called as ``progress(stage, done, total)`` while building.
     requantise
         Former name of ``requantize``; deprecated.
+    batch
+        CPU only: ``"any"`` makes a model that serves any batch size. A call has any number of
+        images, along axis 0 of inputs and outputs. The outputs equal the outputs of single images
+        bit for bit. A network that combines images is refused. Shapes in ``shapes`` are then for
+        one image.
 
     Returns
     -------
@@ -183,6 +189,7 @@ def build(
             finite=finite,
             requantize=requantize,
             precision=precision,
+            batch=batch,
         )
     with delivered():
         report("read the model", 0, 1)
@@ -223,8 +230,8 @@ def build(
     check_precision(policy, machine)
     with delivered(), compiler_lock():
         with reported("reading the model"):
-            source = ShapedModel(model, shapes, fold_budget, outputs)
-        check_count(len(source.shapes), machine)
+            source = ShapedModel(model, shapes, fold_budget, outputs, batch)
+        check_count(len(source.shapes), machine, batch)
         programs = Programs(machine, policy, report)
         has_warned = False
         # the choices for the largest shape are made first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -78,6 +79,7 @@ def program_source(
             *_tensors(f"{prefix}input", each.inputs, strings),
             *_tensors(f"{prefix}output", each.outputs, strings),
             *_varying(prefix, each.outputs),
+            *_batched(prefix, each.inputs),
             *_layers(prefix, tuple(each.all_calls()), strings),
         ]
         run += functions(each, gpu is not None, strings, prefix)
@@ -150,6 +152,14 @@ def _varying(prefix: str, outputs: Iterable[TensorInfo]) -> list[str]:
     return [f"static const int32_t {prefix}varying_axes[] = {braced(map(str, axes))};"]
 
 
+def _batched(prefix: str, inputs: Sequence[TensorInfo]) -> list[str]:
+    """Whether each input holds the images of a batch, if the model serves any batch."""
+    if not any(info.batched for info in inputs):
+        return []
+    flags = braced(str(int(info.batched)) for info in inputs)
+    return [f"static const int32_t {prefix}batched[] = {flags};"]
+
+
 def _layers(prefix: str, calls: Iterable[Call], strings: Strings) -> list[str]:
     rows = []
     for call in calls:
@@ -203,6 +213,7 @@ def _description(
         "varying_axes": f"{prefix}varying_axes" if _varying("", program.outputs) else "NULL",
         "programs": "programs",
         "program_count": str(len(model.programs)),
+        "batched": f"{prefix}batched" if _batched("", program.inputs) else "NULL",
     }
     linkage = "static const" if index else "const"
     return ["", *_struct(f"{linkage} tvmconv_description {_description_name(index)}", fields)]
@@ -214,24 +225,38 @@ def _program(
     linked = program.constant_bytes > 0 and weights_sha256 is None
     flags = braced([*map(strings, facts.features), "NULL"])
     runs = braced(f"{_prefix(index)}run" for index in range(len(program.programs)))
+    steps = _steps(program)
     fields = {
         "runs": "runs",
         "features": "features",
         "vector_bits": str(facts.vector_bits),
         "constants": CONSTANTS if linked else "NULL",
         "weights_sha256": strings(weights_sha256 or ""),
+        "steps": "steps" if steps else "NULL",
     }
     return [
         "",
         *([f"extern const char {CONSTANTS}[];"] if linked else []),
         f"static const char *const features[] = {flags};",
         f"static int32_t (*const runs[])(tvmconv_frame *frame) = {runs};",
+        *steps,
         *_struct("const tvmconv_program tvmconv_this_program", fields),
         "",
         "/* The model's own name, for programs that are linked with several. */",
         "TVMCONV_EXPORTED",
         f"const tvmconv_model tvmconv_model_{identifier(facts.name)} = TVMCONV_MODEL;",
     ]
+
+
+def _steps(program: Program) -> list[str]:
+    """The functions that make one call of a program, if the model serves any batch."""
+    if not any(info.batched for info in program.inputs):
+        return []
+    rows = [
+        f"    {braced((f'{prefix}step', str(len(each.calls)), f'{prefix}heavy'))},"
+        for each, prefix in zip(program.programs, map(_prefix, itertools.count()), strict=False)
+    ]
+    return _table("tvmconv_steps", "steps", rows)
 
 
 def _struct(declarator: str, fields: dict[str, str]) -> list[str]:

@@ -78,6 +78,7 @@ class _Description(Structure):
         ("varying_axes", POINTER(c_int32)),
         ("programs", POINTER(c_void_p)),
         ("program_count", c_int64),
+        ("batched", POINTER(c_int32)),
     )
 
 
@@ -101,6 +102,7 @@ _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p)
 _SetShapes = CFUNCTYPE(c_int32, c_void_p, c_void_p)
+_RunBatch = CFUNCTYPE(c_int32, c_void_p, c_int64, c_void_p, c_void_p)
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
 
@@ -121,6 +123,7 @@ class _Model(Structure):
         ("enqueue", _Enqueue),
         ("shape", _Shape),
         ("set_shapes", _SetShapes),
+        ("run_batch", _RunBatch),
     )
 
 
@@ -178,6 +181,11 @@ class ProgramCode:
             axes = description.varying_axes[: len(outputs)]
             pairs = zip(outputs, axes, strict=True)
             outputs = tuple(replace(t, varying=None if a < 0 else a) for t, a in pairs)
+        if description.size > _Description.batched.offset and description.batched:
+            flags = description.batched[: len(self.inputs)]
+            pairs = zip(self.inputs, flags, strict=True)
+            self.inputs = tuple(replace(t, batched=bool(flag)) for t, flag in pairs)
+            outputs = tuple(replace(t, batched=True) for t in outputs)
         self.outputs = outputs
         extents = [(c_int64 * max(len(i.shape), 1))(*i.shape) for i in self.inputs]
         # the argument of set_shapes; it needs the extents
@@ -225,6 +233,7 @@ class State:
             ctypes.addressof(self._input_pointers),
             ctypes.addressof(self._output_pointers),
         )
+        self._images = 1
         self._fixed = [None] * len(first.outputs)
         outputs = (info for program in code.programs for info in program.outputs)
         self._shape = (c_int64 * max((len(info.shape) for info in outputs), default=0))()
@@ -247,14 +256,23 @@ class State:
             self._fail(status)
         self._use(program)
 
-    def bind(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Set the addresses of the tensors of further calls; keep the tensors alive."""
+    def bind(self, inputs: Sequence[int], outputs: Sequence[int], images: int = 1) -> None:
+        """Set the addresses of the tensors of further calls; keep the tensors alive.
+
+        ``images`` is the number of images in tensors that hold a batch.
+        """
         self._input_pointers[:] = inputs
         self._output_pointers[:] = outputs
+        self._images = images
 
     def run(self) -> None:
         """One call."""
-        if status := self._run(*self._arguments):
+        if self._images != 1:
+            handle, *tensors = self._arguments
+            status = self._code._model.run_batch(handle, self._images, *tensors)
+        else:
+            status = self._run(*self._arguments)
+        if status:
             self._fail(status)
 
     def extents(self) -> Sequence[int | None]:

@@ -84,12 +84,20 @@ static inline int32_t tvmconv_nested(tvmconv_frame *frame, int32_t (*run)(tvmcon
         }                                                                                          \
     } while (0)
 
+/* A program, call by call. A call of nested programs is one step. */
+typedef struct tvmconv_steps {
+    int32_t (*run)(tvmconv_frame *frame, int32_t step);
+    int32_t count;
+    const uint8_t *heavy; /* for each step, 1 if it reads more constants than other tensors */
+} tvmconv_steps;
+
 typedef struct tvmconv_program {
     int32_t (*const *runs)(tvmconv_frame *frame); /* in the order of the description's programs */
     const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
     const char *constants;       /* NULL where weights are separate */
     const char *weights_sha256;  /* hex, of the separate file; "" otherwise */
+    const tvmconv_steps *steps;  /* of each program; NULL unless the model serves any batch */
 } tvmconv_program;
 
 /* Both are defined by model.c. */
@@ -100,6 +108,8 @@ extern const tvmconv_description tvmconv_this_description;
 int32_t tvmconv_create(const tvmconv_options *options, tvmconv_state **state, char *message,
                        size_t message_size);
 int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs);
+int32_t tvmconv_run_batch(tvmconv_state *state, int64_t images, const void *const *inputs,
+                          void *const *outputs);
 int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                         int64_t *nanoseconds);
 int32_t tvmconv_enqueue(tvmconv_state *state, void *stream, const void *const *inputs,
@@ -131,6 +141,7 @@ int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes);
         .enqueue = tvmconv_enqueue,                                                                \
         .shape = tvmconv_shape,                                                                    \
         .set_shapes = tvmconv_set_shapes,                                                          \
+        .run_batch = tvmconv_run_batch,                                                            \
     }
 #define TVMCONV_EXPORTED __attribute__((visibility("default")))
 

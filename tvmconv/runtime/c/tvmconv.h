@@ -104,6 +104,10 @@ typedef struct tvmconv_description {
      * one program. */
     const struct tvmconv_description *const *programs;
     int64_t program_count;
+    /* For each input, 1 if its axis 0 counts the images of a batch, or 0 if it is the same for all
+     * images of a call. NULL if the model does not serve any batch: see run_batch. Shapes and bytes
+     * are for one image. Models whose `size` does not reach this field have none. */
+    const int32_t *batched;
 } tvmconv_description;
 
 /* Runs a kernel's parts in parallel: calls task(argument, i) for every i in [0, count), on any
@@ -188,10 +192,18 @@ typedef struct tvmconv_model {
     /* Selects the program of later calls of this state by the shapes of the inputs. `shapes` has a
      * pointer for each input, to as many extents as its rank. Inputs and outputs of a call are then
      * as that program describes them, and `profile` gives the times of its layers. A new state has
-     * the first program. Allocates nothing. If the model was not built for these shapes, the result
+     * the first program. Axis 0 of batched inputs may have any extent. Allocates nothing. If the
+     * model was not built for these shapes, the result
      * is TVMCONV_INVALID. The message then lists the shapes, and the state keeps its program. Check
      * TVMCONV_HAS(model, set_shapes) first: older models lack it and have one program. */
     int32_t (*set_shapes)(tvmconv_state *state, const int64_t *const *shapes);
+
+    /* As run, with any number of images in each batched input and in each output, one after another
+     * along axis 0. The outputs equal the outputs of a call for each image, bit for bit. A call that
+     * fails may have written some of them. Allocates nothing. Check TVMCONV_HAS(model, run_batch) and
+     * description->batched first. A model that does not serve any batch returns TVMCONV_INVALID. */
+    int32_t (*run_batch)(tvmconv_state *state, int64_t images, const void *const *inputs,
+                         void *const *outputs);
 } tvmconv_model;
 
 /* Whether a model has a function that was added to the interface. */

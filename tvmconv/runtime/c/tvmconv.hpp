@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -158,6 +159,14 @@ public:
         place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
         run(inputs_.data(), outputs_.data());
     }
+    // Any number of images in each batched input and in each output.
+    void run_batch(int64_t images, const std::vector<Input> &inputs,
+                   const std::vector<Output> &outputs) {
+        require_batches();
+        if (images < 1) throw Error(TVMCONV_INVALID, "give one image or more");
+        place(inputs.data(), inputs.size(), outputs.data(), outputs.size(), images);
+        run_batch(images, inputs_.data(), outputs_.data());
+    }
     // GPU only: queued to a stream without waiting, with pointers to the GPU's memory.
     void enqueue(void *stream, const std::vector<Input> &inputs,
                  const std::vector<Output> &outputs) {
@@ -188,7 +197,8 @@ public:
             bool same = true;
             for (std::size_t j = 0; same && j < shapes.size(); ++j) {
                 const int64_t *own = model.programs[i]->inputs[j].shape;
-                same = shapes[j] == std::vector<int64_t>(own, own + shapes[j].size());
+                const bool batched = !shapes[j].empty() && has_images(j);
+                same = std::equal(shapes[j].begin() + batched, shapes[j].end(), own + batched);
             }
             if (same) program_ = model.programs[i];
         }
@@ -198,6 +208,10 @@ public:
     // Without checks of sizes, for those who have pointers anyway.
     void run(const void *const *inputs, void *const *outputs) {
         raise(model_->run(state_, inputs, outputs));
+    }
+    void run_batch(int64_t images, const void *const *inputs, void *const *outputs) {
+        require_batches();
+        raise(model_->run_batch(state_, images, inputs, outputs));
     }
     void enqueue(void *stream, const void *const *inputs, void *const *outputs) {
         if (!TVMCONV_HAS(model_.operator->(), enqueue))
@@ -225,19 +239,36 @@ private:
         if (status) throw Error(status, message);
     }
 
+    // Whether the model serves any batch, and an input holds images.
+    bool serves_batches() const {
+        return TVMCONV_HAS(model_.operator->(), run_batch) && model_.description().batched;
+    }
+    bool has_images(std::size_t input) const {
+        return serves_batches() && model_.description().batched[input];
+    }
+    void require_batches() const {
+        if (!serves_batches())
+            throw Error(TVMCONV_UNSUPPORTED,
+                        "the model was not built for any batch size. Build it with --batch any.");
+    }
+
     // Checks memory, and lists where it is.
     void place(const Input *inputs, std::size_t input_count, const Output *outputs,
-               std::size_t output_count) {
+               std::size_t output_count, int64_t images = 1) {
         const tvmconv_description &model = *program_;
         inputs_.resize(input_count);
         outputs_.resize(output_count);
-        check("input", inputs, input_count, model.inputs, model.input_count, inputs_.data());
-        check("output", outputs, output_count, model.outputs, model.output_count, outputs_.data());
+        const int32_t *batched = images == 1 ? nullptr : model.batched;
+        check("input", inputs, input_count, model.inputs, model.input_count, inputs_.data(),
+              [=](std::size_t i) { return batched && batched[i] ? images : 1; });
+        check("output", outputs, output_count, model.outputs, model.output_count, outputs_.data(),
+              [=](std::size_t) { return images; });
     }
 
-    template <typename Pointer>
+    template <typename Pointer, typename Images>
     static void check(const std::string &kind, const Memory<Pointer> *given, std::size_t count,
-                      const tvmconv_tensor *tensors, int32_t expected, Pointer *pointers) {
+                      const tvmconv_tensor *tensors, int32_t expected, Pointer *pointers,
+                      Images images) {
         if (count != static_cast<std::size_t>(expected))
             throw Error(TVMCONV_INVALID, std::to_string(count) + " " + kind +
                                              "s given, the model has " + std::to_string(expected));
@@ -245,11 +276,11 @@ private:
             if (given[i].dtype >= 0 && given[i].dtype != tensors[i].dtype)
                 throw Error(TVMCONV_INVALID,
                             kind + " " + tensors[i].name + " has elements of another type");
-            if (given[i].bytes != tensors[i].bytes)
+            uint64_t bytes = tensors[i].bytes * static_cast<uint64_t>(images(i));
+            if (given[i].bytes != bytes)
                 throw Error(TVMCONV_INVALID, kind + " " + tensors[i].name + " has " +
                                                  std::to_string(given[i].bytes) +
-                                                 " bytes, the model's " +
-                                                 std::to_string(tensors[i].bytes));
+                                                 " bytes, the model's " + std::to_string(bytes));
             pointers[i] = given[i].data;
         }
     }
