@@ -2,8 +2,8 @@
  *
  * The kernels compute one image, and give the same bits for it in any batch. Each thread computes a
  * step for images of its own, so that the threads read the weights of one step at a time. A step that
- * reads more weights than activations runs for a whole group of images, and other steps for one
- * image of each thread, whose activations then stay in its cache. */
+ * reads more weights than activations runs for a whole group of images. Other steps run for one image
+ * of each thread, so that its activations stay in the thread's cache. */
 
 typedef struct {
     tvmconv_state *state;
@@ -41,7 +41,7 @@ static int32_t run_lanes(batch_job *job, int32_t from, int32_t to, int32_t first
     return state->parallel_for(state->parallel_context, state->threads, run_lane, job);
 }
 
-/* Computes images in the state's frames; as many for each thread. */
+/* Computes the images in the first frames of the state. */
 static int32_t run_group(batch_job *job, int32_t images) {
     const tvmconv_steps *steps = job->steps;
     const int32_t threads = job->state->threads;
@@ -51,7 +51,8 @@ static int32_t run_group(batch_job *job, int32_t images) {
         int32_t width = steps->heavy[from] ? images : threads;
         for (int32_t first = 0; first < images && !status; first += width)
             for (int32_t step = from; step < to && !status; ++step)
-                status = run_lanes(job, step, step + 1, first, first + width);
+                status = run_lanes(job, step, step + 1, first,
+                                   first + width < images ? first + width : images);
     }
     return status;
 }
@@ -75,18 +76,26 @@ static void place_image(tvmconv_state *state, int32_t index, int64_t image,
     frame->constants = (char *)state->constants;
 }
 
-/* Images that are fewer than the threads run one after another, each on all threads. */
+/* The number of images that are computed next. A few that are left run one after another, each on all
+ * threads. */
+static int32_t next_images(int64_t left, int32_t most, int32_t threads) {
+    if (left >= most) return most;
+    int32_t few = (int32_t)left;
+    if (few < threads) return 4 * few < 3 * threads ? 1 : few;
+    return few / threads * threads;
+}
+
 static int32_t run_images(tvmconv_state *state, int64_t images, const void *const *inputs,
                           void *const *outputs) {
     const int32_t most = group_size(&tvmconv_this_description, state->threads);
     batch_job job = {.state = state, .steps = &tvmconv_this_program.steps[state->program]};
     int32_t status = 0;
-    for (int64_t image = 0, count; image < images && !status; image += count) {
-        count = images - image < most ? images - image : most;
-        count = count < state->threads ? 1 : count / state->threads * state->threads;
+    int32_t count;
+    for (int64_t image = 0; image < images && !status; image += count) {
+        count = next_images(images - image, most, state->threads);
         for (int32_t i = 0; i < count; ++i) place_image(state, i, image + i, inputs, outputs);
         job.failed = state->frames;
-        status = count > 1 ? run_group(&job, (int32_t)count) : run_frame(state, state->frames);
+        status = count > 1 ? run_group(&job, count) : run_frame(state, state->frames);
     }
     return status ? report_failure(state, job.failed, status) : TVMCONV_OK;
 }
