@@ -299,6 +299,11 @@ REFUSED = {
         {},
         "depends on the batch size",
     ),
+    "axis without images": (
+        [node("Squeeze", ["x", "i"], ["y"], "mixer")],
+        {"i": np.array([0])},
+        "one image, and not two",
+    ),
     "running sum": (
         [node("CumSum", ["x", "i"], ["y"], "mixer")],
         {"i": np.array(0)},

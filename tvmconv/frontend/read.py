@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tvmconv.core.errors import ModelError
+from tvmconv.core.errors import ModelError, ShapeError
 from tvmconv.core.tensor import ShapeLists, Shapes, TensorInfo
 from tvmconv.frontend.cut import cut_model
 from tvmconv.frontend.export import to_proto
@@ -141,9 +142,7 @@ class ShapedModel:
         if self._batch is None:
             return loaded
         batched = [self._batch.batched(info.name) for info in loaded.inputs]
-        double = None
-        if not self._batch.is_fixed:
-            double = self._read(self._batch.sized(self.shapes[index], 2)).graph
+        double = None if self._batch.is_fixed else self._read_double(self.shapes[index])
         check_images(loaded.graph, double, batched)
         pairs = zip(loaded.inputs, batched, strict=True)
         return replace(
@@ -151,6 +150,19 @@ class ShapedModel:
             inputs=tuple(replace(info, batched=each) for info, each in pairs),
             outputs=tuple(replace(info, batched=True) for info in loaded.outputs),
         )
+
+    def _read_double(self, shapes: Shapes | None) -> OnnxGraph:
+        """The graph for two images."""
+        assert self._batch is not None
+        try:
+            # the graph for one image has warned
+            with warnings.catch_warnings(action="ignore"):
+                return self._read(self._batch.sized(shapes, 2)).graph
+        except ShapeError as error:
+            raise ModelError(
+                f"{error.problem}. The network takes one image, and not two. batch='any' requires "
+                "a network for any batch size. Build a model for each batch size that you need."
+            ) from None
 
     def _read(self, shapes: Shapes | None) -> LoadedModel:
         with _explained(shapes):
