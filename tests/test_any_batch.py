@@ -373,6 +373,28 @@ def test_networks_that_treat_images_separately() -> None:
     )
 
 
+def test_sequences_are_separate() -> None:
+    """States that are made for the batch size, and images along another axis inside the network."""
+    weights = {
+        "w": np.ones((1, 32, 4), np.float32),
+        "r": np.ones((1, 32, 8), np.float32),
+        "one": np.array([1]),
+        "hidden": np.array([8]),
+    }
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        node("Shape", ["x"], ["n"], end=1),
+        node("Concat", ["one", "n", "hidden"], ["size"], axis=0),
+        node("ConstantOfShape", ["size"], ["zero"]),
+        node("LSTM", ["t", "w", "r", "", "", "zero", "zero"], ["states"], hidden_size=8),
+        node("Squeeze", ["states", "one"], ["s"]),
+        node("Transpose", ["s"], ["y"], perm=[1, 0, 2]),
+    ]
+    proto = made(nodes, {"x": ["N", 6, 4]}, weights)
+    loaded = ShapedModel(proto, None, batch="any").read(0)
+    assert [str(info) for info in loaded.outputs] == ["y: float32[N, 6, 8]"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2"])
 def test_networks_of_the_examples(name: str) -> None:

@@ -156,7 +156,8 @@ class ShapedModel:
         assert self._batch is not None
         try:
             # the graph for one image has warned
-            with warnings.catch_warnings(action="ignore"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 return self._read(self._batch.sized(shapes, 2)).graph
         except ShapeError as error:
             raise ModelError(

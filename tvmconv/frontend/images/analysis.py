@@ -150,7 +150,9 @@ def _recurrent(places: Places, node: OnnxNode) -> tuple[Place, Place, Place]:
     axes = {0: 0 if first else 1, OPERANDS[LENGTHS]: 0}
     axes |= {OPERANDS[state]: 0 if first else 1 for state in (HIDDEN, CELL)}
     for index, name in enumerate(node.inputs):
-        place = places.of(node, index) if name else None
+        if not name:
+            continue
+        place = places.of(node, index)
         if place not in (None, Place(axes.get(index, -1))):
             raise places.mixes(node, place.axis if place else 0)
         if place is None and index in axes and places.graph.shape(name)[axes[index]] != 1:
