@@ -1,11 +1,11 @@
-"""One model for any number of images: bits of single images, other interfaces, refused networks."""
+"""One model for any number of images: bits of single images, and other interfaces."""
 
 from __future__ import annotations
 
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_int32, c_void_p
 from pathlib import Path
@@ -15,20 +15,18 @@ import numpy as np
 import onnx
 import pytest
 import tvm_ffi
-from onnx import TensorProto, helper, numpy_helper
 
 import tvmconv
 from examples.networks import NETWORKS
 from tests.cli.verbs import data_of, invoke
 from tests.compile.c_model import CModel
+from tests.frontend.batch_models import made, node
 from tests.frontend.onnx_runner import run_reference
-from tvmconv.core.errors import ConfigError, InputError, ModelError
-from tvmconv.frontend.read import ShapedModel
+from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.runtime import portable
 from tvmconv.runtime.library import C_SOURCES
 
 COUNTS = (1, 2, 3, 5, 7, 8, 13, 64)
-node = helper.make_node
 
 _CPP = """
 #include <cstdio>
@@ -53,22 +51,6 @@ int main(int, char **arguments) {
     return std::fwrite(y.data(), 4, y.size(), stdout) != y.size();
 }
 """
-
-
-def made(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: dict[str, list[Any]],
-    weights: dict[str, np.ndarray] | None = None,
-    outputs: Sequence[str] = ("y",),
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "batches",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
-        [numpy_helper.from_array(value, name) for name, value in (weights or {}).items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def network() -> onnx.ModelProto:
@@ -269,74 +251,6 @@ def test_several_widths_with_any_batch() -> None:
         model.run(np.zeros((3, 3, 4, 9), np.float32))
 
 
-ONES = np.ones((1, 4), np.float32)
-REFUSED = {
-    "Softmax over images": ([node("Softmax", ["x"], ["y"], "mixer", axis=0)], {}, "axis 0"),
-    "mean of images": ([node("ReduceMean", ["x"], ["y"], "mixer", axes=[0])], {}, "axis 0"),
-    "sum of all": ([node("ReduceSum", ["x"], ["y"], "mixer", keepdims=0)], {}, "axis 0"),
-    "merged by Reshape": (
-        [node("Reshape", ["x", "s"], ["y"], "mixer")],
-        {"s": np.array([1, -1])},
-        "moves the images to axis 1",
-    ),
-    "first image": (
-        [node("Gather", ["x", "i"], ["y"], "mixer", axis=0)],
-        {"i": np.array([0])},
-        "axis 0",
-    ),
-    "joined": ([node("Concat", ["x", "c"], ["y"], "mixer", axis=0)], {"c": ONES}, "axis 0"),
-    "products of images": (
-        [node("Transpose", ["x"], ["t"]), node("MatMul", ["x", "t"], ["y"], "mixer")],
-        {},
-        "axis 1",
-    ),
-    "divided by their number": (
-        [
-            node("Shape", ["x"], ["s"], end=1),
-            node("Cast", ["s"], ["n"], to=1),
-            node("Div", ["x", "n"], ["y"], "mixer"),
-        ],
-        {},
-        "depends on the batch size",
-    ),
-    "axis without images": (
-        [node("Squeeze", ["x", "i"], ["y"], "mixer")],
-        {"i": np.array([0])},
-        "one image, and not two",
-    ),
-    "running sum": (
-        [node("CumSum", ["x", "i"], ["y"], "mixer")],
-        {"i": np.array(0)},
-        "axis 0",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_networks_that_combine_images(case: str) -> None:
-    nodes, weights, why = REFUSED[case]
-    with pytest.raises(ModelError, match=rf"node 'mixer' .*{why}"):
-        ShapedModel(made(nodes, {"x": ["N", 4]}, weights), None, batch="any").read(0)
-
-
-def test_other_outputs_and_inputs_that_are_refused() -> None:
-    def read(nodes: list[onnx.NodeProto], shape: list[Any], **options: Any) -> None:
-        ShapedModel(made(nodes, {"x": shape}, {"c": ONES}), **options, batch="any").read(0)
-
-    def relu_of(name: str) -> onnx.NodeProto:
-        return node("Relu", [name], ["y"])
-
-    relu = [relu_of("x")]
-    with pytest.raises(ModelError, match=r"node 'turn' .*moves the images to axis 1 of output 'y'"):
-        read([node("Transpose", ["x"], ["t"], "turn"), relu_of("t")], ["N", 4], shapes=None)
-    with pytest.raises(ModelError, match=r"fixes dimension 0 of input 'x' to 4"):
-        read(relu, [4, 4], shapes=None)
-    with pytest.raises(ModelError, match="gives 4 images"):
-        read(relu, ["N", 4], shapes={"x": (4, 4)})
-    with pytest.raises(ModelError, match="gives 4 images"):
-        read(relu, ["N", 4], shapes={"N": 4})
-
-
 def test_networks_that_treat_images_separately() -> None:
     """Attention, a class token that is repeated for each image, and merged axes."""
     weights = {
@@ -371,28 +285,6 @@ def test_networks_that_treat_images_separately() -> None:
     np.testing.assert_allclose(
         model.run(x)[0], run_reference(proto, {"x": x})[0], rtol=1e-4, atol=1e-4
     )
-
-
-def test_sequences_are_separate() -> None:
-    """States that are made for the batch size, and images along another axis inside the network."""
-    weights = {
-        "w": np.ones((1, 32, 4), np.float32),
-        "r": np.ones((1, 32, 8), np.float32),
-        "one": np.array([1]),
-        "hidden": np.array([8]),
-    }
-    nodes = [
-        node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
-        node("Shape", ["x"], ["n"], end=1),
-        node("Concat", ["one", "n", "hidden"], ["size"], axis=0),
-        node("ConstantOfShape", ["size"], ["zero"]),
-        node("LSTM", ["t", "w", "r", "", "", "zero", "zero"], ["states"], hidden_size=8),
-        node("Squeeze", ["states", "one"], ["s"]),
-        node("Transpose", ["s"], ["y"], perm=[1, 0, 2]),
-    ]
-    proto = made(nodes, {"x": ["N", 6, 4]}, weights)
-    loaded = ShapedModel(proto, None, batch="any").read(0)
-    assert [str(info) for info in loaded.outputs] == ["y: float32[N, 6, 8]"]
 
 
 @pytest.mark.slow

@@ -8,12 +8,12 @@
 typedef struct {
     tvmconv_state *state;
     const tvmconv_steps *steps;
-    int32_t from, to;   /* steps */
+    int32_t step;
     int32_t first, end; /* images */
     tvmconv_frame *failed;
 } batch_job;
 
-/* Computes steps for every image of one thread. */
+/* Computes a step for every image of one thread. */
 static int32_t run_lane(void *argument, int32_t lane) {
     batch_job *job = argument;
     tvmconv_state *state = job->state;
@@ -25,18 +25,16 @@ static int32_t run_lane(void *argument, int32_t lane) {
     current.workspace = state->workspace + (uint64_t)lane * state->workspace_bytes;
     current.workspace_end = current.workspace + state->workspace_bytes;
     for (int32_t i = job->first + lane; i < job->end && !status; i += state->threads) {
-        tvmconv_frame *frame = &state->frames[i];
-        for (int32_t step = job->from; step < job->to && !status; ++step)
-            status = job->steps->run(frame, step);
-        if (status) __atomic_store_n(&job->failed, frame, __ATOMIC_RELAXED);
+        status = job->steps->run(&state->frames[i], job->step);
+        if (status) __atomic_store_n(&job->failed, &state->frames[i], __ATOMIC_RELAXED);
     }
     current = before;
     return status;
 }
 
-static int32_t run_lanes(batch_job *job, int32_t from, int32_t to, int32_t first, int32_t end) {
+static int32_t run_lanes(batch_job *job, int32_t step, int32_t first, int32_t end) {
     tvmconv_state *state = job->state;
-    job->from = from, job->to = to, job->first = first, job->end = end;
+    job->step = step, job->first = first, job->end = end;
     if (state->threads == 1) return run_lane(job, 0);
     return state->parallel_for(state->parallel_context, state->threads, run_lane, job);
 }
@@ -49,10 +47,11 @@ static int32_t run_group(batch_job *job, int32_t images) {
     for (int32_t from = 0; from < steps->count && !status; from = to) {
         for (to = from + 1; to < steps->count && steps->heavy[to] == steps->heavy[from];) ++to;
         int32_t width = steps->heavy[from] ? images : threads;
-        for (int32_t first = 0; first < images && !status; first += width)
+        for (int32_t first = 0; first < images && !status; first += width) {
+            int32_t end = first + width < images ? first + width : images;
             for (int32_t step = from; step < to && !status; ++step)
-                status = run_lanes(job, step, step + 1, first,
-                                   first + width < images ? first + width : images);
+                status = run_lanes(job, step, first, end);
+        }
     }
     return status;
 }
@@ -89,8 +88,7 @@ static int32_t run_images(tvmconv_state *state, int64_t images, const void *cons
                           void *const *outputs) {
     const int32_t most = group_size(&tvmconv_this_description, state->threads);
     batch_job job = {.state = state, .steps = &tvmconv_this_program.steps[state->program]};
-    int32_t status = 0;
-    int32_t count;
+    int32_t status = 0, count;
     for (int64_t image = 0; image < images && !status; image += count) {
         count = next_images(images - image, most, state->threads);
         for (int32_t i = 0; i < count; ++i) place_image(state, i, image + i, inputs, outputs);
