@@ -53,6 +53,7 @@ def build(
     cuda_graph: bool | None = None,
     progress: Progress | None = None,
     requantise: str | None = None,
+    batch: str | None = None,
 ) -> CompiledModel:
     """Compile an ONNX model for one machine, or for several.
 
@@ -128,6 +129,11 @@ def build(
         Called as ``progress(stage, done, total)`` while building.
     requantise
         Former name of ``requantize``; deprecated.
+    batch
+        CPU only: ``"any"`` makes a model that serves any batch size. A call has any number of
+        images, along axis 0 of inputs and outputs. The outputs equal the outputs of single images
+        bit for bit. A network that combines images is refused. Shapes in ``shapes`` are then for
+        one image.
 
     Returns
     -------
@@ -186,6 +192,7 @@ def build(
             finite=finite,
             requantize=requantize,
             precision=precision,
+            batch=batch,
         )
     with delivered():
         report("read the model", 0, 1)
@@ -228,8 +235,8 @@ def build(
         check_precision(policy, machine)
     with delivered(), compiler_lock():
         with reported("reading the model"):
-            source = ShapedModel(model, shapes, fold_budget, outputs)
-        check_count(len(source.shapes), machines[0])
+            source = ShapedModel(model, shapes, fold_budget, outputs, batch)
+        check_count(len(source.shapes), machines[0], batch)
         programs = Programs.each(machines, policy, report)
         has_warned = False
         # the choices for the largest shape are made first

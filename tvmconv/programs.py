@@ -27,8 +27,13 @@ from tvmconv.tvm_api.types import IRModule
 Progress = Callable[[str, int, int], None]
 
 
-def check_count(count: int, machine: Device) -> None:
-    """Raise :class:`ConfigError` for several shapes on a device that serves one."""
+def check_count(count: int, machine: Device, batch: str | None = None) -> None:
+    """Raise :class:`ConfigError` for several shapes, or any batch, on a device that serves one."""
+    if batch is not None and not isinstance(machine, Machine):
+        raise ConfigError(
+            f"batch={batch!r} for {machine.name}. Expected a CPU. Build a model for each batch "
+            "size, with shapes=."
+        )
     if count > 1 and not isinstance(machine, Machine):
         raise ConfigError(
             f"shapes= has {count} shapes for {machine.name}. Expected one for a GPU. Build a model "

@@ -160,9 +160,12 @@ class RemoteModel(ModelFacts):
             return runtime.empty(info.shape, info.dtype, self._device)
 
         arrays = self._parameters.bind(arguments)
+        pairs = zip(arrays, self.inputs, strict=True)
+        images = next((int(a.shape[0]) for a, info in pairs if info.batched), 1)
         inputs = [runtime.tensor(np.ascontiguousarray(a), self._device) for a in arrays]
         program = self.programs[self._parameters.index_of(arrays)]
-        return [*inputs, *map(empty, program.outputs)], program
+        outputs = (empty(info.for_images(images)) for info in program.outputs)
+        return [*inputs, *outputs], program
 
 
 @contextmanager

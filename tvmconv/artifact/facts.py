@@ -36,10 +36,13 @@ class ModelFacts:
         return tuple(map(TargetFacts, map(manifest.for_target, names) if names else [manifest]))
 
     def program_with(self, shapes: Mapping[str, tuple[int, ...]]) -> ProgramFacts | None:
-        """The first program whose inputs have these shapes by name; None if there is none."""
+        """The first program whose inputs have these shapes by name; None if there is none.
+
+        Batched inputs may have any number of images.
+        """
         for program in self.programs:
-            own = {info.name: info.shape for info in program.inputs}
-            if all(own.get(name) == shape for name, shape in shapes.items()):
+            infos = {info.name: info for info in program.inputs}
+            if all(name in infos and infos[name].fits(shape) for name, shape in shapes.items()):
                 return program
         return None
 

@@ -59,6 +59,15 @@ Shape = Annotated[
         help="Shape of an input, or size of a dimension; repeatable; takes lists.",
     ),
 ]
+Batch = Annotated[
+    str | None,
+    BUILD.value(
+        "any",
+        "--batch",
+        help="CPU only: serve any batch size.",
+        show_default="the model's batch size",
+    ),
+]
 Outputs = Annotated[
     str | None,
     BUILD.value(

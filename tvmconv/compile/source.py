@@ -183,6 +183,14 @@ def _varying(prefix: str, outputs: Iterable[TensorInfo]) -> list[str]:
     return [f"static const int32_t {prefix}varying_axes[] = {braced(map(str, axes))};"]
 
 
+def _batched(prefix: str, inputs: Sequence[TensorInfo]) -> list[str]:
+    """Whether each input holds the images of a batch, if the model serves any batch."""
+    if not any(info.batched for info in inputs):
+        return []
+    flags = braced(str(int(info.batched)) for info in inputs)
+    return [f"static const int32_t {prefix}batched[] = {flags};"]
+
+
 def _layers(prefix: str, calls: Iterable[Call], strings: Strings) -> list[str]:
     rows = []
     for call in calls:
@@ -215,6 +223,7 @@ class _Model:
             yield from _tensors(f"{prefix}input", each.inputs, self.strings)
             yield from _tensors(f"{prefix}output", each.outputs, self.strings)
             yield from _varying(prefix, each.outputs)
+            yield from _batched(prefix, each.inputs)
             yield from _layers(prefix, tuple(each.all_calls()), self.strings)
         names = [_description_name(index, start) for index in range(len(programs))]
         listed = braced(f"&{name}" for name in names)
@@ -249,6 +258,7 @@ class _Model:
             "device": str(int(self.on_gpu)),
             "varying_axes": f"{prefix}varying_axes" if _varying("", program.outputs) else "NULL",
             "programs": f"{start}programs",
+            "batched": f"{prefix}batched" if _batched("", program.inputs) else "NULL",
         }
 
 
@@ -260,11 +270,13 @@ def _target(program: Program, facts: Facts, strings: Strings, start: str) -> tup
     """The tables of one target, and its row in the table of targets."""
     flags = braced([*map(strings, facts.features), "NULL"])
     runs = braced(f"{_prefix(index, start)}run" for index in range(len(program.programs)))
+    steps = _steps(program, start)
     parts = braced(braced(map(whole, part)) for part in (*_parts(program), (0, 0)))
     lines = [
         "",
         f"static const char *const {start}features[] = {flags};",
         f"static int32_t (*const {start}runs[])(tvmconv_frame *frame) = {runs};",
+        *steps,
         *([f"static const uint64_t {start}constants[][2] = {parts};"] if start else []),
     ]
     fields = {
@@ -272,6 +284,7 @@ def _target(program: Program, facts: Facts, strings: Strings, start: str) -> tup
         "runs": f"{start}runs",
         "features": f"{start}features",
         "vector_bits": str(facts.vector_bits),
+        "steps": f"{start}steps" if steps else "NULL",
         "constants": f"{start}constants" if start else "NULL",
     }
     return lines, braced(f".{name} = {value}" for name, value in fields.items())
@@ -313,6 +326,18 @@ def _program(
         "TVMCONV_EXPORTED",
         f"const tvmconv_model tvmconv_model_{identifier(name)} = TVMCONV_MODEL;",
     ]
+
+
+def _steps(program: Program, start: str) -> list[str]:
+    """The functions that make one call of a program, if the model serves any batch."""
+    if not any(info.batched for info in program.inputs):
+        return []
+    rows = []
+    for index, each in enumerate(program.programs):
+        prefix = _prefix(index, start)
+        cells = (f"{prefix}step", str(len(each.calls)), f"{prefix}heavy")
+        rows.append(f"    {braced(cells)},")
+    return _table("tvmconv_steps", f"{start}steps", rows)
 
 
 def _struct(declarator: str, fields: dict[str, str]) -> list[str]:

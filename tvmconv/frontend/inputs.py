@@ -24,6 +24,11 @@ _USUAL = (1, 3, 224, 224)
 _USUAL_LENGTH = 64
 
 
+def is_unknown(name: str) -> bool:
+    """Whether the name of a symbolic dimension means any unknown size."""
+    return bool(_UNKNOWN.fullmatch(name))
+
+
 class OpenShapeError(ModelError):
     """Dimensions of inputs have no sizes."""
 

@@ -58,6 +58,7 @@ def model_facts(model: ModelFacts) -> dict[str, Any]:
         "threads": model.threads,
         "inputs": [str(info) for info in model.inputs],
         "outputs": [str(info) for info in model.outputs],
+        **({"batch": "any"} if any(info.batched for info in model.inputs) else {}),
         "reorders": model.manifest.reorders,
         "error_budget": model.manifest.policy.get("error_budget"),
         "memory_budget": model.manifest.policy.get("memory_budget"),
@@ -93,8 +94,8 @@ def memory_table(model: ModelFacts) -> Table:
 
 
 def shapes_text(program: ModelFacts) -> str:
-    """``1x3x48x160``: the shape of the only input, or of each by its name."""
-    shapes = {info.name: "x".join(map(str, info.shape)) for info in program.inputs}
+    """``1x3x48x160``: the shape of the only input, or of each by its name; N for any batch."""
+    shapes = {info.name: "x".join(map(str, info.sizes)) for info in program.inputs}
     if len(shapes) == 1:
         return next(iter(shapes.values()))
     return ", ".join(f"{name}:{shape}" for name, shape in shapes.items())

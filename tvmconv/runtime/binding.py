@@ -126,6 +126,11 @@ class ProgramCode:
             axes = description.varying_axes[: len(outputs)]
             pairs = zip(outputs, axes, strict=True)
             outputs = tuple(replace(t, varying=None if a < 0 else a) for t, a in pairs)
+        if description.size > Description.batched.offset and description.batched:
+            flags = description.batched[: len(self.inputs)]
+            pairs = zip(self.inputs, flags, strict=True)
+            self.inputs = tuple(replace(t, batched=bool(flag)) for t, flag in pairs)
+            outputs = tuple(replace(t, batched=True) for t in outputs)
         self.outputs = outputs
         extents = [(c_int64 * max(len(i.shape), 1))(*i.shape) for i in self.inputs]
         # the argument of set_shapes; it needs the extents
@@ -173,6 +178,7 @@ class State:
             ctypes.addressof(self._input_pointers),
             ctypes.addressof(self._output_pointers),
         )
+        self._images = 1
         self._fixed = [None] * len(first.outputs)
         outputs = (info for program in code.programs for info in program.outputs)
         self._shape = (c_int64 * max((len(info.shape) for info in outputs), default=0))()
@@ -195,14 +201,23 @@ class State:
             self._fail(status)
         self._use(program)
 
-    def bind(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Set the addresses of the tensors of further calls; keep the tensors alive."""
+    def bind(self, inputs: Sequence[int], outputs: Sequence[int], images: int = 1) -> None:
+        """Set the addresses of the tensors of further calls; keep the tensors alive.
+
+        ``images`` is the number of images in tensors that hold a batch.
+        """
         self._input_pointers[:] = inputs
         self._output_pointers[:] = outputs
+        self._images = images
 
     def run(self) -> None:
         """One call."""
-        if status := self._run(*self._arguments):
+        if self._images != 1:
+            handle, *tensors = self._arguments
+            status = self._code._model.run_batch(handle, self._images, *tensors)
+        else:
+            status = self._run(*self._arguments)
+        if status:
             self._fail(status)
 
     def extents(self) -> Sequence[int | None]:

@@ -246,6 +246,8 @@ class Executable(Submitting, ABC):
         repeat = whole(repeat, "repeat")
         values = random_inputs(self.inputs) if inputs is None else inputs
         arrays = self._parameters.bind((values,))
+        if (images := self._runner_of(arrays).images(arrays)) != 1:
+            raise InputError(f"profile of {images} images. Expected one image. Pass one.")
         program = self.programs[self._parameters.index_of(arrays)]
         call = BoundCall(self._names, self._runner_of(arrays), arrays)
         return profile_call(call, program.calls, repeat, self.threads)

@@ -61,6 +61,7 @@ class Description(Structure):
         ("varying_axes", POINTER(c_int32)),
         ("programs", POINTER(c_void_p)),
         ("program_count", c_int64),
+        ("batched", POINTER(c_int32)),
     )
 
 
@@ -88,6 +89,7 @@ _Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p)
 _SetShapes = CFUNCTYPE(c_int32, c_void_p, c_void_p)
 _Describe = CFUNCTYPE(c_void_p, c_void_p)
+_RunBatch = CFUNCTYPE(c_int32, c_void_p, c_int64, c_void_p, c_void_p)
 _Cpus = CFUNCTYPE(c_int32, c_char_p, POINTER(c_int32), c_int32)
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
@@ -112,5 +114,6 @@ class ModelTable(Structure):
         ("shape", _Shape),
         ("set_shapes", _SetShapes),
         ("describe", _Describe),
+        ("run_batch", _RunBatch),
         ("cpus", _Cpus),
     )

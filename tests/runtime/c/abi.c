@@ -43,6 +43,7 @@ int main(void) {
     FIELD(tvmconv_description, varying_axes);
     FIELD(tvmconv_description, programs);
     FIELD(tvmconv_description, program_count);
+    FIELD(tvmconv_description, batched);
     SIZE(tvmconv_options);
     FIELD(tvmconv_options, size);
     FIELD(tvmconv_options, threads);
@@ -76,6 +77,7 @@ int main(void) {
     FIELD(tvmconv_model, shape);
     FIELD(tvmconv_model, set_shapes);
     FIELD(tvmconv_model, describe);
+    FIELD(tvmconv_model, run_batch);
     FIELD(tvmconv_model, cpus);
     FIELD(tvmconv_model, queue_create);
     FIELD(tvmconv_model, queue_submit);

@@ -32,7 +32,7 @@ const tvmconv_description tvmconv_this_description = {
 };
 static const char *const features[] = {NULL};
 static int32_t (*const runs[])(tvmconv_frame *frame) = {run};
-static const tvmconv_target target = {&tvmconv_this_description, runs, features, 0, NULL};
+static const tvmconv_target target = {&tvmconv_this_description, runs, features, 0, NULL, NULL};
 const tvmconv_program tvmconv_this_program = {
     .targets = &target,
     .target_count = 1,

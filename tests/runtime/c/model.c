@@ -74,7 +74,7 @@ static const float bias[256] __attribute__((aligned(64))) = {F64(0), F64(64), F6
 
 static int32_t (*const runs[])(tvmconv_frame *frame) = {run};
 static const tvmconv_target target = {&tvmconv_this_description, runs, features, TOY_VECTOR_BITS,
-                                      NULL};
+                                      NULL, NULL};
 const tvmconv_program tvmconv_this_program = {
     .targets = &target,
     .target_count = 1,

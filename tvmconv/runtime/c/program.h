@@ -84,12 +84,20 @@ static inline int32_t tvmconv_nested(tvmconv_frame *frame, int32_t (*run)(tvmcon
         }                                                                                          \
     } while (0)
 
+/* A program, call by call. A call of nested programs is one step. */
+typedef struct tvmconv_steps {
+    int32_t (*run)(tvmconv_frame *frame, int32_t step);
+    int32_t count;
+    const uint8_t *heavy; /* for each step, 1 if it reads more constants than other tensors */
+} tvmconv_steps;
+
 /* The code for one target. */
 typedef struct tvmconv_target {
     const tvmconv_description *description;       /* its first program's */
     int32_t (*const *runs)(tvmconv_frame *frame); /* in the order of the description's programs */
     const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
+    const tvmconv_steps *steps;  /* of each program; NULL unless the model serves any batch */
     /* Starts and ends of the constants that the target reads, up to an end of 0; NULL: all. */
     const uint64_t (*constants)[2];
 } tvmconv_target;
@@ -109,6 +117,8 @@ extern const tvmconv_description tvmconv_this_description;
 int32_t tvmconv_create(const tvmconv_options *options, tvmconv_state **state, char *message,
                        size_t message_size);
 int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs);
+int32_t tvmconv_run_batch(tvmconv_state *state, int64_t images, const void *const *inputs,
+                          void *const *outputs);
 int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                         int64_t *nanoseconds);
 int32_t tvmconv_enqueue(tvmconv_state *state, void *stream, const void *const *inputs,
@@ -151,6 +161,7 @@ void tvmconv_queue_destroy(tvmconv_queue *queue);
         .shape = tvmconv_shape,                                                                    \
         .set_shapes = tvmconv_set_shapes,                                                          \
         .describe = tvmconv_describe,                                                              \
+        .run_batch = tvmconv_run_batch,                                                            \
         .cpus = tvmconv_cpus,                                                                      \
         .queue_create = tvmconv_queue_create,                                                      \
         .queue_submit = tvmconv_queue_submit,                                                      \

@@ -38,9 +38,12 @@ struct tvmconv_queue {
 
 static int32_t answer(tvmconv_state *state, const request *one) {
     int32_t status = TVMCONV_OK;
+    int64_t images = one->shapes ? count_images(one->shapes) : 1;
     if (one->shapes) status = tvmconv_set_shapes(state, one->shapes);
     else state->program = 0;
-    return status ? status : tvmconv_run(state, one->inputs, one->outputs);
+    if (status) return status;
+    return images == 1 ? tvmconv_run(state, one->inputs, one->outputs)
+                       : tvmconv_run_batch(state, images, one->inputs, one->outputs);
 }
 
 /* The state of a stream; NULL if there is none, and the queue then has the reason. */

@@ -65,13 +65,18 @@ struct tvmconv_state {
     tvmconv_parallel_for parallel_for;
     void *parallel_context;
     tvmconv_pool *pool; /* that the state owns, or NULL */
-    char *arena;
+    char *arena; /* one of arena_bytes for each frame */
+    uint64_t arena_bytes;
     char *workspace; /* slices of workspace_bytes, one a thread */
     uint64_t workspace_bytes;
     const char *constants;
     /* only if outputs vary: the extent of each output, and all pointers that a program writes to */
     int64_t *extents;
     void **outputs;
+    /* only for any batch: a group of images, and the pointers to all of their tensors; `outputs` has
+     * the pointers to outputs */
+    tvmconv_frame *frames;
+    const void **image_inputs;
     void *mapping, *weights_mapping;
     uint64_t mapped, weights_mapped;
     int32_t short_of_workspace;
@@ -217,8 +222,16 @@ static int32_t count_threads(const tvmconv_options *options, int32_t built_for) 
 #include "cpu.c"
 #endif
 
-/* One mapping for arena, scratch memory and the state itself, enough for each program. Where outputs
- * vary, it holds for each output an extent, a pointer to it, and a pointer to the output. */
+/* The most images that a state computes at a time; each has an arena. */
+static int32_t group_size(const tvmconv_description *model, int32_t threads) {
+    const int32_t least = 8;
+    if (model->batched == NULL) return 1;
+    return (least + threads - 1) / threads * threads;
+}
+
+/* One mapping for arenas, scratch memory and the state itself, enough for each program. Where outputs
+ * vary, it holds for each output an extent, a pointer to it, and a pointer to the output. For any batch,
+ * it holds a frame and pointers for each image of a group. */
 static tvmconv_state *map_state(const tvmconv_description *model, int32_t threads) {
     uint64_t arena = 0, slice = 0, varying = 0;
     for (int32_t i = 0; i < model->program_count; ++i) {
@@ -230,8 +243,11 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
         if (program->varying_axes) varying = (uint64_t)program->output_count;
     }
     uint64_t own = aligned(sizeof(tvmconv_state), ALIGNMENT);
-    uint64_t all = arena + (uint64_t)threads * slice + own +
+    uint64_t images = (uint64_t)group_size(model, threads), arenas = images * arena;
+    uint64_t tensors = (uint64_t)model->input_count + (uint64_t)model->output_count;
+    uint64_t all = arenas + (uint64_t)threads * slice + own +
                    varying * (sizeof(int64_t) + 2 * sizeof(void *));
+    if (images > 1) all += images * (sizeof(tvmconv_frame) + tensors * sizeof(void *));
     uint64_t room = all < HUGE_PAGE ? 0 : HUGE_PAGE;
     /* one fault for a last huge page that is half used, not hundreds for what is used of it */
     if (room && all % HUGE_PAGE >= HUGE_PAGE / 2) all = aligned(all, HUGE_PAGE);
@@ -247,15 +263,22 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
         madvise(start, (size_t)all, MADV_HUGEPAGE);
 #endif
     }
-    tvmconv_state *state = (tvmconv_state *)(void *)(start + arena + (uint64_t)threads * slice);
+    tvmconv_state *state = (tvmconv_state *)(void *)(start + arenas + (uint64_t)threads * slice);
     state->mapping = mapping;
     state->mapped = all + room;
     state->arena = start;
-    state->workspace = start + arena;
+    state->arena_bytes = arena;
+    state->workspace = start + arenas;
     state->workspace_bytes = slice;
     state->threads = threads;
     state->extents = (int64_t *)(void *)((char *)state + own);
     state->outputs = (void **)(void *)(state->extents + varying);
+    if (images > 1) {
+        state->frames = (tvmconv_frame *)(void *)((char *)state + own);
+        state->outputs = (void **)(void *)(state->frames + images);
+        state->image_inputs =
+            (const void **)(void *)(state->outputs + images * (uint64_t)model->output_count);
+    }
     return state;
 }
 
@@ -406,28 +429,39 @@ static void *const *with_extents(tvmconv_state *state, void *const *outputs) {
     return state->outputs;
 }
 
+static int32_t check_operands(tvmconv_state *state, const void *const *inputs,
+                              void *const *outputs) {
+    const tvmconv_description *model = program_of(state);
+    int32_t status = check_pointers(state, "input", inputs, model->inputs, model->input_count);
+    if (status) return status;
+    return check_pointers(state, "output", (const void *const *)outputs, model->outputs,
+                          model->output_count);
+}
+
+/* Runs the program on all threads of the state. */
+static int32_t run_frame(tvmconv_state *state, tvmconv_frame *frame) {
+    __typeof__(current) before = current;
+    current.state = state;
+    current.inside = 0;
+    current.workspace = state->workspace;
+    current.workspace_end = state->workspace + state->workspace_bytes;
+    int32_t status = run_program(state, frame);
+    current = before;
+    return status;
+}
+
 /* One call of what `frame` names: inputs, outputs, times, and a stream that it is queued to. */
 static int32_t execute(tvmconv_state *state, tvmconv_frame *frame) {
     if (state == NULL) return TVMCONV_INVALID;
     if (!take(&state->busy)) return TVMCONV_BUSY;
-    const tvmconv_description *model = program_of(state);
-    int32_t status = check_pointers(state, "input", frame->inputs, model->inputs, model->input_count);
-    if (!status)
-        status = check_pointers(state, "output", (const void *const *)frame->outputs,
-                                model->outputs, model->output_count);
+    int32_t status = check_operands(state, frame->inputs, frame->outputs);
     if (!status && frame->queued) status = check_queued(state, frame);
     if (!status) {
         if (!state->has_run) map_constants(state);
         frame->outputs = with_extents(state, frame->outputs);
         frame->arena = state->arena;
         frame->constants = (char *)state->constants;
-        __typeof__(current) before = current;
-        current.state = state;
-        current.inside = 0;
-        current.workspace = state->workspace;
-        current.workspace_end = state->workspace + state->workspace_bytes;
-        status = run_program(state, frame);
-        current = before;
+        status = run_frame(state, frame);
         if (status) status = report_failure(state, frame, status);
     }
     give_back(&state->busy);
@@ -455,6 +489,8 @@ int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *c
     frame.last = tvmconv_now();
     return execute(state, &frame);
 }
+
+#include "batch.c"
 
 const char *tvmconv_message(const tvmconv_state *state) { return state ? state->message : ""; }
 

@@ -43,15 +43,27 @@ static void report_shapes(char *text, size_t size, const int64_t *const *shapes)
     if (used >= size && size > 4) memcpy(text + size - 4, "...", 4);
 }
 
-/* The number of the program with these shapes, or -1. */
+/* The number of images in inputs of these shapes; 1 if the model does not serve any batch. */
+static int64_t count_images(const int64_t *const *shapes) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    for (int32_t i = 0; model->batched && i < model->input_count; ++i)
+        if (model->batched[i] && shapes[i]) return shapes[i][0];
+    return 1;
+}
+
+/* The number of the program with these shapes, of any number of images in batched inputs, or -1. */
 static int32_t find_program(const int64_t *const *shapes) {
     const tvmconv_description *model = &tvmconv_this_description;
+    const int64_t images = count_images(shapes);
     for (int32_t p = 0; p < model->program_count; ++p) {
         const tvmconv_tensor *inputs = model->programs[p]->inputs;
         int same = 1;
-        for (int32_t i = 0; i < model->input_count && same; ++i)
-            same = inputs[i].rank == 0 ||
-                   !memcmp(shapes[i], inputs[i].shape, (size_t)inputs[i].rank * sizeof *shapes[i]);
+        for (int32_t i = 0; i < model->input_count && same; ++i) {
+            int batched = model->batched && model->batched[i];
+            if (batched) same = shapes[i][0] == images;
+            for (int32_t j = batched; j < inputs[i].rank && same; ++j)
+                same = shapes[i][j] == inputs[i].shape[j];
+        }
         if (same) return p;
     }
     return -1;

@@ -109,6 +109,10 @@ typedef struct tvmconv_description {
      * one program. */
     const struct tvmconv_description *const *programs;
     int64_t program_count;
+    /* For each input, 1 if its axis 0 counts the images of a batch, or 0 if it is the same for all
+     * images of a call. NULL if the model does not serve any batch: see run_batch. Shapes and bytes
+     * are for one image. Models whose `size` does not reach this field have none. */
+    const int32_t *batched;
 } tvmconv_description;
 
 /* Runs a kernel's parts in parallel: calls task(argument, i) for every i in [0, count), on any
@@ -212,7 +216,8 @@ typedef struct tvmconv_model {
     /* Selects the program of later calls of this state by the shapes of the inputs. `shapes` has a
      * pointer for each input, to as many extents as its rank. Inputs and outputs of a call are then
      * as that program describes them, and `profile` gives the times of its layers. A new state has
-     * the first program. Allocates nothing. If the model was not built for these shapes, the result
+     * the first program. Axis 0 of batched inputs may have any extent. Allocates nothing. If the
+     * model was not built for these shapes, the result
      * is TVMCONV_INVALID. The message then lists the shapes, and the state keeps its program. Check
      * TVMCONV_HAS(model, set_shapes) first: older models lack it and have one program. */
     int32_t (*set_shapes)(tvmconv_state *state, const int64_t *const *shapes);
@@ -222,6 +227,14 @@ typedef struct tvmconv_model {
      * or NULL if this processor runs no target of the model. Check TVMCONV_HAS(model, describe) first:
      * older models lack it and have one target. */
     const tvmconv_description *(*describe)(const tvmconv_state *state);
+
+    /* As run, with any number of images in each batched input and in each output, one after another
+     * along axis 0. The outputs equal the outputs of a call for each image, bit for bit. A call that
+     * fails may have written some of them. Allocates nothing. Check TVMCONV_HAS(model, run_batch) and
+     * description->batched first. A model that does not serve any batch returns TVMCONV_INVALID. */
+    int32_t (*run_batch)(tvmconv_state *state, int64_t images, const void *const *inputs,
+                         void *const *outputs);
+
     /* The CPUs that a text names, less the CPUs that the calling thread may not use. A text is a
      * list such as "0-3,8", "performance", or "node:1" for a NUMA node. "performance" names the
      * performance cores, or all where cores are equal; NULL names all. At most as many are listed as
@@ -235,9 +248,10 @@ typedef struct tvmconv_model {
     int32_t (*queue_create)(const tvmconv_queue_options *options, tvmconv_queue **queue,
                             char *message, size_t message_size);
     /* Queues a call, from any thread. `shapes` is as for set_shapes; NULL selects the first program.
-     * The tables of pointers and the shapes are copied. The caller keeps the tensors until `done` is
-     * called. Returns TVMCONV_INVALID if a pointer is NULL, and TVMCONV_UNSUPPORTED in a forked child,
-     * which makes a queue of its own; `done` is then never called. */
+     * They also tell the number of images of a model that serves any batch. The tables of pointers and
+     * the shapes are copied. The caller keeps the tensors until `done` is called. Returns
+     * TVMCONV_INVALID if a pointer is NULL, and TVMCONV_UNSUPPORTED in a forked child, which makes a
+     * queue of its own; `done` is then never called. */
     int32_t (*queue_submit)(tvmconv_queue *queue, const int64_t *const *shapes,
                             const void *const *inputs, void *const *outputs, tvmconv_done done,
                             void *argument);

@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <future>
 #include <initializer_list>
@@ -110,6 +111,14 @@ template <typename Container> Output output(Container &values) {
 
 namespace detail {
 
+// Whether the model serves any batch, and an input holds images.
+inline bool serves_batches(const Model &model) {
+    return TVMCONV_HAS(model.operator->(), run_batch) && model.description().batched;
+}
+inline bool has_images(const Model &model, std::size_t input) {
+    return serves_batches(model) && model.description().batched[input];
+}
+
 // The program for shapes of the inputs, or NULL.
 inline const tvmconv_description *program(const Model &model,
                                           const std::vector<std::vector<int64_t>> &shapes) {
@@ -118,7 +127,8 @@ inline const tvmconv_description *program(const Model &model,
         bool same = true;
         for (std::size_t j = 0; same && j < shapes.size(); ++j) {
             const int64_t *own = first.programs[i]->inputs[j].shape;
-            same = shapes[j] == std::vector<int64_t>(own, own + shapes[j].size());
+            const bool batched = !shapes[j].empty() && has_images(model, j);
+            same = std::equal(shapes[j].begin() + batched, shapes[j].end(), own + batched);
         }
         if (same) return first.programs[i];
     }
@@ -138,9 +148,10 @@ inline std::vector<const int64_t *> extents(const Model &model,
     return result;
 }
 
-template <typename Pointer>
+template <typename Pointer, typename Images>
 void check(const std::string &kind, const Memory<Pointer> *given, std::size_t count,
-           const tvmconv_tensor *tensors, int32_t expected, std::vector<Pointer> &pointers) {
+           const tvmconv_tensor *tensors, int32_t expected, std::vector<Pointer> &pointers,
+           Images images) {
     if (count != static_cast<std::size_t>(expected))
         throw Error(TVMCONV_INVALID, std::to_string(count) + " " + kind + "s given, the model has " +
                                          std::to_string(expected));
@@ -149,11 +160,11 @@ void check(const std::string &kind, const Memory<Pointer> *given, std::size_t co
         if (given[i].dtype >= 0 && given[i].dtype != tensors[i].dtype)
             throw Error(TVMCONV_INVALID,
                         kind + " " + tensors[i].name + " has elements of another type");
-        if (given[i].bytes != tensors[i].bytes)
+        uint64_t bytes = tensors[i].bytes * static_cast<uint64_t>(images(i));
+        if (given[i].bytes != bytes)
             throw Error(TVMCONV_INVALID, kind + " " + tensors[i].name + " has " +
                                              std::to_string(given[i].bytes) +
-                                             " bytes, the model's " +
-                                             std::to_string(tensors[i].bytes));
+                                             " bytes, the model's " + std::to_string(bytes));
         pointers[i] = given[i].data;
     }
 }
@@ -161,9 +172,13 @@ void check(const std::string &kind, const Memory<Pointer> *given, std::size_t co
 // Checks memory, and lists where it is.
 inline void place(const tvmconv_description &program, const Input *inputs, std::size_t input_count,
                   const Output *outputs, std::size_t output_count,
-                  std::vector<const void *> &input_list, std::vector<void *> &output_list) {
-    check("input", inputs, input_count, program.inputs, program.input_count, input_list);
-    check("output", outputs, output_count, program.outputs, program.output_count, output_list);
+                  std::vector<const void *> &input_list, std::vector<void *> &output_list,
+                  int64_t images = 1) {
+    const int32_t *batched = images == 1 ? nullptr : program.batched;
+    check("input", inputs, input_count, program.inputs, program.input_count, input_list,
+          [=](std::size_t i) { return batched && batched[i] ? images : 1; });
+    check("output", outputs, output_count, program.outputs, program.output_count, output_list,
+          [=](std::size_t) { return images; });
 }
 
 } // namespace detail
@@ -219,6 +234,14 @@ public:
         place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
         run(inputs_.data(), outputs_.data());
     }
+    // Any number of images in each batched input and in each output.
+    void run_batch(int64_t images, const std::vector<Input> &inputs,
+                   const std::vector<Output> &outputs) {
+        require_batches();
+        if (images < 1) throw Error(TVMCONV_INVALID, "give one image or more");
+        place(inputs.data(), inputs.size(), outputs.data(), outputs.size(), images);
+        run_batch(images, inputs_.data(), outputs_.data());
+    }
     // GPU only: queued to a stream without waiting, with pointers to the GPU's memory.
     void enqueue(void *stream, const std::vector<Input> &inputs,
                  const std::vector<Output> &outputs) {
@@ -247,6 +270,10 @@ public:
     void run(const void *const *inputs, void *const *outputs) {
         raise(model_->run(state_, inputs, outputs));
     }
+    void run_batch(int64_t images, const void *const *inputs, void *const *outputs) {
+        require_batches();
+        raise(model_->run_batch(state_, images, inputs, outputs));
+    }
     void enqueue(void *stream, const void *const *inputs, void *const *outputs) {
         if (!TVMCONV_HAS(model_.operator->(), enqueue))
             throw Error(TVMCONV_UNSUPPORTED, "the model is older than enqueue. Build it again.");
@@ -274,10 +301,17 @@ private:
         if (TVMCONV_HAS(model_.operator->(), describe)) program_ = model_->describe(state_);
     }
 
+    void require_batches() const {
+        if (!detail::serves_batches(model_))
+            throw Error(TVMCONV_UNSUPPORTED,
+                        "the model was not built for any batch size. Build it with --batch any.");
+    }
+
     // Checks memory, and lists where it is.
     void place(const Input *inputs, std::size_t input_count, const Output *outputs,
-               std::size_t output_count) {
-        detail::place(*program_, inputs, input_count, outputs, output_count, inputs_, outputs_);
+               std::size_t output_count, int64_t images = 1) {
+        detail::place(*program_, inputs, input_count, outputs, output_count, inputs_, outputs_,
+                      images);
     }
 
     void raise(int32_t status) const {
@@ -316,7 +350,7 @@ public:
     Queue &operator=(const Queue &) = delete;
 
     // Queues a call. Keep the tensors until the future is ready; get() throws the call's error.
-    // `shapes` of the inputs select another program than the first.
+    // `shapes` of the inputs select another program than the first, and the number of images.
     std::future<void> submit(const std::vector<Input> &inputs, const std::vector<Output> &outputs,
                              const std::vector<std::vector<int64_t>> &shapes = {}) {
         std::vector<const int64_t *> extents;
@@ -325,12 +359,15 @@ public:
             extents = detail::extents(model_, shapes);
             program = detail::program(model_, shapes);
         }
+        int64_t images = 1;
+        for (std::size_t i = 0; i < shapes.size(); ++i)
+            if (detail::has_images(model_, i)) images = shapes[i][0];
         std::vector<const void *> input_list;
         std::vector<void *> output_list;
         // for shapes that the model does not have, the call has the error
         if (program)
             detail::place(*program, inputs.data(), inputs.size(), outputs.data(), outputs.size(),
-                          input_list, output_list);
+                          input_list, output_list, images);
         input_list.resize(inputs.size());
         output_list.resize(outputs.size());
         std::unique_ptr<Call> call(new Call{model_, {}});
