@@ -22,6 +22,8 @@ UNDEFINED = ("cannot convert float infinity to integer", "cannot convert float N
 ROUNDS = "rounds"
 _RANKING = ("ArgMax", "ArgMin", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK")
 _SPREADING = ("Conv", "ConvTranspose", "Gemm", "LRN", "MatMul", "Resize")
+# whose states may grow beyond all numbers
+_RECURRENT = ("GRU", "LSTM", "RNN")
 
 
 class LpNormalization(OpRun):
@@ -215,6 +217,10 @@ def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
     ranking = [node.input[0] for node in model.graph.node if node.op_type in _RANKING]
     spreading = [
         name for node in model.graph.node if node.op_type in _SPREADING for name in node.input[:2]
+    ]
+
+    spreading += [
+        name for node in model.graph.node if node.op_type in _RECURRENT for name in node.output
     ]
 
     def known(names: Sequence[str]) -> list[np.ndarray]:

@@ -84,6 +84,14 @@ def test_ranks_of_nan(operator: str) -> None:
     assert not disputes(model, known_values(model, {"x": beyond}))
 
 
+def test_states_beyond_all_numbers() -> None:
+    node = helper.make_node("RNN", ["x", "w", "r"], ["", "y"], hidden_size=1, activations=["Relu"])
+    weights = {"w": np.ones((1, 1, 1), np.float32), "r": np.full((1, 1, 1), 1e30, np.float32)}
+    model = make_model([node], {"x": (4, 1, 1)}, ["y"], weights)
+    assert disputes(model, known_values(model, {"x": np.ones((4, 1, 1), np.float32)}))
+    assert not disputes(model, known_values(model, {"x": np.zeros((4, 1, 1), np.float32)}))
+
+
 def test_the_truth_of_rounding_errors() -> None:
     node = helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.BOOL)
     model = make_model([node], {"x": (3,)}, ["y"])
