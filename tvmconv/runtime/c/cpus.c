@@ -73,7 +73,8 @@ static int64_t read_quota(int64_t unlimited) {
         if (group == NULL) continue;
         *group++ = '\0';
         if (controllers[1] == '\0') least = group_quota("/sys/fs/cgroup", group, least);
-        for (char *name = strtok(controllers + 1, ","); name; name = strtok(NULL, ","))
+        char *rest, *name = strtok_r(controllers + 1, ",", &rest);
+        for (; name; name = strtok_r(NULL, ",", &rest))
             if (!strcmp(name, "cpu")) least = group_quota("/sys/fs/cgroup/cpu", group, least);
     }
     if (file) fclose(file);
