@@ -290,7 +290,7 @@ def test_networks_that_treat_images_separately() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2"])
 def test_networks_of_the_examples(name: str) -> None:
-    model = tvmconv.build(NETWORKS[name](), batch="any", threads=2)
+    model = tvmconv.build(NETWORKS[name](image=96), batch="any", threads=2)
     (info,) = model.inputs
     x = np.random.default_rng(1).standard_normal((64, *info.shape[1:])).astype(np.float32)
     single = np.concatenate([model.run(x[i : i + 1])[0] for i in range(64)])

@@ -80,6 +80,13 @@ def test_other_outputs_and_inputs_that_are_refused() -> None:
         read(relu, ["N", 4], shapes={"N": 4})
 
 
+def test_a_network_for_one_image_is_applied_to_each() -> None:
+    nodes = [node("Relu", ["x"], ["r"]), node("Reshape", ["r", "s"], ["y"])]
+    proto = made(nodes, {"x": [1, 2, 3]}, {"s": np.array([1, 6])})
+    loaded = ShapedModel(proto, None, batch="any").read(0)
+    assert [str(info) for info in loaded.outputs] == ["y: float32[N, 6]"]
+
+
 def test_sequences_are_separate() -> None:
     """States that are made for the batch size, and images along another axis inside the network."""
     weights = {
