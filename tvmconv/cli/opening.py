@@ -54,7 +54,7 @@ def open_model(
     if not verify:
         raise InputError(f"--no-verify applies only to .so files, got {path}")
     with progress() as callback:
-        return tvmconv.build(
+        model: CompiledModel = tvmconv.build(
             path,
             target,
             shapes=parse_shape_lists(shapes),
@@ -63,6 +63,7 @@ def open_model(
             **vars(choices or Choices()),
             **vars(gpu),
         )
+    return model
 
 
 @dataclass(frozen=True)
