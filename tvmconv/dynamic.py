@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tvmconv.core.arguments import whole
-from tvmconv.core.errors import ArtifactError, ConfigError, ModelError, TvmconvError, WorkloadError
+from tvmconv.core.errors import (
+    ArtifactError,
+    ConfigError,
+    ModelError,
+    ShapeError,
+    TvmconvError,
+    WorkloadError,
+)
 from tvmconv.core.interrupts import checkpoint, uninterrupted
 from tvmconv.core.tensor import Array, Declared, ShapeLists, Shapes
 from tvmconv.core.unexpected import reported
@@ -209,6 +216,7 @@ class DynamicModel:
         return place.model
 
     @uninterrupted()
+    @forks.native(lengthy=True)
     def _built(self, key: Key) -> CompiledModel:
         """Build a model, or wait for the thread that builds it."""
         check_sizes(self.inputs, key)
@@ -246,7 +254,7 @@ class DynamicModel:
 
     def _refuse(self, key: Key, error: TvmconvError) -> None:
         # not the error itself, whose traceback holds the arrays of the call
-        kind = ModelError if isinstance(error, ModelError) else type(error)
+        kind = ModelError if isinstance(error, ShapeError) else type(error)
         self._refused[key] = (kind, str(error))
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
