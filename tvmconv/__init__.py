@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     import tvmconv.errors as errors
     import tvmconv.transform as transform
     from tvmconv.building import build
+    from tvmconv.dynamic import DynamicModel
     from tvmconv.frontend.check import check
     from tvmconv.machines.listing import targets
     from tvmconv.model import CompiledModel, load
 
 __all__ = [
     "CompiledModel",
+    "DynamicModel",
     "TvmconvError",
     "__version__",
     "build",
@@ -38,6 +40,7 @@ _LAZY = {
     "build": ("tvmconv.building", "build"),
     "check": ("tvmconv.frontend.check", "check"),
     "CompiledModel": ("tvmconv.model", "CompiledModel"),
+    "DynamicModel": ("tvmconv.dynamic", "DynamicModel"),
     "errors": ("tvmconv.errors", None),
     "load": ("tvmconv.model", "load"),
     "targets": ("tvmconv.machines.listing", "targets"),

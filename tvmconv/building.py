@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from tvmconv.core.arguments import function
-from tvmconv.core.interrupts import checkpoint, uninterrupted
+from tvmconv.core.arguments import function, shown
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.interrupts import stoppable, uninterrupted
 from tvmconv.core.printed import printable
 from tvmconv.core.tensor import ShapeLists
 from tvmconv.core.unexpected import carrying, delivered, reported
@@ -22,8 +24,11 @@ from tvmconv.runtime.gpu_options import GpuOptions
 if TYPE_CHECKING:
     import onnx
 
+    from tvmconv.dynamic import DynamicModel
     from tvmconv.model import CompiledModel
     from tvmconv.selection.policy import Overrides
+
+    ModelLike: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 Progress = Callable[[str, int, int], None]
 
@@ -31,9 +36,44 @@ _NAMED = 3  # constants that a warning names
 _CALLER = 3  # stack level of warnings: the caller of build, after its decorator
 
 
-@uninterrupted()
+@overload
 def build(
-    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    model: ModelLike,
+    target: TargetsLike = ...,
+    *,
+    shapes: ShapeLists | None = ...,
+    outputs: Sequence[str] | None = ...,
+    threads: int | None = ...,
+    algorithms: Sequence[str] | None = ...,
+    error_budget: float | None = ...,
+    memory_budget: int | None = ...,
+    fold_budget: int | None = ...,
+    overrides: Overrides | None = ...,
+    finite: bool = ...,
+    requantize: str = ...,
+    precision: str = ...,
+    log: str | os.PathLike[str] | None = ...,
+    cc: str = ...,
+    device: int = ...,
+    cuda_graph: bool | None = ...,
+    progress: Progress | None = ...,
+    dynamic: Literal[False] = ...,
+    max_shapes: None = ...,
+    requantise: str | None = ...,
+    batch: str | None = ...,
+) -> CompiledModel: ...
+
+
+@overload
+def build(
+    model: ModelLike, target: TargetsLike = ..., *, dynamic: Literal[True], **options: Any
+) -> DynamicModel: ...
+
+
+# the first signature lists the options of dynamic models, too
+@uninterrupted()  # type: ignore[misc]
+def build(
+    model: ModelLike,
     target: TargetsLike = "native",
     *,
     shapes: ShapeLists | None = None,
@@ -52,9 +92,11 @@ def build(
     device: int = 0,
     cuda_graph: bool | None = None,
     progress: Progress | None = None,
+    dynamic: bool = False,
+    max_shapes: int | None = None,
     requantise: str | None = None,
     batch: str | None = None,
-) -> CompiledModel:
+) -> CompiledModel | DynamicModel:
     """Compile an ONNX model for one machine, or for several.
 
     Any number of threads may build at the same time. A lock serializes reading and scheduling;
@@ -127,6 +169,13 @@ def build(
         CUDA only: as for :func:`tvmconv.load`. The target ``"cuda"`` is that GPU, too.
     progress
         Called as ``progress(stage, done, total)`` while building.
+    dynamic
+        Whether the model is built for each shape of its inputs when a call first has the shape, on
+        this machine. Shapes of ``shapes=`` are built at once and kept. A single size of a named
+        dimension fixes the dimension. The model keeps the content of its files in memory.
+    max_shapes
+        With ``dynamic``: how many other shapes are kept, 16 by default. The shape that was not
+        used for the longest time is dropped, and the cache may still have it.
     requantise
         Former name of ``requantize``; deprecated.
     batch
@@ -138,7 +187,8 @@ def build(
     Returns
     -------
     CompiledModel
-        Call its ``run``, or ``save`` it and open it elsewhere with :func:`tvmconv.load`.
+        Call its ``run``, or ``save`` it and open it elsewhere with :func:`tvmconv.load`. With
+        ``dynamic``, a :class:`tvmconv.DynamicModel`, which has a ``run``, too.
 
     Raises
     ------
@@ -170,43 +220,56 @@ def build(
     from tvmconv.model import CompiledModel
     from tvmconv.model_cache import CachedModel
 
+    options: dict[str, Any] = {
+        "target": target,
+        "outputs": outputs,
+        "threads": threads,
+        "algorithms": algorithms,
+        "error_budget": error_budget,
+        "memory_budget": memory_budget,
+        "fold_budget": fold_budget,
+        "overrides": overrides,
+        "finite": finite,
+        "requantize": requantize,
+        "precision": precision,
+        "log": log,
+        "cc": cc,
+        "batch": batch,
+    }
+    if dynamic:
+        from tvmconv.dynamic import DynamicModel
+
+        if batch is not None:
+            raise ConfigError(
+                f"batch={shown(batch)} is given with dynamic=True. Expected one of them. Leave out "
+                "batch=: a dynamic model builds each batch size when a call first has it."
+            )
+        more = {"device": device, "cuda_graph": cuda_graph, "progress": progress}
+        each = partial(build, **options, **more, requantise=requantise)
+        return DynamicModel.of(model, shapes, outputs, each, max_shapes, device)
+    if max_shapes is not None:
+        raise ConfigError(
+            f"max_shapes={shown(max_shapes)} is given without dynamic=True. Expected both or none. "
+            "Add dynamic=True, or leave max_shapes= out."
+        )
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
-    report = _stoppable(progress)
+    report = stoppable(progress)
     gpu = GpuOptions.of(device, cuda_graph)
     cached = None
     if gpu == GpuOptions() and requantise is None:
-        cached = CachedModel.of(
-            model,
-            target,
-            threads,
-            overrides,
-            log,
-            cc,
-            shapes=shapes,
-            outputs=outputs,
-            algorithms=algorithms,
-            error_budget=error_budget,
-            memory_budget=memory_budget,
-            fold_budget=fold_budget,
-            finite=finite,
-            requantize=requantize,
-            precision=precision,
-            batch=batch,
-        )
+        cached = CachedModel.of(model, shapes=shapes, **options)
     with delivered():
         report("read the model", 0, 1)
         if cached is not None and (found := cached.load()) is not None:
             report("read the model", 1, 1)
             return CompiledModel(described_here(found[0]), found[1], gpu=gpu)
     with compiler_lock():
-        from tvmconv.artifact.record import record_program, several_targets
-        from tvmconv.compile.program import CompiledProgram
         from tvmconv.compile.toolchain import Toolchain
         from tvmconv.frontend import ShapedModel
         from tvmconv.frontend.shape_lists import largest_first
         from tvmconv.machines.cuda_native import native_gpu
-        from tvmconv.programs import Programs, check_count
+        from tvmconv.programs import Programs, check_count, compile_programs
         from tvmconv.records.lookup import search_path
         from tvmconv.selection.policy import check_precision, make_policy
 
@@ -266,35 +329,11 @@ def build(
                 )
     with delivered():
         report("generate code", 0, 1)
-        codes = [each.compiled(loaded.name, cc) for each in programs]
+        manifest, code = compile_programs(programs, machines, loaded, policy, cc)
         with reported("recording the model"):
-            manifests = [
-                record_program(
-                    code.program,
-                    machine,
-                    each.planned(),
-                    model_name=loaded.name,
-                    model_sha256=loaded.sha256,
-                    policy=policy.to_json(),
-                )
-                for machine, each, code in zip(machines, programs, codes, strict=True)
-            ]
-            manifest = several_targets(manifests, [code.program for code in codes])
-            code = CompiledProgram.joined(codes)
             compiled = CompiledModel(described_here(manifest), code, gpu=gpu)
             # a model with warnings is built each time, and warns each time
             if cached is not None and not has_warned:
                 cached.store(manifest, code)
         report("generate code", 1, 1)
     return compiled
-
-
-def _stoppable(progress: Progress | None) -> Progress:
-    """Progress that lets Ctrl-C end a build at each step."""
-
-    def report(stage: str, done: int, total: int) -> None:
-        checkpoint()
-        if progress is not None:
-            progress(stage, done, total)
-
-    return report

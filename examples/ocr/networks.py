@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,19 +29,14 @@ RECOGNIZER = MODELS / "ch_PP-OCRv4_rec_infer.onnx"
 _COLUMNS = 160
 
 
-def by_tvmconv(path: Path, threads: int) -> Callable[[tuple[int, ...]], Run]:
-    """Return a function that builds a network for a shape."""
-
-    def build(shape: tuple[int, ...]) -> Run:
-        model = tvmconv.build(path, shapes={"x": shape}, threads=threads)
-        model.prepare()
-        return lambda x: np.asarray(model(x)[0])
-
-    return build
+def by_tvmconv(path: Path, threads: int) -> Run:
+    """Return a network that is built for each shape of its input."""
+    model = tvmconv.build(path, dynamic=True, threads=threads)
+    return lambda x: np.asarray(model(x)[0])
 
 
-def by_onnxruntime(path: Path, threads: int) -> Callable[[tuple[int, ...]], Run]:
-    """Return a function that gives onnxruntime's session, which takes every shape."""
+def by_onnxruntime(path: Path, threads: int) -> Run:
+    """Return onnxruntime's network."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -49,7 +44,7 @@ def by_onnxruntime(path: Path, threads: int) -> Callable[[tuple[int, ...]], Run]
     def run(x: Array) -> Array:
         return np.asarray(session.run(None, {"x": x})[0])
 
-    return lambda shape: run
+    return run
 
 
 LIBRARIES = {"tvmconv": by_tvmconv, "onnxruntime": by_onnxruntime}
@@ -57,31 +52,28 @@ LIBRARIES = {"tvmconv": by_tvmconv, "onnxruntime": by_onnxruntime}
 
 @dataclass
 class Session:
-    """A network for every shape that it meets, and the seconds of its calls.
+    """A network, and the seconds of its calls.
 
     Parameters
     ----------
-    make
-        Makes the network of a shape.
+    run
+        Computes the output for an input of any shape.
     pads_columns
         Whether columns of zeros are added up to the next shape, as RapidOCR itself pads lines.
     """
 
-    make: Callable[[tuple[int, ...]], Run]
+    run: Run
     pads_columns: bool = False
     seconds: float = 0.0
-    networks: dict[tuple[int, ...], Run] = field(default_factory=dict)
 
     def __call__(self, x: Array) -> list[Array]:
-        """Run the network of the input's shape."""
+        """Run the network."""
         if self.pads_columns:
             missing = -x.shape[3] % _COLUMNS
             x = np.pad(x, ((0, 0), (0, 0), (0, 0), (0, missing)))
         x = np.ascontiguousarray(x, np.float32)
-        if x.shape not in self.networks:
-            self.networks[x.shape] = self.make(x.shape)
         start = time.perf_counter()
-        result = self.networks[x.shape](x)
+        result = self.run(x)
         self.seconds += time.perf_counter() - start
         return [result]
 

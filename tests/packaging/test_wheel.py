@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,9 +19,13 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import tvmconv
+from tests.emulating import ARM_PYTHON, needs_arm, needs_arm_python
+from tests.small_network import small_network
 
 pytestmark = [pytest.mark.any_processor, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
@@ -142,10 +149,54 @@ def test_runtime_wheel_is_small(release):
     assert expected - _names(release, "tvmconv_runtime") == set()
 
 
-def test_installed_wheels_build_save_load_and_run(release, tmp_path):
-    import onnx
-    from onnx.reference import ReferenceEvaluator
+def test_one_runtime_wheel_serves_every_system(release):
+    """A model has all machine code, so that Python needs none of its own."""
+    for name in ("tvmconv", "tvmconv_runtime"):
+        assert _only(release, f"{name}-*.whl").name.endswith("-py3-none-any.whl")
+        assert [n for n in _names(release, name) if n.endswith((".so", ".a", ".o", ".pyd"))] == []
 
+
+@needs_arm
+@needs_arm_python
+def test_runtime_wheel_on_arm(release, tmp_path):
+    zipfile.ZipFile(_only(release, "tvmconv_runtime-*.whl")).extractall(tmp_path)
+    model = small_network()
+    onnx.save(model, tmp_path / "net.onnx")
+    x = np.random.default_rng(0).random((1, 3, 21, 20), np.float32)
+    np.save(tmp_path / "in.npy", x)
+    tvmconv.build(model, "aarch64", threads=1).save(tmp_path / "net.so")
+    script = ("-c", LOAD_AND_RUN, "tvmconv_runtime", "net.so", "in.npy", "out.npy")
+    facts = json.loads(_run(*shlex.split(ARM_PYTHON), *script, cwd=tmp_path))
+    assert facts["modules"] == []
+    (expected,) = ReferenceEvaluator(model).run(None, {"input": x})
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or shutil.which("musl-gcc") is None,
+    reason="needs musl-gcc (Debian: musl-tools)",
+)
+def test_a_bundle_runs_with_musl(tmp_path):
+    model = small_network()
+    target = "llvm -mtriple=x86_64-linux-musl -mcpu=x86-64-v3"
+    built = tvmconv.build(model, target, threads=2, cc="musl-gcc")
+    needed = subprocess.run(
+        ["readelf", "-d", built.bundle(tmp_path / "bundle")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so"]
+    x = np.random.default_rng(0).random((1, 3, 21, 20), np.float32)
+    x.tofile(tmp_path / "x.bin")
+    command = ["sh", "bundle/run.sh", "-o", tmp_path, tmp_path / "x.bin"]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, "CC": "musl-gcc"}, check=True)
+    (expected,) = ReferenceEvaluator(model).run(None, {"input": x})
+    result = np.fromfile(tmp_path / "0.out", np.float32).reshape(1, 10)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_installed_wheels_build_save_load_and_run(release, tmp_path):
     from examples.networks import NETWORKS
 
     network = NETWORKS["squeezenet1_1"](image=33, width=0.2)

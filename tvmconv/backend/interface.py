@@ -13,7 +13,6 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from tvmconv.building import build
 from tvmconv.core.errors import InputError, TvmconvError
-from tvmconv.model import CompiledModel
 
 Array = npt.NDArray[Any]
 
@@ -25,42 +24,20 @@ class Prepared(BackendRep):  # type: ignore[misc]
     """
 
     def __init__(self, model: onnx.ModelProto, options: Mapping[str, Any]) -> None:
-        self._model, self._options = model, dict(options)
-        stored = {tensor.name for tensor in model.graph.initializer}
-        inputs = [value for value in model.graph.input if value.name not in stored]
-        self._names = [value.name for value in inputs]
-        self._open = [value.name for value in inputs if not _is_fixed(value)]
-        self._built: dict[tuple[tuple[int, ...], ...], CompiledModel] = {}
-        if not self._open or "shapes" in self._options:
-            self._open = []
-            self._compiled({})
+        self._model = build(model, dynamic=True, **options)
 
     def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
         """Compute the outputs of a list of arrays, a mapping by name, or one array.
 
         Returns a tuple that is indexed by the outputs' names as well.
         """
-        if isinstance(inputs, np.ndarray):
-            inputs = [inputs]
-        if not isinstance(inputs, Mapping):
-            if len(inputs) != len(self._names):
-                raise InputError(
-                    f"the model has {len(self._names)} input(s), got {len(inputs)}. Expected "
-                    f"{', '.join(self._names)}. Pass an array for each."
-                )
-            inputs = dict(zip(self._names, inputs, strict=True))
-        arrays = {name: np.asarray(value) for name, value in inputs.items()}
-        model = self._compiled({n: arrays[n].shape for n in self._open if n in arrays})
-        names = [info.name for info in model.outputs]
-        outputs: tuple[Any, ...] = namedtupledict("Outputs", names)(*model.run(arrays))
-        return outputs
-
-    def _compiled(self, shapes: Mapping[str, tuple[int, ...]]) -> CompiledModel:
-        key = tuple(shapes.values())
-        if key not in self._built:
-            given = {"shapes": shapes} if shapes else {}
-            self._built[key] = build(self._model, **{**self._options, **given})
-        return self._built[key]
+        if isinstance(inputs, Mapping):
+            outputs = self._model.run({name: np.asarray(value) for name, value in inputs.items()})
+        else:
+            arrays = [inputs] if isinstance(inputs, np.ndarray) else inputs
+            outputs = self._model.run(*map(np.asarray, arrays))
+        named: tuple[Any, ...] = namedtupledict("Outputs", outputs.names)(*outputs)
+        return named
 
 
 class TvmconvBackend(Backend):  # type: ignore[misc]
@@ -118,11 +95,6 @@ def _target(device: str) -> dict[str, Any]:
     if kind == "CUDA" and (number or "0").isdigit():
         return {"target": "cuda", "device": int(number or 0)}
     raise InputError(f"device={device!r} is unknown. Expected 'CPU', 'CUDA' or 'CUDA:1'.")
-
-
-def _is_fixed(value: onnx.ValueInfoProto) -> bool:
-    tensor = value.type.tensor_type
-    return tensor.HasField("shape") and all(d.dim_value > 0 for d in tensor.shape.dim)
 
 
 def _model_of(

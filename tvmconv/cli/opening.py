@@ -57,7 +57,7 @@ def open_model(
     if not verify:
         raise InputError(f"--no-verify applies only to .so files, got {path}")
     with progress() as callback:
-        return tvmconv.build(
+        model: CompiledModel = tvmconv.build(
             path,
             parse_targets(target),
             shapes=parse_shape_lists(shapes),
@@ -66,6 +66,7 @@ def open_model(
             **vars(choices or Choices()),
             **vars(gpu),
         )
+    return model
 
 
 def _for_target(manifest: Manifest, path: Path, target: str) -> Manifest:

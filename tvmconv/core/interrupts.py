@@ -81,3 +81,14 @@ def checkpoint() -> None:
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
+
+
+def stoppable(progress: Callable[[str, int, int], None] | None) -> Callable[[str, int, int], None]:
+    """A function that Ctrl-C ends; it calls ``progress(stage, done, total)``."""
+
+    def report(stage: str, done: int, total: int) -> None:
+        checkpoint()
+        if progress is not None:
+            progress(stage, done, total)
+
+    return report

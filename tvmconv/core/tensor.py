@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -17,6 +17,26 @@ Array = npt.NDArray[Any]
 Shapes = Mapping[str, Sequence[int] | int]
 # the same, or lists of these, of which position i of each makes one program
 ShapeLists = Mapping[str, Sequence[int] | int | Sequence[Sequence[int]]]
+
+
+class Declared(Protocol):
+    """A tensor as a model declares it; dimensions may be open."""
+
+    @property
+    def name(self) -> str:
+        """The ONNX value's name."""
+
+    @property
+    def shape(self) -> Any:
+        """Sizes, with a name or None for an open dimension; None for an unknown rank."""
+
+    @property
+    def dtype(self) -> str:
+        """Element type in numpy's or ml_dtypes' spelling."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether a call has any number of images along axis 0."""
 
 
 @dataclass(frozen=True)

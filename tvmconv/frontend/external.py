@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ from tvmconv.frontend.limits import MAX_EXTERNAL_BYTES
 if TYPE_CHECKING:
     import onnx
 
+# the name of an entry that every tensor with external data has
+MARK = b"location"
 _PART_BYTES = 1 << 20
 _KEYS = {"location", "offset", "length", "checksum"}
 
@@ -66,13 +69,30 @@ class ExternalData:
                 f"{where}: external data length={length}, but the tensor's shape needs {size} "
                 "bytes. Export the model again."
             )
-        handle = self._open(location, where)
-        available = os.fstat(handle).st_size
+        available = self._available(location, where)
         if offset + length > available:
             raise ModelError(
                 f"{where}: external data ends at byte {offset + length}, but file {location!r} "
                 f"has {available} bytes; it may be truncated. Export or download it again."
             )
+        data = self._part(location, offset, length, where)
+        self._digest.update(data)
+        return data
+
+    def parts(self, location: str) -> Iterator[bytes]:
+        """A whole file in parts, which are added to the digest."""
+        handle, offset = self._open(location, "external data"), 0
+        while part := os.pread(handle, _PART_BYTES, offset):
+            self._digest.update(part)
+            offset += len(part)
+            yield part
+
+    def _available(self, location: str, where: str) -> int:
+        """The size of a file."""
+        return os.fstat(self._open(location, where)).st_size
+
+    def _part(self, location: str, offset: int, length: int, where: str) -> Array:
+        handle = self._open(location, where)
         data = np.empty(length, np.uint8)
         view = memoryview(data.data)
         done = 0
@@ -84,15 +104,7 @@ class ExternalData:
                     "program that writes it"
                 )
             done += count
-        self._digest.update(data)
         return data
-
-    def add(self, location: str) -> None:
-        """Add a whole file to the digest."""
-        handle, offset = self._open(location, "external data"), 0
-        while part := os.pread(handle, _PART_BYTES, offset):
-            self._digest.update(part)
-            offset += len(part)
 
     def _open(self, location: str, where: str) -> int:
         if location in self._files:
@@ -150,6 +162,56 @@ class ExternalData:
             "it is a symbolic link out of the model's folder. Expected a file inside the folder. "
             "Put a copy of the file there"
         )
+
+
+class HeldData(ExternalData):
+    """External data whose files are in memory: their content by location."""
+
+    def __init__(self, files: Mapping[str, bytes], digest: Any) -> None:
+        super().__init__((), digest)
+        self._held = files
+        self.size = sum(map(len, files.values()))
+
+    def _available(self, location: str, where: str) -> int:
+        if location not in self._held:
+            raise ModelError(
+                f"{where}: external data file {location!r} was not read with the model. Build the "
+                "model again."
+            )
+        return len(self._held[location])
+
+    def _part(self, location: str, offset: int, length: int, where: str) -> Array:
+        return np.frombuffer(self._held[location], np.uint8, length, offset).copy()
+
+
+def external_locations(model: onnx.ModelProto) -> list[str]:
+    """The files that hold external data, as the model names them."""
+    nodes = [node for function in model.functions for node in function.node]
+    return sorted(
+        {
+            entry.value
+            for tensor in (*_tensors(model.graph), *_tensors_of(nodes))
+            for entry in tensor.external_data
+            if entry.key == "location"
+        }
+    )
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _tensors_of(graph.node)
+
+
+def _tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            sparse = (attribute.sparse_tensor, *attribute.sparse_tensors)
+            yield from (tensor for each in sparse for tensor in (each.values, each.indices))
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _tensors(graph)
 
 
 def _count(text: str, key: str, where: str) -> int:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.files import open_regular
-from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.external import MARK, ExternalData, external_locations
 from tvmconv.frontend.limits import MAX_FILE_BYTES
-from tvmconv.frontend.source import model_folders, model_name, read_model_file
+from tvmconv.frontend.source import HeldModel, model_folders, model_name, read_model_file
 
 if TYPE_CHECKING:
     import onnx
 
-# the name of an entry that every tensor with external data has
-_MARK = b"location"
 _PART_BYTES = 1 << 20
 
 
-def identity(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> tuple[bytes, bytes]:
+def identity(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto | HeldModel,
+) -> tuple[bytes, bytes]:
     """The name that a model gets, and a hash of its content.
 
     Raises ``ModelError`` or ``OSError`` if a file cannot be read, ``TypeError`` for other objects.
     """
+    if isinstance(model, HeldModel):
+        return model.name.encode(errors="replace"), model.sha256
     digest = hashlib.sha256()
     if isinstance(model, str | os.PathLike):
         path = Path(model)
@@ -49,8 +50,8 @@ def _add_file(path: Path, digest: hashlib._Hash) -> bool:
     with os.fdopen(open_regular(path, MAX_FILE_BYTES, ModelError), "rb") as file:
         while part := file.read(_PART_BYTES):
             digest.update(part)
-            found = found or _MARK in part or _MARK in tail + part[: len(_MARK)]
-            tail = part[-len(_MARK) :]
+            found = found or MARK in part or MARK in tail + part[: len(MARK)]
+            tail = part[-len(MARK) :]
     return found
 
 
@@ -66,31 +67,7 @@ def _add_external(data: bytes, folders: tuple[Path, ...], digest: hashlib._Hash)
     """Hash the whole files that hold external data."""
     import onnx
 
-    proto = onnx.ModelProto.FromString(data)
-    nodes = [node for function in proto.functions for node in function.node]
-    found = {
-        entry.value
-        for tensor in (*_tensors(proto.graph), *_tensors_of(nodes))
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
     with closing(ExternalData(folders, digest)) as files:
-        for location in sorted(found):
-            files.add(location)
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _tensors_of(graph.node)
-
-
-def _tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    for node in nodes:
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors)
-            sparse = (attribute.sparse_tensor, *attribute.sparse_tensors)
-            yield from (tensor for each in sparse for tensor in (each.values, each.indices))
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _tensors(graph)
+        for location in external_locations(onnx.ModelProto.FromString(data)):
+            for _ in files.parts(location):
+                pass

@@ -7,24 +7,25 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.errors import ModelError, ShapeError
 from tvmconv.core.tensor import ShapeLists, Shapes, TensorInfo
 from tvmconv.frontend.cut import cut_model
 from tvmconv.frontend.export import to_proto
-from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.graph import OnnxGraph
+from tvmconv.frontend.external import ExternalData, HeldData
+from tvmconv.frontend.graph import Array, OnnxGraph
 from tvmconv.frontend.images.analysis import check_images
 from tvmconv.frontend.images.inputs import BatchInputs, check_batch
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
 from tvmconv.frontend.nested.functions import without_functions
+from tvmconv.frontend.open_shapes import OpenTensor, declared_inputs
 from tvmconv.frontend.refusals import Refusals, refuse_operators
 from tvmconv.frontend.shape_lists import each_of
 from tvmconv.frontend.simplify import simplify
-from tvmconv.frontend.source import Source, open_source
+from tvmconv.frontend.source import HeldModel, Source, open_source
 from tvmconv.frontend.structure import (
     check_structure,
     check_versions,
@@ -113,7 +114,7 @@ class ShapedModel:
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+        model: str | os.PathLike[str] | bytes | onnx.ModelProto | HeldModel,
         shapes: ShapeLists | None,
         fold_budget: int | None = None,
         outputs: Sequence[str] | None = None,
@@ -183,6 +184,57 @@ def _explained(shapes: Shapes | None) -> Iterator[None]:
         ) from None
 
 
+def open_inputs(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto | HeldModel,
+    outputs: Sequence[str] | None = None,
+) -> tuple[OpenTensor, ...]:
+    """The inputs as a model declares them.
+
+    Raises ``ModelError`` for all faults that do not depend on the sizes of open dimensions.
+    """
+    with _explained(None), _checked(open_source(model), outputs, Refusals()) as checked:
+        return declared_inputs(checked.proto.graph, checked.constants)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A model whose structure is sound, and its constants.
+
+    ``files`` reads external data, None for a model without a folder.
+    """
+
+    proto: onnx.ModelProto
+    opset: int
+    nodes: list[onnx.NodeProto]
+    constants: dict[str, Array]
+    files: ExternalData | None
+    size: int
+    digest: Any
+
+
+@contextmanager
+def _checked(
+    source: Source, outputs: Sequence[str] | None, refusals: Refusals
+) -> Iterator[_Checked]:
+    opset = check_versions(source.proto)
+    proto = without_functions(source.proto)
+    if outputs is not None:
+        proto = cut_model(proto, outputs)
+    check_structure(proto)
+    digest = source.digest.copy()
+    held = source.files
+    made = ExternalData(source.folders, digest) if held is None else HeldData(held, digest)
+    with closing(made) as external:
+        files = None if held is None and not source.folders else external
+        constants = read_initializers(proto.graph, files)
+        nodes = in_execution_order(proto.graph)
+        run_checker(proto, nodes)
+        if not refusals.collects:
+            refuse_operators(proto.graph, nodes)
+        size = source.size + external.size
+        yield _Checked(proto, opset, nodes, constants, files, size, digest)
+
+
 def _read(
     source: Source,
     shapes: Shapes | None,
@@ -190,26 +242,21 @@ def _read(
     outputs: Sequence[str] | None,
     refusals: Refusals,
 ) -> LoadedModel:
-    opset = check_versions(source.proto)
-    proto = without_functions(source.proto)
-    if outputs is not None:
-        proto = cut_model(proto, outputs)
-    check_structure(proto)
-    digest = source.digest.copy()
-    with closing(ExternalData(source.folders, digest)) as external:
-        files = external if source.folders else None
-        constants = read_initializers(proto.graph, files)
-        nodes = in_execution_order(proto.graph)
-        run_checker(proto, nodes)
-        if not refusals.collects:
-            refuse_operators(proto.graph, nodes)
-        inputs = freeze_inputs(proto.graph, constants, shapes)
+    with _checked(source, outputs, refusals) as checked:
+        inputs = freeze_inputs(checked.proto.graph, checked.constants, shapes)
         weight_budget = FREE_WEIGHT_BYTES if fold_budget is None else 0
         if fold_budget is None:
-            size = source.size + external.size
-            fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
-        budgets = (fold_budget, weight_budget)
-        graph = infer_graph(proto, nodes, opset, inputs, constants, budgets, files, refusals)
+            fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * checked.size
+        graph = infer_graph(
+            checked.proto,
+            checked.nodes,
+            checked.opset,
+            inputs,
+            checked.constants,
+            (fold_budget, weight_budget),
+            checked.files,
+            refusals,
+        )
     graph = simplify(graph)
-    sha256 = digest.hexdigest()
+    sha256 = checked.digest.hexdigest()
     return LoadedModel(source.name, graph.inputs, graph.outputs, sha256, graph, fold_budget)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,28 @@ if TYPE_CHECKING:
     import onnx
 
 
+@dataclass(frozen=True)
+class HeldModel:
+    """The content of a model in memory, which later changes of its files do not reach.
+
+    Attributes
+    ----------
+    name
+        The name for reports.
+    data
+        The serialized model without external data.
+    files
+        The files of external data: their content by location. None for a model without a folder.
+    sha256
+        Hash of all of it, by which the cache finds built models.
+    """
+
+    name: str
+    data: bytes
+    files: Mapping[str, bytes] | None
+    sha256: bytes
+
+
 @dataclass
 class Source:
     """A parsed model and its origin.
@@ -24,6 +47,7 @@ class Source:
     ``folders`` may contain external data: the folder of the model file, then the folder of the file
     that it links to. Models that are not read from a file have none. ``size`` counts the model's
     bytes without external data. ``digest`` is a running SHA-256, which includes external data.
+    ``files`` has the content of the files of external data, if it is in memory.
     """
 
     proto: onnx.ModelProto
@@ -31,6 +55,7 @@ class Source:
     folders: tuple[Path, ...]
     size: int
     digest: Any
+    files: Mapping[str, bytes] | None = None
 
 
 # first bytes of other files, and the remedy for each
@@ -47,13 +72,17 @@ _OTHERS = (
 )
 
 
-def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
+def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto | HeldModel) -> Source:
     """Read and parse a model; nothing in it is checked yet.
 
     Raises ``ModelError`` if the file cannot be read, is too large, or is not an ONNX model.
     """
     import onnx
 
+    if isinstance(model, HeldModel):
+        source = parse_source(model.data, "the model", model.name, ())
+        source.files = model.files
+        return source
     if isinstance(model, onnx.ModelProto):
         try:
             data = model.SerializeToString()
@@ -64,11 +93,11 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
             ) from None
         return Source(model, model.graph.name or "model", (), len(data), hashlib.sha256(data))
     if isinstance(model, bytes | bytearray | memoryview):
-        return _parse(bytes(model), "the string of bytes", "model", ())
+        return parse_source(bytes(model), "the string of bytes", "model", ())
     if isinstance(model, str | os.PathLike):
         path = Path(model)
         data = read_model_file(path)
-        return _parse(data, f"file {str(path)!r}", model_name(path), model_folders(path))
+        return parse_source(data, f"file {str(path)!r}", model_name(path), model_folders(path))
     raise ModelError(
         f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}. "
         "Pass one of these."
@@ -98,7 +127,8 @@ def model_folders(path: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _parse(data: bytes, what: str, name: str, folders: tuple[Path, ...]) -> Source:
+def parse_source(data: bytes, what: str, name: str, folders: tuple[Path, ...]) -> Source:
+    """Parse a serialized model, which errors call ``what``."""
     import onnx
 
     remedy = "it may be truncated or of another format; export or download it again"

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.arguments import nearest, shown
 from ..core.errors import InputError
 from ..core.stored_types import numpy_type
-from ..core.tensor import Array, TensorInfo
+from ..core.tensor import Array, Declared
 from .dlpack import on_gpu
 from .tensors import GpuTensor, borrowed
 
@@ -22,7 +22,7 @@ class Parameters:
     ``programs`` are the inputs of each program, which differ in their shapes.
     """
 
-    def __init__(self, programs: Sequence[Sequence[TensorInfo]], device: int = 0) -> None:
+    def __init__(self, programs: Sequence[Sequence[Declared]], device: int = 0) -> None:
         self._inputs = inputs = tuple(programs[0])
         self._programs = {
             tuple(info.shape for info in each): index for index, each in enumerate(programs)
@@ -108,10 +108,10 @@ class Parameters:
         return str(dict(zip(names, shapes, strict=True)) if len(names) > 1 else shapes[0])
 
     def _check(
-        self, info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None
+        self, info: Declared, dtype: np.dtype[Any], value: Any, stream: int | None
     ) -> Array | GpuTensor:
         """An array of the input's type, and of its shape unless there are several programs."""
-        array = _typed(info, dtype, value, stream, self._device)
+        array = typed(info, dtype, value, stream, self._device)
         shape = array.shape
         if info.batched and len(shape) == len(info.shape):
             if not shape[0]:
@@ -127,22 +127,23 @@ class Parameters:
         return array
 
 
-def describe(inputs: Sequence[TensorInfo]) -> str:
+def describe(inputs: Sequence[Declared]) -> str:
     """One line for error messages."""
     return "; ".join(map(str, inputs))
 
 
-def _is_sequence(inputs: Sequence[TensorInfo], value: Sequence[Any]) -> bool:
+def _is_sequence(inputs: Sequence[Declared], value: Sequence[Any]) -> bool:
     """Whether a list holds the inputs, rather than being one input written as nested lists."""
     if len(inputs) != 1 or (len(value) == 1 and on_gpu(value[0])):
         return True
+    shape = inputs[0].shape
     try:
-        return len(value) == 1 and np.ndim(value[0]) == len(inputs[0].shape)
+        return len(value) == 1 and (shape is None or np.ndim(value[0]) == len(shape))
     except ValueError:  # nested lists of different lengths
         return False
 
 
-def _refuse_names(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> None:
+def _refuse_names(inputs: Sequence[Declared], values: Mapping[str, Any]) -> None:
     names = [info.name for info in inputs]
     for name in values:
         if name not in names:
@@ -168,9 +169,10 @@ def shared_array(value: Any) -> Any:
         return value
 
 
-def _typed(
-    info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None, device: int
+def typed(
+    info: Declared, dtype: np.dtype[Any], value: Any, stream: int | None, device: int
 ) -> Array | GpuTensor:
+    """A value as an array of the type; a GPU's tensor is checked for the shape, too."""
     if type(value) is not np.ndarray and on_gpu(value):
         return borrowed(value, info, f"input {info.name!r}", stream, device)
     try:

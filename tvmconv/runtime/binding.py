@@ -46,7 +46,7 @@ class Code:
             raise ArtifactError(
                 f"cannot load the shared object: {error}. Check that its folder allows execution, "
                 "that TMPDIR does where the model is new, and that it was built for this "
-                "architecture."
+                "architecture and C library."
             ) from error
         weakref.finalize(self, _ctypes.dlclose, library._handle).atexit = False
         try:

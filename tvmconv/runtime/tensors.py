@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import ArtifactError, InputError
 from ..core.stored_types import numpy_type
-from ..core.tensor import Array, TensorInfo
+from ..core.tensor import Array, Declared, TensorInfo
 from . import dlpack
 from .driver import DEFAULT_STREAM, driver
 from .memory import empty_aligned
@@ -132,9 +132,12 @@ def stream_handle(stream: Any) -> int | None:
 
 
 def borrowed(
-    value: Any, info: TensorInfo, what: str, stream: int | None, device: int = 0
+    value: Any, info: Declared, what: str, stream: int | None, device: int = 0
 ) -> GpuTensor:
-    """A caller's tensor, checked; a stream orders its use, without one the default stream."""
+    """A caller's tensor, checked; a stream orders its use, without one the default stream.
+
+    Any shape passes for an input of a dynamic model, which checks it later.
+    """
     if isinstance(value, GpuTensor) and value.stream in (None, stream):
         given = (value.address, value.shape, value.dtype.name, True, value.device, value)
         found = dlpack.Borrowed(*given)
@@ -143,7 +146,8 @@ def borrowed(
             found = dlpack.borrow(value, DEFAULT_STREAM if stream is None else stream)
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             raise InputError(f"{what} is not a tensor: {error}") from None
-    if (found.shape, found.dtype) != (info.shape, info.dtype):
+    wanted = info.shape if isinstance(info, TensorInfo) else found.shape
+    if (found.shape, found.dtype) != (wanted, info.dtype):
         said = f"{found.dtype or 'an unsupported type'} {found.shape}"
         raise InputError(f"{what} must be {info.dtype} {info.shape}, got {said}")
     if not found.dense:
