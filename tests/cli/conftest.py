@@ -1,4 +1,4 @@
-"""A folder with a network of a few kilobytes."""
+"""A folder with a network of a few kilobytes, which most tests build alike."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ import onnx
 import pytest
 
 from tests.small_network import small_network
+from tvmconv.cache.folder import SIZE_ENVIRONMENT
+
+
+@pytest.fixture(autouse=True)
+def built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands find what others have built in this run: their tests are not about kernels."""
+    monkeypatch.delenv(SIZE_ENVIRONMENT)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from tests.cli.test_help import COMMANDS
 from tests.cli.verbs import data_of, invoke
 from tests.graph.quantised_networks import single
 from tests.packaging.pages import ROOT, blocks
+from tvmconv.cache.folder import SIZE_ENVIRONMENT
 from tvmconv.cli.command import RENAMED
 from tvmconv.cli.main import app
 from tvmconv.core.errors import TvmconvError
@@ -108,7 +109,10 @@ def test_debug_is_accepted_after_the_subcommand() -> None:
     assert isinstance(invoke("explain", "missing.onnx").exception, SystemExit)
 
 
-def test_verbose_prints_stages_and_quiet_prints_no_notes(folder: Path) -> None:
+def test_verbose_prints_stages_and_quiet_prints_no_notes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SIZE_ENVIRONMENT, "0")  # a model of an earlier test has no stages
     stages = invoke("explain", folder / "small.onnx", *BUILD, "-v").stderr
     assert stages.count(" s\n") == stages.count("\n") > 1
     assert invoke("-q", "tune", "--layer", "ic4ih4oc4kh1", "--trials", 1).output == ""
