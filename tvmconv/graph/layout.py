@@ -17,10 +17,11 @@ from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.reorder import reorder_cycles
 from tvmconv.graph.blockable import can_block, is_channels_first, is_exact
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
-from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving, reorder_cycles
+from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device

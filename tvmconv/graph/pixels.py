@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmconv.core.datatypes import FLOAT32, itemsize
+from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles
+from tvmconv.costs.cpu.reorder import reorder_cycles
 from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV, DENSE
@@ -17,10 +18,6 @@ from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms
 from tvmconv.selection.reasons import millions
-
-# assumed rate of a layout change as a share of the rate of the nearest memory that holds both
-# tensors. A layout change also writes, and no arithmetic overlaps with it.
-_REORDER_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -139,16 +136,3 @@ def _is_free(layer: str, policy: Policy | None) -> bool:
     named = any(override.matches(layer) for override in policy.overrides)
     everything = set(policy.algorithms) >= set(check_algorithms(None))
     return everything and not named and policy.choose is None and policy.memory_budget is None
-
-
-def reorder_cycles(shape: tuple[int, ...], machine: Machine, dtype: str = "float32") -> float:
-    """Cycles of a layout change, which moves the plain tensor and the padded blocks.
-
-    Tensors in L2 are faster, but for few channels, whose elements are copied one by one.
-    """
-    channels = shape[1]
-    size = itemsize(dtype) * prod(shape)
-    moved = size * (1 + machine.blocks(channels) * machine.channel_block / channels)
-    near = moved <= machine.l2_bytes and channels >= machine.channel_block
-    rate = machine.rates.l2 if near else machine.rates.behind_l2
-    return moved / (_REORDER_SHARE * rate)

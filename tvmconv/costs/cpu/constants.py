@@ -198,3 +198,13 @@ PRODUCT_OF_PAIRS = _pixel_conv(
 )
 PRODUCT_OF_SQUARES = _pixel_conv(1.0, "cycles per output", "the same with more columns")
 FAR_COPY = _pixel_conv(2.0, "ratio", "copying vectors of an image larger than L1 over others")
+
+_reorder = fitted(
+    "reorder", "layout changes of 18 shapes on Zen 4, with AVX2 and AVX-512", CHECK_FLOAT
+)
+REORDER_CALL = _reorder(
+    1500.0, "cycles per call", "a call, and data that the next layer no longer finds in L1"
+)
+REORDER_L2 = _reorder(0.58, "share of the rate of L2", "squares: shuffles, not loads, decide")
+REORDER_L3 = _reorder(2.1, "share of the rate of L3", "the same with prefetches by the CPU")
+REORDER_MEMORY = _reorder(0.85, "share of memory's rate", "the same, reads and writes")
