@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from tvmconv.core.arguments import function, shown
-from tvmconv.core.errors import ConfigError
-from tvmconv.core.interrupts import checkpoint, uninterrupted
+from tvmconv.core.arguments import function
+from tvmconv.core.interrupts import Progress, stoppable, uninterrupted
 from tvmconv.core.printed import printable
 from tvmconv.core.tensor import ShapeLists
 from tvmconv.core.unexpected import carrying, delivered, reported
-from tvmconv.machines.targets import TargetLike, resolve_device
+from tvmconv.machines.several import TargetsLike, resolve_devices
 from tvmconv.runtime.gpu_options import GpuOptions
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
     ModelLike: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto
 
-Progress = Callable[[str, int, int], None]
-
 _NAMED = 3  # constants that a warning names
 _CALLER = 3  # stack level of warnings: the caller of build, after its decorator
 
@@ -39,7 +36,7 @@ _CALLER = 3  # stack level of warnings: the caller of build, after its decorator
 @overload
 def build(
     model: ModelLike,
-    target: TargetLike = ...,
+    target: TargetsLike = ...,
     *,
     shapes: ShapeLists | None = ...,
     outputs: Sequence[str] | None = ...,
@@ -60,12 +57,13 @@ def build(
     dynamic: Literal[False] = ...,
     max_shapes: None = ...,
     requantise: str | None = ...,
+    batch: str | None = ...,
 ) -> CompiledModel: ...
 
 
 @overload
 def build(
-    model: ModelLike, target: TargetLike = ..., *, dynamic: Literal[True], **options: Any
+    model: ModelLike, target: TargetsLike = ..., *, dynamic: Literal[True], **options: Any
 ) -> DynamicModel: ...
 
 
@@ -73,7 +71,7 @@ def build(
 @uninterrupted()  # type: ignore[misc]
 def build(
     model: ModelLike,
-    target: TargetLike = "native",
+    target: TargetsLike = "native",
     *,
     shapes: ShapeLists | None = None,
     outputs: Sequence[str] | None = None,
@@ -94,8 +92,9 @@ def build(
     dynamic: bool = False,
     max_shapes: int | None = None,
     requantise: str | None = None,
+    batch: str | None = None,
 ) -> CompiledModel | DynamicModel:
-    """Compile an ONNX model for one machine.
+    """Compile an ONNX model for one machine, or for several.
 
     Any number of threads may build at the same time. A lock serializes reading and scheduling;
     kernels are compiled in parallel. Ctrl-C ends a build at the next kernel.
@@ -108,7 +107,9 @@ def build(
         ``"native"``, another preset (``"x86-64-v3"``, ``"aarch64"``), a GPU
         (``"cuda:sm_90"``), a classic target string
         (``"llvm -mcpu=skylake-avx512"``), a TVM target or a
-        :class:`~tvmconv.machines.record.Machine`.
+        :class:`~tvmconv.machines.record.Machine`. A list of CPUs of one architecture makes one
+        model for all of them. It runs the code for the first target that the CPU supports, in the
+        order of :attr:`CompiledModel.targets`.
     shapes
         Full shapes of inputs that have symbolic dimensions, by input name, or sizes of such
         dimensions by their names: ``{"image": (1, 3, 224, 224)}`` or ``{"height": 224}``. CPU only:
@@ -174,6 +175,11 @@ def build(
         used for the longest time is dropped, and the cache may still have it.
     requantise
         Former name of ``requantize``; deprecated.
+    batch
+        CPU only: ``"any"`` makes a model that serves any batch size. A call has any number of
+        images, along axis 0 of inputs and outputs. The outputs equal the outputs of single images
+        bit for bit. A network that combines images is refused. Shapes in ``shapes`` are then for
+        one image.
 
     Returns
     -------
@@ -206,6 +212,7 @@ def build(
     >>> model = tvmconv.build("resnet18.onnx")  # doctest: +SKIP
     >>> model.run({"input": np.zeros((1, 3, 224, 224), np.float32)})  # doctest: +SKIP
     """
+    from tvmconv.artifact.host_target import described_here
     from tvmconv.kernels.compiler_lock import compiler_lock
     from tvmconv.model import CompiledModel
     from tvmconv.model_cache import CachedModel
@@ -225,31 +232,28 @@ def build(
         "log": log,
         "cc": cc,
     }
-    if dynamic:
-        from tvmconv.dynamic import DynamicModel
+    if dynamic or max_shapes is not None:
+        from tvmconv.dynamic import DynamicModel, check_choice
 
+        check_choice(dynamic, max_shapes, batch)
         more = {"device": device, "cuda_graph": cuda_graph, "progress": progress}
         each = partial(build, **options, **more, requantise=requantise)
         return DynamicModel.of(model, shapes, outputs, each, max_shapes, device)
-    if max_shapes is not None:
-        raise ConfigError(
-            f"max_shapes={shown(max_shapes)} is given without dynamic=True. Expected both or none. "
-            "Add dynamic=True, or leave max_shapes= out."
-        )
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
-    report = _stoppable(progress)
+    report = stoppable(progress)
     gpu = GpuOptions.of(device, cuda_graph)
     cached = None
     if gpu == GpuOptions() and requantise is None:
-        cached = CachedModel.of(model, shapes=shapes, **options)
+        cached = CachedModel.of(model, shapes=shapes, batch=batch, **options)
     with delivered():
         report("read the model", 0, 1)
         if cached is not None and (found := cached.load()) is not None:
             report("read the model", 1, 1)
-            return CompiledModel(*found, gpu=gpu)
+            return CompiledModel(described_here(found[0]), found[1], gpu=gpu)
     with compiler_lock():
-        from tvmconv.artifact.record import record_program
+        from tvmconv.artifact.record import record_program, several_targets
+        from tvmconv.compile.program import CompiledProgram
         from tvmconv.compile.toolchain import Toolchain
         from tvmconv.frontend import ShapedModel
         from tvmconv.frontend.shape_lists import largest_first
@@ -263,10 +267,10 @@ def build(
         warnings.warn(text, DeprecationWarning, stacklevel=_CALLER)
         requantize = requantise
     here = gpu.device and target == "cuda"
-    machine = native_gpu(gpu.device) if here else resolve_device(target, threads)
-    gpu.check(machine.kind == "cuda")
+    machines = (native_gpu(gpu.device),) if here else resolve_devices(target, threads)
+    gpu.check(machines[0].kind == "cuda")
     if cc:
-        Toolchain.find(cc, machine.triple)
+        Toolchain.find(cc, machines[0].triple)
     if callable(overrides):
         overrides = carrying(overrides, "overrides")
     policy = make_policy(
@@ -279,30 +283,32 @@ def build(
         requantize,
         precision,
     )
-    check_precision(policy, machine)
+    for machine in machines:
+        check_precision(policy, machine)
     with delivered(), compiler_lock():
         with reported("reading the model"):
-            source = ShapedModel(model, shapes, fold_budget, outputs)
-        check_count(len(source.shapes), machine)
-        programs = Programs(machine, policy, report)
+            source = ShapedModel(model, shapes, fold_budget, outputs, batch)
+        check_count(len(source.shapes), machines[0], batch)
+        programs = Programs.each(machines, policy, report)
         has_warned = False
         # the choices for the largest shape are made first
-        for index in largest_first(source.shapes):
-            report("read the model", len(programs), len(source.shapes))
+        for count, index in enumerate(largest_first(source.shapes)):
+            report("read the model", count, len(source.shapes))
             with reported("reading the model"):
                 loaded = source.read(index)
             nan = loaded.graph.not_numbers()
-            if nan and not len(programs):
+            if nan and not count:
                 warnings.warn(
                     f"{printable(loaded.name)}: NaN in {', '.join(map(repr, nan[:_NAMED]))}"
                     f"{' and others' * (len(nan) > _NAMED)}; outputs that depend on it are NaN "
                     "too. The exported checkpoint may be corrupt.",
                     stacklevel=_CALLER,
                 )
-            report("read the model", len(programs) + 1, len(source.shapes))
-            unscheduled = programs.add(index, loaded, source.shapes[index])
+            report("read the model", count + 1, len(source.shapes))
+            left = [each.add(index, loaded, source.shapes[index]) for each in programs]
+            unscheduled = max(left, key=len)
             has_warned = has_warned or bool(nan or unscheduled)
-            if unscheduled and len(programs) == 1:
+            if unscheduled and not count:
                 names = "; ".join(map(str, unscheduled))
                 warnings.warn(
                     f"{printable(loaded.name)}: no algorithm supports {len(unscheduled)} "
@@ -312,30 +318,24 @@ def build(
                 )
     with delivered():
         report("generate code", 0, 1)
-        code = programs.compiled(loaded.name, cc)
+        codes = [each.compiled(loaded.name, cc) for each in programs]
         with reported("recording the model"):
-            manifest = record_program(
-                code.program,
-                machine,
-                programs.planned(),
-                model_name=loaded.name,
-                model_sha256=loaded.sha256,
-                policy=policy.to_json(),
-            )
-            compiled = CompiledModel(manifest, code, gpu=gpu)
+            manifests = [
+                record_program(
+                    code.program,
+                    machine,
+                    each.planned(),
+                    model_name=loaded.name,
+                    model_sha256=loaded.sha256,
+                    policy=policy.to_json(),
+                )
+                for machine, each, code in zip(machines, programs, codes, strict=True)
+            ]
+            manifest = several_targets(manifests, [code.program for code in codes])
+            code = CompiledProgram.joined(codes)
+            compiled = CompiledModel(described_here(manifest), code, gpu=gpu)
             # a model with warnings is built each time, and warns each time
             if cached is not None and not has_warned:
                 cached.store(manifest, code)
         report("generate code", 1, 1)
     return compiled
-
-
-def _stoppable(progress: Progress | None) -> Progress:
-    """Progress that lets Ctrl-C end a build at each step."""
-
-    def report(stage: str, done: int, total: int) -> None:
-        checkpoint()
-        if progress is not None:
-            progress(stage, done, total)
-
-    return report

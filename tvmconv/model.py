@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from tvmconv.artifact.facts import ModelFacts
-from tvmconv.artifact.manifest import Manifest, check_features
+from tvmconv.artifact.host_target import for_host
+from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.saving import open_artifact, save_artifact
 from tvmconv.core.arguments import MOST_THREADS, file_path, shown, whole
 from tvmconv.core.errors import ArtifactError, ConfigError
@@ -179,8 +180,10 @@ class CompiledModel(ModelFacts, Executable):
             raise ArtifactError(f"cannot write {place}: {error.strerror or error}") from error
 
     def _start(self) -> tuple[Runner, ...]:
-        check_features(self.manifest, f"model {self.name!r}")
+        self.manifest = for_host(self.manifest, f"model {self.name!r}")
         code = self._library.code()
+        if self.manifest.targets:
+            code.select(self.machine.name)
         for kind in ("inputs", "outputs"):
             recorded = [getattr(program, kind) for program in self.programs]
             own = [getattr(program, kind) for program in code.programs]

@@ -74,8 +74,9 @@ class CachedModel:
         # such as a number that JSON lacks: then the model is built
         with suppress(TvmconvError, KeyError, ValueError, TypeError):
             manifest = parse_manifest(manifest_of(content).encode(), Path(self.key))
-            if isinstance(manifest.machine, Machine):
-                return manifest, unpacked(content, manifest.machine, self.cc)
+            records = manifest.targets or (manifest.record(),)
+            machines = [each.machine for each in records if isinstance(each.machine, Machine)]
+            return manifest, unpacked(content, machines, self.cc)
         return None
 
     def store(self, manifest: Manifest, code: CompiledProgram) -> None:
@@ -85,6 +86,8 @@ class CachedModel:
 
 def _target(target: Any, threads: int | None) -> Any:
     """Plain data that determine the machine model; raises ``ValueError`` if they do not."""
+    if isinstance(target, list | tuple):
+        return [_target(each, threads) for each in target]
     cores = host_cores() if threads is None else threads
     if isinstance(target, Machine):
         return [target.to_json(), cores]

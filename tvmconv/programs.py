@@ -1,8 +1,8 @@
-"""The programs of a model for each of its input shapes, from the graph to machine code."""
+"""The programs of a model for each of its input shapes and targets, from the graph to code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tvmconv.artifact.record import Planned
 from tvmconv.compile.culprit import failing_kernels
@@ -27,8 +27,13 @@ from tvmconv.tvm_api.types import IRModule
 Progress = Callable[[str, int, int], None]
 
 
-def check_count(count: int, machine: Device) -> None:
-    """Raise :class:`ConfigError` for several shapes on a device that serves one."""
+def check_count(count: int, machine: Device, batch: str | None = None) -> None:
+    """Raise :class:`ConfigError` for several shapes, or any batch, on a device that serves one."""
+    if batch is not None and not isinstance(machine, Machine):
+        raise ConfigError(
+            f"batch={batch!r} for {machine.name}. Expected a CPU. Build a model for each batch "
+            "size, with shapes=."
+        )
     if count > 1 and not isinstance(machine, Machine):
         raise ConfigError(
             f"shapes= has {count} shapes for {machine.name}. Expected one for a GPU. Build a model "
@@ -37,15 +42,23 @@ def check_count(count: int, machine: Device) -> None:
 
 
 class Programs:
-    """Programs that share constants and kernels; its length counts them.
+    """Programs for one target that share constants and kernels; its length counts them.
 
-    ``progress`` is called with a stage's name, the steps done and the total steps.
+    ``progress`` is called with a stage's name, the steps done and the total steps. ``others`` are
+    the programs for other targets of the model, whose constants are shared.
     """
 
-    def __init__(self, machine: Device, policy: Policy, progress: Progress) -> None:
+    def __init__(
+        self,
+        machine: Device,
+        policy: Policy,
+        progress: Progress,
+        others: Sequence[Programs] = (),
+    ) -> None:
         self._machine, self._policy, self._progress = machine, policy, progress
-        self._collection = Collection()
-        self._agreement = Agreement(machine, policy)
+        self._collection: Collection = Collection(others[0]._collection if others else None)
+        agreements = [other._agreement for other in others]
+        self._agreement: Agreement = Agreement(machine, policy, agreements)
         self._planned: dict[int, Planned] = {}
         self._shapes: list[list[tuple[int, ...]]] = []
         # functions before their schedules, and the calls of each program
@@ -104,6 +117,16 @@ class Programs:
         with reported(self._failing):
             functions = self._collection.functions()
             return compile_functions(program, functions, self._machine, name=name, cc=cc)
+
+    @classmethod
+    def each(
+        cls, machines: Sequence[Device], policy: Policy, progress: Progress
+    ) -> tuple[Programs, ...]:
+        """The programs of a model for each of its targets."""
+        found: list[Programs] = []
+        for machine in machines:
+            found.append(cls(machine, policy, progress, found))
+        return tuple(found)
 
     def _failing(self) -> str:
         found = [failing_kernels(mod, calls, self._machine) for mod, calls in self._functions]

@@ -160,9 +160,12 @@ class RemoteModel(ModelFacts):
             return runtime.empty(info.shape, info.dtype, self._device)
 
         arrays = self._parameters.bind(arguments)
+        pairs = zip(arrays, self.inputs, strict=True)
+        images = next((int(a.shape[0]) for a, info in pairs if info.batched), 1)
         inputs = [runtime.tensor(np.ascontiguousarray(a), self._device) for a in arrays]
         program = self.programs[self._parameters.index_of(arrays)]
-        return [*inputs, *map(empty, program.outputs)], program
+        outputs = (empty(info.for_images(images)) for info in program.outputs)
+        return [*inputs, *outputs], program
 
 
 @contextmanager
@@ -187,6 +190,8 @@ def connected(address: Address, path: Path, verify: bool = True) -> Iterator[Rem
         if library.weights is not None:
             session.upload(str(weights_path(path)), str(weights_path(Path(name))))
         module = session.load_module(name)
+        if manifest.targets:
+            manifest = manifest.for_target(manifest.targets[int(module["target"]())].name)
     yield RemoteModel(manifest, address, session, module)
 
 

@@ -18,6 +18,8 @@ tvmconv compile model.onnx -o model.so --target x86-64-v3
 | `native` | this CPU, with the features it has |
 | `cuda` | the NVIDIA GPU of this machine |
 | a name below | any machine of that kind |
+| `sapphirerapids` | an x86-64 CPU by LLVM's name |
+| `x86-64-v3,x86-64-v4` | one file for [several CPUs](../how-to/several-processors.md) |
 | `llvm -mcpu=...` | any CPU that LLVM knows, such as `llvm -mcpu=sapphirerapids` |
 | `llvm -mattr=...` | a set of features, such as `llvm -mattr=+avx2,+fma` |
 | `llvm -mtriple=aarch64-linux-musl -mcpu=cortex-a72` | another architecture or libc |

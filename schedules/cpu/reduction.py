@@ -6,12 +6,13 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, parallelize
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.schedules.cpu.partials import SHORTEST, along_columns, along_rows, chains_of
+from tvmconv.schedules.cpu.whole_rows import whole_rows
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tir.general.axes import contiguous_axis
 from tvmconv.tvm_api.types import BlockRV, LoopRV, PrimFunc, Schedule
 
 # vectors that hide the latency of each other's additions
-_VECTORS = 4
+_VECTORS = 8
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -22,12 +23,15 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
        the reduction loops.
     3. A reduction with contiguous loads along the reduced axis keeps a vector of partial results,
        which a second block combines. So does a reduction of few columns, for each column.
+    4. A reduction of parts that are shorter than vectors first adds up whole rows.
     """
     schedule = collapsed(func)
     found = blocks(schedule)
     usable = all(all(b.extents) and (b.is_spatial or b.is_reduction) for b in found)
     if not usable or all(block.is_spatial for block in found):
         return None
+    schedule = whole_rows(schedule, machine)
+    found = blocks(schedule)
     for block in found:
         if not block.loops:
             # TVM's rfactor rejects a second statement that is not in a loop
@@ -86,9 +90,11 @@ def reduce_columns(
     of vectors, if there is more than one.
     """
     extent = int(schedule.get(column).extent)
-    width = min(extent, _VECTORS * machine.lanes)
+    width = _VECTORS * machine.lanes
+    if extent <= machine.lanes or (extent < width and not extent & (extent - 1)):
+        width = extent
     groups = None
-    if extent > width:
+    if extent != width:
         groups, column = schedule.split(column, [None, width])
         if extent % width:
             mark_tail(schedule, groups, width, extent % width)

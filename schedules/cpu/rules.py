@@ -15,6 +15,7 @@ RULES = (
     "rows",
     "columns",
     "matmul",
+    "short_rows",
     "transpose",
     "elementwise",
     "reduction",

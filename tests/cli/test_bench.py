@@ -80,3 +80,24 @@ def test_bench_of_a_model(folder: Path):
     assert entries["tvmconv"]["error"] < 1e-4
     assert data["summary"][0]["best_peer"] == "onnxruntime"
     assert data["results"][0]["problem"] == "small.onnx"
+
+
+def test_bench_of_streams(folder: Path):
+    data = data_of(
+        "bench", "run", folder / "small.onnx", "--shape", "input:1x3x21x20", "--baselines",
+        "onnxruntime,openvino", "--rounds", 2, "--seconds", 0.001, "--streams", 2, "--threads", 1,
+        "--report", folder / "streams.json",
+    )  # fmt: skip
+    assert set(data) & {"measurements", "summary"} == set()
+    case = data["results"][0]
+    entries = {entry["label"]: entry for entry in case["entries"]}
+    assert (case["streams"], [*entries]) == (2, ["tvmconv", "onnxruntime", "openvino"])
+    assert entries["openvino"]["status"] in ("ok", "absent")
+    for name in ("tvmconv", "onnxruntime"):
+        assert entries[name]["status"] == "ok" and entries[name]["error"] < 1e-4
+        assert len(entries[name]["rates"]) == 2 and min(entries[name]["rates"]) > 0
+        # each stream calls at least twice
+        assert all(len(samples) >= 4 for samples in entries[name]["rounds"])
+    compared = data_of("bench", "compare", folder / "streams.json", folder / "streams.json")
+    rows = [row for row in compared["throughput"] if row["status"] == "ok"]
+    assert {row["speedup_over_saved"] for row in rows} == {1.0}

@@ -50,6 +50,7 @@ class Description(ctypes.Structure):
         ("varying_axes", POINTER(c_int32)),
         ("programs", POINTER(c_void_p)),
         ("program_count", c_int64),
+        ("batched", POINTER(c_int32)),
     ]
 
 
@@ -62,6 +63,9 @@ class Options(ctypes.Structure):
         ("weights", c_void_p),
         ("weight_bytes", c_uint64),
         ("weights_path", c_char_p),
+        ("cuda_graph", c_int32),
+        ("gpu", c_int64),
+        ("target", c_char_p),
     ]
 
 
@@ -84,6 +88,8 @@ class Interface(ctypes.Structure):
         *((name, c_void_p) for name in ("pool_create", "pool_parallel_for", "pool_destroy")),
         *((name, c_void_p) for name in ("threads", "enqueue", "shape")),
         ("set_shapes", ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(c_void_p))),
+        ("describe", c_void_p),
+        ("run_batch", ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, *_RUN[1:])),
     ]
 
 
@@ -142,6 +148,16 @@ class CModel:
         """Outputs, at addresses so many bytes after a multiple of 64."""
         results = [at_offset(np.empty(shape(t), TYPES[t.dtype]), offset) for t in self.outputs]
         if self.interface.run(self.state, addresses(inputs), addresses(results)):
+            raise RuntimeError(self.interface.message(self.state).decode())
+        return results
+
+    def run_batch(self, images: int, *inputs: np.ndarray) -> list[np.ndarray]:
+        """Outputs of a number of images."""
+        shapes = [(images * shape(t)[0], *shape(t)[1:]) for t in self.outputs]
+        pairs = zip(shapes, self.outputs, strict=True)
+        results = [np.empty(sizes, TYPES[t.dtype]) for sizes, t in pairs]
+        status = self.interface.run_batch(self.state, images, addresses(inputs), addresses(results))
+        if status:
             raise RuntimeError(self.interface.message(self.state).decode())
         return results
 

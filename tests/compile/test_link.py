@@ -134,6 +134,7 @@ def test_nothing_else_is_exported(file):
         "tvmconv_model_toy",
         "__tvm_ffi_main",
         "__tvm_ffi_profile",
+        "__tvm_ffi_target",
     }
 
 

@@ -64,6 +64,11 @@ def test_source_compiles_without_warnings(compiler, tmp_path):
     check(compiler, program_source(toy(), facts(), "ab" * 32), tmp_path)
     several = replace(toy(), others=(renamed(HOSTILE), toy()))
     check(compiler, program_source(several, facts()), tmp_path)
+    # a target with more layers than the first one
+    longer = replace(several, calls=several.calls * 2, constants=())
+    text = program_source(several, facts(), others=[(longer, facts("other"))])
+    check(compiler, text, tmp_path)
+    assert [text.count(f"layer_count = {3 * factor},") for factor in (1, 2)] == [4, 2]
 
 
 @each_compiler

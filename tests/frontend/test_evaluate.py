@@ -18,8 +18,9 @@ from tvmconv.frontend.operators import COMPOSED, EXPANDED, IMPORTED
 
 # computed with the model even where their operands are constants
 WITH_THE_MODEL = EXPANDED | {
-    "AveragePool", "DeformConv", "DequantizeLinear", "GRU", "GlobalMaxPool", "LRN", "LSTM",
-    "LpNormalization", "LpPool", "MaxPool", "RNN", "RoiAlign", "STFT", "Upsample",
+    "AffineGrid", "AveragePool", "DeformConv", "DequantizeLinear", "GRU", "GlobalMaxPool",
+    "GridSample", "LRN", "LSTM", "LpNormalization", "LpPool", "MaxPool", "RNN", "RoiAlign", "STFT",
+    "Upsample",
 }  # fmt: skip
 
 

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
-from tests.fuzz.disputed import (
-    ROUNDS,
-    UNDEFINED,
-    cuts_fractions,
-    disputes,
-    reference,
-    skips_input,
-)
+from tests.fuzz.disputed import ROUNDS, UNDEFINED, disputes, inlined, skips_input
 from tests.fuzz.runner import Note, Wrong
+from tests.fuzz.runtimes import (
+    RUNTIMES,
+    Arrays,
+    Runtime,
+    by_onnxruntime,
+    by_reference,
+    known_values,
+    nudges,
+    random_feeds,
+    silence,
+)
 from tvmconv.core.errors import ArtifactError, DataError
-from tvmconv.frontend.nested.subgraphs import reads
 from tvmconv.frontend.operators import COMPOSED, COMPOSED_MICROSOFT
 
 # larger models are built but not run
@@ -40,10 +42,9 @@ _SUMMING = {
 # share of an output's elements that may differ, and their smallest allowed count, where integers
 # were rounded
 _ROUNDED_SHARE, _ROUNDED_LEAST = 0.05, 2
-
-Arrays = Mapping[str, np.ndarray]
-# results of a model, and of inputs that differ by rounding
-Runtime = Callable[[bytes, Arrays], tuple[list[Any], list[Any]]]
+# onnxruntime masks by the smallest number of float32, and begins with it to look for the largest
+# element; for ONNX it is minus infinity
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -126,23 +127,26 @@ def agrees(data: bytes, feeds: Arrays, results: Callable[[Runtime], Sequence[Any
 
     ``results`` may compute by the same runtime. Raises ``Wrong`` if they agree with no runtime.
     """
-    model = onnx.ModelProto.FromString(data)
+    model = inlined(onnx.ModelProto.FromString(data))
     measure = Measure.of(model)
     references = []
-    runtimes = (_reference,) if skips_input(model) else (_onnxruntime, _by_node, _reference)
-    for runtime in runtimes:
+    for runtime in (by_reference,) if skips_input(model) else RUNTIMES:
         try:
-            with _silence():
-                expected, nudged = runtime(data, feeds)
+            with silence():
+                expected = runtime(data, feeds)
                 actual = results(runtime)
         except Exception as error:  # errors of another runtime are not our concern
             if str(error) in UNDEFINED:
                 return False
             references.append(f"{runtime.__name__} refuses: {str(error)[:200]}")
             continue
-        problem = _difference(actual, expected, nudged, measure)
-        if not problem:
-            return True
+        moved: list[list[Any]] = []
+        for nudged in nudges(data, feeds):
+            with suppress(Exception), silence():
+                moved.append(runtime(*nudged))
+            problem = _difference(actual, expected, moved, measure)
+            if not problem:
+                return True
         references.append(f"{runtime.__name__}: {problem}")
     if all(" refuses: " in text for text in references):
         return False
@@ -154,42 +158,11 @@ def agrees(data: bytes, feeds: Arrays, results: Callable[[Runtime], Sequence[Any
 def expect_bad_data(data: bytes, feeds: Arrays, error: Exception) -> None:
     """Inputs that a model does not take must be wrong for onnxruntime as well."""
     try:
-        with _silence():
-            _onnxruntime(data, feeds)
+        with silence():
+            by_onnxruntime(data, feeds)
     except Exception:  # any error of another runtime
         return
     raise Wrong(f"onnxruntime takes the inputs: {error}")
-
-
-def runs_elsewhere(data: bytes) -> bool:
-    """Whether onnxruntime or onnx's reference runs a model on random inputs."""
-    from tvmconv.core.tensor import TensorInfo
-    from tvmconv.frontend.tensors import DTYPES
-
-    model = onnx.ModelProto.FromString(data)
-    infos = []
-    for value in model.graph.input:
-        declared = value.type.tensor_type
-        shape = tuple(d.dim_value for d in declared.shape.dim)
-        infos.append(TensorInfo(value.name, shape, DTYPES[declared.elem_type]))
-    constants = {tensor.name for tensor in model.graph.initializer}
-    feeds = random_feeds([info for info in infos if info.name not in constants], 0)
-    for runtime in (_onnxruntime, _by_node, _reference):
-        try:
-            with _silence():
-                runtime(data, feeds)
-        except Exception:  # any error of another runtime
-            continue
-        return True
-    return False
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Warnings of other runtimes' arithmetic say nothing of a model."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def build(data: bytes, target: str = "native", threads: int = 1) -> Any:
@@ -205,120 +178,19 @@ def _run(compiled: Any, feeds: Arrays) -> list[np.ndarray]:
     return [np.array(value) for value in compiled.run(feeds)]
 
 
-def random_feeds(inputs: Sequence[Any], seed: int) -> dict[str, np.ndarray]:
-    """Normal numbers; integers from small ranges, which may be indices, or from whole ones."""
-    generator = np.random.default_rng(seed)
-    feeds: dict[str, np.ndarray] = {}
-    for info in inputs:
-        dtype = np.dtype(info.dtype)
-        if dtype.kind == "f":
-            feeds[info.name] = generator.standard_normal(info.shape).astype(dtype)
-            continue
-        low, high = 0, 1 if dtype.kind == "b" else 9
-        if dtype.kind != "b" and generator.random() < 0.5:
-            ends = np.iinfo(dtype)
-            low, high = (ends.min, ends.max) if generator.random() < 0.5 else (max(ends.min, -9), 9)
-        drawn = np.int64 if dtype.kind == "b" else dtype
-        values = generator.integers(low, high, info.shape, dtype=drawn, endpoint=True)
-        feeds[info.name] = np.asarray(values).astype(dtype)
-    return feeds
-
-
-def nudged_feeds(feeds: Arrays) -> dict[str, np.ndarray]:
-    """Inputs that differ by rounding: changes that they cause are not errors."""
-    generator = np.random.default_rng(1)
-    nudged = {}
-    for name, value in feeds.items():
-        if value.dtype.kind == "f":
-            # less than half a step of float16 would not change it
-            relative = max(1e-6, float(np.finfo(value.dtype).eps) / 2)
-            noise = generator.standard_normal(value.shape) * relative * np.abs(value)
-            value = np.asarray(value + noise).astype(value.dtype)
-        nudged[name] = value
-    return nudged
-
-
-def _onnxruntime(data: bytes, feeds: Arrays) -> tuple[list[Any], list[Any]]:
-    session = _session(data)
-    return session.run(None, dict(feeds)), session.run(None, nudged_feeds(feeds))
-
-
-def _session(data: bytes) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-
-
-def _by_node(data: bytes, feeds: Arrays) -> tuple[list[Any], list[Any]]:
-    """Each node by onnxruntime; by onnx's reference where that has no kernel for it."""
-    model = onnx.ModelProto.FromString(data)
-    names = [info.name for info in model.graph.output]
-    plain, nudged = dict(_walk(model, feeds)), dict(_walk(model, nudged_feeds(feeds)))
-    return [plain[name] for name in names], [nudged[name] for name in names]
-
-
-def known_values(model: onnx.ModelProto, feeds: Arrays) -> dict[str, Any]:
-    """The values of a model before the first node that neither runtime has."""
-    values: dict[str, Any] = {}
-    with suppress(Exception), _silence():
-        values.update(_walk(model, feeds))
-    return values
-
-
-def _walk(model: onnx.ModelProto, feeds: Arrays) -> Iterator[tuple[str, Any]]:
-    """All values, one after the other."""
-    graph = model.graph
-    values = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer} | dict(feeds)
-    yield from list(values.items())
-    for node in graph.node:
-        # sub-graphs read names of their own as well
-        given = {name: np.asarray(values[name]) for name in reads(node) if name in values}
-        made = results_of(node, given, model)
-        values.update(made)
-        yield from made.items()
-
-
-def results_of(node: onnx.NodeProto, given: Arrays, model: onnx.ModelProto) -> dict[str, Any]:
-    """The results of a node of a model."""
-    infos = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-        for n, a in given.items()
-    ]
-    results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-    part = helper.make_model(
-        helper.make_graph([node], "node", infos, results),
-        opset_imports=model.opset_import, ir_version=model.ir_version, functions=model.functions,
-    )  # fmt: skip
-    made = None
-    if not cuts_fractions(node, given):
-        with suppress(Exception):  # any error about kernels that it does not have
-            made = _session(part.SerializeToString()).run(None, dict(given))
-    if made is None:
-        made = reference(part).run(None, dict(given))
-    return dict(zip(filter(None, node.output), made, strict=True))
-
-
-def _reference(data: bytes, feeds: Arrays) -> tuple[list[Any], list[Any]]:
-    evaluator = reference(onnx.ModelProto.FromString(data))
-    return evaluator.run(None, dict(feeds)), evaluator.run(None, nudged_feeds(feeds))
-
-
 def _difference(
-    actual: Sequence[Any], expected: Sequence[Any], nudged: Sequence[Any], measure: Measure
+    actual: Sequence[Any], expected: Sequence[Any], moved: Sequence[Sequence[Any]], measure: Measure
 ) -> str:
-    """The difference in prose; ``nudged`` has the outputs of inputs that differ by rounding."""
-    for index, (mine, theirs, moved) in enumerate(zip(actual, expected, nudged, strict=True)):
-        theirs, moved = np.asarray(theirs), np.asarray(moved)
+    """The difference in prose; ``moved`` has the outputs of inputs that differ by rounding."""
+    for index, (mine, theirs) in enumerate(zip(actual, expected, strict=True)):
+        theirs = np.asarray(theirs)
         if (mine.shape, mine.dtype) != (theirs.shape, theirs.dtype):
             return f"output {index} is {mine.dtype}{mine.shape}, not {theirs.dtype}{theirs.shape}"
-        if moved.shape != theirs.shape:
+        others = [np.asarray(results[index]) for results in moved]
+        if any(other.shape != theirs.shape for other in others[:1]):
             continue
-        bad = mine != theirs if measure.exact else _unlike(mine, theirs, moved, measure)
+        others = [other for other in others if other.shape == theirs.shape]
+        bad = mine != theirs if measure.exact else _unlike(mine, theirs, others, measure)
         most = max(_ROUNDED_LEAST, _ROUNDED_SHARE * mine.size) if measure.rounds else 0
         if np.count_nonzero(bad) > most:
             at = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -329,14 +201,23 @@ def _difference(
     return ""
 
 
-def _unlike(mine: Any, theirs: Any, moved: Any, measure: Measure) -> Any:
+def _unlike(mine: Any, theirs: Any, moved: Sequence[Any], measure: Measure) -> Any:
     """Which elements are neither near enough nor moved far by a nudge of the inputs."""
     with np.errstate(all="ignore"):
-        a, b, c = (values.astype(float) for values in (mine, theirs, moved))
-        known = np.isfinite(b) & np.isfinite(c)
+        a, b, *others = (_infinite(values.astype(float)) for values in (mine, theirs, *moved))
+        known = np.isfinite(b)
+        steady = np.ones(b.shape, bool)
+        spread = np.zeros_like(b)
+        for c in others:
+            known = known & np.isfinite(c)
+            steady = steady & ((b == c) | (np.isnan(b) & np.isnan(c)))
+            spread = np.fmax(spread, np.abs(c - b))
         largest = np.abs(np.where(known, b, 0)).max(initial=0)
         allowed = measure.tolerance * np.abs(b) + measure.of_largest * largest + 1e-6
-        bad = known & ~(np.abs(a - b) <= allowed + 50 * np.abs(c - b))
+        bad = known & ~(np.abs(a - b) <= allowed + 50 * spread)
         # infinities and NaN that rounding does not change
-        steady = ~known & ((b == c) | (np.isnan(b) & np.isnan(c)))
-        return bad | (steady & ~((a == b) | (np.isnan(a) & np.isnan(b))))
+        return bad | (~known & steady & ~((a == b) | (np.isnan(a) & np.isnan(b))))
+
+
+def _infinite(values: Any) -> Any:
+    return np.where(np.abs(values) >= _LARGEST, np.copysign(np.inf, values), values)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, inliner
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops import op_max_pool, op_qlinear_conv
+from onnx.reference.ops import op_attention, op_max_pool
+from onnx.reference.ops.op_conv import _conv_implementation
 
 from tests.fuzz.microsoft_references import REFERENCES
 
@@ -21,6 +22,8 @@ UNDEFINED = ("cannot convert float infinity to integer", "cannot convert float N
 ROUNDS = "rounds"
 _RANKING = ("ArgMax", "ArgMin", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK")
 _SPREADING = ("Conv", "ConvTranspose", "Gemm", "LRN", "MatMul", "Resize")
+# whose states may grow beyond all numbers
+_RECURRENT = ("GRU", "LSTM", "RNN")
 
 
 class LpNormalization(OpRun):
@@ -77,15 +80,53 @@ class GlobalMaxPool(OpRun):
         return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
 
 
-class QLinearConv(op_qlinear_conv.QLinearConv):
-    """For images; onnx's own adds an axis to rows with a scale for each channel."""
+class Attention(op_attention.Attention):
+    """The raw scores, as the function that defines it; onnx's own gives them after softcap."""
+
+    op_domain = ""
+    _validate_attention25 = False
+
+    def _run(self, *operands: Any, **attributes: Any) -> Any:
+        results = super()._run(*operands, **attributes)
+        if attributes.get("qk_matmul_output_mode") or not attributes.get("softcap"):
+            return results
+        raw = super()._run(*operands, **{**attributes, "softcap": None})
+        return (*results[:3], raw[3])
+
+
+class QLinearMatMul(OpRun):
+    """Ties to even before the zero point is added; onnx's own rounds the sum."""
 
     op_domain = ""
 
-    def _run(self, x: Any, *operands: Any, **attributes: Any) -> Any:
-        if x.ndim < 4:
-            raise NotImplementedError("rows")
-        return super()._run(x, *operands, **attributes)
+    def _run(
+        self, a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
+        y_scale: Any, y_zero: Any,
+    ) -> Any:  # fmt: skip
+        sums = np.matmul(a.astype(np.int32) - a_zero, b.astype(np.int32) - b_zero)
+        return _requantized(sums * (a_scale * b_scale / y_scale), y_zero)
+
+
+class QLinearConv(OpRun):
+    """As QLinearMatMul; onnx's own also adds an axis to rows with a scale for each channel."""
+
+    op_domain = ""
+
+    def _run(
+        self, x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any,
+        y_scale: Any, y_zero: Any, bias: Any = None, **attributes: Any,
+    ) -> Any:  # fmt: skip
+        kernels = w.astype(np.int32) - w_zero.reshape(-1, *[1] * (w.ndim - 1))
+        given = {name: value or getattr(self, name) for name, value in attributes.items()}
+        sums = _conv_implementation(x.astype(np.int32) - x_zero, kernels, bias, **given)
+        scale = x_scale * w_scale.reshape(-1, *[1] * (w.ndim - 2)) / y_scale
+        return _requantized(sums * scale, y_zero)
+
+
+def _requantized(values: Any, zero_point: Any) -> tuple[Any]:
+    ends = np.iinfo(zero_point.dtype)
+    whole = np.rint(values) + zero_point.astype(float)
+    return (np.clip(whole, ends.min, ends.max).astype(zero_point.dtype),)
 
 
 class _Joined(OpRun):
@@ -118,12 +159,19 @@ class LogSoftmax(_Joined):
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
     """onnx's evaluator with its known errors fixed."""
     corrected: list[type[OpRun]] = [
-        GlobalMaxPool, LRN, LpNormalization, MaxPool, QLinearConv, *REFERENCES
+        Attention, GlobalMaxPool, LRN, LpNormalization, MaxPool, QLinearConv, QLinearMatMul,
+        *REFERENCES,
     ]  # fmt: skip
     opset = next((o.version for o in model.opset_import if o.domain == ""), 13)
     if opset < 13:
         corrected += [Softmax, LogSoftmax]
-    return ReferenceEvaluator(model, new_ops=corrected)
+    # the evaluator of a function would not have them
+    return ReferenceEvaluator(inlined(model), new_ops=corrected)
+
+
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without functions of its own."""
+    return inliner.inline_local_functions(model) if model.functions else model
 
 
 def skips_input(model: onnx.ModelProto) -> bool:
@@ -142,11 +190,21 @@ def skips_input(model: onnx.ModelProto) -> bool:
     return False
 
 
-def cuts_fractions(node: onnx.NodeProto, given: Mapping[str, np.ndarray]) -> bool:
-    """Whether onnxruntime cuts the fractions of a node's results, which onnx rounds."""
-    modes = [helper.get_attribute_value(a) for a in node.attribute if a.name == "mode"]
-    interpolates = node.op_type == "Resize" and modes not in ([], [b"nearest"])
-    return interpolates and given[node.input[0]].dtype.kind in "iu"
+def deviates(node: onnx.NodeProto, given: Mapping[str, np.ndarray]) -> bool:
+    """Whether onnxruntime deviates from onnx in a node.
+
+    It cuts the fractions of integers that a Resize interpolates, where onnx rounds. It aligns the
+    corners of an image's whole size, where onnx takes the product with the scale, as tvmconv's page
+    of numerics says. It does not wrap the sums of an Einsum of integers.
+    """
+    if node.op_type == "Einsum":
+        return given[node.input[0]].dtype.kind in "iu"
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if node.op_type != "Resize":
+        return False
+    mixes = attributes.get("mode", b"nearest") != b"nearest"
+    cuts = mixes and given[node.input[0]].dtype.kind in "iu"
+    return cuts or attributes.get("coordinate_transformation_mode") == b"align_corners"
 
 
 def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
@@ -154,16 +212,33 @@ def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
 
     Examples are the place of NaN among numbers, and how far a window kernel spreads infinity and
     NaN. Some kernels multiply zeros where others leave them out. ``values`` are the known values of
-    the model.
+    the model. So does the truth of numbers that would be zero without rounding.
     """
     ranking = [node.input[0] for node in model.graph.node if node.op_type in _RANKING]
     spreading = [
         name for node in model.graph.node if node.op_type in _SPREADING for name in node.input[:2]
     ]
 
+    spreading += [
+        name for node in model.graph.node if node.op_type in _RECURRENT for name in node.output
+    ]
+
     def known(names: Sequence[str]) -> list[np.ndarray]:
         return [np.asarray(values[name], float) for name in names if name in values]
 
+    if any(map(_nearly_zero, known([n.input[0] for n in model.graph.node if _asks_zero(n)]))):
+        return True
     return any(np.isnan(array).any() for array in known(ranking)) or not all(
         np.isfinite(array).all() for array in known(spreading)
     )
+
+
+def _asks_zero(node: onnx.NodeProto) -> bool:
+    """Whether a node asks which numbers are zero."""
+    to = [helper.get_attribute_value(a) for a in node.attribute if a.name == "to"]
+    return node.op_type == "NonZero" or (node.op_type == "Cast" and to == [onnx.TensorProto.BOOL])
+
+
+def _nearly_zero(array: np.ndarray) -> bool:
+    size = np.abs(array)
+    return bool(((size > 0) & (size < 1e-6 * size.max(initial=0))).any())

@@ -147,6 +147,8 @@ class Draft:
 
     def input(self, shape: Sequence[int], dtype: str) -> Value:
         self._room(shape)
+        if 0 in shape:
+            raise Undrawable("a dimension of 0 is one that is not fixed")
         value = Value(self._fresh("x"), tuple(shape), dtype)
         self.inputs.append(value)
         self.values.append(value)

@@ -53,6 +53,8 @@ def _layer(d: Draft, kind: str, x: Value, known: list[Value]) -> list[Value]:
         others = [v for v in known if v.shape[0] == n and v.shape[2:] == x.shape[2:]]
         return d.call("Concat", [x, d.pick(others)], axis=1)
     if kind == "pool":
+        if width < 2:
+            raise Undrawable("the window is larger")
         op = d.pick(("MaxPool", "AveragePool"))
         return d.call(op, [x], kernel_shape=[1, 2], strides=[1, 2])
     if kind == "up":

@@ -111,6 +111,8 @@ def image(d: Draft, op: str, most: int = 3, dtype: str = "") -> Value:
 
 def groups_of(d: Draft, channels: int) -> int:
     """1, all channels, or any divisor."""
+    if not channels:
+        raise Undrawable("nothing to divide")
     kind = d.generator.random()
     if kind < 0.5:
         return 1

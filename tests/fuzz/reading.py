@@ -11,10 +11,11 @@ import zlib
 import numpy as np
 import onnx
 
-from tests.fuzz.compared import agrees, expect_bad_data, random_feeds
+from tests.fuzz.compared import agrees, expect_bad_data
 from tests.fuzz.disputed import ROUNDS
 from tests.fuzz.drawn import Drawn
 from tests.fuzz.runner import Note
+from tests.fuzz.runtimes import random_feeds
 from tests.fuzz.sized_graph import run_graph
 from tvmconv.frontend.operators import CONTROL, EXPANDED
 
@@ -45,7 +46,7 @@ class Reading(Drawn):
                 return False
             return agrees(case, feeds, lambda _: actual)
         data = loaded.proto.SerializeToString()
-        return agrees(case, feeds, lambda runtime: runtime(data, feeds)[0])
+        return agrees(case, feeds, lambda runtime: runtime(data, feeds))
 
 
 def _rounding(case: bytes) -> bytes:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tests.fuzz.compared import Arrays, results_of
+from tests.fuzz.runtimes import Arrays, results_of
 from tvmconv.frontend.export import spelled_out
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 

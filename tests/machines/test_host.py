@@ -22,7 +22,7 @@ needs_avx2 = pytest.mark.skipif(
 def test_native_uses_what_the_host_has():
     machine = native_machine()
     assert set(machine.features) <= host_features()
-    assert machine.cores == host_cores() == len(os.sched_getaffinity(0))
+    assert machine.cores == host_cores() <= len(os.sched_getaffinity(0))
     assert machine.l1d_bytes >= 16 * 1024
 
 

@@ -9,6 +9,7 @@ from tests.frontend.onnx_runner import run as run_model
 from tests.layout import block, unblock
 from tests.operators.harness import HOST, Built, assert_close, each_machine, normal, onnx_node, run
 from tvmconv.operators.lrn import lrn, lrn_blocked
+from tvmconv.operators.moments import row_moments
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
 
@@ -92,3 +93,10 @@ def test_lrn(channels, size):
         lambda t: lrn_blocked(t, channels, **arguments), block(x, HOST.lanes, 3.0), machine=HOST
     )
     assert_close(unblock(blocked, channels), expected)
+
+
+def test_a_row_of_one_value_is_its_own_mean():
+    x = np.array([[2.0], [np.inf], [-np.inf], [np.nan], [3e38]], np.float32)
+    mean, inverse = Built(lambda t: row_moments(t, 0.25), [x], HOST)()
+    np.testing.assert_array_equal(mean, x[:, 0])
+    np.testing.assert_array_equal(inverse, np.full(5, 2, np.float32))

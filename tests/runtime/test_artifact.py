@@ -210,7 +210,7 @@ def test_foreign_json(saved: Path, text: str) -> None:
 
 def test_format_version(saved: Path) -> None:
     edit(saved.with_suffix(".json"), format_version=99)
-    with pytest.raises(ArtifactError, match=r"format version 99. Expected 3 for this tvmconv"):
+    with pytest.raises(ArtifactError, match=r"format version 99. Expected 3 or 4 for this tvmconv"):
         load(saved)
 
 

@@ -16,7 +16,6 @@ import programs
 import pytest
 
 from tvmconv.model import CompiledModel, load
-from tvmconv.tvm_runtime import threads
 
 needs_two_cpus = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="this process may use one CPU only"
@@ -143,14 +142,6 @@ model = load(sys.argv[1])
 print(observe.threads_used(model.bind([x])))
 """
     assert in_fresh_process(code, busy_files[2], variable) == "1"
-
-
-def test_quota(tmp_path: Path) -> None:
-    file = tmp_path / "cpu.max"
-    assert threads._quota(file, 8) == 8
-    for text, expected in (("max 100000", 8), ("150000 100000", 2), ("junk", 8), ("5 0", 8)):
-        file.write_text(text)
-        assert threads._quota(file, 8) == expected
 
 
 @needs_two_cpus

@@ -86,7 +86,32 @@ def test_means_over_all_axes_and_over_unit_ones():
     assert_close(y, x.astype("float64").sum((1, 3)), 2e-6)
 
 
-# short rows, rows of several vectors with a remainder, few columns, one result
+# rows of fewer elements than vectors, with groups of rows and a remainder
+SHORT_ROWS = [
+    ((50, 3), (50, 1)),
+    ((50, 3), (1, 3)),
+    ((4, 5, 3), (5, 1)),
+    ((3, 35, 2), (3, 1, 2)),
+    ((2, 3, 7), (2, 1, 7)),
+]
+
+
+@pytest.mark.parametrize("shape,other", SHORT_ROWS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
+def test_operands_repeated_along_short_rows_or_over_them(shape, other, dtype):
+    x, y = ((normal(*size) * 9).astype(dtype) for size in (shape, other))
+    built = Built(lambda a, b: topi.multiply(topi.add(a, b), b), [x, y], HOST)
+    np.testing.assert_array_equal(built()[0], (x + y) * y)
+    assert dtype != "float32" or not built.code.has(r"\tvmulss\t")
+
+
+def test_each_vector_over_short_rows_defines_its_variables():
+    x, y = normal(70, 3), normal(70, 1)
+    z = run(lambda a, b: topi.multiply(topi.sigmoid(a), b), x, y, machine=HOST)
+    assert_close(z, y.astype("float64") / (1 + np.exp(-x.astype("float64"))), 2e-6)
+
+
+# short rows, rows of several vectors with a remainder, few columns, one result, parts of rows
 REDUCTIONS = [
     ((300, 5), [1]),
     ((40, 13), [1]),
@@ -99,6 +124,9 @@ REDUCTIONS = [
     ((7, 60, 2), [1]),
     ((2, 9, 48, 5), [1, 2]),
     ((3, 11), [0, 1]),
+    ((40, 20, 5), [0, 2]),
+    ((12, 3, 30, 2, 3), [0, 2, 4]),
+    ((8, 175), [0]),
 ]
 
 

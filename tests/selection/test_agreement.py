@@ -43,7 +43,7 @@ def test_a_small_layer_takes_the_packed_weights_of_another_shape() -> None:
     after = changed[0]
     assert after.chosen.packed_weight_bytes == wanted
     assert (after.chosen.rejected, after.chosen.cause) == ("", "")
-    assert after.reason.startswith("shares its weights with another shape: 1.")
+    assert after.reason.startswith("shares its weights with another program: 1.")
     assert changed[1] == second[1]
     causes = {(o.algorithm, o.config): o.cause for o in after.rejected}
     assert causes[before.algorithm, before.config] == "sharing"

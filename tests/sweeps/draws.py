@@ -21,6 +21,8 @@ from onnx import helper, numpy_helper
 OPSET = 20
 # elements of the largest tensor that is drawn
 LARGEST = 1 << 20
+# vector operations as long as one of a division, or half of a square root
+DIVISION = 4
 
 
 @dataclass(frozen=True)

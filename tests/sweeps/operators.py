@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.sweeps.draws import Case, Draw, Draws, drawn
+from tests.sweeps.draws import DIVISION, Case, Draw, Draws, drawn
 
 DRAWS: Draws = {}
 
 # vector operations of a polynomial with its range reduction
-_EXP, _DIVISION = 14, 4
+_EXP = 14
 
 
 @drawn(
@@ -19,14 +19,15 @@ def cheap(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2)
 
 
-@drawn(DRAWS, "Exp", "Sigmoid", "Tanh", "Elu", "Softplus", "Erf", "Mish", "Log", "Gelu")
+@drawn(DRAWS, "Exp", "Sigmoid", "Tanh", "Elu", "Softplus", "Erf", "Mish", "Log", "Gelu", "Sinh",
+       "Cosh", "Asin", "Acos", "Atan", "Selu", "Celu")  # fmt: skip
 def costly(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2 * _EXP)
 
 
 @drawn(DRAWS, "Sqrt", "Reciprocal", "Softsign")
 def divisions(draw: Draw) -> Case:
-    return draw.case(draw.shape(), operations=2 * _DIVISION)
+    return draw.case(draw.shape(), operations=2 * DIVISION)
 
 
 @drawn(DRAWS, "Add", "Mul", "Sub", "Div", "Max", "Min")
@@ -44,7 +45,7 @@ def broadcasts(draw: Draw) -> Case:
             "any": draw.pick(True, False),
         }[kind]
         other[i] = 1 if repeated else other[i]
-    operations = _DIVISION if draw.operator == "Div" else 1
+    operations = DIVISION if draw.operator == "Div" else 1
     if draw.pick(True, False):
         return draw.case(shape, draw.values(*other), operations=operations)
     operands = [shape, tuple(other)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.sweeps.draws import Case, Draw, Draws, drawn
+from tests.sweeps.draws import DIVISION, Case, Draw, Draws, drawn
 
 DRAWS: Draws = {}
 
@@ -36,6 +36,13 @@ def pool(draw: Draw) -> Case:
     attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads * 2}
     # two operations for each doubling of the window, along each axis
     steps = sum(2 * log2(k) + 1 for k in kernel)
+    if draw.operator == "LpPool":
+        # a square of each value, a square root of each result
+        results = [
+            (size + 2 * pad - k) // stride + 1
+            for size, pad, k, stride in zip(image, pads, kernel, strides, strict=True)
+        ]
+        steps += 1 + 2 * DIVISION * prod(results) / prod(image)
     return draw.case(tuple(shape), **attributes, work=float(prod(shape)) * steps)
 
 

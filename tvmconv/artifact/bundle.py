@@ -23,7 +23,8 @@ exec ${{EMULATOR:-}} "$here/run" "$here/{name}.so" "$@"
 """
 _README = """# {title}
 
-Compiled by tvmconv {version} for {target}; the CPU must have: {features}.
+Compiled by tvmconv {version}.
+{targets}
 
     sh run.sh                       # compiles run.c, runs the model, describes its outputs
     sh run.sh -o . {inputs}    # the same on raw elements in files; outputs in 0.out, ...
@@ -81,11 +82,14 @@ def write_bundle(folder: Path, name: str, manifest: Manifest, separate: bool) ->
         for kind, group in (("input", program.inputs), ("output", program.outputs))
         for tensor in group
     ]
+    targets = [
+        f"For {each.machine.described}; the CPU must have: {' '.join(each.required_features)}."
+        for each in manifest.targets or (manifest.record(),)
+    ]
     readme = _README.format(
         title=manifest.model_name or name,
         version=manifest.versions.get("tvmconv", __version__),
-        target=manifest.machine.described,
-        features=" ".join(manifest.required_features),
+        targets="\n".join(targets),
         inputs=" ".join(f"input{i}.bin" for i in range(len(manifest.inputs))),
         rows="\n".join(rows),
         tensors="\n".join(tensors),

@@ -25,11 +25,24 @@ class ModelFacts:
         """
         return tuple(map(ProgramFacts, self.manifest.programs))
 
+    @property
+    def targets(self) -> tuple[TargetFacts, ...]:
+        """The model for each of its targets, in the order in which they are preferred.
+
+        Other properties describe the target that runs here, or else the first one.
+        """
+        manifest = self.manifest
+        names = [target.name for target in manifest.targets]
+        return tuple(map(TargetFacts, map(manifest.for_target, names) if names else [manifest]))
+
     def program_with(self, shapes: Mapping[str, tuple[int, ...]]) -> ProgramFacts | None:
-        """The first program whose inputs have these shapes by name; None if there is none."""
+        """The first program whose inputs have these shapes by name; None if there is none.
+
+        Batched inputs may have any number of images.
+        """
         for program in self.programs:
-            own = {info.name: info.shape for info in program.inputs}
-            if all(own.get(name) == shape for name, shape in shapes.items()):
+            infos = {info.name: info for info in program.inputs}
+            if all(name in infos and infos[name].fits(shape) for name, shape in shapes.items()):
                 return program
         return None
 
@@ -88,3 +101,13 @@ class ProgramFacts(ModelFacts):
 
     def __repr__(self) -> str:
         return f"ProgramFacts({'; '.join(map(str, (*self.inputs, *self.outputs)))})"
+
+
+class TargetFacts(ModelFacts):
+    """A model for one of its targets."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+
+    def __repr__(self) -> str:
+        return f"TargetFacts({self.machine.described})"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from tvmconv.artifact.program_record import MemoryReport, ProgramRecord
+from tvmconv.artifact.target_record import TargetRecord
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.errors import ArtifactError, TvmconvError
 from tvmconv.core.files import read_regular
@@ -18,15 +19,19 @@ from tvmconv.core.stored_types import STORED
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.machines.gate import ensure_executable
 from tvmconv.machines.record import Machine
-from tvmconv.machines.stored import read_device
 
 FORMAT = "tvmconv-module"
-# 3: the code has tvmconv's C interface
+# 3: the code has tvmconv's C interface; 4: the same, for several targets
 FORMAT_VERSION = 3
-READABLE = (3,)
+SEVERAL_TARGETS_VERSION = 4
+READABLE = (FORMAT_VERSION, SEVERAL_TARGETS_VERSION)
 MAX_BYTES = 1 << 28
+
+# errors of malformed data
+_MALFORMED = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, TvmconvError)
+# the index of one of several targets
+Select = Callable[[Sequence[TargetRecord]], int]
 
 _MOST = {"threads": 1 << 16, "cores": 1 << 16, "lanes": 1 << 12}
 _DTYPES = (
@@ -64,6 +69,9 @@ class Manifest:
         Hash of the constants in an external file of weights; otherwise empty.
     others
         Programs for other shapes of the inputs. The fields of this record are for the first shape.
+    targets
+        All targets of a model with several, in the order in which they are preferred. The other
+        fields are for one of them.
     """
 
     model_name: str
@@ -84,11 +92,12 @@ class Manifest:
     library_bytes: int = 0
     weights_sha256: str = ""
     others: tuple[ProgramRecord, ...] = ()
+    targets: tuple[TargetRecord, ...] = ()
 
     @property
     def programs(self) -> tuple[Manifest, ...]:
-        """A manifest of the model with each program alone."""
-        alone = replace(self, others=())
+        """A manifest of the model with each program alone, for one target."""
+        alone = replace(self, others=(), targets=())
         return (alone, *(replace(alone, **vars(record)) for record in self.others))
 
     def with_library(self, sha256: str, size: int, weights_sha256: str = "") -> Manifest:
@@ -97,12 +106,33 @@ class Manifest:
             self, library_sha256=sha256, library_bytes=size, weights_sha256=weights_sha256
         )
 
+    def for_target(self, name: str) -> Manifest:
+        """The manifest of the same model with the fields for one of its targets."""
+        if name == self.machine.name:
+            return self
+        record = next(each for each in self.targets if each.name == name)
+        try:
+            first, *others = record.programs
+        except _MALFORMED as error:
+            raise ArtifactError(
+                f"the programs for {name} of model {self.model_name!r} are damaged "
+                f"({type(error).__name__}: {error}). Save the model again."
+            ) from error
+        return replace(
+            self,
+            machine=record.machine,
+            required_features=record.required_features,
+            **vars(first),
+            others=tuple(others),
+        )
+
     def with_threads(self, threads: int) -> Manifest:
         """The manifest of the same model with another number of threads."""
         return replace(self, threads=threads)
 
-    def _first(self) -> ProgramRecord:
-        return ProgramRecord(
+    def record(self, own_constant_bytes: int = 0) -> TargetRecord:
+        """The fields for the target alone."""
+        first = ProgramRecord(
             self.inputs,
             self.outputs,
             self.decisions,
@@ -111,20 +141,25 @@ class Manifest:
             self.memory,
             self.reorders,
         )
+        programs = (first, *self.others)
+        return TargetRecord.of(self.machine, self.required_features, programs, own_constant_bytes)
 
     def to_json(self) -> dict[str, Any]:
         """The file's contents."""
+        first, *others = self.targets or (self.record(),)
+        fields = first.to_json()
+        if others:
+            fields["other_targets"] = [each.to_json() for each in others]
+        else:
+            del fields["own_constant_bytes"]
         return {
             "format": FORMAT,
-            "format_version": FORMAT_VERSION,
+            "format_version": SEVERAL_TARGETS_VERSION if others else FORMAT_VERSION,
             "versions": {"tvmconv": __version__, **self.versions},
             "model": {"name": self.model_name, "sha256": self.model_sha256},
-            "target": self.machine.to_json(),
-            "required_features": list(self.required_features),
             "threads": self.threads,
             "policy": dict(self.policy),
-            **self._first().to_json(),
-            **({"others": [each.to_json() for each in self.others]} if self.others else {}),
+            **fields,
             "library": {
                 "sha256": self.library_sha256,
                 "bytes": self.library_bytes,
@@ -133,21 +168,33 @@ class Manifest:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        """Inverse of :meth:`to_json`; malformed data raise errors of many types."""
+    def from_json(cls, data: Mapping[str, Any], select: Select | None = None) -> Manifest:
+        """Inverse of :meth:`to_json`; malformed data raise errors of many types.
+
+        ``select`` gives the index of the target of several whose fields the manifest has, by
+        default the first one.
+        """
+        several = data["format_version"] == SEVERAL_TARGETS_VERSION
+        records = [data, *(data["other_targets"] if several else ())]
+        targets = tuple(map(TargetRecord.from_json, records))
+        if len({each.name for each in targets}) < len(targets):
+            raise ValueError("two targets have one name")
+        chosen = targets[select(targets) if several and select else 0]
+        first, *others = chosen.unchecked()
         manifest = cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
-            machine=read_device(data["target"]),
-            required_features=tuple(map(str, data["required_features"])),
+            machine=chosen.machine,
+            required_features=chosen.required_features,
             threads=data["threads"],
-            **vars(ProgramRecord.from_json(data)),
+            **vars(first),
             policy=dict(data.get("policy", {})),
             versions={str(k): str(v) for k, v in data["versions"].items()},
             library_sha256=str(data["library"]["sha256"]),
             library_bytes=data["library"]["bytes"],
             weights_sha256=str(data["library"].get("weights_sha256", "")),
-            others=tuple(map(ProgramRecord.from_json, data.get("others", ()))),
+            others=tuple(others),
+            targets=targets if several else (),
         )
         check_types(manifest, cls, "manifest")
         manifest.check_ranges()
@@ -155,11 +202,10 @@ class Manifest:
 
     def check_ranges(self) -> None:
         """Raise ``ValueError`` for sizes that no machine and no model has."""
-        sizes = {
-            name: value for name, value in self.machine.to_json().items() if type(value) is int
-        }
-        sizes["threads"] = self.threads
-        for name, value in sizes.items():
+        machines = [self.machine, *(each.machine for each in self.targets)]
+        facts = [fact for machine in machines for fact in machine.to_json().items()]
+        sizes = [(name, value) for name, value in facts if type(value) is int]
+        for name, value in (*sizes, ("threads", self.threads)):
             if not (0 if name == "l3_bytes" else 1) <= value < _MOST.get(name, 1 << 40):
                 raise ValueError(f"{name}={value} is out of range")
         tensors = [t for each in self.programs for t in (*each.inputs, *each.outputs)]
@@ -173,12 +219,12 @@ class Manifest:
         return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Read and check a manifest file."""
-    return parse_manifest(_read(path), path)
+def read_manifest(path: Path, select: Select | None = None) -> Manifest:
+    """Read and check a manifest file; see :meth:`Manifest.from_json`."""
+    return parse_manifest(_read(path), path, select)
 
 
-def parse_manifest(text: bytes, path: Path) -> Manifest:
+def parse_manifest(text: bytes, path: Path, select: Select | None = None) -> Manifest:
     """The manifest in a file's content; see :func:`read_manifest`."""
     data = _parse(text, path)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -191,15 +237,8 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             f"that wrote it ({data.get('versions', {}).get('tvmconv', 'unknown')})."
         )
     try:
-        return Manifest.from_json(data)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        TvmconvError,
-    ) as error:
+        return Manifest.from_json(data, select)
+    except _MALFORMED as error:
         reason = f"{type(error).__name__}: {error}"
         raise ArtifactError(f"{path} is damaged ({reason}). Save the model again.") from error
 
@@ -238,9 +277,3 @@ def _parse(text: bytes, path: Path) -> Any:
         return parse(text.decode())
     except ValueError as error:
         raise ArtifactError(f"{path} is not valid JSON ({error}). Save the model again.") from error
-
-
-def check_features(manifest: Manifest, what: str) -> None:
-    """Check that this CPU has every feature that the code may use."""
-    built = f"{what} was built for {manifest.machine.described}"
-    ensure_executable(manifest.required_features, built)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
 
@@ -93,6 +93,22 @@ def _own_bytes(model: Program) -> list[int]:
     """Bytes of the constants that each program reads alone; 0 for the only program."""
     if not model.others:
         return [0]
-    used = [program.used_constants() for program in model.programs]
+    return _read_once([program.used_constants() for program in model.programs])
+
+
+def several_targets(manifests: Sequence[Manifest], programs: Sequence[Program]) -> Manifest:
+    """The manifest of a model with a program for each target, in the order of preference."""
+    if len(manifests) == 1:
+        return manifests[0]
+    used: list[dict[int, int]] = []
+    for program in programs:
+        used.append({k: n for each in program.programs for k, n in each.used_constants().items()})
+    own = _read_once(used)
+    records = (m.record(size) for m, size in zip(manifests, own, strict=True))
+    return replace(manifests[0], targets=tuple(records))
+
+
+def _read_once(used: Sequence[Mapping[int, int]]) -> list[int]:
+    """Bytes of the constants that each reader alone uses, from sizes by offset."""
     readers = Counter(offset for each in used for offset in each)
     return [sum(n for offset, n in each.items() if readers[offset] == 1) for each in used]

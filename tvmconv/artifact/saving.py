@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvmconv.artifact.host_target import for_host, select
 from tvmconv.artifact.manifest import (
     Manifest,
-    check_features,
     is_copy,
     is_manifest,
     manifest_path,
@@ -184,8 +184,9 @@ def open_artifact(
 ) -> tuple[Manifest, Library]:
     """Read and check a model's files; no code of the library is mapped.
 
-    ``verify`` compares hashes, and ``here`` checks this CPU. Raises ``ArtifactError`` if a file is
-    missing or damaged, the files do not belong together, or this CPU lacks a feature.
+    ``verify`` compares hashes. ``here`` checks this CPU, and selects its target of several. Raises
+    ``ArtifactError`` if a file is missing or damaged, the files do not belong together, or this CPU
+    lacks a feature.
     """
     if path.suffix != ".so":
         raise ArtifactError(
@@ -205,14 +206,14 @@ def open_artifact(
                 f"{path} holds no manifest: tvmconv did not save it, or it was cut short. Copy it "
                 "again, or build the model again."
             )
-        manifest = read_manifest(record)
+        manifest = read_manifest(record, select)
         if library.manifest:
             raise ArtifactError(
                 f"{record} is not the manifest that {path} holds: one of the two was damaged, "
                 "replaced or edited. Save the model again."
             )
     if here:
-        check_features(manifest, str(path))
+        manifest = for_host(manifest, str(path))
     if fault := library.difference(manifest.library_bytes, manifest.library_sha256, verify):
         raise ArtifactError(
             f"{path} is not the file that {record} describes ({fault}): it was damaged, replaced "
@@ -249,5 +250,5 @@ def _own_manifest(library: Library, record: Path) -> Manifest | None:
         not os.path.lexists(record)
         or any(is_copy(text, file) for file in (record, *files.pending(record)))
     ):
-        return parse_manifest(text, record)
+        return parse_manifest(text, record, select)
     return None

@@ -27,6 +27,15 @@ Variants = Annotated[
         show_default="every algorithm that computes the layer",
     ),
 ]
+Streams = Annotated[
+    str,
+    options.MEASURING.value(
+        "N,...",
+        "--streams",
+        help="Numbers of calls at a time, which share the threads, such as 1,2,4.",
+        show_default="single calls",
+    ),
+]
 Rounds = Annotated[int, options.MEASURING.number(1, help="Number of interleaved rounds.")]
 Seconds = Annotated[
     float,

@@ -34,6 +34,7 @@ def run(
             "N,...", help="Numbers of threads, such as 1,2.", show_default=options.ALL_CPUS
         ),
     ] = "",
+    streams: bench_options.Streams = "",
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
     tuning_log: Annotated[
@@ -93,6 +94,7 @@ def run(
     Examples:
       tvmconv bench run resnet18.onnx --baselines onnxruntime,openvino
       tvmconv bench run --suite resnet50 --threads 1,2 --report today.json
+      tvmconv bench run resnet50.onnx --streams 1,2,4 --baselines onnxruntime
       tvmconv bench run --layer mb1ic64ih56oc64kh3ph1 --baselines onednn
       tvmconv bench run --layer ic64ih56oc64kh3ph1 --algorithms all:steps
       tvmconv bench run --suite dnn12 --batch 16 --algorithms im2win,im2col
@@ -139,7 +141,10 @@ def run(
         kernels=kernels,
         samples=samples,
         precision=precision,
+        streams=integers(streams, "--streams") if streams else (),
     )
+    if estimate and streams:
+        raise InputError("--estimate supports single calls only. Leave out --streams.")
     if compile_only:
         from tvmconv.lab.bench.gpu.prepare import check_compiled, compile_plan
 

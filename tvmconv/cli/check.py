@@ -13,6 +13,7 @@ def command(
     model: options.OnnxModel,
     shape: options.Shape = None,
     outputs: options.Outputs = None,
+    batch: options.Batch = None,
     fold_budget: options.FoldBudget = None,
     as_json: options.Json = False,
     report: options.Report = None,
@@ -28,25 +29,24 @@ def command(
       tvmconv check model.onnx --dim height=640 --dim width=640 --json
       tvmconv check model.onnx --shape x:1x3x48x160,320
       tvmconv check model.onnx --outputs boxes,scores
+      tvmconv check model.onnx --batch any
     """
     from tvmconv.core.errors import InputError
+    from tvmconv.frontend import ShapedModel
     from tvmconv.frontend.check import check
-    from tvmconv.frontend.shape_lists import each_of
     from tvmconv.report.checked import check_report
 
     if model.suffix == ".so":
         raise InputError(f"check requires an ONNX model, got {model}")
-    shapes = parse_shape_lists(shape)
-    inputs = [name for name, value in (shapes or {}).items() if isinstance(value, tuple)]
+    ends, budget = parse_outputs(outputs), fold_bytes(fold_budget)
+    source = ShapedModel(model, parse_shape_lists(shape), budget, ends, batch)
     results = [
-        check(
-            model,
-            shapes=each,
-            outputs=parse_outputs(outputs),
-            fold_budget=fold_bytes(fold_budget),
-        )
-        for each in each_of(shapes, inputs)
+        check(model, shapes=each, outputs=ends, fold_budget=budget) for each in source.shapes
     ]
+    if batch and all(each.ok for each in results):
+        # refuses nodes that combine images
+        for index in range(len(source.shapes)):
+            source.read(index)
     # the first shape that cannot be built, or the first of all
     found = next((each for each in results if not each.ok), results[0])
     emit(check_report(found), as_json, report)

@@ -31,6 +31,7 @@ class Choices:
     precision: str = "float32"
     cc: str = ""
     outputs: tuple[str, ...] | None = None
+    batch: str | None = None
 
     @property
     def given(self) -> bool:
@@ -54,6 +55,7 @@ def parse_choices(
     tuning_log: options.TuningLog = None,
     cc: options.Compiler = "",
     outputs: options.Outputs = None,
+    batch: options.Batch = None,
 ) -> Choices:
     """The options as arguments of ``build``; its parameters are options."""
     names = [name.strip() for name in algorithms.split(",")] if algorithms else []
@@ -72,6 +74,7 @@ def parse_choices(
         precision=precision,
         cc=cc,
         outputs=parse_outputs(outputs),
+        batch=batch,
     )
 
 

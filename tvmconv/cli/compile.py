@@ -41,7 +41,9 @@ def command(
       tvmconv compile resnet18.onnx -o resnet18.so
       tvmconv compile net.onnx -o net.so --shape input:1x3x224x224 --threads 2
       tvmconv compile net.onnx -o net.so --shape x:1x3x48x160,320,640
+      tvmconv compile net.onnx -o net.so --batch any
       tvmconv compile net.onnx -o net.so --target x86-64-v3
+      tvmconv compile net.onnx -o net.so --target x86-64-v3,x86-64-v4
       tvmconv compile net.onnx -o net.so --target cuda:sm_90 --precision tf32
       tvmconv compile net.onnx -o net.so --memory-budget 4MiB --error-budget 3e-5
       tvmconv compile net.onnx -o net.so --weights external --header

@@ -58,6 +58,7 @@ def command(
     \b
     Examples:
       tvmconv explain resnet18.so
+      tvmconv explain fleet.so --target x86-64-v3
       tvmconv explain resnet18.onnx --target x86-64-v3 --json
       tvmconv explain resnet18.onnx --error-budget 3e-5 --measure-error
       tvmconv explain resnet18.onnx --measure --html resnet18.html

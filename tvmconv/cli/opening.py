@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from tvmconv.cli.choices import Choices
 from tvmconv.cli.output import progress, warn
-from tvmconv.cli.values import parse_shape_lists, parse_shapes
+from tvmconv.cli.values import parse_shape_lists, parse_shapes, parse_targets
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
+    from tvmconv.artifact.manifest import Manifest
     from tvmconv.core.tensor import Array
     from tvmconv.model import CompiledModel
     from tvmconv.remote import RemoteModel
@@ -35,28 +36,30 @@ def open_model(
 ) -> CompiledModel:
     """Load a saved model, or build an ONNX model with progress on the terminal.
 
-    A saved model that is not to run ``here`` may be for another CPU, or for a GPU. Raises
-    :class:`InputError` if build options are given for a saved model.
+    A saved model that is not to run ``here`` may be for another CPU, or for a GPU. If it
+    has several targets, ``target`` then names one of them. Raises :class:`InputError` if other
+    build options are given for a saved model.
     """
     import tvmconv
     from tvmconv.runtime.gpu_options import GpuOptions
 
     gpu = gpu or GpuOptions()
     if path.suffix == ".so":
-        refuse_choices(path, target, shapes, choices)
+        refuse_choices(path, target if here else "native", shapes, choices)
         if here:
             return tvmconv.load(path, threads=threads, verify=verify, **vars(gpu))
         from tvmconv.artifact.saving import open_artifact
         from tvmconv.model import CompiledModel
 
         manifest, library = open_artifact(path, verify, here=False)
+        manifest = _for_target(manifest, path, target)
         return CompiledModel(manifest.with_threads(threads or manifest.threads), library)
     if not verify:
         raise InputError(f"--no-verify applies only to .so files, got {path}")
     with progress() as callback:
         model: CompiledModel = tvmconv.build(
             path,
-            target,
+            parse_targets(target),
             shapes=parse_shape_lists(shapes),
             threads=threads,
             progress=callback,
@@ -64,6 +67,21 @@ def open_model(
             **vars(gpu),
         )
     return model
+
+
+def _for_target(manifest: Manifest, path: Path, target: str) -> Manifest:
+    """The manifest for a named target, or else for the target that runs here."""
+    from tvmconv.artifact.host_target import described_here
+
+    if target == "native":
+        return described_here(manifest)
+    names = [each.name for each in manifest.targets] or [manifest.machine.name]
+    if target not in names:
+        raise InputError(
+            f"{path} was not built for --target {target}. Expected one of: {', '.join(names)}. "
+            "Name one of these, or compile the model again."
+        )
+    return manifest.for_target(target) if manifest.targets else manifest
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ OnnxModel = Annotated[Path, argument("MODEL", help="ONNX model.")]
 Target = Annotated[
     str,
     BUILD.value(
-        "TARGET", "--target", help="CPU, GPU or LLVM string. `tvmconv targets` lists them."
+        "TARGET", "--target", help="CPUs (A,B), GPU or LLVM string. `tvmconv targets` lists them."
     ),
 ]
 Compiler = Annotated[
@@ -57,6 +57,15 @@ Shape = Annotated[
         "--shape",
         "--dim",
         help="Shape of an input, or size of a dimension; repeatable; takes lists.",
+    ),
+]
+Batch = Annotated[
+    str | None,
+    BUILD.value(
+        "any",
+        "--batch",
+        help="CPU only: serve any batch size.",
+        show_default="the model's batch size",
     ),
 ]
 Outputs = Annotated[

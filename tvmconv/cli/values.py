@@ -120,6 +120,12 @@ def parse_shape_lists(items: list[str] | None) -> ShapeOptions | None:
     return shapes
 
 
+def parse_targets(text: str) -> str | list[str]:
+    """``--target`` as one target, or as a list where names of CPUs are separated by commas."""
+    is_one = "," not in text or text.startswith(("llvm ", "cuda"))
+    return text if is_one else [name.strip() for name in text.split(",")]
+
+
 def parse_outputs(text: str | None) -> tuple[str, ...] | None:
     """``--outputs`` as names; ``None`` for the model's own outputs."""
     return None if text is None else tuple(name.strip() for name in text.split(","))

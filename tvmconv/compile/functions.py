@@ -18,9 +18,20 @@ _MACROS = {
 def functions(program: Program, on_gpu: bool, strings: Strings, prefix: str = "") -> list[str]:
     """The function ``run`` of a program, after the functions that it calls.
 
-    ``prefix`` tells apart the functions of several programs.
+    ``prefix`` tells apart the functions of several programs. A program for any batch has a function
+    ``step`` as well, which makes one call, and a table ``heavy`` for :func:`is_heavy`.
     """
-    return list(_Functions(on_gpu, strings, prefix).lines("run", program, 0))
+    writer = _Functions(on_gpu, strings, prefix)
+    if not any(info.batched for info in program.inputs):
+        return list(writer.lines("run", program, 0))
+    heavy = ", ".join(str(int(is_heavy(call))) for call in program.calls) or "0"
+    return [*writer.steps(program), f"static const uint8_t {prefix}heavy[] = {{{heavy}}};", ""]
+
+
+def is_heavy(call: Call) -> bool:
+    """Whether a call reads more bytes of constants than it reads and writes of other tensors."""
+    constants = [each.bytes for each in call.operands if each.place is Place.CONSTANT]
+    return 2 * sum(constants) > sum(operand.bytes for operand in call.operands)
 
 
 class _Functions:
@@ -32,21 +43,46 @@ class _Functions:
     def lines(self, name: str, program: Program, first: int) -> Iterator[str]:
         """The functions of nested programs, then the program's own."""
         body = []
-        index = first
-        for call in program.calls:
+        for index, call in self._numbered(program, first):
             body += [f"    {line}" for line in (self._call(index, call), *self._check(index, call))]
-            inner = index + 1
-            for nested in call.nested.programs if call.nested else ():
-                yield from self.lines(f"run_{inner}", nested, inner)
-                inner += sum(1 for _ in nested.all_calls())
-            if isinstance(call.nested, Loop):
-                yield from _loop(self._prefix, index, call, call.nested)
-            index = inner
+            yield from self._nested(index, call)
         yield f"static int32_t {self._prefix}{name}(tvmconv_frame *frame) {{"
         yield from body or ["    (void)frame;"]
         yield "    return 0;"
         yield "}"
         yield ""
+
+    def steps(self, program: Program) -> Iterator[str]:
+        """A function for one call of a program, and ``run``, which makes all calls."""
+        body = []
+        for step, (index, call) in enumerate(self._numbered(program, 0)):
+            lines = (self._call(index, call), *self._check(index, call), "return 0;")
+            body += [f"    case {step}:", *(f"        {line}" for line in lines)]
+            yield from self._nested(index, call)
+        yield f"static int32_t {self._prefix}step(tvmconv_frame *frame, int32_t index) {{"
+        yield from ("    (void)frame;", "    switch (index) {")
+        yield from (*body, "    }", "    return 0;", "}", "")
+        yield f"static int32_t {self._prefix}run(tvmconv_frame *frame) {{"
+        yield "    int32_t status = 0;"
+        yield f"    for (int32_t i = 0; i < {len(program.calls)} && !status; ++i)"
+        yield f"        status = {self._prefix}step(frame, i);"
+        yield from ("    return status;", "}", "")
+
+    def _numbered(self, program: Program, first: int) -> Iterator[tuple[int, Call]]:
+        """Calls with the numbers of their layers."""
+        for call in program.calls:
+            yield first, call
+            nested = call.nested.programs if call.nested else ()
+            first += 1 + sum(1 for each in nested for _ in each.all_calls())
+
+    def _nested(self, index: int, call: Call) -> Iterator[str]:
+        """The functions that a call of nested programs uses."""
+        inner = index + 1
+        for nested in call.nested.programs if call.nested else ():
+            yield from self.lines(f"run_{inner}", nested, inner)
+            inner += sum(1 for _ in nested.all_calls())
+        if isinstance(call.nested, Loop):
+            yield from _loop(self._prefix, index, call, call.nested)
 
     def _call(self, index: int, call: Call) -> str:
         record = call.record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tvmconv.cache.identity import key_of
 from tvmconv.compile.c_text import literal
 from tvmconv.compile.gpu import write_fatbins
 from tvmconv.compile.parts import Objects
-from tvmconv.compile.source import CONSTANTS, Facts, program_source
+from tvmconv.compile.source import CONSTANTS
 from tvmconv.compile.toolchain import Toolchain
 from tvmconv.compile.weights import pieces
 from tvmconv.core.errors import ArtifactError
@@ -28,7 +28,7 @@ _LARGE = 1 << 30
 def link_model(
     program: Program,
     objects: Objects,
-    facts: Facts,
+    source: str,
     toolchain: Toolchain,
     *,
     weights_sha256: str | None = None,
@@ -36,10 +36,9 @@ def link_model(
 ) -> Library:
     """Link a model's program, kernels, runtime and constants.
 
-    With ``weights_sha256`` the constants are not linked: see
+    ``source`` is ``model.c``. With ``weights_sha256`` the constants are not linked: see
     :func:`~tvmconv.compile.source.program_source`. Such a library is small and is cached.
     """
-    source = program_source(program, facts, weights_sha256, objects.gpu)
     key = ""
     if not objects.gpu and (weights_sha256 is not None or not program.constant_bytes):
         parts = ["link", toolchain.identity, list(objects.code)]
@@ -59,20 +58,20 @@ def link_model(
             large = known.large_section if known else ""
             sources["constants.s"] = constants_source(str(path), program.constant_bytes, large)
         runtime = toolchain.runtime_object(on_gpu=objects.gpu is not None)
-        toolchain.link(output, sources, write_objects(objects, folder / "kernels"), runtime)
+        toolchain.link(output, sources, write_objects(objects.code, folder / "kernels"), runtime)
         if key:
             entries.store(entries.LIBRARY, key, [output.read_bytes()])
         # the file loses its name with the folder and lives by its descriptor
         return Library.open(output)
 
 
-def write_objects(objects: Objects, folder: Path) -> list[Path]:
+def write_objects(code: Mapping[str, bytes], folder: Path) -> list[Path]:
     """The kernels as files."""
     folder.mkdir(exist_ok=True)
     paths = []
-    for symbol, code in objects.code.items():
+    for symbol, content in code.items():
         paths.append(folder / f"{symbol}.o")
-        paths[-1].write_bytes(code)
+        paths[-1].write_bytes(content)
     return paths
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tvmconv.compile.c_text import identifier
@@ -21,12 +23,23 @@ from tvmconv.runtime.library import Library, Linked
 from tvmconv.runtime.weights import Bytes
 
 
+@dataclass(frozen=True)
+class TargetCode:
+    """The code for one target of a model: its programs, whose constants the model has."""
+
+    program: Program
+    objects: Objects
+    facts: Facts
+    machine: Device
+
+
 class CompiledProgram:
     """A model that was compiled in this process: its parts, and the libraries linked from them.
 
     Calls in this process use a library that finds its constants in memory, because linking half a
     gigabyte takes as long as compiling. Saving links another library. ``weights`` are the constants
-    as :attr:`weights` has them, if they are gathered already.
+    as :attr:`weights` has them, if they are gathered already. ``others`` is the code for further
+    targets, all of one architecture.
     """
 
     def __init__(
@@ -37,16 +50,38 @@ class CompiledProgram:
         machine: Device,
         cc: str = "",
         weights: Bytes | None = None,
+        others: Sequence[TargetCode] = (),
     ) -> None:
         self.program = program
         self.objects = objects
         self.facts = facts
         self.machine = machine
+        self.others = tuple(others)
         self._cc = cc
         self._lock = forks.Lock()
         self._weights = weights
         self._library: Library | None = None
         self._file: Library | None = None
+
+    @classmethod
+    def joined(cls, codes: Sequence[CompiledProgram]) -> CompiledProgram:
+        """The model of several targets, from programs that share constants."""
+        first, *others = codes
+        if not others:
+            return first
+        further = [
+            TargetCode(replace(code.program, constants=()), code.objects, code.facts, code.machine)
+            for code in others
+        ]
+        return cls(
+            first.program, first.objects, first.facts, first.machine, first._cc, others=further
+        )
+
+    @property
+    def targets(self) -> tuple[TargetCode, ...]:
+        """The code for each target."""
+        first = TargetCode(self.program, self.objects, self.facts, self.machine)
+        return (first, *self.others)
 
     @property
     def weights(self) -> Bytes:
@@ -85,14 +120,15 @@ class CompiledProgram:
 
     def header(self) -> str:
         """The model's own header, which includes ``tvmconv.h``."""
+        groups = zip(*(target.program.programs for target in self.targets), strict=True)
         shapes = [
             ModelShapes(
-                program.inputs,
-                program.outputs,
-                layers=sum(1 for _ in program.all_calls()),
-                arena_bytes=program.arena_bytes,
+                programs[0].inputs,
+                programs[0].outputs,
+                layers=max(sum(1 for _ in program.all_calls()) for program in programs),
+                arena_bytes=max(program.arena_bytes for program in programs),
             )
-            for program in self.program.programs
+            for programs in groups
         ]
         return model_header(self.facts.name, shapes, weight_bytes=self.program.constant_bytes)
 
@@ -103,11 +139,9 @@ class CompiledProgram:
         for source in SOURCES.iterdir():
             if source.suffix in (".c", ".h", ".map"):
                 shutil.copy(source, folder / source.name)
-        (folder / "model.c").write_text(
-            program_source(self.program, self.facts, gpu=self.objects.gpu)
-        )
+        (folder / "model.c").write_text(self._source(None))
         (folder / f"{own}.h").write_text(self.header())
-        kernels = write_objects(self.objects, folder / "kernels")
+        kernels = write_objects(self._code(), folder / "kernels")
         parts = ["model.c", "runtime.c"]
         if self.objects.gpu:
             parts = ["-DTVMCONV_CUDA=1", *parts, "gpu.s"]
@@ -128,11 +162,19 @@ class CompiledProgram:
             f"{' '.join(libraries(self.machine.triple))}\n"
         )
 
+    def _source(self, weights_sha256: str | None) -> str:
+        others = [(target.program, target.facts) for target in self.others]
+        return program_source(self.program, self.facts, weights_sha256, self.objects.gpu, others)
+
+    def _code(self) -> dict[str, bytes]:
+        """The objects of all targets, whose symbols differ."""
+        return {s: code for target in self.targets for s, code in target.objects.code.items()}
+
     def _linked(self, weights_sha256: str | None) -> Library:
         return link_model(
             self.program,
-            self.objects,
-            self.facts,
+            replace(self.objects, code=self._code()),
+            self._source(weights_sha256),
             Toolchain.find(self._cc, self.machine.triple),
             weights_sha256=weights_sha256,
             triple=self.machine.triple,

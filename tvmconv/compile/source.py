@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tvmconv.compile.c_text import Strings, braced, comment, identifier, whole
 from tvmconv.compile.functions import functions
 from tvmconv.compile.gpu import GpuCode, gpu_definitions
+from tvmconv.core.decision import KernelCall
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.program.program import Call, Program
 
+# constants with fewer bytes between them are mapped together
+_GAP = 1 << 18
+# the description of a model with one target, or of all targets
+_MAIN = "tvmconv_this_description"
 # the symbol of constants that are linked into the model
 CONSTANTS = "tvmconv_constants"
 # numpy's name -> enumerator of tvmconv_dtype
@@ -63,31 +68,37 @@ def program_source(
     facts: Facts,
     weights_sha256: str | None = None,
     gpu: GpuCode | None = None,
+    others: Sequence[tuple[Program, Facts]] = (),
 ) -> str:
     """``model.c``: C99 that ``runtime.c``, the kernels and the constants are linked with.
 
     ``weights_sha256`` is the hexadecimal hash of constants in a separate file or in the caller's
-    memory; None if they are linked under the symbol :data:`CONSTANTS`.
+    memory; None if they are linked under the symbol :data:`CONSTANTS`. ``others`` are the programs
+    of further targets, whose operands are the constants of ``program``.
     """
     strings = Strings()
-    calls = [call for each in program.programs for call in each.all_calls()]
-    tables, run = [], []
-    for index, each in enumerate(program.programs):
-        prefix = _prefix(index)
-        tables += [
-            *_tensors(f"{prefix}input", each.inputs, strings),
-            *_tensors(f"{prefix}output", each.outputs, strings),
-            *_varying(prefix, each.outputs),
-            *_layers(prefix, tuple(each.all_calls()), strings),
-        ]
-        run += functions(each, gpu is not None, strings, prefix)
-    separate = weights_sha256 is not None
-    tables += _programs(len(program.programs))
-    for index in range(len(program.programs)):
-        tables += _description(program, index, facts, strings, separate, gpu is not None)
-    tables += _program(program, facts, strings, weights_sha256)
+    targets = [(program, facts), *others]
+    calls = [c for each, _ in targets for one in each.programs for c in one.all_calls()]
+    model = _Model(strings, weights_sha256 is not None, gpu is not None, program.constant_bytes)
+    tables: list[str] = []
+    run: list[str] = []
+    rows: list[str] = []
+    for number, (each, about) in enumerate(targets):
+        start = f"t{number}_" if others else ""
+        for index, one in enumerate(each.programs):
+            run += functions(one, gpu is not None, strings, _prefix(index, start))
+        tables += model.descriptions(each.programs, about, start)
+        lines, row = _target(each, about, strings, start)
+        tables += lines
+        rows.append(row)
+    if others:
+        groups = zip(*(each.programs for each, _ in targets), strict=True)
+        joined = _joined_facts([about for _, about in targets])
+        tables += model.descriptions([_joined(group) for group in groups], joined)
+    tables += _program(program, facts.name, rows, strings, weights_sha256)
+    named = ", ".join(about.target for _, about in targets)
     lines = [
-        comment(f"{facts.name}: compiled by tvmconv {facts.version} for {facts.target}"),
+        comment(f"{facts.name}: compiled by tvmconv {facts.version} for {named}"),
         "#include <string.h>",
         "",
         *(["#define TVMCONV_CUDA 1"] if gpu else []),
@@ -102,9 +113,31 @@ def program_source(
     return "\n".join(lines) + "\n"
 
 
-def _prefix(index: int) -> str:
+def _prefix(index: int, start: str = "") -> str:
     """The start of the names of a program's functions and tables."""
-    return f"p{index}_" if index else ""
+    return f"{start}p{index}_" if index else start
+
+
+def _joined(programs: Sequence[Program]) -> Program:
+    """The description of one shape for all targets: room for the layers of any of them."""
+    first, counts = programs[0], [sum(1 for _ in each.all_calls()) for each in programs]
+    nameless = Call(KernelCall("", "", ""), ())
+    return replace(
+        first,
+        calls=(*first.calls, *[nameless] * (max(counts) - counts[0])),
+        arena_bytes=max(each.arena_bytes for each in programs),
+        workspace_bytes=max(each.workspace_bytes for each in programs),
+    )
+
+
+def _joined_facts(facts: Sequence[Facts]) -> Facts:
+    """The names of all targets, and the features that all of them require."""
+    common = set.intersection(*(set(each.features) for each in facts))
+    return replace(
+        facts[0],
+        target=", ".join(each.target for each in facts),
+        features=tuple(sorted(common)),
+    )
 
 
 def _type(tensor: TensorInfo) -> str:
@@ -150,6 +183,14 @@ def _varying(prefix: str, outputs: Iterable[TensorInfo]) -> list[str]:
     return [f"static const int32_t {prefix}varying_axes[] = {braced(map(str, axes))};"]
 
 
+def _batched(prefix: str, inputs: Sequence[TensorInfo]) -> list[str]:
+    """Whether each input holds the images of a batch, if the model serves any batch."""
+    if not any(info.batched for info in inputs):
+        return []
+    flags = braced(str(int(info.batched)) for info in inputs)
+    return [f"static const int32_t {prefix}batched[] = {flags};"]
+
+
 def _layers(prefix: str, calls: Iterable[Call], strings: Strings) -> list[str]:
     rows = []
     for call in calls:
@@ -164,74 +205,139 @@ def _table(kind: str, name: str, rows: Sequence[str]) -> list[str]:
     return [f"static const {kind} {name}[] = {{", *rows, "};"] if rows else []
 
 
-def _programs(count: int) -> list[str]:
-    """The list of all descriptions, which each of them refers to."""
-    names = [_description_name(index) for index in range(count)]
-    listed = braced(f"&{name}" for name in names)
-    return [
+@dataclass(frozen=True)
+class _Model:
+    """Tables that describe programs, and the facts that are equal in all of them."""
+
+    strings: Strings
+    separate: bool
+    on_gpu: bool
+    constant_bytes: int
+
+    def descriptions(
+        self, programs: Sequence[Program], facts: Facts, start: str = ""
+    ) -> Iterator[str]:
+        """The tables of the programs for one target; names begin with ``start``."""
+        for index, each in enumerate(programs):
+            prefix = _prefix(index, start)
+            yield from _tensors(f"{prefix}input", each.inputs, self.strings)
+            yield from _tensors(f"{prefix}output", each.outputs, self.strings)
+            yield from _varying(prefix, each.outputs)
+            yield from _batched(prefix, each.inputs)
+            yield from _layers(prefix, tuple(each.all_calls()), self.strings)
+        names = [_description_name(index, start) for index in range(len(programs))]
+        listed = braced(f"&{name}" for name in names)
+        yield ""
+        for name in names:
+            if name != _MAIN:
+                yield f"static const tvmconv_description {name};"
+        yield f"static const tvmconv_description *const {start}programs[] = {listed};"
+        for index, name in enumerate(names):
+            fields = self._fields(programs[index], facts, start, _prefix(index, start))
+            fields["program_count"] = str(len(programs))
+            linkage = "const" if name == _MAIN else "static const"
+            yield ""
+            yield from _struct(f"{linkage} tvmconv_description {name}", fields)
+
+    def _fields(self, program: Program, facts: Facts, start: str, prefix: str) -> dict[str, str]:
+        layers = tuple(program.all_calls())
+        tables = {"inputs": program.inputs, "outputs": program.outputs, "layers": layers}
+        return {
+            "size": "sizeof(tvmconv_description)",
+            **{f"{name[:-1]}_count": str(len(rows)) for name, rows in tables.items()},
+            **{name: f"{prefix}{name}" if rows else "NULL" for name, rows in tables.items()},
+            "name": self.strings(facts.name),
+            "version": self.strings(facts.version),
+            "target": self.strings(facts.target),
+            "features": self.strings(" ".join(facts.features)),
+            "arena_bytes": whole(program.arena_bytes),
+            "workspace_bytes": whole(program.workspace_bytes),
+            "weight_bytes": whole(self.constant_bytes),
+            "threads": str(facts.threads),
+            "separate_weights": str(int(self.separate)),
+            "device": str(int(self.on_gpu)),
+            "varying_axes": f"{prefix}varying_axes" if _varying("", program.outputs) else "NULL",
+            "programs": f"{start}programs",
+            "batched": f"{prefix}batched" if _batched("", program.inputs) else "NULL",
+        }
+
+
+def _description_name(index: int, start: str) -> str:
+    return f"{_prefix(index, start)}description" if index or start else _MAIN
+
+
+def _target(program: Program, facts: Facts, strings: Strings, start: str) -> tuple[list[str], str]:
+    """The tables of one target, and its row in the table of targets."""
+    flags = braced([*map(strings, facts.features), "NULL"])
+    runs = braced(f"{_prefix(index, start)}run" for index in range(len(program.programs)))
+    steps = _steps(program, start)
+    parts = braced(braced(map(whole, part)) for part in (*_parts(program), (0, 0)))
+    lines = [
         "",
-        *(f"static const tvmconv_description {name};" for name in names[1:]),
-        f"static const tvmconv_description *const programs[] = {listed};",
+        f"static const char *const {start}features[] = {flags};",
+        f"static int32_t (*const {start}runs[])(tvmconv_frame *frame) = {runs};",
+        *steps,
+        *([f"static const uint64_t {start}constants[][2] = {parts};"] if start else []),
     ]
-
-
-def _description_name(index: int) -> str:
-    return f"{_prefix(index)}description" if index else "tvmconv_this_description"
-
-
-def _description(
-    model: Program, index: int, facts: Facts, strings: Strings, separate: bool, on_gpu: bool
-) -> list[str]:
-    """The description of one program; the first one is the description of the model."""
-    program, prefix = model.programs[index], _prefix(index)
-    layers = tuple(program.all_calls())
-    tables = {"inputs": program.inputs, "outputs": program.outputs, "layers": layers}
     fields = {
-        "size": "sizeof(tvmconv_description)",
-        **{f"{name[:-1]}_count": str(len(rows)) for name, rows in tables.items()},
-        **{name: f"{prefix}{name}" if rows else "NULL" for name, rows in tables.items()},
-        "name": strings(facts.name),
-        "version": strings(facts.version),
-        "target": strings(facts.target),
-        "features": strings(" ".join(facts.features)),
-        "arena_bytes": whole(program.arena_bytes),
-        "workspace_bytes": whole(program.workspace_bytes),
-        "weight_bytes": whole(model.constant_bytes),
-        "threads": str(facts.threads),
-        "separate_weights": str(int(separate)),
-        "device": str(int(on_gpu)),
-        "varying_axes": f"{prefix}varying_axes" if _varying("", program.outputs) else "NULL",
-        "programs": "programs",
-        "program_count": str(len(model.programs)),
+        "description": f"&{_description_name(0, start)}",
+        "runs": f"{start}runs",
+        "features": f"{start}features",
+        "vector_bits": str(facts.vector_bits),
+        "steps": f"{start}steps" if steps else "NULL",
+        "constants": f"{start}constants" if start else "NULL",
     }
-    linkage = "static const" if index else "const"
-    return ["", *_struct(f"{linkage} tvmconv_description {_description_name(index)}", fields)]
+    return lines, braced(f".{name} = {value}" for name, value in fields.items())
+
+
+def _parts(program: Program) -> list[tuple[int, int]]:
+    """Starts and ends of the constants that programs read, with small gaps between them."""
+    found: list[tuple[int, int]] = []
+    used = [item for each in program.programs for item in each.used_constants().items()]
+    for start, size in sorted(used):
+        if found and start - found[-1][1] < _GAP:
+            start, size = found[-1][0], max(found[-1][1], start + size) - found[-1][0]
+            found.pop()
+        found.append((start, start + size))
+    return found
 
 
 def _program(
-    program: Program, facts: Facts, strings: Strings, weights_sha256: str | None
+    program: Program,
+    name: str,
+    targets: Sequence[str],
+    strings: Strings,
+    weights_sha256: str | None,
 ) -> list[str]:
     linked = program.constant_bytes > 0 and weights_sha256 is None
-    flags = braced([*map(strings, facts.features), "NULL"])
-    runs = braced(f"{_prefix(index)}run" for index in range(len(program.programs)))
     fields = {
-        "runs": "runs",
-        "features": "features",
-        "vector_bits": str(facts.vector_bits),
+        "targets": "targets",
+        "target_count": str(len(targets)),
         "constants": CONSTANTS if linked else "NULL",
         "weights_sha256": strings(weights_sha256 or ""),
     }
     return [
         "",
         *([f"extern const char {CONSTANTS}[];"] if linked else []),
-        f"static const char *const features[] = {flags};",
-        f"static int32_t (*const runs[])(tvmconv_frame *frame) = {runs};",
+        *_table("tvmconv_target", "targets", [f"    {row}," for row in targets]),
         *_struct("const tvmconv_program tvmconv_this_program", fields),
         "",
         "/* The model's own name, for programs that are linked with several. */",
         "TVMCONV_EXPORTED",
-        f"const tvmconv_model tvmconv_model_{identifier(facts.name)} = TVMCONV_MODEL;",
+        f"const tvmconv_model tvmconv_model_{identifier(name)} = TVMCONV_MODEL;",
     ]
+
+
+def _steps(program: Program, start: str) -> list[str]:
+    """The functions that make one call of a program, if the model serves any batch."""
+    if not any(info.batched for info in program.inputs):
+        return []
+    rows = []
+    for index, each in enumerate(program.programs):
+        prefix = _prefix(index, start)
+        cells = (f"{prefix}step", str(len(each.calls)), f"{prefix}heavy")
+        rows.append(f"    {braced(cells)},")
+    return _table("tvmconv_steps", f"{start}steps", rows)
 
 
 def _struct(declarator: str, fields: dict[str, str]) -> list[str]:

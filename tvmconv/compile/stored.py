@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tvmconv.compile.parts import Objects
-from tvmconv.compile.program import CompiledProgram
+from tvmconv.compile.program import CompiledProgram, TargetCode
 from tvmconv.compile.source import Facts
 from tvmconv.machines.record import Machine
 from tvmconv.program.program import ALIGNMENT, Constant, Program
@@ -20,36 +20,47 @@ _WEIGHTS_HEADER = len(pack_header(0, bytes(32)))
 
 def packed(code: CompiledProgram, manifest: str) -> Sequence[bytes | memoryview]:
     """A model for CPUs in pieces: facts and manifest as JSON, objects, constants."""
-    weights, objects = code.weights, code.objects
+    weights, targets = code.weights, code.targets
     head = {
         "manifest": manifest,
-        "program": code.program.to_json(),
-        "facts": asdict(code.facts),
-        "workspace": dict(objects.workspace),
-        "vectors": dict(objects.vectors),
-        "objects": {symbol: len(content) for symbol, content in objects.code.items()},
+        "targets": [
+            {
+                "program": target.program.to_json(),
+                "facts": asdict(target.facts),
+                "workspace": dict(target.objects.workspace),
+                "vectors": dict(target.objects.vectors),
+                "objects": {symbol: len(data) for symbol, data in target.objects.code.items()},
+            }
+            for target in targets
+        ],
     }
     text = json.dumps(head).encode()
-    pieces = [len(text).to_bytes(_LENGTH_BYTES, "little"), text, *objects.code.values()]
+    pieces = [len(text).to_bytes(_LENGTH_BYTES, "little"), text]
+    pieces += [data for target in targets for data in target.objects.code.values()]
     # constants are used in place
     pieces.append(bytes(-sum(map(len, pieces)) % ALIGNMENT))
     return [*pieces, weights.data]
 
 
-def unpacked(content: Bytes, machine: Machine, cc: str) -> CompiledProgram:
+def unpacked(content: Bytes, machines: Sequence[Machine], cc: str) -> CompiledProgram:
     """Inverse of :func:`packed`; the constants stay in ``content``."""
     head, start = _head(content)
-    code = {}
-    for symbol, size in head["objects"].items():
-        code[symbol] = content[start : start + size].tobytes()
-        start += size
+    targets = []
+    for data, machine in zip(head["targets"], machines, strict=True):
+        code = {}
+        for symbol, size in data["objects"].items():
+            code[symbol] = content[start : start + size].tobytes()
+            start += size
+        objects = Objects(code, data["workspace"], data["vectors"])
+        facts = Facts(**{**data["facts"], "features": tuple(data["facts"]["features"])})
+        program = Program.from_json(data["program"])
+        targets.append(TargetCode(program, objects, facts, machine))
     weights = content[start + -start % ALIGNMENT :]
-    objects = Objects(code, head["workspace"], head["vectors"])
-    facts = Facts(**{**head["facts"], "features": tuple(head["facts"]["features"])})
-    program = Program.from_json(head["program"])
+    first, *others = targets
+    program = first.program
     if program.constant_bytes:
         program = replace(program, constants=(Constant(0, weights[_WEIGHTS_HEADER:]),))
-    return CompiledProgram(program, objects, facts, machine, cc, weights)
+    return CompiledProgram(program, first.objects, first.facts, first.machine, cc, weights, others)
 
 
 def manifest_of(content: Bytes) -> str:

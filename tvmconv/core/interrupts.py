@@ -15,6 +15,8 @@ from types import FrameType
 from typing import Any
 
 Handler = Callable[[int, FrameType | None], Any]
+# called with a stage, the steps done and the total steps
+Progress = Callable[[str, int, int], None]
 
 
 class _Noted:
@@ -77,6 +79,17 @@ def checkpoint() -> None:
     signal.siginterrupt(signal.SIGINT, True)
     if _noted.depth and _in_main_thread():
         _noted.deliver()
+
+
+def stoppable(progress: Progress | None) -> Progress:
+    """Progress that lets Ctrl-C end a build at each step."""
+
+    def report(stage: str, done: int, total: int) -> None:
+        checkpoint()
+        if progress is not None:
+            progress(stage, done, total)
+
+    return report
 
 
 def _in_main_thread() -> bool:

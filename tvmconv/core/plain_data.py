@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from operator import contains
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 _LARGEST = 1 << 63
@@ -85,18 +86,36 @@ def _fitting(hint: Any) -> Callable[[Any], bool]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: True
+    if (kinds := _plain_types(hint)) is not None:
+        return lambda value: type(value) in kinds
     if origin in (Union, types.UnionType):
         options = [_fitting(option) for option in arguments]
         return lambda value: any(fits(value) for fits in options)
+    plain = [part for part in map(_plain_types, arguments) if part is not None]
+    is_plain = len(plain) == len(arguments)
+    if origin is tuple and is_plain:
+        count = len(plain)
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == count
+            and all(map(contains, plain, map(type, value)))
+        )
     if origin is tuple and arguments[-1] is Ellipsis:
         item_fits = _fitting(arguments[0])
         return lambda value: isinstance(value, tuple) and all(map(item_fits, value))
     if origin is tuple:
-        kinds = [_fitting(kind) for kind in arguments]
+        items = [_fitting(kind) for kind in arguments]
         return lambda value: (
             isinstance(value, tuple)
-            and len(value) == len(kinds)
-            and all(fits(item) for fits, item in zip(kinds, value, strict=True))
+            and len(value) == len(items)
+            and all(fits(item) for fits, item in zip(items, value, strict=True))
+        )
+    if origin is not None and is_plain:
+        keys, values = plain
+        return lambda value: (
+            isinstance(value, Mapping)
+            and keys.issuperset(map(type, value))
+            and values.issuperset(map(type, value.values()))
         )
     if origin is not None:
         key_fits, value_fits = map(_fitting, arguments)
@@ -106,13 +125,35 @@ def _fitting(hint: Any) -> Callable[[Any], bool]:
             and all(map(value_fits, value.values()))
         )
     if is_dataclass(hint) and isinstance(hint, type):
-        entries = [(entry.name, _fitting(_hints(hint)[entry.name])) for entry in fields(hint)]
-        return lambda value: (
-            isinstance(value, hint) and all(fits(getattr(value, name)) for name, fits in entries)
-        )
-    if hint is float:
-        return lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+        return _record_fitting(hint)
     return lambda value: type(value) is hint
+
+
+def _plain_types(hint: Any) -> frozenset[type] | None:
+    """The types of values that fit a plain type, or a union of these; None for other hints."""
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [_plain_types(part) for part in get_args(hint)]
+        return None if None in parts else frozenset().union(*filter(None, parts))
+    if hint is float:
+        return frozenset({int, float})
+    return frozenset({hint}) if hint in (int, str, bool, type(None)) else None
+
+
+def _record_fitting(hint: type) -> Callable[[Any], bool]:
+    """The same for the fields of a dataclass; plain ones are compared without a call."""
+    kinds = {entry.name: _plain_types(_hints(hint)[entry.name]) for entry in fields(hint)}
+    plain = [(name, found) for name, found in kinds.items() if found is not None]
+    others = [(name, _fitting(_hints(hint)[name])) for name in kinds if kinds[name] is None]
+
+    def fits(value: Any) -> bool:
+        if not isinstance(value, hint):
+            return False
+        for name, found in plain:
+            if type(getattr(value, name)) not in found:
+                return False
+        return all(part(getattr(value, name)) for name, part in others)
+
+    return fits
 
 
 def _refuse(value: Any, hint: Any, where: str) -> None:

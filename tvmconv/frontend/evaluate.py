@@ -23,15 +23,16 @@ Operands = list[Array | None]
 
 # First operator set that onnx.reference computes correctly. Pools round differently in ceil_mode.
 # GlobalLpPool is missing, GlobalMaxPool requires images, LRN confuses images with channels. Norms
-# of p=1 are plain sums, and Softmax is another operator before 13. DeformConv, RoiAlign and STFT
-# are loops in Python, whose time depends on the data. Such nodes run with the model, like nodes of
-# operator sets before 7 that broadcast along an axis.
+# of p=1 are plain sums, and Softmax is another operator before 13. AffineGrid puts a single point
+# at -1. GridSample moves cubic samples beyond the border, not their neighbors. DeformConv, RoiAlign
+# and STFT are loops in Python, whose time depends on the data. Such nodes run with the model, like
+# nodes of operator sets before 7 that broadcast along an axis.
 _NEVER = 1_000
 _KNOWN_FROM = {
-    "AveragePool": _NEVER, "DeformConv": _NEVER, "GlobalLpPool": _NEVER, "GlobalMaxPool": _NEVER,
-    "Hardmax": 13, "LRN": _NEVER, "LogSoftmax": 13, "LpNormalization": _NEVER, "LpPool": _NEVER,
-    "MaxPool": _NEVER, "MaxRoiPool": _NEVER, "Resize": 11, "RoiAlign": _NEVER, "STFT": _NEVER,
-    "Softmax": 13, "Upsample": _NEVER,
+    "AffineGrid": _NEVER, "AveragePool": _NEVER, "DeformConv": _NEVER, "GlobalLpPool": _NEVER,
+    "GlobalMaxPool": _NEVER, "GridSample": _NEVER, "Hardmax": 13, "LRN": _NEVER, "LogSoftmax": 13,
+    "LpNormalization": _NEVER, "LpPool": _NEVER, "MaxPool": _NEVER, "MaxRoiPool": _NEVER,
+    "Resize": 11, "RoiAlign": _NEVER, "STFT": _NEVER, "Softmax": 13, "Upsample": _NEVER,
 }  # fmt: skip
 
 
@@ -228,7 +229,7 @@ _OWN: dict[str, Callable[[OnnxNode, Operands], list[Array | None]]] = {
 # on one core, for an order of magnitude
 _SLOW = {
     "Cast": 20, "CastLike": 20, "CumSum": 20, "Erf": 300, "Gelu": 600, "GatherND": 1_000,
-    "GridSample": 70_000, "Mish": 100, "Pow": 50, "Resize": 1_000, "ReverseSequence": 100,
+    "Mish": 100, "Pow": 50, "Resize": 1_000, "ReverseSequence": 100,
     "ScatterElements": 1_000, "ScatterND": 1_000, "TopK": 200,
 }  # fmt: skip
 _TOUCHED = 10  # nanoseconds for an element of the other operators

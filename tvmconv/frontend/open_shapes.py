@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.core.arguments import shown, whole
 from tvmconv.core.errors import InputError, ModelError
 from tvmconv.core.tensor import Shapes
+from tvmconv.frontend.inputs import is_unknown
 from tvmconv.frontend.limits import MAX_DIMENSION
 from tvmconv.frontend.tensors import element_type
 
 if TYPE_CHECKING:
     import onnx
-
-# exporters write these for any unknown size: paddle2onnx `?`, tf2onnx `unk__` and a number
-UNKNOWN = re.compile(r"\s*(\?|-1|None|unk__\d+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,9 @@ class OpenTensor:
     name: str
     shape: tuple[int | str | None, ...] | None
     dtype: str
+
+    # shapes of a dynamic model include the batch size
+    batched = False
 
     @property
     def is_fixed(self) -> bool:
@@ -84,7 +84,7 @@ def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     # some exporters write 0 for an unknown size
     if dim.dim_value > 0:
         return int(dim.dim_value)
-    return None if UNKNOWN.fullmatch(dim.dim_param) else str(dim.dim_param)
+    return None if is_unknown(dim.dim_param) else str(dim.dim_param)
 
 
 def fixed_sizes(inputs: Sequence[OpenTensor], shapes: Shapes) -> dict[str, int]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.core.errors import ModelError
+from tvmconv.core.errors import ModelError, ShapeError
 from tvmconv.core.tensor import ShapeLists, Shapes, TensorInfo
 from tvmconv.frontend.cut import cut_model
 from tvmconv.frontend.export import to_proto
 from tvmconv.frontend.external import ExternalData, HeldData
 from tvmconv.frontend.graph import Array, OnnxGraph
+from tvmconv.frontend.images.analysis import check_images
+from tvmconv.frontend.images.inputs import BatchInputs, check_batch
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
@@ -106,7 +109,7 @@ def read_model(
 class ShapedModel:
     """A model that is read once for each of its input shapes; see :func:`read_model`.
 
-    ``shapes`` has the shapes of each program.
+    ``shapes`` has the shapes of each program. With ``batch="any"``, they are for one image.
     """
 
     def __init__(
@@ -115,16 +118,55 @@ class ShapedModel:
         shapes: ShapeLists | None,
         fold_budget: int | None = None,
         outputs: Sequence[str] | None = None,
+        batch: str | None = None,
     ) -> None:
         self._fold_budget, self._outputs = fold_budget, outputs
+        self._batch: BatchInputs | None = None
+        any_batch = check_batch(batch)
         with _explained(None):
             self._source = open_source(model)
-            names = [value.name for value in self._source.proto.graph.input]
+            graph = self._source.proto.graph
+            names = [value.name for value in graph.input]
             self.shapes = each_of(shapes, names)
+            if any_batch:
+                constants = {tensor.name for tensor in graph.initializer}
+                inputs = [value for value in graph.input if value.name not in constants]
+                self._batch = batch_inputs = BatchInputs(inputs)
+                self.shapes = [batch_inputs.sized(each, 1) for each in self.shapes]
 
     def read(self, index: int) -> LoadedModel:
-        """Read the model for the shapes of one program."""
-        shapes = self.shapes[index]
+        """Read the model for the shapes of one program.
+
+        With ``batch="any"``, raises ``ModelError`` if the network combines images.
+        """
+        loaded = self._read(self.shapes[index])
+        if self._batch is None:
+            return loaded
+        batched = [self._batch.batched(info.name) for info in loaded.inputs]
+        double = None if self._batch.is_fixed else self._read_double(self.shapes[index])
+        check_images(loaded.graph, double, batched)
+        pairs = zip(loaded.inputs, batched, strict=True)
+        return replace(
+            loaded,
+            inputs=tuple(replace(info, batched=each) for info, each in pairs),
+            outputs=tuple(replace(info, batched=True) for info in loaded.outputs),
+        )
+
+    def _read_double(self, shapes: Shapes | None) -> OnnxGraph:
+        """The graph for two images."""
+        assert self._batch is not None
+        try:
+            # the graph for one image has warned
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self._read(self._batch.sized(shapes, 2)).graph
+        except ShapeError as error:
+            raise ModelError(
+                f"{error.problem}. The network takes one image, and not two. batch='any' requires "
+                "a network for any batch size. Build a model for each batch size that you need."
+            ) from None
+
+    def _read(self, shapes: Shapes | None) -> LoadedModel:
         with _explained(shapes):
             return _read(self._source, shapes, self._fold_budget, self._outputs, Refusals())
 

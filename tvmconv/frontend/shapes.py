@@ -60,6 +60,10 @@ def known_outputs(
     """The outputs of operators for which onnx's inference is not used, or ``None`` for others."""
     if node.op in RECURRENT:
         return infer_recurrent(graph, node)
+    data = graph.types[node.inputs[0]]
+    if node.op == "Transpose" and not data.shape and not node.attrs.get("perm"):
+        # onnx does not infer it before operator set 13
+        return [replace(data, name=node.outputs[0])]
     return (
         gathered_output(graph, node)
         or unpooled_output(graph, node, operands)

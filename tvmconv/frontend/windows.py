@@ -206,7 +206,7 @@ def _resolve(
             # a window that would start in the end padding is dropped
             if (count - 1) * strides[i] >= size[i] + begin[i]:
                 count -= 1
-        _expect(node, size[i] >= 1 and room >= 0 and count >= 1,
+        _expect(node, size[i] >= (node.op != "Conv") and room >= 0 and count >= 1,
                 f"the window of {spans[i]} does not fit the padded input of "
                 f"{size[i] + begin[i] + end[i]} in spatial dimension {i}")  # fmt: skip
         output.append(count)
@@ -221,7 +221,15 @@ def _check_operands(node: OnnxNode, data: Ints, weight: Ints, bias: Ints | None)
             f"{len(data)}; they must be equal")  # fmt: skip
     if bias is not None:
         _expect(node, len(bias) == 1, f"the bias has rank {len(bias)}; it must be 1")
-    _expect(node, min(data[1:]) >= 1 and min(weight) >= 1,
+    sizes = [*weight, *data[1:]]
+    inputs = 0 if node.op == "ConvTranspose" else 1
+    if node.op in ("Conv", "ConvTranspose") and data[1] == weight[inputs] == 0:
+        # a sum over no input channels is zero
+        sizes = [weight[1 - inputs], *weight[2:], *data[2:]]
+    if node.op == "Conv":
+        # as is a sum over padding
+        sizes = sizes[: -len(data[2:])]
+    _expect(node, min(sizes) >= 1,
             f"input {data} and weight {weight} must not be empty")  # fmt: skip
     groups = int(node.attrs.get("group", 1))
     _expect(node, 1 <= groups <= MAX_DIMENSION, f"group={groups} must be 1 or more")

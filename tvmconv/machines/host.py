@@ -12,6 +12,7 @@ from tvmconv.core.errors import TargetError
 from tvmconv.machines.architectures import ARCHITECTURES
 from tvmconv.machines.hwcap import auxiliary_features
 from tvmconv.machines.presets import MACHINES
+from tvmconv.machines.quota import cpu_quota
 from tvmconv.machines.record import Machine
 from tvmconv.machines.tile_unit import TILE_FEATURES
 from tvmconv.machines.x86 import as_processor, with_tiles
@@ -85,8 +86,9 @@ def host_vector_bits() -> int:
 
 
 def host_cores() -> int:
-    """CPUs that this process may run on."""
-    return len(os.sched_getaffinity(0))
+    """CPUs that this process may use at a time: its affinity, and the quota of a container."""
+    allowed = len(os.sched_getaffinity(0))
+    return min(allowed, cpu_quota() or allowed)
 
 
 def host_model() -> str:

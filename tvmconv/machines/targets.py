@@ -77,7 +77,8 @@ def resolve_machine(target: TargetLike = "native", threads: int | None = None) -
     Parameters
     ----------
     target
-        A preset (``native``, ``x86-64-v3``, ``aarch64``), a classic string such as
+        A preset (``native``, ``x86-64-v3``, ``aarch64``), LLVM's name of an x86-64 CPU
+        (``sapphirerapids``), a classic string such as
         ``llvm -mcpu=cascadelake -mattr=+avx512f`` or
         ``llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72``, a TVM target dictionary or
         ``Target``, or a :class:`Machine`.
@@ -103,7 +104,12 @@ def _resolve(target: TargetLike) -> Machine:
             return _native()
         if target in MACHINES:
             return MACHINES[target]
-        options = _parse_classic(target)
+        if "," in target and "=" not in target:
+            raise TargetError(
+                f"target {target!r} is a list. Expected one target here. Name one of these; "
+                "tvmconv.build takes a Python list of several."
+            )
+        options = _named(target) or _parse_classic(target)
     elif isinstance(target, dict):
         options = dict(target)
     elif hasattr(target, "attrs") and hasattr(target, "kind"):
@@ -123,6 +129,17 @@ def _native() -> Machine:
     """
     machine = native_machine(_host_mcpu())
     return native_machine() if lacks(machine) else machine
+
+
+def _named(target: str) -> dict[str, Any] | None:
+    """The options of a target that is LLVM's name of an x86-64 CPU."""
+    from tvmconv.tvm_api.target import processors
+
+    options = {"kind": "llvm", "mtriple": "x86_64-linux-gnu"}
+    # LLVM knows many names without vectors of 256 bits: a classic string reports these
+    if not target.replace("-", "").isalnum() or target in ("generic", "llvm", "x86-64"):
+        return None
+    return {**options, "mcpu": target} if target in processors(options) else None
 
 
 def _parse_classic(text: str) -> dict[str, Any]:

@@ -95,6 +95,22 @@ def make_inputs(
     return {**random_inputs(infos, seed), **values}
 
 
+def for_images(
+    infos: Sequence[TensorInfo],
+    given: Mapping[str, Array],
+    shapes: Mapping[str, Any] | None = None,
+) -> list[TensorInfo]:
+    """The inputs for the number of images in given values, or in shapes; else for one image."""
+    first = next((info for info in infos if info.batched), None)
+    value = None if first is None else given.get(first.name, given.get(""))
+    images = 1
+    if value is not None and value.ndim:
+        images = int(value.shape[0])
+    elif first is not None and isinstance(shape := (shapes or {}).get(first.name), list | tuple):
+        images = int(shape[0])
+    return [info.for_images(images) for info in infos]
+
+
 def given_program(model: ModelFacts, given: Mapping[str, Array]) -> ModelFacts:
     """The program for the shapes of given inputs; the first one if they fit none."""
     first = model.programs[0]
@@ -161,15 +177,21 @@ def emulated_report(
 
     model = CompiledModel(*open_artifact(path, here=False))
     program = given_program(model, given)
-    inputs = make_inputs(program.inputs, given, seed)
-    results = run_emulated(path, model.machine.triple, program.inputs, program.outputs, inputs)
+    infos = for_images(program.inputs, given)
+    inputs = make_inputs(infos, given, seed)
+    images = next(
+        (i.shape[0] for i, own in zip(infos, program.inputs, strict=True) if own.batched), 1
+    )
+    outputs = [info.for_images(images) for info in program.outputs]
+    results = run_emulated(path, model.machine.triple, infos, outputs, inputs)
     values = dict(zip((info.name for info in model.outputs), results, strict=True))
     facts = {**model_facts(model), "emulated": True, **_written(values, output)}
     expected: dict[str, Array] = {}
     if onnx is not None:
         session = _onnxruntime(onnx, model.threads, exact=is_quantized(onnx))
         expected = _computed(session, list(values), dict(inputs), onnx)
-    title = f"{model.name}: emulated {model.machine.name}"
+    names = " or ".join(target.machine.name for target in model.targets)
+    title = f"{model.name}: emulated {names}"
     return _described(model, title, facts, values, expected)
 
 

@@ -30,6 +30,13 @@ def _square(value: Expr) -> Expr:
 def row_moments(data: Tensor, epsilon: float) -> list[Tensor]:
     """Mean and ``1 / sqrt(variance + epsilon)`` of each row of FP32 ``(R, K)``, each ``(R,)``."""
     rows, count = (int(d) for d in data.shape)
+    if count == 1:
+        # a single value is its mean, and infinity and NaN become NaN in the distance from it
+        mean = te.compute((rows,), lambda r: data[r, 0], name="mean")
+        inverse = te.compute(
+            (rows,), lambda r: _inverse(tirx.const(0.0, "float32"), 1, epsilon), name="inverse"
+        )
+        return [mean, inverse]
     k, j = te.reduce_axis((0, count), "k"), te.reduce_axis((0, count), "j")
     total = te.compute((rows,), lambda r: te.sum(data[r, k] - data[r, 0], axis=k), name="total")
     scale = tirx.const(1.0 / count, "float32")

@@ -36,26 +36,31 @@ def suppressed(
 
     ``boxes`` is ``(batch, count, 4)`` and ``scores`` ``(batch, classes, count)``. ``limits`` are
     tensors of one element: the boxes to keep, the largest overlap, the score to exceed, and the
-    existing boxes. At most ``most`` boxes are kept. Without
-    ``thresholded``, every score is enough. ``centered`` boxes are centers and sizes, others two
-    corners. The comparisons are onnxruntime's.
+    existing boxes. The last one is absent if all boxes exist. At most ``most`` boxes are kept.
+    Without ``thresholded``, every score is enough. ``centered`` boxes are centers and sizes, others
+    two corners. The comparisons are onnxruntime's.
     """
     batch, classes, count = (int(size) for size in scores.shape)
     room = -(-most // _LANES) * _LANES
 
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            corners, confidences, wanted, overlap, threshold, existing = map(T.buffer_proxy, ins)
+            corners, confidences, wanted, overlap, threshold, *existing = map(T.buffer_proxy, ins)
             picked, counts = map(T.buffer_proxy, outs)
             with shared(batch * classes) as unit:
                 image, number = unit // classes, unit % classes
+                if existing:
+                    # positions are compared as vectors of 32 bits
+                    end = scratch(1, "int32")
+                    end[0] = tirx.Cast("int32", existing[0][0])
 
                 def score(place: Any) -> Any:
                     return confidences[image, number, place]
 
                 def passes(place: Any) -> Any:
-                    exists = tirx.Cast("int64", place) < existing[0]
-                    return tirx.all(exists, score(place) > threshold[0]) if thresholded else exists
+                    tests = [place < end[0]] if existing else []
+                    tests += [score(place) > threshold[0]] if thresholded else []
+                    return tirx.all(*tests) if tests else tirx.const(True, "bool")
 
                 heap = _Heap(count)
                 heap.collect(score, passes)

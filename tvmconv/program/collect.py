@@ -56,11 +56,15 @@ def collect(
 
 
 class Collection:
-    """Programs of one network for several shapes, which share constants and functions."""
+    """Programs of one network for several shapes, which share constants and functions.
 
-    def __init__(self) -> None:
-        self._kernels = Kernels()
-        self._pool = ConstantPool()
+    The collection of another target shares the constants of a ``first`` one. Symbols of its
+    functions differ from all others.
+    """
+
+    def __init__(self, first: Collection | None = None) -> None:
+        self._kernels: Kernels = Kernels(first._kernels if first else None)
+        self._pool: ConstantPool = first._pool if first else ConstantPool()
         self._programs: list[Program] = []
 
     def add(

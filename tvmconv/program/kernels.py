@@ -17,11 +17,16 @@ class Kernels:
     """Functions of one or several programs, by symbol.
 
     Functions that compute the same way are one function, also if different programs call them.
+    Functions of another target are linked with a ``first`` target's, and have other names.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: Kernels | None = None) -> None:
         self.functions: dict[str, Any] = {}
         self._known: dict[Any, str] = {}
+        # the symbols of each target
+        self._taken: list[dict[str, Any]] = first._taken if first else []
+        self._end = f"_t{len(self._taken)}" if first else ""
+        self._taken.append(self.functions)
 
     def add(self, var: Any, func: Any, decided: Iterable[str]) -> str:
         """The symbol of a function with its variable; names in ``decided`` stay as they are.
@@ -35,14 +40,14 @@ class Kernels:
             name = re.sub(r"\W", "_", str(var.name_hint), flags=re.ASCII)
             if name not in decided and not name.endswith("_kernel"):
                 name += "_kernel"
-            symbol = self._known[key] = self._free(name, set(decided) - {name})
+            symbol = self._known[key] = self._free(name + self._end, set(decided) - {name})
             self.functions[symbol] = func.with_attr(SYMBOL, symbol)
         return self._known[key]
 
     def _free(self, name: str, reserved: set[str]) -> str:
         """The name, with a number if another function has it."""
         symbol, count = name, 1
-        while symbol in self.functions or symbol in reserved:
+        while symbol in reserved or any(symbol in taken for taken in self._taken):
             count += 1
             symbol = f"{name}_{count}"
         return symbol

@@ -130,8 +130,8 @@ def lives(steps: Sequence[Step]) -> dict[Buffer, Life]:
 class ConstantPool:
     """Constants of one or several programs, in the order of their first use.
 
-    Equal constants get one place: layers that share weights, and programs for several shapes, have
-    packed them separately.
+    Equal constants get one place: layers that share weights, and programs for several shapes or
+    targets, have packed them separately.
     """
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.artifact.facts import TargetFacts
 from tvmconv.core.decision import PIXEL_CONV, Decision, Unscheduled
 from tvmconv.core.stored_types import wide_type
 from tvmconv.machines.cuda import CudaMachine
@@ -27,6 +28,7 @@ from tvmconv.report.summary import (
     pixel_layers,
 )
 from tvmconv.report.table import Column, Table, plain
+from tvmconv.report.targets import targets_report
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
@@ -105,8 +107,13 @@ def explain_report(
         Always has the tables ``layers``, ``candidates`` and ``memory``, and where they apply
         ``estimates``, ``knobs``, ``vectors``, ``launches``, ``unscheduled``, ``positions`` and
         ``in_float``. ``str()`` of it is the short view. The report of a model with several input
-        shapes has a table ``shapes`` and a report of each shape, without measurements.
+        shapes has a table ``shapes`` and a report of each shape, without measurements. With
+        several targets, the report has a table ``targets`` and describes one of them.
     """
+    if model.manifest.targets:
+        alone = TargetFacts(replace(model.manifest, targets=()))
+        report = explain_report(alone, errors, seconds, peak, knobs, estimates)
+        return targets_report(model, report)
     if len(model.programs) > 1:
         reports = [explain_report(program, knobs=knobs) for program in model.programs]
         return programs_report(model, reports)

@@ -78,6 +78,8 @@ def _head(model: ModelFacts, facts: Mapping[str, Any]) -> dict[str, str]:
     }
     if "stored_types" in facts:
         head["types"] = facts["stored_types"]
+    if "batch" in facts:
+        head["batch"] = "any size; one program computes each image, figures are for one image"
     if facts.get("integer_convolutions") == len(model.decisions):
         head["error"] = "none in a layer: sums of integers are exact"
     elif model.decisions:

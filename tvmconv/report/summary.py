@@ -12,6 +12,7 @@ from tvmconv.core.decision import PIXEL_CONV
 from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table, bytes_text, seconds_text
+from tvmconv.report.targets import targets_table
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
@@ -57,6 +58,7 @@ def model_facts(model: ModelFacts) -> dict[str, Any]:
         "threads": model.threads,
         "inputs": [str(info) for info in model.inputs],
         "outputs": [str(info) for info in model.outputs],
+        **({"batch": "any"} if any(info.batched for info in model.inputs) else {}),
         "reorders": model.manifest.reorders,
         "error_budget": model.manifest.policy.get("error_budget"),
         "memory_budget": model.manifest.policy.get("memory_budget"),
@@ -92,8 +94,8 @@ def memory_table(model: ModelFacts) -> Table:
 
 
 def shapes_text(program: ModelFacts) -> str:
-    """``1x3x48x160``: the shape of the only input, or of each by its name."""
-    shapes = {info.name: "x".join(map(str, info.shape)) for info in program.inputs}
+    """``1x3x48x160``: the shape of the only input, or of each by its name; N for any batch."""
+    shapes = {info.name: "x".join(map(str, info.sizes)) for info in program.inputs}
     if len(shapes) == 1:
         return next(iter(shapes.values()))
     return ", ".join(f"{name}:{shape}" for name, shape in shapes.items())
@@ -166,6 +168,7 @@ def compile_report(
             "seconds": round(seconds, 3),
         },
         tables=(
+            *_several(model),
             Table("algorithms", "Algorithms", columns, rows),
             *([programs_table(model)] if len(model.programs) > 1 else []),
             memory_table(model),
@@ -173,6 +176,10 @@ def compile_report(
         notes=_warnings(model),
         brief=_compiled(model, output, seconds, others),
     )
+
+
+def _several(model: ModelFacts) -> tuple[Table, ...]:
+    return (targets_table(model),) if model.manifest.targets else ()
 
 
 def _warnings(model: ModelFacts) -> tuple[str, ...]:
@@ -192,13 +199,17 @@ def _compiled(
         "predicted": f"{predicted_text(model)}; tvmconv profile measures it",
         "memory": memory_text(model.memory),
     }
-    title = f"{model.name} built in {seconds:.1f} s for {compiled_for(model)}"
+    names = [target.name for target in model.manifest.targets]
+    built_for = f"{len(names)} targets" if names else compiled_for(model)
+    title = f"{model.name} built in {seconds:.1f} s for {built_for}"
+    if names:
+        head["layers"] += f", for {model.machine.name}"
     warnings = _warnings(model)
     more = (f"WARNING: {len(warnings) - 1} more; -v shows all.",) if len(warnings) > 2 else ()
     return Report(
         "compile",
         title,
         head,
-        (programs_table(model),) if len(model.programs) > 1 else (),
+        (*_several(model), *([programs_table(model)] if len(model.programs) > 1 else [])),
         notes=(*warnings[:1], *more) if more else warnings,
     )

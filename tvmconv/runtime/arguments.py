@@ -31,6 +31,7 @@ class Parameters:
         self._wanted = [(info, numpy_type(info.dtype), info.shape) for info in inputs]
         self._order = [info.name for info in inputs]
         self._names = set(self._order)
+        self._batched = [place for place, info in enumerate(inputs) if info.batched]
 
     def bind(self, arguments: Sequence[Any], stream: int | None = None) -> list[Array | GpuTensor]:
         """Arrays in input order, with shapes and types checked.
@@ -66,11 +67,25 @@ class Parameters:
             value = arrays[place]
             if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
                 arrays[place] = self._check(info, dtype, value, stream)
+        if len(self._batched) > 1:
+            self._check_images(arrays)
         return arrays
+
+    def _check_images(self, arrays: Sequence[Array | GpuTensor]) -> None:
+        counts = {self._order[place]: arrays[place].shape[0] for place in self._batched}
+        if len(set(counts.values())) > 1:
+            said = ", ".join(f"{count} in {name!r}" for name, count in counts.items())
+            raise InputError(
+                f"inputs have different numbers of images: {said}. Expected one number. Pass as "
+                "many images in each."
+            )
 
     def index_of(self, arrays: Sequence[Array | GpuTensor]) -> int:
         """The place of the program for bound arrays; raises ``InputError`` if none fits."""
         shapes = tuple([array.shape for array in arrays])
+        if self._batched:
+            pairs = zip(shapes, self._inputs, strict=True)
+            shapes = tuple([(1, *s[1:]) if info.batched and s else s for s, info in pairs])
         try:
             return self._programs[shapes]
         except KeyError:
@@ -97,7 +112,14 @@ class Parameters:
     ) -> Array | GpuTensor:
         """An array of the input's type, and of its shape unless there are several programs."""
         array = typed(info, dtype, value, stream, self._device)
-        if array.shape != info.shape and len(self._programs) == 1:
+        shape = array.shape
+        if info.batched and len(shape) == len(info.shape):
+            if not shape[0]:
+                raise InputError(
+                    f"input {info.name!r} has no images. Expected one or more. Leave out the call."
+                )
+            shape = (1, *shape[1:])
+        if shape != info.shape and len(self._programs) == 1:
             raise InputError(
                 f"input {info.name!r} has shape {array.shape}. Expected {info.shape}. "
                 f"{_remedy(info.name, array.shape, info.shape)}."

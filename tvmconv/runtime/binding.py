@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
+import os
 import weakref
 from collections.abc import Sequence
-from ctypes import (
-    CFUNCTYPE,
-    POINTER,
-    Structure,
-    byref,
-    c_char_p,
-    c_int32,
-    c_int64,
-    c_size_t,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
+from ctypes import POINTER, byref, c_int32, c_int64, c_void_p
 from dataclasses import replace
 from typing import Any
 
 from ..core.errors import ArtifactError, DataError
 from ..core.tensor import TensorInfo
 from .gpu_options import GpuOptions
+from .interface import ABI, Description, LayerRecord, ModelTable, Options
 
-ABI = 1
 SYMBOL = "tvmconv_model"
 
 _MESSAGE_BYTES = 512
+# what the runtime lists at most
+_MOST_CPUS = 1024
 # TVMCONV_DATA
 _DATA = 7
 # the values of tvmconv_dtype
@@ -41,91 +32,12 @@ DTYPES = (
 )
 
 
-class _TensorRecord(Structure):
-    _fields_ = (
-        ("name", c_char_p),
-        ("dtype", c_int32),
-        ("rank", c_int32),
-        ("shape", POINTER(c_int64)),
-        ("bytes", c_uint64),
-    )
-
-
-class _LayerRecord(Structure):
-    _fields_ = (
-        *((name, c_char_p) for name in ("name", "operation", "algorithm", "workload", "kernel")),
-        ("flops", c_uint64),
-        ("bytes", c_uint64),
-    )
-
-
-class _Description(Structure):
-    _fields_ = (
-        ("size", c_uint32),
-        ("input_count", c_int32),
-        ("output_count", c_int32),
-        ("layer_count", c_int32),
-        ("inputs", POINTER(_TensorRecord)),
-        ("outputs", POINTER(_TensorRecord)),
-        ("layers", POINTER(_LayerRecord)),
-        *((name, c_char_p) for name in ("name", "version", "target", "features")),
-        ("arena_bytes", c_uint64),
-        ("workspace_bytes", c_uint64),
-        ("weight_bytes", c_uint64),
-        ("threads", c_int32),
-        ("separate_weights", c_int32),
-        ("device", c_int32),
-        ("varying_axes", POINTER(c_int32)),
-        ("programs", POINTER(c_void_p)),
-        ("program_count", c_int64),
-    )
-
-
-class _Options(Structure):
-    _fields_ = (
-        ("size", c_uint32),
-        ("threads", c_int32),
-        ("parallel_for", c_void_p),
-        ("parallel_context", c_void_p),
-        ("weights", c_void_p),
-        ("weight_bytes", c_uint64),
-        ("weights_path", c_char_p),
-        ("cuda_graph", c_int32),
-        ("gpu", c_int64),
-    )
-
-
-_Create = CFUNCTYPE(c_int32, POINTER(_Options), POINTER(c_void_p), c_char_p, c_size_t)
-_Run = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
-_Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
-_Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
-_Shape = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p)
-_SetShapes = CFUNCTYPE(c_int32, c_void_p, c_void_p)
-_Message = CFUNCTYPE(c_char_p, c_void_p)
-_Destroy = CFUNCTYPE(None, c_void_p)
-
-
-class _Model(Structure):
-    # Python does not use the pool's functions and `threads`; older models lack the functions after
-    _fields_ = (
-        ("abi", c_uint32),
-        ("size", c_uint32),
-        ("description", POINTER(_Description)),
-        ("create", _Create),
-        ("run", _Run),
-        ("profile", _Profile),
-        ("message", _Message),
-        ("destroy", _Destroy),
-        *((name, c_void_p) for name in ("pool_create", "pool_parallel_for", "pool_destroy")),
-        ("threads", c_void_p),
-        ("enqueue", _Enqueue),
-        ("shape", _Shape),
-        ("set_shapes", _SetShapes),
-    )
-
-
 class Code:
-    """The code of one model, loaded into this process until the last reference is gone."""
+    """The code of one model, loaded into this process until the last reference is gone.
+
+    ``target`` is the target that runs here, or that :meth:`select` has named. Models that run
+    nowhere here have the names of all targets.
+    """
 
     def __init__(self, path: str) -> None:
         try:
@@ -138,7 +50,7 @@ class Code:
             ) from error
         weakref.finalize(self, _ctypes.dlclose, library._handle).atexit = False
         try:
-            self._model = _Model.in_dll(library, SYMBOL)
+            self._model = ModelTable.in_dll(library, SYMBOL)
         except ValueError:
             raise ArtifactError(
                 "the shared object holds no model of this version of tvmconv. Build the model "
@@ -150,34 +62,75 @@ class Code:
                 "model again, or install the tvmconv that built it."
             )
         self._library = library
-        description = self._model.description.contents
+        # the name for new states; None for older models, and if none runs here
+        self.asked: bytes | None = None
+        description = self._description()
         self.name = _text(description.name)
         self.target = _text(description.target)
         self.threads = int(description.threads)
         self.weight_bytes = int(description.weight_bytes)
         self.separate_weights = bool(description.separate_weights)
         # older models, all for CPUs, lack the field
-        knows = description.size > _Description.device.offset
+        knows = description.size > Description.device.offset
         self.on_gpu = knows and description.device == 1
-        records = [self._model.description]
-        if description.size > _Description.program_count.offset:
+        records = [ctypes.pointer(description)]
+        if description.size > Description.program_count.offset:
             addresses = description.programs[: description.program_count]
-            records = [ctypes.cast(address, POINTER(_Description)) for address in addresses]
+            records = [ctypes.cast(address, POINTER(Description)) for address in addresses]
         self.programs = tuple(ProgramCode(record.contents) for record in records)
+
+    def select(self, target: str) -> None:
+        """Run the code for this target in new states."""
+        self.target, self.asked = target, target.encode()
+
+    def _description(self) -> Description:
+        """The description for the target that runs here; else the model's own."""
+        found = self.described(None)
+        if found is not None:
+            self.asked = bytes(found.target)
+        own: Description = self._model.description.contents
+        return found or own
+
+    def described(self, state: c_void_p | None) -> Description | None:
+        """The description of a state, or of a new one; None for older models."""
+        if self._model.size <= ModelTable.describe.offset:
+            return None
+        found = self._model.describe(state)
+        return ctypes.cast(found, POINTER(Description)).contents if found else None
+
+    def cpus(self, text: str | None) -> tuple[int, ...]:
+        """The CPUs that a text names, or all, of those that this process may use.
+
+        At most as many as may run at a time. Empty for a text of another form.
+        """
+        if self._model.size <= ModelTable.cpus.offset:
+            if text is None:
+                return tuple(sorted(os.sched_getaffinity(0)))
+            raise ArtifactError(
+                f"model {self.name!r} is older than cpus=. Leave cpus= out, or build it again."
+            )
+        numbers = (c_int32 * _MOST_CPUS)()
+        name = None if text is None else text.encode(errors="replace")
+        return tuple(numbers[: max(self._model.cpus(name, numbers, _MOST_CPUS), 0)])
 
 
 class ProgramCode:
     """One program of a model: its tensors and layers; a model has one for each input shape."""
 
-    def __init__(self, description: _Description) -> None:
+    def __init__(self, description: Description) -> None:
         self._description = description
         self.layers = int(description.layer_count)
         self.inputs = _tensors(description.inputs, description.input_count)
         outputs = _tensors(description.outputs, description.output_count)
-        if description.size > _Description.varying_axes.offset and description.varying_axes:
+        if description.size > Description.varying_axes.offset and description.varying_axes:
             axes = description.varying_axes[: len(outputs)]
             pairs = zip(outputs, axes, strict=True)
             outputs = tuple(replace(t, varying=None if a < 0 else a) for t, a in pairs)
+        if description.size > Description.batched.offset and description.batched:
+            flags = description.batched[: len(self.inputs)]
+            pairs = zip(self.inputs, flags, strict=True)
+            self.inputs = tuple(replace(t, batched=bool(flag)) for t, flag in pairs)
+            outputs = tuple(replace(t, batched=True) for t in outputs)
         self.outputs = outputs
         extents = [(c_int64 * max(len(i.shape), 1))(*i.shape) for i in self.inputs]
         # the argument of set_shapes; it needs the extents
@@ -187,7 +140,7 @@ class ProgramCode:
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
         layer = self._description.layers[index]
-        values = {field[0]: getattr(layer, field[0]) for field in _LayerRecord._fields_}
+        values = {field[0]: getattr(layer, field[0]) for field in LayerRecord._fields_}
         return {k: _text(v) if isinstance(v, bytes | None) else int(v) for k, v in values.items()}
 
 
@@ -205,7 +158,7 @@ class State:
         self._weights = weights
         model = code._model
         self._run, self._profile, self._message = model.run, model.profile, model.message
-        options = _Options(size=ctypes.sizeof(_Options), threads=threads)
+        options = Options(size=ctypes.sizeof(Options), threads=threads, target=code.asked)
         if gpu is not None:
             options.gpu = gpu.device
             options.cuda_graph = {None: 0, True: 1, False: -1}[gpu.cuda_graph]
@@ -225,6 +178,7 @@ class State:
             ctypes.addressof(self._input_pointers),
             ctypes.addressof(self._output_pointers),
         )
+        self._images = 1
         self._fixed = [None] * len(first.outputs)
         outputs = (info for program in code.programs for info in program.outputs)
         self._shape = (c_int64 * max((len(info.shape) for info in outputs), default=0))()
@@ -247,14 +201,23 @@ class State:
             self._fail(status)
         self._use(program)
 
-    def bind(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Set the addresses of the tensors of further calls; keep the tensors alive."""
+    def bind(self, inputs: Sequence[int], outputs: Sequence[int], images: int = 1) -> None:
+        """Set the addresses of the tensors of further calls; keep the tensors alive.
+
+        ``images`` is the number of images in tensors that hold a batch.
+        """
         self._input_pointers[:] = inputs
         self._output_pointers[:] = outputs
+        self._images = images
 
     def run(self) -> None:
         """One call."""
-        if status := self._run(*self._arguments):
+        if self._images != 1:
+            handle, *tensors = self._arguments
+            status = self._code._model.run_batch(handle, self._images, *tensors)
+        else:
+            status = self._run(*self._arguments)
+        if status:
             self._fail(status)
 
     def extents(self) -> Sequence[int | None]:
@@ -276,10 +239,12 @@ class State:
 
     def profile(self) -> list[int]:
         """One call; the nanoseconds that each layer took."""
-        times = (c_int64 * max(self.program.layers, 1))()
+        about = self._code.described(self._handle)
+        layers = self.program.layers if about is None else about.layer_count
+        times = (c_int64 * max(layers, 1))()
         if status := self._profile(*self._arguments, times):
             self._fail(status)
-        return list(times[: self.program.layers])
+        return list(times[:layers])
 
     def _fail(self, status: int) -> None:
         kind = DataError if status == _DATA else ArtifactError

@@ -16,6 +16,7 @@ from .gpu_options import GpuOptions
 from .memory import empty_aligned
 from .outputs import Outputs
 from .runner import Runner
+from .submitting import Submitting
 from .tensors import GpuTensor, stream_handle
 from .timing import BoundCall, Timing, random_inputs, time_call
 
@@ -40,7 +41,7 @@ class ProgramInfo(Protocol):
         """Kernel calls in execution order."""
 
 
-class Executable(ABC):
+class Executable(Submitting, ABC):
     """A model's inputs and outputs, and every way to call it.
 
     Any number of threads may call it at the same time: each call has its own state, and all share
@@ -48,6 +49,7 @@ class Executable(ABC):
     """
 
     def __init__(self, gpu: GpuOptions | None = None) -> None:
+        super().__init__()
         self._gpu = gpu or GpuOptions()
         programs = [program.inputs for program in self.programs]
         self._parameters = Parameters(programs, self._gpu.device)
@@ -244,6 +246,8 @@ class Executable(ABC):
         repeat = whole(repeat, "repeat")
         values = random_inputs(self.inputs) if inputs is None else inputs
         arrays = self._parameters.bind((values,))
+        if (images := self._runner_of(arrays).images(arrays)) != 1:
+            raise InputError(f"profile of {images} images. Expected one image. Pass one.")
         program = self.programs[self._parameters.index_of(arrays)]
         call = BoundCall(self._names, self._runner_of(arrays), arrays)
         return profile_call(call, program.calls, repeat, self.threads)

@@ -107,7 +107,10 @@ class Model(Executable):
 
     def explain(self) -> str:
         """A line for each convolution: layer, problem, algorithm, and why it was chosen."""
-        programs = [self.manifest, *self.manifest.get("others", [])]
+        targets = [self.manifest, *self.manifest.get("other_targets", [])]
+        names = [target.get("target", {}).get("name") for target in targets]
+        here = targets[names.index(self._code.target) if self._code.target in names else 0]
+        programs = [here, *here.get("others", [])]
         lines = [
             f"{d['layer'] or '-'}  {d['workload']}  {d['chosen']['algorithm']}  {d['reason']}"
             for program in programs

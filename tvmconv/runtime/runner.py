@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from .binding import Code, ProgramCode, State
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
 from .gpu_options import GpuOptions
+from .idle import IdleStates
 from .memory import Blanks, address_of, empty_aligned, in_memory
 from .outputs import cut, part
 from .tensors import GpuTensor, borrowed
@@ -36,7 +36,7 @@ class Runner:
         threads: int,
         weights: npt.NDArray[np.uint8] | None,
         gpu: GpuOptions | None,
-        idle: deque[State],
+        idle: IdleStates,
     ) -> None:
         self._gpu = gpu or GpuOptions()
         self._gpu.check(code.on_gpu)
@@ -46,10 +46,11 @@ class Runner:
         self._outputs = outputs = program.outputs
         self._types = [numpy_type(info.dtype) for info in outputs]
         self._results = Blanks(outputs)
+        batched = (place for place, info in enumerate(program.inputs) if info.batched)
+        self._batched = next(batched, None)
         self._varying = any(info.varying is not None for info in outputs)
         self._threads = threads
         self._weights = weights
-        # append and pop of a deque are atomic: no lock between concurrent calls
         self._idle = idle
         # a caller's graph uses the memory of the captured state, which so is never idle again
         self._captured: dict[int, State] = {}
@@ -63,13 +64,17 @@ class Runner:
         gpu: GpuOptions | None = None,
     ) -> tuple[Runner, ...]:
         """A runner of each program of a model."""
-        idle = deque[State]()
+        idle = IdleStates()
         return tuple(cls(code, each, threads, weights, gpu, idle) for each in code.programs)
 
     @property
     def on_gpu(self) -> bool:
         """Whether kernels run on a GPU."""
         return bool(self._code.on_gpu)
+
+    def cpus(self, text: str | None) -> tuple[int, ...]:
+        """CPUs for the threads of streams; see :meth:`Code.cpus`."""
+        return self._code.cpus(text)
 
     @property
     def inputs(self) -> Sequence[TensorInfo]:
@@ -105,10 +110,25 @@ class Runner:
             driver(device).wait(DEFAULT_STREAM)
             return list(copies), list(results)
         self._on_host(arrays, None)
-        inputs = [empty_aligned(info.shape, info.dtype) for info in self._inputs]
+        inputs = [empty_aligned(array.shape, info.dtype) for array, info in self._named(arrays)]
         for copy, array in zip(inputs, arrays, strict=True):
             np.copyto(copy, np.asarray(array))
-        return list(inputs), list(self._results.make()[0])
+        return list(inputs), list(self._blanks(self.images(arrays)).make()[0])
+
+    def images(self, arrays: Sequence[Array | GpuTensor]) -> int:
+        """The number of images that the inputs of a call hold."""
+        return 1 if self._batched is None else int(arrays[self._batched].shape[0])
+
+    def _named(
+        self, arrays: Sequence[Array | GpuTensor]
+    ) -> Iterator[tuple[Array | GpuTensor, TensorInfo]]:
+        return zip(arrays, self._inputs, strict=True)
+
+    def _blanks(self, images: int) -> Blanks:
+        """Memory for the outputs of so many images."""
+        if images == 1:
+            return self._results
+        return Blanks([info.for_images(images) for info in self._outputs])
 
     def run(
         self, arrays: Sequence[Array | GpuTensor], stream: int | None = None
@@ -119,10 +139,11 @@ class Runner:
         are complete.
         """
         if (host := self._on_host(arrays, stream)) is not None:
-            results, outputs = self._results.make()
+            images = self.images(host)
+            results, outputs = self._blanks(images).make()
             # copies of inputs live until the call ends
             _held, inputs = in_memory(host)
-            extents = self._call(inputs, outputs)
+            extents = self._call(inputs, outputs, images)
             return list(map(cut, results, self._outputs, extents) if self._varying else results)
         if self._capture(stream):
             raise InputError(
@@ -167,7 +188,7 @@ class Runner:
         if stream is not None:
             raise InputError("stream= requires destinations in the GPU's memory")
         results = self.run(arrays)
-        self._check_destinations(destinations)
+        self._check_destinations(destinations, 1)
         for result, array in zip(results, destinations, strict=True):
             np.copyto(array, np.asarray(result))
         return list(destinations)
@@ -228,8 +249,9 @@ class Runner:
                 ) from None
         return self._captured[capture]
 
-    def _check_destinations(self, destinations: Sequence[Any]) -> None:
+    def _check_destinations(self, destinations: Sequence[Any], images: int) -> None:
         for info, kind, array in zip(self._outputs, self._types, destinations, strict=True):
+            info = info.for_images(images)
             if not isinstance(array, np.ndarray):
                 raise InputError(
                     f"the destination of output {info.name!r} must be an array, not {shown(array)}"
@@ -241,7 +263,8 @@ class Runner:
                 )
 
     def _into_arrays(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> list[Array]:
-        self._check_destinations(destinations)
+        images = self.images(arrays)
+        self._check_destinations(destinations, images)
         held, inputs = in_memory(arrays)
         # results are written before the last input is read
         taken = [(start, start + a.nbytes) for start, a in zip(inputs, held, strict=True)]
@@ -251,22 +274,24 @@ class Runner:
             result = array
             start = address_of(array) if array.flags.carray else None
             if start is None or _overlaps(start, start + array.nbytes, taken):
-                result = empty_aligned(info.shape, info.dtype)
+                result = empty_aligned(array.shape, info.dtype)
                 start = address_of(result)
             results.append(result)
             outputs.append(start)
             taken.append((start, start + result.nbytes))
-        extents = self._call(inputs, outputs)
+        extents = self._call(inputs, outputs, images)
         for result, array in zip(results, destinations, strict=True):
             if result is not array:
                 np.copyto(array, result)
         return list(map(part, destinations, self._outputs, extents))
 
-    def _call(self, inputs: Sequence[int], outputs: Sequence[int]) -> Sequence[int | None]:
+    def _call(
+        self, inputs: Sequence[int], outputs: Sequence[int], images: int
+    ) -> Sequence[int | None]:
         """Run with tensors at these addresses; gives the extents of varying axes of outputs."""
         state = self._take()
         try:
-            state.bind(inputs, outputs)
+            state.bind(inputs, outputs, images)
             state.run()
             extents = state.extents()
         except DataError:

@@ -71,7 +71,7 @@ class BoundCall:
         self._infos = runner.outputs
         self._state = runner.new_state()
         held, self._results = runner.operands(arrays)
-        self._state.bind(addresses(held), addresses(self._results))
+        self._state.bind(addresses(held), addresses(self._results), runner.images(arrays))
         self.inputs = {info.name: x for info, x in zip(runner.inputs, held, strict=True)}
         self._called = False
 

@@ -1,4 +1,4 @@
-"""Selections that agree with the programs for other shapes, so that they share packed weights."""
+"""Selections that agree with the programs for other shapes and targets, to share packed weights."""
 
 from __future__ import annotations
 
@@ -34,11 +34,17 @@ class PackedLayout:
 
 
 class Agreement:
-    """The packed layouts of the programs so far, by layer."""
+    """The packed layouts of the programs so far, by layer.
 
-    def __init__(self, machine: Device, policy: Policy) -> None:
+    ``others`` are the agreements of other targets, of which one with equal channel blocks is used.
+    """
+
+    def __init__(self, machine: Device, policy: Policy, others: Iterable[Agreement] = ()) -> None:
         self._machine, self._policy = machine, policy
         self._layouts: dict[str, dict[PackedLayout, Config]] = {}
+        for other in others:
+            if other._machine.channel_block == machine.channel_block:
+                self._layouts = other._layouts
 
     def add(self, decisions: Iterable[Decision]) -> None:
         """Add the layouts of a program's decisions."""
@@ -91,7 +97,8 @@ class Agreement:
             for offer in offers:
                 if (offer.algorithm, offer.precision) != (layout.algorithm, layout.precision):
                     continue
-                other = {k: v for k, v in config.items() if offer.config.get(k) != v}
+                shared = config.keys() & offer.config.keys()
+                other = {k: config[k] for k in sorted(shared) if config[k] != offer.config[k]}
                 for names in chain(combinations(other, 1), combinations(other, 2)):
                     changed = offer.config.replace(**{name: other[name] for name in names})
                     if (variant := self._variant(decision, offer, changed)) is not None:
@@ -122,7 +129,7 @@ class Agreement:
             for offer in (before, *decision.rejected)
             if (offer.algorithm, offer.config) != (other.algorithm, other.config)
         ]
-        reason = f"shares its weights with another shape: {ratio:.2f} times the fewest cycles"
+        reason = f"shares its weights with another program: {ratio:.2f} times the fewest cycles"
         if isinstance(self._machine, Machine) and self._machine.vector.scalable:
             able = [chosen, *(o for o in rejected if o.cause in ("slower", "sharing"))]
             reason += f"; {vector_code(chosen, able, self._policy)}"
@@ -133,6 +140,6 @@ class Agreement:
         if offer.cause not in ("", "slower"):
             return offer
         if offer.cycles < chosen.cycles:
-            text = "its packed weights would be stored in addition to those of another shape"
+            text = "its packed weights would be stored in addition to those of another program"
             return replace(offer, rejected=text, cause="sharing")
         return outdone(replace(offer, rejected="", cause=""), chosen, self._policy)

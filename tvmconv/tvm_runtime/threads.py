@@ -20,7 +20,6 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, TypeVar
 
 from tvmconv.machines.host import host_cores
@@ -60,19 +59,10 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def available_cpus() -> int:
     """CPUs that this process may use: affinity, control-group quota and ``TVM_NUM_THREADS``."""
-    cpus = host_cores()
-    limits = [cpus, _quota(Path("/sys/fs/cgroup/cpu.max"), cpus)]
+    limits = [host_cores()]
     if (text := os.environ.get("TVM_NUM_THREADS", "")).isdigit():
         limits.append(int(text))
     return max(1, min(limits))
-
-
-def _quota(file: Path, unlimited: int) -> int:
-    try:
-        quota, period = file.read_text().split()
-        return -(-int(quota) // int(period))
-    except (OSError, ValueError, ZeroDivisionError):
-        return unlimited
 
 
 def activate(threads: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -81,6 +82,25 @@ def test_rows_rates_and_ratios():
     assert "25.0 % of peak, 2.000 x the best baseline" in notes
     assert "gone absent: no module (2 cases)" in notes
     assert "used up to 0.9 CPUs in 2 of 4 rounds" in notes
+
+
+def test_rates_of_streams():
+    single = result(2e-6, 4e-6)
+    entries = (
+        Entry("tvmconv", "ok", rounds=[[2e-3] * 98 + [9e-3] * 2, [3e-3]], rates=[900.0, 1000.0]),
+        Entry("slow", "ok", rounds=[[4e-3]], rates=[500.0]),
+        Entry("gone", "absent"),
+    )
+    case = CaseResult("a", "model", "a.onnx", 0, 1, 1, entries, streams=2, images=3)
+    both = replace(single, results=(*single.results, case))
+    assert BenchResult.from_json(both.to_json()) == both
+    data = bench_report(both, earlier=both).to_json()
+    ours, slow, gone = data["throughput"]
+    assert (ours["images_per_second"], ours["median_images_per_second"]) == (3000, 2850)
+    assert (ours["p50_seconds"], ours["p99_seconds"], ours["streams"]) == (2e-3, 9e-3, 2)
+    assert (slow["times_tvmconv"], slow["speedup_over_saved"]) == (2, 1)
+    assert gone["images_per_second"] is None and gone["status"] == "absent"
+    assert data["summary"] == bench_report(single).to_json()["summary"]
 
 
 def test_a_compressed_file_is_read_as_what_it_holds(tmp_path: Path):
@@ -207,6 +227,9 @@ def test_plan_words():
         ({"baseline_python": ["/nonexistent/python"]}, InputError, "not an executable"),
         ({"baseline_python": ["caffe=/bin/sh"]}, InputError, "unknown library"),
         ({"log": "none.jsonl"}, TvmconvError, "none.jsonl does not exist"),
+        ({"streams": [2], "layers": ["ic4ih5oc4kh3"]}, InputError, "whole calls of models alone"),
+        ({"streams": [2], "stages": True}, InputError, "Leave out .* --stages"),
+        ({"streams": [2], "target": "cuda:sm_90"}, InputError, "'cuda:sm_90'. Expected a CPU"),
     ],
 )
 def test_plan_errors(words, error, message):

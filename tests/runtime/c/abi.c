@@ -43,6 +43,7 @@ int main(void) {
     FIELD(tvmconv_description, varying_axes);
     FIELD(tvmconv_description, programs);
     FIELD(tvmconv_description, program_count);
+    FIELD(tvmconv_description, batched);
     SIZE(tvmconv_options);
     FIELD(tvmconv_options, size);
     FIELD(tvmconv_options, threads);
@@ -53,6 +54,12 @@ int main(void) {
     FIELD(tvmconv_options, weights_path);
     FIELD(tvmconv_options, cuda_graph);
     FIELD(tvmconv_options, gpu);
+    FIELD(tvmconv_options, target);
+    SIZE(tvmconv_queue_options);
+    FIELD(tvmconv_queue_options, size);
+    FIELD(tvmconv_queue_options, streams);
+    FIELD(tvmconv_queue_options, options);
+    FIELD(tvmconv_queue_options, cpus);
     SIZE(tvmconv_model);
     FIELD(tvmconv_model, abi);
     FIELD(tvmconv_model, size);
@@ -69,5 +76,13 @@ int main(void) {
     FIELD(tvmconv_model, enqueue);
     FIELD(tvmconv_model, shape);
     FIELD(tvmconv_model, set_shapes);
+    FIELD(tvmconv_model, describe);
+    FIELD(tvmconv_model, run_batch);
+    FIELD(tvmconv_model, cpus);
+    FIELD(tvmconv_model, queue_create);
+    FIELD(tvmconv_model, queue_submit);
+    FIELD(tvmconv_model, queue_wait);
+    FIELD(tvmconv_model, queue_streams);
+    FIELD(tvmconv_model, queue_destroy);
     return 0;
 }

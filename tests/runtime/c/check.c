@@ -328,6 +328,147 @@ static void test_fork(void) {
     free(own);
 }
 
+/* A queue's options; the state of each stream has `threads`. */
+static tvmconv_queue *new_queue(int32_t streams, int32_t threads, const char *cpus) {
+    char message[512];
+    tvmconv_queue *queue = NULL;
+    tvmconv_options each = with_threads(threads);
+    tvmconv_queue_options options = {sizeof options, streams, &each, cpus};
+    int32_t status = model->queue_create(&options, &queue, message, sizeof message);
+    if (status) fprintf(stderr, "%d: %s\n", (int)status, message);
+    EXPECT(status == TVMCONV_OK && queue && !message[0]);
+    return queue;
+}
+
+/* A submitted call and what became of it. */
+typedef struct {
+    call *own;
+    int32_t status, ended;
+    char message[128];
+} queued;
+
+static void note(void *argument, int32_t status, const tvmconv_state *state) {
+    queued *one = argument;
+    one->status = status;
+    snprintf(one->message, sizeof one->message, "%s", model->message(state));
+    __atomic_fetch_add(&one->ended, 1, __ATOMIC_RELEASE);
+}
+
+static int32_t submit(tvmconv_queue *queue, queued *one) {
+    const void *inputs[] = {one->own->image, one->own->mask};
+    void *outputs[] = {one->own->scores, one->own->half};
+    return model->queue_submit(queue, NULL, inputs, outputs, note, one);
+}
+
+enum { QUEUED = 32 };
+
+static void *submit_many(void *argument) {
+    tvmconv_queue *queue = argument;
+    queued calls[QUEUED] = {{0}};
+    for (int i = 0; i < QUEUED; ++i) calls[i].own = new_call();
+    for (int i = 0; i < runs; ++i) {
+        EXPECT(submit(queue, &calls[i % QUEUED]) == TVMCONV_OK);
+        EXPECT(model->queue_wait(queue, QUEUED / 2) <= QUEUED / 2);
+        if (i % QUEUED == QUEUED - 1) model->queue_wait(queue, 0);
+    }
+    model->queue_wait(queue, 0);
+    for (int i = 0; i < QUEUED; ++i) {
+        if (i < runs) EXPECT(!memcmp(calls[i].own->scores, serial_scores, sizeof serial_scores));
+        EXPECT(calls[i].status == TVMCONV_OK);
+        free(calls[i].own);
+    }
+    return NULL;
+}
+
+static void test_queue(void) {
+    const char *const cpus[] = {NULL, NULL, "performance", "0-9999"};
+    const int64_t image_shape[] = {64, 256}, mask_shape[] = {64}, other[] = {65};
+    const int64_t *shapes[] = {image_shape, mask_shape}, *wrong[] = {image_shape, other};
+    queued one = {new_call(), 0, 0, ""};
+    for (int32_t i = 0; i < 4; ++i) {
+        pthread_t others[2];
+        tvmconv_queue *queue = new_queue(i, i % 2 + 1, cpus[i]);
+        EXPECT(i ? model->queue_streams(queue) == i : model->queue_streams(queue) >= 1);
+        for (int j = 0; j < 2; ++j)
+            EXPECT(!pthread_create(&others[j], NULL, submit_many, queue));
+        for (int j = 0; j < 2; ++j) pthread_join(others[j], NULL);
+        model->queue_destroy(queue);
+    }
+    tvmconv_queue *queue = new_queue(1, 1, NULL);
+    const void *inputs[] = {one.own->image, one.own->mask};
+    void *outputs[] = {one.own->scores, NULL};
+    EXPECT(model->queue_submit(queue, NULL, inputs, outputs, note, &one) == TVMCONV_OK);
+    EXPECT(model->queue_wait(queue, 0) == 0 && one.ended == 1);
+    EXPECT(one.status == TVMCONV_INVALID && strstr(one.message, "output 1, half, is NULL"));
+    outputs[1] = one.own->half;
+    EXPECT(model->queue_submit(queue, wrong, inputs, outputs, note, &one) == TVMCONV_OK);
+    model->queue_wait(queue, 0);
+    EXPECT(one.status == TVMCONV_INVALID && strstr(one.message, "was not built for"));
+    EXPECT(model->queue_submit(queue, shapes, inputs, outputs, note, &one) == TVMCONV_OK);
+    model->queue_wait(queue, 0);
+    EXPECT(one.status == TVMCONV_OK && one.ended == 3);
+    EXPECT(model->queue_submit(queue, NULL, NULL, outputs, note, &one) == TVMCONV_INVALID);
+    EXPECT(model->queue_submit(queue, NULL, inputs, outputs, NULL, &one) == TVMCONV_INVALID);
+    for (int i = 0; i < 5; ++i) EXPECT(submit(queue, &one) == TVMCONV_OK);
+    model->queue_destroy(queue); /* runs what waits */
+    EXPECT(one.ended == 8);
+    free(one.own);
+}
+
+static void test_queue_options(void) {
+    char message[512];
+    tvmconv_queue *queue = (tvmconv_queue *)message;
+    tvmconv_queue_options options = {sizeof options, -1, NULL, NULL};
+    EXPECT(model->queue_create(&options, &queue, message, sizeof message) == TVMCONV_INVALID);
+    EXPECT(queue == NULL && strstr(message, "streams"));
+    options.size = sizeof options + 8;
+    EXPECT(model->queue_create(&options, &queue, message, sizeof message) == TVMCONV_INVALID);
+    EXPECT(strstr(message, "sizeof(tvmconv_queue_options)"));
+    const char *const texts[] = {"", "fast", "node:", "node:x", "node:77", "1-", "3-1", "0,", "60000"};
+    options = (tvmconv_queue_options){sizeof options, 1, NULL, NULL};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+        options.cpus = texts[i];
+        EXPECT(model->queue_create(&options, &queue, message, sizeof message) == TVMCONV_INVALID);
+        EXPECT(queue == NULL && strstr(message, "names no CPU"));
+    }
+    tvmconv_options each = with_threads(-1);
+    options = (tvmconv_queue_options){sizeof options, 2, &each, NULL};
+    EXPECT(model->queue_create(&options, &queue, message, sizeof message) == TVMCONV_INVALID);
+    EXPECT(strstr(message, "threads"));
+    EXPECT(model->queue_create(NULL, &queue, NULL, 0) == TVMCONV_OK);
+    model->queue_destroy(queue);
+    model->queue_destroy(NULL);
+    int32_t all = model->cpus(NULL, NULL, 0), first = -1;
+    EXPECT(all >= 1 && model->cpus(NULL, &first, 1) == all && first >= 0);
+    EXPECT(model->cpus("all", NULL, 0) == -1 && model->cpus("node:77", NULL, 0) == 0);
+}
+
+static void test_queue_fork(void) {
+    queued one = {new_call(), 0, 0, ""};
+    tvmconv_queue *queue = new_queue(2, 2, NULL);
+    for (int i = 0; i < runs; ++i) {
+        EXPECT(submit(queue, &one) == TVMCONV_OK);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            queued other = {new_call(), 0, 0, ""};
+            EXPECT(submit(queue, &other) == TVMCONV_UNSUPPORTED);
+            EXPECT(model->queue_wait(queue, 0) == 0);
+            model->queue_destroy(queue);
+            queue = new_queue(2, 2, NULL);
+            EXPECT(submit(queue, &other) == TVMCONV_OK);
+            model->queue_destroy(queue);
+            EXPECT(other.ended == 1 && other.status == TVMCONV_OK);
+            _exit(0);
+        }
+        int status = -1;
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+        model->queue_wait(queue, 0);
+    }
+    model->queue_destroy(queue);
+    free(one.own);
+}
+
 static void test_profile(void) {
     int64_t times[3];
     call *own = new_call();
@@ -417,7 +558,8 @@ static const struct {
     {"states", test_states},   {"parallel_for", test_parallel_for},
     {"threads", test_threads}, {"pool", test_pool},
     {"fork", test_fork},       {"profile", test_profile},
-    {"print_threads", print_threads},
+    {"queue", test_queue},     {"queue_options", test_queue_options},
+    {"queue_fork", test_queue_fork}, {"print_threads", print_threads},
 #ifdef COUNT_ALLOCATIONS
     {"allocations", test_allocations},
 #endif

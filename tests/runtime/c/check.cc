@@ -93,5 +93,17 @@ int main(int count, char **arguments) {
     }
     sharing[0] = std::move(sharing[2]);
     sharing[0].run(inputs, outputs);
+
+    tvmconv::Queue queue(model, 2, "performance");
+    EXPECT(queue.streams() == 2);
+    scores.fill(0);
+    queue.submit(inputs, outputs).get();
+    EXPECT(std::fabs(scores[63] - (256 + 256 * 255 / 8.0f)) < 1);
+    EXPECT(queue.wait() == 0);
+    queue.submit(inputs, outputs, {{64, 256}, {64}}).get();
+    std::future<void> wrong_shape = queue.submit(inputs, outputs, {{64, 256}, {65}});
+    EXPECT(has(error_of(TVMCONV_INVALID, [&] { wrong_shape.get(); }), "was not built for"));
+    EXPECT(has(error_of(TVMCONV_INVALID, [&] { queue.submit(inputs, {}); }), "0 outputs given"));
+    EXPECT(has(error_of(TVMCONV_INVALID, [&] { tvmconv::Queue(model, 1, "slow"); }), "\"slow\""));
     return 0;
 }

@@ -32,9 +32,10 @@ const tvmconv_description tvmconv_this_description = {
 };
 static const char *const features[] = {NULL};
 static int32_t (*const runs[])(tvmconv_frame *frame) = {run};
+static const tvmconv_target target = {&tvmconv_this_description, runs, features, 0, NULL, NULL};
 const tvmconv_program tvmconv_this_program = {
-    .runs = runs,
-    .features = features,
+    .targets = &target,
+    .target_count = 1,
     .constants = "",
     .weights_sha256 = "",
 };

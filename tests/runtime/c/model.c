@@ -73,10 +73,11 @@ static const float bias[256] __attribute__((aligned(64))) = {F64(0), F64(64), F6
 #endif
 
 static int32_t (*const runs[])(tvmconv_frame *frame) = {run};
+static const tvmconv_target target = {&tvmconv_this_description, runs, features, TOY_VECTOR_BITS,
+                                      NULL, NULL};
 const tvmconv_program tvmconv_this_program = {
-    .runs = runs,
-    .features = features,
-    .vector_bits = TOY_VECTOR_BITS,
+    .targets = &target,
+    .target_count = 1,
 #ifdef TOY_SEPARATE
     .constants = NULL,
     .weights_sha256 = TOY_SEPARATE,

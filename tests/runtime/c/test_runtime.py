@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import toolchain
 
 TESTS = ["one", "errors", "states", "parallel_for", "threads", "pool", "fork", "profile"]
+TESTS += ["queue", "queue_options", "queue_fork"]
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def test_in_a_program(command: list[str], test: str) -> None:
         pytest.param(build, test, marks=pytest.mark.slow if build in SLOW else ())
         for build in BUILDS
         for test in TESTS
-        if build != "gcc" and not (test == "fork" and build in NO_FORKS)
+        if build != "gcc" and not (test in ("fork", "queue_fork") and build in NO_FORKS)
     ],
     indirect=["command"],
 )

@@ -9,13 +9,18 @@ from tvm.script import tirx as T
 
 from tests.operators.harness import HOST, Built
 from tests.tir.rewrites import check, check_same
-from tvmconv.operators import math
+from tvmconv.operators import arcs, math
 from tvmconv.tir.general.relax_intrinsics import VectorizableMath
 
+EXPRESSIONS = [
+    *("exp", "log", "tanh", "sigmoid", "erf", "cosh", "sinh"),
+    *("asin", "acos", "atan"),
+]
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "cosh", "sinh"])
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
 def test_a_call_becomes_its_expression(name):
-    intrinsic, expression = getattr(tirx, name), getattr(math, name)
+    intrinsic, expression = getattr(tirx, name), getattr(math, name, None) or getattr(arcs, name)
 
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
@@ -28,6 +33,21 @@ def test_a_call_becomes_its_expression(name):
             y[i] = expression(x[i]) + x[i]
 
     check(VectorizableMath(), before, expected)
+
+
+@pytest.mark.parametrize("name", ["asin", "acos", "atan"])
+def test_inverses_of_sine_and_tangent(name):
+    special = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-38, 0.41421357]
+    ends = 1 - np.logspace(-7, 0, 50)
+    far = np.concatenate([np.linspace(-1.1, 1.1, 221), np.logspace(-30, 30, 61), ends, -ends])
+    x = np.concatenate([special, far]).astype(np.float32)
+    built = Built(lambda t: te.compute(t.shape, lambda i: getattr(tirx, name)(t[i])), [x], HOST)
+    with np.errstate(invalid="ignore"):
+        wanted = getattr(np, f"arc{name[1:]}")(x.astype(np.float64))
+    (y,) = built()
+    np.testing.assert_allclose(y, wanted, rtol=4e-7, atol=0)
+    np.testing.assert_array_equal(np.signbit(y[:2]), np.signbit(wanted[:2]))
+    assert not built.code.has(name)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])

@@ -54,3 +54,10 @@ def test_a_plain_copy_is_left_to_others():
     x = te.placeholder((8, 4), name="x")
     func = te.create_prim_func([x, te.compute((8, 4), lambda i, j: x[i, j])])
     assert transposed_loops(func, _VECTOR_BYTES, parallel=False) is None
+
+
+def test_an_element_that_is_repeated_along_a_long_line_is_left_to_others():
+    x = te.placeholder((8,), name="x")
+    long, short = (te.create_prim_func([x, te.compute((8, n), lambda i, j: x[i])]) for n in (9, 4))
+    assert transposed_loops(long, _VECTOR_BYTES, parallel=False) is None
+    assert transposed_loops(short, _VECTOR_BYTES, parallel=False) is not None

@@ -5,7 +5,8 @@
  *
  * One file for each input, in the model's order: its raw elements, row by row. Without a file,
  * floats are a ramp from 0 to 1 and whole numbers 0. A model with several input shapes runs the first
- * one to which the sizes of the files fit. An output whose size depends on the data is
+ * one to which the sizes of the files fit. A model for any batch runs as many images as the file of its
+ * first batched input holds. An output whose size depends on the data is
  * described and written in its actual shape. With -o each output is written as raw
  * elements to FOLDER/0.out, FOLDER/1.out, ... */
 #define _POSIX_C_SOURCE 200809L
@@ -30,6 +31,13 @@ static const struct {
     {"float8_e8m0fnu", 1}, {"float4_e2m1fn", 1}, {"int4", 1}, {"uint4", 1}, {"int2", 1},
     {"uint2", 1},
 };
+
+/* A tensor of several images. */
+static void set_images(tvmconv_tensor *tensor, int64_t *shape, int64_t images) {
+    for (int32_t i = 0; i < tensor->rank; ++i) shape[i] = tensor->shape[i] * (i ? 1 : images);
+    tensor->shape = shape;
+    tensor->bytes *= (uint64_t)images;
+}
 
 static int fill(const tvmconv_tensor *tensor, void *data, const char *path) {
     uint64_t count = tensor->bytes / (uint64_t)types[tensor->dtype].bytes;
@@ -80,10 +88,14 @@ static void describe(const char *kind, const tvmconv_tensor *tensor) {
 /* An output in its actual shape: the size of one axis may depend on the data. `data` is laid out for
  * the largest shape, and the elements that exist move together. */
 static void pack(const tvmconv_model *model, const tvmconv_description *about,
-                 const tvmconv_state *state, int32_t output, tvmconv_tensor *tensor, int64_t *shape,
-                 char *data) {
+                 const tvmconv_state *state, int64_t images, int32_t output, tvmconv_tensor *tensor,
+                 int64_t *shape, char *data) {
     const tvmconv_tensor *largest = &about->outputs[output];
     *tensor = *largest;
+    if (images != 1) {
+        set_images(tensor, shape, images);
+        return;
+    }
     if (!TVMCONV_HAS(model, shape) || model->shape(state, output, shape)) return;
     tensor->shape = shape;
     uint64_t before = 1, full = (uint64_t)types[tensor->dtype].bytes, part = full;
@@ -133,29 +145,51 @@ static double milliseconds(void) {
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-/* Whether a file has the size of a tensor, or cannot be read, which is reported later. */
-static int fits(const tvmconv_tensor *tensor, const char *path) {
+/* The size of a file; -1 if it cannot be read, which is reported later. */
+static int64_t file_bytes(const char *path) {
     FILE *file = fopen(path, "rb");
-    int same = file == NULL || fseek(file, 0, SEEK_END) != 0 ||
-               ftell(file) == (long)tensor->bytes;
-    if (file != NULL) fclose(file);
-    return same;
+    if (file == NULL) return -1;
+    int64_t size = fseek(file, 0, SEEK_END) ? -1 : (int64_t)ftell(file);
+    fclose(file);
+    return size;
+}
+
+/* Whether axis 0 of an input counts the images of a batch of any size. */
+static int is_batched(const tvmconv_model *model, int32_t input) {
+    return TVMCONV_HAS(model, run_batch) && model->description->batched &&
+           model->description->batched[input];
+}
+
+/* How many images the files hold, or 0 where one does not fit. */
+static int64_t count_images(const tvmconv_model *model, const tvmconv_description *about,
+                            char **paths, int path_count) {
+    int64_t images = 0;
+    for (int i = 0; i < about->input_count && i < path_count; ++i) {
+        int64_t bytes = (int64_t)about->inputs[i].bytes, size = file_bytes(paths[i]);
+        if (size == -1) continue;
+        int64_t own = bytes && size % bytes == 0 ? size / bytes : size == bytes;
+        if (own == 0 || (!is_batched(model, i) && own != 1)) return 0;
+        if (is_batched(model, i) && images && own != images) return 0;
+        if (is_batched(model, i)) images = own;
+    }
+    return images ? images : 1;
 }
 
 /* Selects the shapes of the inputs by the sizes of their files, and returns their description. */
 static const tvmconv_description *choose(const tvmconv_model *model, tvmconv_state *state,
-                                         char **paths, int path_count) {
+                                         char **paths, int path_count, int64_t *images) {
     const tvmconv_description *first = model->description;
     const int64_t *shapes[MOST_INPUTS];
+    *images = 1;
     if (!TVMCONV_HAS(model, set_shapes) || first->input_count > MOST_INPUTS) return first;
     for (int64_t p = 0; p < first->program_count; ++p) {
         const tvmconv_description *about = first->programs[p];
-        int same = 1;
-        for (int i = 0; i < about->input_count; ++i) {
-            shapes[i] = about->inputs[i].shape;
-            if (i < path_count && !fits(&about->inputs[i], paths[i])) same = 0;
+        int64_t found = count_images(model, about, paths, path_count);
+        for (int i = 0; i < about->input_count; ++i) shapes[i] = about->inputs[i].shape;
+        if (found && !model->set_shapes(state, shapes)) {
+            *images = found;
+            return about;
         }
-        if (same && !model->set_shapes(state, shapes)) return about;
     }
     return first;
 }
@@ -163,19 +197,24 @@ static const tvmconv_description *choose(const tvmconv_model *model, tvmconv_sta
 /* Fills the inputs, runs, and reports; 0 where all went well. */
 static int use(const tvmconv_model *model, tvmconv_state *state, void **inputs, void **outputs,
                char **paths, int path_count, const char *folder, int repeats) {
-    const tvmconv_description *about = choose(model, state, paths, path_count);
+    int64_t images;
+    const tvmconv_description *about = choose(model, state, paths, path_count, &images);
     double best = 0;
     for (int i = 0; i < about->input_count; ++i) {
-        inputs[i] = calloc(1, about->inputs[i].bytes + 1);
-        if (inputs[i] == NULL || !fill(&about->inputs[i], inputs[i], i < path_count ? paths[i] : NULL))
-            return 1;
-        describe("input", &about->inputs[i]);
+        int64_t shape[MOST_AXES];
+        tvmconv_tensor input = about->inputs[i];
+        if (input.rank > MOST_AXES) return 1;
+        if (is_batched(model, i)) set_images(&input, shape, images);
+        inputs[i] = calloc(1, input.bytes + 1);
+        if (inputs[i] == NULL || !fill(&input, inputs[i], i < path_count ? paths[i] : NULL)) return 1;
+        describe("input", &input);
     }
     for (int i = 0; i < about->output_count; ++i)
-        if ((outputs[i] = calloc(1, about->outputs[i].bytes + 1)) == NULL) return 1;
+        if ((outputs[i] = calloc(1, about->outputs[i].bytes * (uint64_t)images + 1)) == NULL) return 1;
     for (int i = 0; i < repeats; ++i) {
         double start = milliseconds();
-        if (model->run(state, (const void *const *)inputs, outputs)) {
+        if (images == 1 ? model->run(state, (const void *const *)inputs, outputs)
+                        : model->run_batch(state, images, (const void *const *)inputs, outputs)) {
             fprintf(stderr, "%s\n", model->message(state));
             return 1;
         }
@@ -186,12 +225,13 @@ static int use(const tvmconv_model *model, tvmconv_state *state, void **inputs, 
         int64_t shape[MOST_AXES];
         tvmconv_tensor output;
         if (about->outputs[i].rank > MOST_AXES) return 1;
-        pack(model, about, state, i, &output, shape, outputs[i]);
+        pack(model, about, state, images, i, &output, shape, outputs[i]);
         summarize(&output, outputs[i]);
         if (folder && !write_output(folder, i, &output, outputs[i])) return 1;
     }
-    printf("%.3f ms a call (best of %d), %d thread(s)\n", best, repeats,
-           (int)model->threads(state));
+    if (TVMCONV_HAS(model, describe)) about = model->describe(state);
+    printf("%.3f ms a call (best of %d) of the code for %s, %d thread(s)\n", best, repeats,
+           about->target, (int)model->threads(state));
     return 0;
 }
 

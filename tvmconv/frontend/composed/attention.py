@@ -50,8 +50,8 @@ def _attention(p: Parts) -> list[str]:
     # a narrower precision than the operands' is not narrowed to
     double = attrs.get("softmax_precision") == _DOUBLE and p.dtype(query) != "float64"
     result = attend(
-        p, query, key, value, biases, scale=scale, softcap=max(softcap, 0.0), zero_masked=True,
-        double=double,
+        p, query, key, p.cast(value, p.dtype(query)), biases, scale=scale,
+        softcap=max(softcap, 0.0), zero_masked=True, double=double,
     )  # fmt: skip
     mode = int(attrs.get("qk_matmul_output_mode", 0))
     if mode not in range(4):

@@ -26,6 +26,8 @@ def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     data, weight, bias = _operands(e, node)
     window = conv_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
+    if 0 in e.shape(data):
+        return _of_nothing(e, node, rank)
     x = e.value(data)
     if rank == 3 and _is_run_time(e, weight):
         return _finish(e, node, conv_of_slices(e, x, e.value(weight), window), rank)
@@ -53,6 +55,8 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     data, weight, bias = _operands(e, node)
     window = conv_transpose_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
+    if 0 in e.shape(data):
+        return _of_nothing(e, node, rank)
     x = e.value(data)
     kernel = e.array(weight)
     if kernel is not None and not np.isfinite(kernel).all():
@@ -149,6 +153,14 @@ def as_row(
     else:
         w = e.emit(relax.op.expand_dims(kernel, 2), "weight")
     return e.emit(relax.op.expand_dims(x, 2), "row"), w, window.as_row()
+
+
+def _of_nothing(e: RelaxWriter, node: OnnxNode, rank: int) -> RelaxExpr:
+    """The bias, for data without elements."""
+    batch, channels, *plane = e.shape(node.outputs[0])
+    size = (1, *plane) if rank == 1 else tuple(plane)
+    zeros = relax.op.zeros((batch, channels, *size), e.dtype(node.outputs[0]))
+    return _finish(e, node, e.emit(zeros, "zeros"), rank)
 
 
 def _finish(e: RelaxWriter, node: OnnxNode, y: RelaxExpr, rank: int) -> RelaxExpr:

@@ -223,6 +223,8 @@ def unary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         return op.astype(op.not_equal(x, e.scalar(0, dtype)), dtype)
     if dtype == "float64" and node.op in ("Cosh", "Sinh"):
         return _hyperbolic(e, node, x)
+    if node.op == "Erf" and not dtype.startswith("float"):
+        return _integer_erf(e, x, dtype)
     return _UNARY[node.op](x)
 
 
@@ -238,6 +240,14 @@ def negated(condition: RelaxExpr) -> RelaxExpr:
     TVM would simplify ``not (a < b)`` to ``b <= a``, which is false for a NaN.
     """
     return op.logical_xor(condition, constant(np.array(True)))
+
+
+def _integer_erf(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+    """Erf of integers, truncated: from 4 on, float32 has no number between the result and 1."""
+    high = e.emit(op.astype(op.greater(x, e.scalar(3, dtype)), dtype), "high")
+    if dtype.startswith("uint"):
+        return high
+    return op.subtract(high, op.astype(op.less(x, e.scalar(-3, dtype)), dtype))
 
 
 def _hyperbolic(e: RelaxWriter, node: OnnxNode, x: RelaxExpr) -> RelaxExpr:

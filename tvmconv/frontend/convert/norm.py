@@ -51,8 +51,13 @@ def layer_norm(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
     results = [op.add(y, e.value(node.inputs[2])) if node.input(2) else y]
     if len(node.outputs) > 1:
         one = e.scalar(1, "float64" if e.dtype(node.inputs[0]) == "float64" else "float32")
-        results += [mean, op.divide(one, deviation)]
-    return results[: len(node.outputs)]
+        statistics = [mean, op.divide(one, deviation)]
+        # the type of the statistics is stash_type; data in float64 have a longer one
+        results += [
+            op.astype(e.emit(value, "statistic"), e.dtype(name)) if name else value
+            for value, name in zip(statistics, node.outputs[1:], strict=False)
+        ]
+    return results
 
 
 @converts("GroupNormalization", attrs="epsilon num_groups stash_type", inputs=3)

@@ -116,6 +116,8 @@ def reduce_mapped(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def arg_extreme(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Index of the first (or last) largest or smallest element along an axis."""
     shape = e.shape(node.inputs[0])
+    if not shape:
+        return e.scalar(0, "int64")
     axis = int(node.attrs.get("axis", 0)) % len(shape)
     function = op.argmax if node.op == "ArgMax" else op.argmin
     keep = bool(node.attrs.get("keepdims", 1))

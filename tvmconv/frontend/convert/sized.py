@@ -31,15 +31,14 @@ def _parts(e: RelaxWriter, call: RelaxExpr, count: int, suffix: str = "") -> lis
 @converts("NonMaxSuppression", attrs="center_point_box", inputs=2)
 def non_max_suppression(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
     """The boxes of each class that overlap no better one; the sixth input counts the boxes."""
-    _, classes, count = e.shape(node.inputs[1])
+    classes = e.shape(node.inputs[1])[1]
     most = e.shape(node.outputs[0])[0] // (e.shape(node.inputs[0])[0] * classes)
-    defaults = ((2, 0, "int64"), (3, 0.0, "float32"), (4, 0.0, "float32"), (5, count, "int64"))
     limits = []
-    for place, default, dtype in defaults:
+    for place, dtype in ((2, "int64"), (3, "float32"), (4, "float32"), (5, "int64")):
         if name := node.input(place):
             limits.append(e.emit(op.reshape(e.value(name), (1,)), "limit"))
-        else:
-            limits.append(constant(np.full((1,), default, dtype)))
+        elif place < 5:
+            limits.append(constant(np.zeros((1,), dtype)))
     call = e.builder.call_te(
         lambda boxes, scores, *limits: suppressed(
             boxes,

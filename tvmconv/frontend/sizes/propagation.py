@@ -15,7 +15,8 @@ from tvmconv.frontend.graph import Extent, OnnxGraph, OnnxNode
 from tvmconv.frontend.sizes.maker import Found, Maker, Rule, only, with_input
 from tvmconv.frontend.sizes.moves import MOVES
 
-_BROADCASTS = frozenset({
+# operators whose operands broadcast, element by element
+BROADCASTS = frozenset({
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",
     "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu",
     "Clip", "Cos", "Cosh", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu",
@@ -68,7 +69,7 @@ def follow(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> OnnxNode:
 
 
 def _rule(op: str) -> Rule | None:
-    if op in _BROADCASTS:
+    if op in BROADCASTS:
         return _broadcast
     if op in _IMAGES:
         return _images

@@ -8,7 +8,7 @@ single layer is a graph of one convolution and its epilogue.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,8 @@ class Session:
         returns seconds. ``run`` then only enqueues a call, and ``outputs`` waits for it.
     colds
         Whether calls can be timed with data outside the caches.
+    callers
+        With the option ``streams``: so many calls that may run at the same time, one a thread.
     """
 
     run: Callable[[], object]
@@ -128,6 +130,7 @@ class Session:
     warm: Callable[[], object] | None = None
     sampler: Callable[[Callable[[], object], int, int], list[float]] | None = None
     colds: bool = True
+    callers: Sequence[Callable[[], object]] = ()
 
 
 class _Inputs(Mapping[str, Array]):

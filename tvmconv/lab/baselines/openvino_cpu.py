@@ -18,9 +18,17 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """Latency mode, one stream, FP32 forced."""
-    run, _, outputs, compiled = open_request(case, threads)
-    return Session(run, outputs, info=_primitives(compiled))
+    """Latency mode, one stream, FP32 forced; throughput mode with the option ``streams``."""
+    streams = int(case.options.get("streams", 0))
+    if not streams:
+        run, _, outputs, compiled = open_request(case, threads)
+        return Session(run, outputs, info=_primitives(compiled))
+    compiled = _compile(
+        case, int(case.options["cpus"]), PERFORMANCE_HINT="THROUGHPUT", NUM_STREAMS=str(streams)
+    )
+    requests = [_request(case, compiled) for _ in range(streams)]
+    run, _, outputs = requests[0]
+    return Session(run, outputs, info=_primitives(compiled), callers=[r[0] for r in requests])
 
 
 def open_request(
@@ -30,6 +38,11 @@ def open_request(
 
     ``more`` are further settings.
     """
+    compiled = _compile(case, threads, **more)
+    return *_request(case, compiled), compiled
+
+
+def _compile(case: Case, threads: int, **more: str) -> Any:
     import openvino as ov
 
     core = ov.Core()
@@ -43,7 +56,15 @@ def open_request(
         "PERFORMANCE_HINT": "LATENCY",
         **more,
     }
-    compiled = core.compile_model(model, "CPU", settings)
+    return core.compile_model(model, "CPU", settings)
+
+
+def _request(
+    case: Case, compiled: Any
+) -> tuple[Callable[[], None], Any, Callable[[], dict[str, Array]]]:
+    """One synchronous call, its request and its outputs."""
+    import openvino as ov
+
     request = compiled.create_infer_request()
     tensors = {name: ov.Tensor(value, shared_memory=True) for name, value in case.inputs.items()}
     for name, tensor in tensors.items():
@@ -58,7 +79,7 @@ def open_request(
         assert tensors
         return {name: np.array(request.get_tensor(name).data) for name in case.outputs}
 
-    return run, request, outputs, compiled
+    return run, request, outputs
 
 
 def _primitives(compiled: object) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from .case import CHANNELS_LAST, Array, Case, Session
@@ -30,9 +31,29 @@ def prepare(case: Case, threads: int) -> Session:
 
     Its INT8 kernel reads NHWC and would transpose plain tensors before and after. The option
     ``exact`` disables optimizations: INT8 models are then computed as ONNX defines, where the
-    optimized kernels saturate.
+    optimized kernels saturate. With the option ``streams``, so many calls may run at the same time.
+    They share one session and its weights where a call has one thread; others have one each.
     """
-    import numpy as np
+    last = case.folder / CHANNELS_LAST
+    path = last if last.exists() else case.onnx
+    session = _open(case, path, threads)
+    run, bound = _bind(case, session, channels_last=path == last)
+
+    def outputs() -> dict[str, Array]:
+        found = {name: value.numpy() for name, value in bound.items()}
+        if path != last:
+            return found
+        return {name: value.transpose(0, 3, 1, 2) for name, value in found.items()}
+
+    streams = int(case.options.get("streams", 0))
+    callers = [run] if streams else []
+    while len(callers) < streams:
+        another = session if threads == 1 else _open(case, path, threads)
+        callers.append(_bind(case, another, channels_last=path == last)[0])
+    return Session(run, outputs, callers=callers)
+
+
+def _open(case: Case, path: Path, threads: int) -> Any:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -41,12 +62,19 @@ def prepare(case: Case, threads: int) -> Session:
     options.log_severity_level = 3
     if case.options.get("exact"):
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    last = case.folder / CHANNELS_LAST
-    path = last if last.exists() else case.onnx
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _bind(
+    case: Case, session: Any, channels_last: bool
+) -> tuple[Callable[[], object], dict[str, Any]]:
+    """A call with inputs and outputs bound, and its outputs."""
+    import numpy as np
+    import onnxruntime as ort
+
     binding = session.io_binding()
     for name, value in case.inputs.items():
-        given = np.ascontiguousarray(value.transpose(0, 2, 3, 1)) if path == last else value
+        given = np.ascontiguousarray(value.transpose(0, 2, 3, 1)) if channels_last else value
         binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(given))
     for output in session.get_outputs():
         binding.bind_output(output.name, "cpu")
@@ -57,11 +85,4 @@ def prepare(case: Case, threads: int) -> Session:
     for name, value in zip(names, binding.get_outputs(), strict=True):
         bound[name] = value
         binding.bind_ortvalue_output(name, value)
-
-    def outputs() -> dict[str, Array]:
-        found = {name: value.numpy() for name, value in bound.items()}
-        if path != last:
-            return found
-        return {name: value.transpose(0, 3, 1, 2) for name, value in found.items()}
-
-    return Session(lambda: session.run_with_iobinding(binding), outputs)
+    return lambda: session.run_with_iobinding(binding), bound

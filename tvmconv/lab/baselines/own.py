@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .case import Array, Case, Session, Unsupported
@@ -28,7 +29,11 @@ def prepare(case: Case, threads: int) -> Session:
         return _layer(case, threads)
     if case.options.get("relax"):
         return _relax(case, threads)
-    return _session(case, _built(case, threads))
+    session = _session(case, model := _built(case, threads))
+    if streams := case.options.get("streams"):
+        others = [model.bind(dict(case.inputs)) for _ in range(streams - 1)]
+        return replace(session, callers=[session.run, *others])
+    return session
 
 
 def export(case: Case, threads: int) -> dict[str, Any]:

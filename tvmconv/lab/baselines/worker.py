@@ -19,7 +19,8 @@ Requests and answers::
 
 ``write`` stores the outputs as the reference, instead of comparing them.
 A process can hold several prepared cases, one a slot. With ``cache_bytes`` everything is evicted
-from caches of that size before each call; ``warm`` then restores the activations.
+from caches of that size before each call; ``warm`` then restores the activations. With the option
+``streams``, so many calls run at the same time, and ``"rate"`` is the number of calls in a second.
 """
 
 from __future__ import annotations
@@ -144,6 +145,8 @@ class Worker:
 
         case_module = load_sibling("case")
         session = self.adapter.prepare(case_module.read_case(path, options), self.threads)
+        if options.get("streams") and not session.callers:
+            raise case_module.Unsupported("this adapter has no calls at the same time")
         growth = load_sibling("loading").Growth() if options.get("memory") else None
         session.run()
         facts = dict(session.facts)
@@ -195,6 +198,8 @@ class Worker:
         if slot not in self.sessions:
             raise RuntimeError("the process ended after this was prepared")
         session = self.sessions[slot]
+        if session.callers:
+            return self._together(session.callers, seconds, calls)
         run = session.stages[stage] if stage else session.run
         if session.sampler:
             one: Callable[[], float] = partial(_sampled, session.sampler, run, cache_bytes)
@@ -209,6 +214,17 @@ class Worker:
         return {
             "samples": _thinned(samples),
             "wall_seconds": clock() - begin,
+            "cpu_seconds": time.process_time() - busy,
+        }
+
+    def _together(self, callers: Any, seconds: float, calls: int) -> dict[str, Any]:
+        """Time calls from several threads."""
+        begin, busy = time.perf_counter(), time.process_time()
+        samples, rate = load_sibling("together").time_together(callers, seconds, calls)
+        return {
+            "samples": _thinned(samples),
+            "rate": rate,
+            "wall_seconds": time.perf_counter() - begin,
             "cpu_seconds": time.process_time() - busy,
         }
 

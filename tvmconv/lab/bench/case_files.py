@@ -17,7 +17,7 @@ SEED = 7
 
 @dataclass(frozen=True)
 class CaseInfo:
-    """Facts of a case that the bench wrote.
+    """Facts of a case that the bench wrote; a call computes ``images``.
 
     ``quantized`` models may differ in 8-bit values by several steps, because kernels saturate.
     """
@@ -28,6 +28,7 @@ class CaseInfo:
     flops: int
     count: int = 1
     quantized: bool = False
+    images: int = 1
 
 
 def write_case(

@@ -159,7 +159,12 @@ def write_model_case(
     value_shapes = {name: list(info.shape) for name, info in graph.types.items()}
     outputs = [t.name for t in loaded.outputs]
     write_case(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
-    return CaseInfo(loaded.name, "model", path.name, flops, quantized=is_quantized(path))
+    # the first axis is the batch, unless the input has no axes of features and places
+    shape = loaded.inputs[0].shape if loaded.inputs else ()
+    images = shape[0] if len(shape) > 2 else 1
+    return CaseInfo(
+        loaded.name, "model", path.name, flops, quantized=is_quantized(path), images=images
+    )
 
 
 def _resolved(node: Any, graph: Any) -> tuple[dict[str, Any], int]:

@@ -78,6 +78,7 @@ class ImplementationRun:
             rounds=[*entry.rounds, answer["samples"]],
             foreign=[*entry.foreign, foreign],
             stages=stages,
+            rates=[*entry.rates, answer["rate"]] if "rate" in answer else entry.rates,
         )
 
     def _cold(self, entry: Entry, seconds: float, extras: Extras) -> Entry:

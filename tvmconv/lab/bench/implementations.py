@@ -29,7 +29,9 @@ def implementations(plan: BenchPlan, kind: str) -> list[Implementation]:
         module = modules[OWN].module
         return Implementation(label, module, sys.executable, (*given, *options.items()), group)
 
-    found = [Implementation(PEAK, modules[PEAK].module, sys.executable, given)]
+    found = (
+        [] if plan.streams else [Implementation(PEAK, modules[PEAK].module, sys.executable, given)]
+    )
     if kind == "products":
         for label, prepacked in PRODUCTS.items():
             found.append(own(f"{OWN} {label}", f"{OWN} gemm", prepacked=prepacked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,6 +51,7 @@ def run_plan(
     settings = {
         "cases": case_names(plan),
         "threads": list(plan.threads),
+        "streams": list(plan.streams),
         "peers": list(plan.baselines),
         "cold_cache_bytes": plan.extras.cold_bytes,
         **{name: getattr(plan.extras, name) for name in ("stages", "memory", "load")},
@@ -57,7 +59,8 @@ def run_plan(
     }
     results: list[CaseResult] = []
     batches = plan.batches or (0,)
-    for threads in plan.threads:
+    for total, streams in itertools.product(plan.threads, plan.streams or (0,)):
+        threads = max(1, total // streams) if streams else total
         for kind in ("layers", "products", "models"):
             cases = getattr(plan, kind)
             if kind == "models":
@@ -65,8 +68,9 @@ def run_plan(
             if not cases:
                 continue
             # one thread enqueues on a GPU, but packing and other compilers may use all CPUs
-            cpus = () if plan.on_gpu else pick_cpus(threads)
-            with Workers(implementations(plan, kind), threads, cpus, plan.extras) as workers:
+            cpus = () if plan.on_gpu else pick_cpus(total)
+            entries = implementations(plan, kind)
+            with Workers(entries, threads, cpus, plan.extras, streams) as workers:
                 workers.hello()
                 # a saved file lists its cases from here on
                 checkpoint(BenchResult(header, settings, tuple(results)))

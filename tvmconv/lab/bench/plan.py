@@ -57,6 +57,9 @@ class BenchPlan:
         Batch sizes of models, one after another; empty for their own.
     kernels
         Folder of kernels that were compiled for a GPU; empty for none.
+    streams
+        Numbers of calls at the same time, one pass each, which share the threads; empty for single
+        calls.
     """
 
     models: tuple[Path, ...]
@@ -77,6 +80,7 @@ class BenchPlan:
     batches: tuple[int, ...] = ()
     kernels: str = ""
     precision: str = "float32"
+    streams: tuple[int, ...] = ()
 
     @property
     def on_gpu(self) -> bool:
@@ -113,6 +117,7 @@ def make_plan(
     kernels: Path | None = None,
     samples: int = 50,
     precision: str = "float32",
+    streams: Sequence[int] = (),
 ) -> BenchPlan:
     """Check the user's arguments and make a plan of them, as far as they are fields of it.
 
@@ -121,7 +126,8 @@ def make_plan(
     them, or ``NAME=PATH`` for one. ``batch`` sizes replace the sizes of every layer and model.
     ``types`` are data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
     :class:`Extras` explains ``stages``, ``cold``, ``memory`` and ``load``. ``samples`` is their
-    minimum number for each implementation on a GPU; papers repeat calls fifty times. Raises
+    minimum number for each implementation on a GPU; papers repeat calls fifty times. ``streams``
+    are for models on CPUs, without other measurements. Raises
     ``InputError`` or ``WorkloadError`` if a baseline, suite, layer or file does not exist. Raises
     ``ConfigError`` if the target does not have the precision.
     """
@@ -148,6 +154,13 @@ def make_plan(
             suite_files.with_types(layer, DataTypes.parse(types.split(":"))) for layer in found
         ]
     device = resolve_device(target)
+    if streams and (found or products or stages or cold or memory or load or relax_pass):
+        raise InputError(
+            "--streams measures whole calls of models alone. Leave out --suite, --layer, --stages, "
+            "--cold, --memory, --load and --relax-pass."
+        )
+    if streams and isinstance(device, CudaMachine):
+        raise InputError(f"--streams does not support the target {target!r}. Expected a CPU.")
     check_precision(make_policy(precision=precision), device)
     known = baseline_table.OF_KIND[device.kind]
     # a missing log is an error before anything is measured
@@ -177,6 +190,7 @@ def make_plan(
         batches=batches,
         kernels=str(kernels or ""),
         precision=precision,
+        streams=tuple(streams),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tvmconv.lab.bench.gpu.predictions import gpu_facts, prediction_note, translation_note
 from tvmconv.lab.bench.memory_tables import memory_tables
 from tvmconv.lab.bench.result import FLOAT32, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.lab.bench.tables import further_tables, geomean
+from tvmconv.lab.bench.throughput import throughput_table
 from tvmconv.report.document import Report, fact_text, fact_title
 from tvmconv.report.table import IMPLEMENTATION, Column, Table, plain
 
@@ -60,14 +62,19 @@ def bench_report(
     """
     results = earlier.results if earlier else ()
     saved = {
-        (case.name, case.threads, entry.label): entry for case in results for entry in case.entries
+        (case.name, case.threads, case.streams, entry.label): entry
+        for case in results
+        for entry in case.entries
     }
+    streamed = [case for case in result.results if case.streams]
+    # the other tables and notes are about single calls
+    single = replace(result, results=tuple(c for c in result.results if not c.streams))
     rows = [
-        _row(case, entry, saved.get((case.name, case.threads, entry.label)))
-        for case in result.results
+        _row(case, entry, saved.get((case.name, case.threads, 0, entry.label)))
+        for case in single.results
         for entry in case.entries
     ]
-    summary = [row for case in result.results if (row := _summary_row(case))]
+    summary = [row for case in single.results if (row := _summary_row(case))]
     machine = result.machine
     load = machine.get("load_average") or [0.0]
     facts = {
@@ -80,10 +87,12 @@ def bench_report(
     columns = _MEASURED + (_SAVED if earlier else ())
     if any(row["precision"] not in (None, FLOAT32) for row in rows):
         columns = (*columns[:3], _PRECISION, *columns[3:])
-    tables = [Table("measurements", "Measured", columns, rows)]
-    tables += further_tables(result, against)
+    tables = [throughput_table(streamed, saved)] if streamed else []
+    if rows or not streamed:
+        tables.append(Table("measurements", "Measured", columns, rows))
+    tables += further_tables(single, against)
     if result.settings.get("memory"):
-        tables += memory_tables(result)
+        tables += memory_tables(single)
     if summary:
         asked = sorted({case.precision for case in result.results} - {FLOAT32})
         title = "tvmconv against the best baseline"
@@ -96,9 +105,9 @@ def bench_report(
         tables=tuple(tables),
         notes=(
             *(f"{fact_title(name)}: {fact_text(name, value)}" for name, value in facts.items()),
-            *_geomeans(result, summary),
-            *prediction_note(result),
-            *translation_note(result),
+            *_geomeans(single, summary),
+            *prediction_note(single),
+            *translation_note(single),
             *_disturbance(result),
             *_messages(result),
         ),

@@ -74,6 +74,8 @@ class Entry:
         Seconds of calls with everything in memory, one list a round.
     cold_weights
         The same with inputs and outputs in the caches.
+    rates
+        With ``--streams``: calls in a second of all streams, one number a round.
     """
 
     label: str
@@ -89,6 +91,7 @@ class Entry:
     stages: dict[str, list[float]] = field(default_factory=dict)
     cold: list[list[float]] = field(default_factory=list)
     cold_weights: list[list[float]] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
 
     @property
     def samples(self) -> list[float]:
@@ -99,6 +102,11 @@ class Entry:
     def best(self) -> float | None:
         """Fastest call in seconds."""
         return min(self.samples, default=None)
+
+    @property
+    def rate(self) -> float | None:
+        """Calls in a second of all streams in the best round."""
+        return max(self.rates, default=None)
 
     @property
     def median(self) -> float | None:
@@ -166,6 +174,8 @@ class CaseResult:
     """All implementations on one case at one thread count; ``count`` is a layer's multiplicity.
 
     ``skipped`` says why nothing was measured. ``precision`` is the allowed rounding of operands.
+    ``streams`` is the number of calls that ran at the same time, each with ``threads``. It is 0 for
+    single calls, one after another. A call computes ``images``.
     """
 
     name: str
@@ -177,6 +187,8 @@ class CaseResult:
     entries: tuple[Entry, ...]
     skipped: str = ""
     precision: str = FLOAT32
+    streams: int = 0
+    images: int = 1
 
     def entry(self, label: str) -> Entry | None:
         """The entry of this name."""

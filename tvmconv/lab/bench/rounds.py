@@ -23,7 +23,8 @@ _FRESH_PAGES = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 class Workers:
     """The workers of one thread count for all cases; closes them at the end.
 
-    ``cpus`` are the CPUs that every worker may use.
+    ``cpus`` are the CPUs that every worker may use. With ``streams``, so many calls run at the same
+    time, each with ``threads``.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class Workers:
         threads: int,
         cpus: Sequence[int],
         extras: Extras | None = None,
+        streams: int = 0,
     ) -> None:
         self.threads, self.cpus, self.extras = threads, cpus, extras or Extras()
+        self.streams = streams
         self._stack = ExitStack()
         self.workers: list[ImplementationRun] = []
         groups: dict[str, WorkerProcess] = {}
@@ -73,6 +76,8 @@ class Workers:
         self, folder: Path, info: CaseInfo, rounds: int, seconds: float, options: Mapping[str, Any]
     ) -> CaseResult:
         """Prepare, check and time one case with every implementation."""
+        if self.streams:
+            options = {**options, "streams": self.streams, "cpus": len(self.cpus)}
         entries: dict[str, Entry] = {}
         live: list[ImplementationRun] = []
         for run in self.workers:
@@ -99,6 +104,8 @@ class Workers:
             self.threads,
             tuple(entries.values()),
             precision=options.get("precision", "float32"),
+            streams=self.streams,
+            images=info.images,
         )
 
     def _prepare(
@@ -211,14 +218,18 @@ def write_reference(
 
 def describe(result: CaseResult) -> str:
     """One line of progress."""
+    how = f"{result.streams} stream(s) of " if result.streams else ""
+    head = f"{result.name} ({how}{result.threads} thread(s)): "
     if result.skipped:
-        return f"{result.name} ({result.threads} thread(s)): {result.skipped}"
+        return head + result.skipped
     parts = []
     for entry in result.entries:
         if entry.status != "ok":
             parts.append(f"{entry.label} {entry.status}")
+        elif entry.rate:
+            parts.append(f"{entry.label} {entry.rate * result.images:.1f} images/s")
         elif entry.label == PEAK:
             parts.append(f"peak {entry.gflops or 0:.0f} GFLOP/s")
         else:
             parts.append(f"{entry.label} {(entry.best or 0) * 1e3:.3f} ms")
-    return f"{result.name} ({result.threads} thread(s)): " + ", ".join(parts)
+    return head + ", ".join(parts)

@@ -26,7 +26,7 @@ void tvmconv_stamp(tvmconv_frame *frame, int32_t index) {
 }
 
 static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame) {
-    return tvmconv_this_program.runs[state->program](frame);
+    return state->target->runs[state->program](frame);
 }
 
 /* The meaning of a status of run_program, if the device knows more than its number. */

@@ -132,7 +132,7 @@ static cu_handle capture(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
     own->replay = 0;
     if (driver.capture_begin(own->stream, CU_CAPTURE_THREAD_LOCAL)) return NULL;
     own->target = own->stream;
-    cu_result status = tvmconv_this_program.runs[0](frame);
+    cu_result status = tvmconv_this_program.targets[0].runs[0](frame);
     cu_result ended = driver.capture_end(own->stream, &captured);
     own->target = target;
     frame->failed = -1;
@@ -151,7 +151,7 @@ static cu_result launch_all(struct tvmconv_gpu_state *own, tvmconv_frame *frame)
         if (entry >= 0 && own->known[entry].graph)
             return driver.graph_launch(own->known[entry].graph, own->target);
     }
-    return tvmconv_this_program.runs[0](frame);
+    return tvmconv_this_program.targets[0].runs[0](frame);
 }
 
 /* ---- Runs ---- */

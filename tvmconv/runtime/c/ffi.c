@@ -4,6 +4,7 @@
  *
  *     main(input, ..., output, ...)                 computes into the given outputs
  *     profile(input, ..., output, ..., nanoseconds) the same; int64, one for each layer
+ *     target()                                      the number of the target that runs here, from 0
  *
  * Tensors are DLTensor * or TVM's tensor objects, on the CPU. For a model on a GPU, all tensors of main
  * may be there. The call is then queued to the stream that TVM's environment names. TVM is not
@@ -19,7 +20,7 @@ typedef struct {
     } value;
 } ffi_any;
 
-enum { FFI_NONE = 0, FFI_DLTENSOR = 7, FFI_TENSOR = 70 };
+enum { FFI_NONE = 0, FFI_INTEGER = 1, FFI_DLTENSOR = 7, FFI_TENSOR = 70 };
 
 /* Every object starts with reference counts, type index, padding and deleter. */
 enum { FFI_OBJECT_HEADER = 24 };
@@ -175,9 +176,9 @@ static int is_dense(const dl_tensor *given) {
 }
 
 /* The data of a tensor argument; NULL, and an error raised, if it does not fit. Counts tensors on a
- * GPU, which are allowed if there is a count. */
+ * GPU, which are allowed if there is a count. Axis 0 of the tensor is so many times as large. */
 static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tensor *wanted,
-                      int32_t *gpu_tensors) {
+                      int64_t images, int32_t *gpu_tensors) {
     char text[512], given_shape[128], wanted_shape[128];
     const dl_tensor *given = ffi_tensor(argument);
     if (given == NULL) {
@@ -188,7 +189,9 @@ static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tens
     int known = given->dtype.lanes == 1 && given->dtype.code == dl_types[wanted->dtype].code &&
                 given->dtype.bits == dl_types[wanted->dtype].bits;
     int same = given->rank == wanted->rank;
-    for (int32_t i = 0; same && i < given->rank; ++i) same = given->shape[i] == wanted->shape[i];
+    int64_t sizes[wanted->rank + 1];
+    for (int32_t i = 0; i < wanted->rank; ++i) sizes[i] = wanted->shape[i] * (i ? 1 : images);
+    for (int32_t i = 0; same && i < given->rank; ++i) same = given->shape[i] == sizes[i];
     int on_gpu = given->device.type == DL_CUDA && given->device.id == 0;
     if (given->device.type != DL_CPU && !(on_gpu && gpu_tensors)) {
         snprintf(text, sizeof text, "argument %d, %s, is not on the CPU%s", (int)index,
@@ -198,7 +201,7 @@ static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tens
                  dl_types[wanted->dtype].name);
     } else if (!same) {
         print_shape(given_shape, sizeof given_shape, given->shape, given->rank);
-        print_shape(wanted_shape, sizeof wanted_shape, wanted->shape, wanted->rank);
+        print_shape(wanted_shape, sizeof wanted_shape, sizes, wanted->rank);
         snprintf(text, sizeof text, "argument %d, %s, has shape %s; the model takes %s", (int)index,
                  wanted->name, given_shape, wanted_shape);
     } else if (!is_dense(given)) {
@@ -212,22 +215,23 @@ static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tens
     return NULL;
 }
 
-/* The program for the shapes of the arguments. It is the first one if they are not tensors of its
- * ranks. If the model was not built for them, an error is raised and the result is NULL. */
-static const tvmconv_description *ffi_program(const ffi_any *arguments, const int64_t **shapes) {
+/* The number of the program for the shapes of the arguments. It is the first one if they are not
+ * tensors of its ranks. If the model was not built for them, an error is raised and the result is
+ * -1. */
+static int32_t ffi_program(const ffi_any *arguments, const int64_t **shapes) {
     const tvmconv_description *model = &tvmconv_this_description;
     char text[512];
     for (int32_t i = 0; i < model->input_count; ++i) {
         const dl_tensor *given = ffi_tensor(&arguments[i]);
-        if (given == NULL || given->rank != model->inputs[i].rank) return model;
+        if (given == NULL || given->rank != model->inputs[i].rank) return 0;
         shapes[i] = given->shape;
     }
     int32_t found = find_program(shapes);
-    if (found >= 0) return model->programs[found];
-    if (model->program_count == 1) return model;
+    if (found >= 0) return found;
+    if (model->program_count == 1) return 0;
     report_shapes(text, sizeof text, shapes);
     ffi_raise("ValueError", text);
-    return NULL;
+    return -1;
 }
 
 static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
@@ -241,7 +245,13 @@ static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
         return ffi_raise("TypeError", text);
     }
     const int64_t *shapes[inputs + 1];
-    if ((model = ffi_program(arguments, shapes)) == NULL) return -1;
+    memset(shapes, 0, sizeof shapes);
+    int32_t program = ffi_program(arguments, shapes);
+    if (program < 0) return -1;
+    tvmconv_state *state = ffi_own_state(text, sizeof text);
+    if (state == NULL) return ffi_raise("RuntimeError", text);
+    model = state->target->description->programs[program];
+    const int64_t images = timed ? 1 : count_images(shapes);
     int64_t layers = model->layer_count;
     const tvmconv_tensor times = {"nanoseconds", TVMCONV_INT64, 1, &layers, 0};
     void *pointers[tensors + 1];
@@ -250,17 +260,19 @@ static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
         const tvmconv_tensor *wanted = i < inputs    ? &model->inputs[i]
                                        : i < tensors ? &model->outputs[i - inputs]
                                                      : &times;
-        pointers[i] = ffi_data(&arguments[i], i, wanted, model->device && !timed ? &on_gpu : NULL);
+        int is_batched = i < tensors && model->batched && (i >= inputs || model->batched[i]);
+        pointers[i] = ffi_data(&arguments[i], i, wanted, is_batched ? images : 1,
+                               model->device && !timed ? &on_gpu : NULL);
         if (pointers[i] == NULL) return -1;
     }
     if (on_gpu && on_gpu != tensors)
         return ffi_raise("ValueError", "tensors are all on the GPU, or all on the CPU");
-    tvmconv_state *state = ffi_own_state(text, sizeof text);
-    if (state == NULL) return ffi_raise("RuntimeError", text);
     const void *const *first = (const void *const *)pointers;
     int32_t status = tvmconv_set_shapes(state, shapes);
     if (!status)
-        status = timed ? tvmconv_profile(state, first, pointers + inputs, pointers[tensors])
+        status = images != 1
+                     ? tvmconv_run_batch(state, images, first, pointers + inputs)
+               : timed ? tvmconv_profile(state, first, pointers + inputs, pointers[tensors])
                : on_gpu ? tvmconv_enqueue(state, ffi_stream(), first, pointers + inputs)
                         : tvmconv_run(state, first, pointers + inputs);
     return status ? ffi_raise("RuntimeError", status == TVMCONV_BUSY
@@ -282,3 +294,16 @@ static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
 
 FFI_FUNCTION(main, 0)
 FFI_FUNCTION(profile, 1)
+
+__attribute__((visibility("default"))) int __tvm_ffi_target(void *self, const ffi_any *arguments,
+                                                            int32_t count, ffi_any *result);
+int __tvm_ffi_target(void *self, const ffi_any *arguments, int32_t count, ffi_any *result) {
+    char text[512];
+    (void)self, (void)arguments, (void)count;
+    tvmconv_state *state = ffi_own_state(text, sizeof text);
+    if (state == NULL) return ffi_raise("RuntimeError", text);
+    result->type_index = FFI_INTEGER;
+    result->padding = 0;
+    result->value.integer = state->target - tvmconv_this_program.targets;
+    return 0;
+}

@@ -177,16 +177,23 @@ static void stop_workers(tvmconv_pool *pool, int32_t started) {
     }
 }
 
-/* Workers run no signal handlers: those are the caller's, and may expect its threads. */
-static int start_workers(tvmconv_pool *pool) {
+/* Starts a thread that runs no signal handlers: those are the caller's, and may expect its threads. */
+static int start_thread(pthread_t *thread, void *(*body)(void *), void *argument) {
     sigset_t all, before;
     pthread_attr_t attributes;
-    int32_t started = 1;
     if (pthread_attr_init(&attributes)) return 0;
     /* musl's default of 128 KB is little for generated code, glibc's is what ulimit says */
     pthread_attr_setstacksize(&attributes, 1 << 20);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(thread, &attributes, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return status == 0;
+}
+
+static int start_workers(tvmconv_pool *pool) {
+    int32_t started = 1;
     for (; started < pool->threads; ++started) {
         worker *one = &pool->workers[started];
         one->state = IDLE;
@@ -196,10 +203,8 @@ static int start_workers(tvmconv_pool *pool) {
         pthread_mutex_init(&one->mutex, NULL);
         pthread_cond_init(&one->changed, NULL);
 #endif
-        if (pthread_create(&one->thread, &attributes, work, one)) break;
+        if (!start_thread(&one->thread, work, one)) break;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
     if (started < pool->threads) {
         stop_workers(pool, started);
         return 0;
@@ -250,46 +255,6 @@ int32_t tvmconv_pool_parallel_for(void *context, int32_t count, tvmconv_task tas
     }
     give_back(&pool->busy);
     return status;
-}
-
-static int64_t read_quota(int64_t unlimited) {
-    long long quota, period;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (file == NULL) return unlimited;
-    int found = fscanf(file, "%lld %lld", &quota, &period);
-    fclose(file);
-    return found == 2 && quota > 0 && period > 0 ? (quota + period - 1) / period : unlimited;
-}
-
-/* The number in TVMCONV_NUM_THREADS; 0 where it is not set, -1 where it is not a number from 1. */
-static int64_t threads_variable(void) {
-    const char *text = getenv("TVMCONV_NUM_THREADS");
-    if (text == NULL || *text == '\0') return 0;
-    char *end;
-    long limit = strtol(text, &end, 10);
-    return end == text || *end != '\0' || limit < 1 ? -1 : limit;
-}
-
-/* How many threads can run at a time: affinity, control group, TVMCONV_NUM_THREADS
- * or, without it, TVM_NUM_THREADS. */
-static int32_t allowed_cpus(void) {
-    int64_t allowed = sysconf(_SC_NPROCESSORS_ONLN);
-#ifdef __linux__
-    /* the kernel refuses a set that is smaller than its own; 64 KB hold half a million CPUs */
-    unsigned char set[1 << 13];
-    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof set, set);
-    if (bytes > 0) {
-        allowed = 0;
-        for (long i = 0; i < bytes; ++i) allowed += __builtin_popcount(set[i]);
-    }
-#endif
-    int64_t quota = read_quota(allowed);
-    if (quota < allowed) allowed = quota;
-    int64_t limit = threads_variable();
-    const char *text = limit ? NULL : getenv("TVM_NUM_THREADS");
-    if (text) limit = strtol(text, NULL, 10);
-    if (limit > 0 && limit < allowed) allowed = limit;
-    return allowed < 1 ? 1 : allowed > MOST_THREADS ? MOST_THREADS : (int32_t)allowed;
 }
 
 int32_t tvmconv_pool_create(int32_t threads, tvmconv_pool **result) {

@@ -158,33 +158,3 @@ static int vector_bits(void) { return 0; }
 
 static void relax(void) {}
 #endif
-
-/* Whether the code of `program` can run here; if not, `message` says why. */
-static int processor_fits(const tvmconv_program *program, char *message, size_t size) {
-    const char *target = tvmconv_this_description.target;
-    char missing[256] = "";
-    size_t used = 0;
-    for (const char *const *name = program->features; name && *name; ++name) {
-        if (has_feature(*name)) continue;
-        int length = snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "",
-                              *name);
-        used += (size_t)length;
-        if (used >= sizeof missing) break;
-    }
-    if (missing[0]) {
-        snprintf(message, size,
-                 "this processor lacks %s, and the model was built for %s: build it again for this "
-                 "machine (tvmconv compile --target native)",
-                 missing, target);
-        return 0;
-    }
-    if (program->vector_bits && program->vector_bits != vector_bits()) {
-        snprintf(message, size,
-                 "this processor's scalable vectors have %d bits, and the model was built for %s "
-                 "with vectors of %d bits: build it again for this machine (tvmconv compile "
-                 "--target native)",
-                 vector_bits(), target, (int)program->vector_bits);
-        return 0;
-    }
-    return 1;
-}

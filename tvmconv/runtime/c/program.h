@@ -84,12 +84,29 @@ static inline int32_t tvmconv_nested(tvmconv_frame *frame, int32_t (*run)(tvmcon
         }                                                                                          \
     } while (0)
 
-typedef struct tvmconv_program {
+/* A program, call by call. A call of nested programs is one step. */
+typedef struct tvmconv_steps {
+    int32_t (*run)(tvmconv_frame *frame, int32_t step);
+    int32_t count;
+    const uint8_t *heavy; /* for each step, 1 if it reads more constants than other tensors */
+} tvmconv_steps;
+
+/* The code for one target. */
+typedef struct tvmconv_target {
+    const tvmconv_description *description;       /* its first program's */
     int32_t (*const *runs)(tvmconv_frame *frame); /* in the order of the description's programs */
     const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
-    const char *constants;       /* NULL where weights are separate */
-    const char *weights_sha256;  /* hex, of the separate file; "" otherwise */
+    const tvmconv_steps *steps;  /* of each program; NULL unless the model serves any batch */
+    /* Starts and ends of the constants that the target reads, up to an end of 0; NULL: all. */
+    const uint64_t (*constants)[2];
+} tvmconv_target;
+
+typedef struct tvmconv_program {
+    const tvmconv_target *targets; /* the first that the processor runs is selected */
+    int32_t target_count;
+    const char *constants;      /* NULL where weights are separate */
+    const char *weights_sha256; /* hex, of the separate file; "" otherwise */
 } tvmconv_program;
 
 /* Both are defined by model.c. */
@@ -100,6 +117,8 @@ extern const tvmconv_description tvmconv_this_description;
 int32_t tvmconv_create(const tvmconv_options *options, tvmconv_state **state, char *message,
                        size_t message_size);
 int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs);
+int32_t tvmconv_run_batch(tvmconv_state *state, int64_t images, const void *const *inputs,
+                          void *const *outputs);
 int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                         int64_t *nanoseconds);
 int32_t tvmconv_enqueue(tvmconv_state *state, void *stream, const void *const *inputs,
@@ -112,6 +131,16 @@ void tvmconv_pool_destroy(tvmconv_pool *pool);
 int32_t tvmconv_threads(const tvmconv_state *state);
 int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape);
 int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes);
+const tvmconv_description *tvmconv_describe(const tvmconv_state *state);
+int32_t tvmconv_cpus(const char *text, int32_t *numbers, int32_t capacity);
+int32_t tvmconv_queue_create(const tvmconv_queue_options *options, tvmconv_queue **queue,
+                             char *message, size_t message_size);
+int32_t tvmconv_queue_submit(tvmconv_queue *queue, const int64_t *const *shapes,
+                             const void *const *inputs, void *const *outputs, tvmconv_done done,
+                             void *argument);
+int64_t tvmconv_queue_wait(tvmconv_queue *queue, int64_t most);
+int32_t tvmconv_queue_streams(const tvmconv_queue *queue);
+void tvmconv_queue_destroy(tvmconv_queue *queue);
 
 /* The content of tvmconv_model, and of the object by which model.c gives it a name of its own. */
 #define TVMCONV_MODEL                                                                              \
@@ -131,6 +160,14 @@ int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes);
         .enqueue = tvmconv_enqueue,                                                                \
         .shape = tvmconv_shape,                                                                    \
         .set_shapes = tvmconv_set_shapes,                                                          \
+        .describe = tvmconv_describe,                                                              \
+        .run_batch = tvmconv_run_batch,                                                            \
+        .cpus = tvmconv_cpus,                                                                      \
+        .queue_create = tvmconv_queue_create,                                                      \
+        .queue_submit = tvmconv_queue_submit,                                                      \
+        .queue_wait = tvmconv_queue_wait,                                                          \
+        .queue_streams = tvmconv_queue_streams,                                                    \
+        .queue_destroy = tvmconv_queue_destroy,                                                    \
     }
 #define TVMCONV_EXPORTED __attribute__((visibility("default")))
 

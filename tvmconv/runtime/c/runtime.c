@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,8 @@ int64_t tvmconv_now(void) {
 }
 
 #include "processor.c"
+#include "targets.c"
+#include "cpus.c"
 #include "pool.c"
 #include "weights.c"
 
@@ -58,16 +61,22 @@ struct tvmconv_state {
     uint32_t busy; /* as in tvmconv_pool */
     int32_t threads;
     int32_t program; /* the number of the program that calls run */
+    const tvmconv_target *target;
     tvmconv_parallel_for parallel_for;
     void *parallel_context;
     tvmconv_pool *pool; /* that the state owns, or NULL */
-    char *arena;
+    char *arena; /* one of arena_bytes for each frame */
+    uint64_t arena_bytes;
     char *workspace; /* slices of workspace_bytes, one a thread */
     uint64_t workspace_bytes;
     const char *constants;
     /* only if outputs vary: the extent of each output, and all pointers that a program writes to */
     int64_t *extents;
     void **outputs;
+    /* only for any batch: a group of images, and the pointers to all of their tensors; `outputs` has
+     * the pointers to outputs */
+    tvmconv_frame *frames;
+    const void **image_inputs;
     void *mapping, *weights_mapping;
     uint64_t mapped, weights_mapped;
     int32_t short_of_workspace;
@@ -213,8 +222,16 @@ static int32_t count_threads(const tvmconv_options *options, int32_t built_for) 
 #include "cpu.c"
 #endif
 
-/* One mapping for arena, scratch memory and the state itself, enough for each program. Where outputs
- * vary, it holds for each output an extent, a pointer to it, and a pointer to the output. */
+/* The most images that a state computes at a time; each has an arena. */
+static int32_t group_size(const tvmconv_description *model, int32_t threads) {
+    const int32_t least = 8;
+    if (model->batched == NULL) return 1;
+    return (least + threads - 1) / threads * threads;
+}
+
+/* One mapping for arenas, scratch memory and the state itself, enough for each program. Where outputs
+ * vary, it holds for each output an extent, a pointer to it, and a pointer to the output. For any batch,
+ * it holds a frame and pointers for each image of a group. */
 static tvmconv_state *map_state(const tvmconv_description *model, int32_t threads) {
     uint64_t arena = 0, slice = 0, varying = 0;
     for (int32_t i = 0; i < model->program_count; ++i) {
@@ -226,8 +243,11 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
         if (program->varying_axes) varying = (uint64_t)program->output_count;
     }
     uint64_t own = aligned(sizeof(tvmconv_state), ALIGNMENT);
-    uint64_t all = arena + (uint64_t)threads * slice + own +
+    uint64_t images = (uint64_t)group_size(model, threads), arenas = images * arena;
+    uint64_t tensors = (uint64_t)model->input_count + (uint64_t)model->output_count;
+    uint64_t all = arenas + (uint64_t)threads * slice + own +
                    varying * (sizeof(int64_t) + 2 * sizeof(void *));
+    if (images > 1) all += images * (sizeof(tvmconv_frame) + tensors * sizeof(void *));
     uint64_t room = all < HUGE_PAGE ? 0 : HUGE_PAGE;
     /* one fault for a last huge page that is half used, not hundreds for what is used of it */
     if (room && all % HUGE_PAGE >= HUGE_PAGE / 2) all = aligned(all, HUGE_PAGE);
@@ -243,15 +263,22 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
         madvise(start, (size_t)all, MADV_HUGEPAGE);
 #endif
     }
-    tvmconv_state *state = (tvmconv_state *)(void *)(start + arena + (uint64_t)threads * slice);
+    tvmconv_state *state = (tvmconv_state *)(void *)(start + arenas + (uint64_t)threads * slice);
     state->mapping = mapping;
     state->mapped = all + room;
     state->arena = start;
-    state->workspace = start + arena;
+    state->arena_bytes = arena;
+    state->workspace = start + arenas;
     state->workspace_bytes = slice;
     state->threads = threads;
     state->extents = (int64_t *)(void *)((char *)state + own);
     state->outputs = (void **)(void *)(state->extents + varying);
+    if (images > 1) {
+        state->frames = (tvmconv_frame *)(void *)((char *)state + own);
+        state->outputs = (void **)(void *)(state->frames + images);
+        state->image_inputs =
+            (const void **)(void *)(state->outputs + images * (uint64_t)model->output_count);
+    }
     return state;
 }
 
@@ -266,7 +293,7 @@ void tvmconv_destroy(tvmconv_state *state) {
 int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, char *message,
                        size_t size) {
     const tvmconv_program *program = &tvmconv_this_program;
-    const tvmconv_description *model = &tvmconv_this_description;
+    const tvmconv_target *target = NULL;
     tvmconv_options options;
     char unread[8];
     if (message == NULL || size == 0) message = unread, size = sizeof unread;
@@ -274,9 +301,11 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
     if (result == NULL)
         return refuse(message, size, TVMCONV_INVALID, "the pointer to the state is NULL");
     *result = NULL;
-    if (!processor_fits(program, message, size)) return TVMCONV_UNSUPPORTED;
     int32_t status = read_options(given, &options, message, size);
     if (status) return status;
+    message_text lacking = {message, size, 0};
+    if ((status = select_target(options.target, &target, &lacking))) return status;
+    const tvmconv_description *model = target->description;
     if (threads_variable() < 0)
         return refuse(message, size, TVMCONV_INVALID,
                       "the environment variable TVMCONV_NUM_THREADS is not a number of threads. "
@@ -288,6 +317,7 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
                  (unsigned long long)model->arena_bytes);
         return TVMCONV_MEMORY;
     }
+    state->target = target;
     status = find_constants(program, &options, &state->constants, &state->weights_mapping,
                             &state->weights_mapped, message, size);
     if (!status) status = open_device(state, &options, message, size);
@@ -368,18 +398,22 @@ static void map_constants(tvmconv_state *state) {
     static uint32_t linked_are_mapped;
     const int populate_read = 22; /* MADV_POPULATE_READ; before Linux 5.14 nothing happens */
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)state->constants;
-    uintptr_t end = start + (uintptr_t)tvmconv_this_description.weight_bytes;
+    const uint64_t all[][2] = {{0, tvmconv_this_description.weight_bytes}, {0, 0}};
+    const uint64_t(*part)[2] = state->target->constants ? state->target->constants : all;
     int linked = state->constants == tvmconv_this_program.constants;
-    if (!start || (linked ? __atomic_exchange_n(&linked_are_mapped, 1, __ATOMIC_RELAXED)
-                          : state->weights_mapping == NULL))
+    if (!state->constants || (linked ? __atomic_exchange_n(&linked_are_mapped, 1, __ATOMIC_RELAXED)
+                                     : state->weights_mapping == NULL))
         return;
-    start -= start % page;
+    for (; (*part)[1]; ++part) {
+        uintptr_t start = (uintptr_t)state->constants + (uintptr_t)(*part)[0];
+        uintptr_t end = (uintptr_t)state->constants + (uintptr_t)(*part)[1];
+        start -= start % page;
 #ifdef MADV_HUGEPAGE
-    /* where the file is cached in huge pages, or not yet, as tvmconv's own saving leaves it */
-    madvise((void *)start, end - start, MADV_HUGEPAGE);
+        /* where the file is cached in huge pages, or not yet, as tvmconv's own saving leaves it */
+        madvise((void *)start, end - start, MADV_HUGEPAGE);
 #endif
-    madvise((void *)start, end - start, populate_read);
+        madvise((void *)start, end - start, populate_read);
+    }
 #endif
 }
 
@@ -395,28 +429,39 @@ static void *const *with_extents(tvmconv_state *state, void *const *outputs) {
     return state->outputs;
 }
 
+static int32_t check_operands(tvmconv_state *state, const void *const *inputs,
+                              void *const *outputs) {
+    const tvmconv_description *model = program_of(state);
+    int32_t status = check_pointers(state, "input", inputs, model->inputs, model->input_count);
+    if (status) return status;
+    return check_pointers(state, "output", (const void *const *)outputs, model->outputs,
+                          model->output_count);
+}
+
+/* Runs the program on all threads of the state. */
+static int32_t run_frame(tvmconv_state *state, tvmconv_frame *frame) {
+    __typeof__(current) before = current;
+    current.state = state;
+    current.inside = 0;
+    current.workspace = state->workspace;
+    current.workspace_end = state->workspace + state->workspace_bytes;
+    int32_t status = run_program(state, frame);
+    current = before;
+    return status;
+}
+
 /* One call of what `frame` names: inputs, outputs, times, and a stream that it is queued to. */
 static int32_t execute(tvmconv_state *state, tvmconv_frame *frame) {
     if (state == NULL) return TVMCONV_INVALID;
     if (!take(&state->busy)) return TVMCONV_BUSY;
-    const tvmconv_description *model = program_of(state);
-    int32_t status = check_pointers(state, "input", frame->inputs, model->inputs, model->input_count);
-    if (!status)
-        status = check_pointers(state, "output", (const void *const *)frame->outputs,
-                                model->outputs, model->output_count);
+    int32_t status = check_operands(state, frame->inputs, frame->outputs);
     if (!status && frame->queued) status = check_queued(state, frame);
     if (!status) {
         if (!state->has_run) map_constants(state);
         frame->outputs = with_extents(state, frame->outputs);
         frame->arena = state->arena;
         frame->constants = (char *)state->constants;
-        __typeof__(current) before = current;
-        current.state = state;
-        current.inside = 0;
-        current.workspace = state->workspace;
-        current.workspace_end = state->workspace + state->workspace_bytes;
-        status = run_program(state, frame);
-        current = before;
+        status = run_frame(state, frame);
         if (status) status = report_failure(state, frame, status);
     }
     give_back(&state->busy);
@@ -445,9 +490,13 @@ int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *c
     return execute(state, &frame);
 }
 
+#include "batch.c"
+
 const char *tvmconv_message(const tvmconv_state *state) { return state ? state->message : ""; }
 
 int32_t tvmconv_threads(const tvmconv_state *state) { return state ? state->threads : 0; }
+
+#include "queue.c"
 
 /* C does not allow a variable and a type of the same name, hence the label. */
 #define STRING_OF(text) #text

@@ -2,7 +2,7 @@
 
 /* The description of the program that a state runs. */
 static const tvmconv_description *program_of(const tvmconv_state *state) {
-    return tvmconv_this_description.programs[state->program];
+    return state->target->description->programs[state->program];
 }
 
 static size_t print_shape(char *text, size_t size, const int64_t *shape, int32_t rank) {
@@ -43,15 +43,27 @@ static void report_shapes(char *text, size_t size, const int64_t *const *shapes)
     if (used >= size && size > 4) memcpy(text + size - 4, "...", 4);
 }
 
-/* The number of the program with these shapes, or -1. */
+/* The number of images in inputs of these shapes; 1 if the model does not serve any batch. */
+static int64_t count_images(const int64_t *const *shapes) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    for (int32_t i = 0; model->batched && i < model->input_count; ++i)
+        if (model->batched[i] && shapes[i]) return shapes[i][0];
+    return 1;
+}
+
+/* The number of the program with these shapes, of any number of images in batched inputs, or -1. */
 static int32_t find_program(const int64_t *const *shapes) {
     const tvmconv_description *model = &tvmconv_this_description;
+    const int64_t images = count_images(shapes);
     for (int32_t p = 0; p < model->program_count; ++p) {
         const tvmconv_tensor *inputs = model->programs[p]->inputs;
         int same = 1;
-        for (int32_t i = 0; i < model->input_count && same; ++i)
-            same = inputs[i].rank == 0 ||
-                   !memcmp(shapes[i], inputs[i].shape, (size_t)inputs[i].rank * sizeof *shapes[i]);
+        for (int32_t i = 0; i < model->input_count && same; ++i) {
+            int batched = model->batched && model->batched[i];
+            if (batched) same = shapes[i][0] == images;
+            for (int32_t j = batched; j < inputs[i].rank && same; ++j)
+                same = shapes[i][j] == inputs[i].shape[j];
+        }
         if (same) return p;
     }
     return -1;
@@ -68,6 +80,14 @@ int32_t tvmconv_set_shapes(tvmconv_state *state, const int64_t *const *shapes) {
     else state->program = found;
     give_back(&state->busy);
     return found < 0 ? TVMCONV_INVALID : TVMCONV_OK;
+}
+
+const tvmconv_description *tvmconv_describe(const tvmconv_state *state) {
+    const tvmconv_target *target;
+    char unread[8];
+    message_text message = {unread, sizeof unread, 0};
+    if (state) return program_of(state);
+    return select_target(NULL, &target, &message) ? NULL : target->description;
 }
 
 int32_t tvmconv_shape(const tvmconv_state *state, int32_t output, int64_t *shape) {

@@ -87,6 +87,11 @@ typedef struct tvmconv_description {
     const char *version;         /* version of tvmconv */
     const char *target;          /* the machine's name, "x86-64-v3" */
     const char *features;        /* required CPU features, "avx2 fma" */
+    /* A model may have code for several targets, of which each state has one: see `describe`. The
+     * model's own description then has the names of all targets, separated by ", ", and the features
+     * that all of them require. It lists the layers of the first target. Nameless ones follow if
+     * another target has more layers, so that there is room for the times of any target. Sizes of
+     * memory are the maximum. Inputs and outputs are equal for all targets. */
     uint64_t arena_bytes;        /* activation memory; a state has it for the largest program */
     uint64_t workspace_bytes;    /* scratch memory of a state for each thread: the maximum at a
                                   * time, each piece rounded up to 64 bytes */
@@ -104,6 +109,10 @@ typedef struct tvmconv_description {
      * one program. */
     const struct tvmconv_description *const *programs;
     int64_t program_count;
+    /* For each input, 1 if its axis 0 counts the images of a batch, or 0 if it is the same for all
+     * images of a call. NULL if the model does not serve any batch: see run_batch. Shapes and bytes
+     * are for one image. Models whose `size` does not reach this field have none. */
+    const int32_t *batched;
 } tvmconv_description;
 
 /* Runs a kernel's parts in parallel: calls task(argument, i) for every i in [0, count), on any
@@ -131,10 +140,29 @@ typedef struct tvmconv_options {
     /* GPU only: the number of the GPU, from 0. (64 bits, so that the field begins after the padding
      * of the field before.) */
     int64_t gpu;
+    /* The name of the target whose code the state runs. With NULL, a model with several targets runs
+     * the one that the variable TVMCONV_TARGET names. Without the variable, it runs the first one
+     * whose CPU features this processor has. */
+    const char *target;
 } tvmconv_options;
 
 typedef struct tvmconv_state tvmconv_state;
 typedef struct tvmconv_pool tvmconv_pool;
+typedef struct tvmconv_queue tvmconv_queue;
+
+/* A queue has streams: threads with a state each, which run calls in the order of submission. */
+typedef struct tvmconv_queue_options {
+    uint32_t size;                  /* sizeof(tvmconv_queue_options) */
+    int32_t streams;                /* 0: as many as the CPUs suffice for; on a GPU one */
+    const tvmconv_options *options; /* each stream makes its state with these; may be NULL */
+    const char *cpus;               /* NULL: streams are not bound. Or CPUs, see `cpus` of a model:
+                                     * each stream is bound to the next ones, one per thread */
+} tvmconv_queue_options;
+
+/* Is called when a submitted call has ended, on the stream's thread. The status is of `run` or
+ * `set_shapes`; `state` serves `message` and `shape` until the function returns. It may submit, and
+ * must neither wait for the queue nor destroy it. */
+typedef void (*tvmconv_done)(void *argument, int32_t status, const tvmconv_state *state);
 
 typedef struct tvmconv_model {
     uint32_t abi;  /* TVMCONV_ABI of the model; nothing else may be read if it is another */
@@ -188,10 +216,52 @@ typedef struct tvmconv_model {
     /* Selects the program of later calls of this state by the shapes of the inputs. `shapes` has a
      * pointer for each input, to as many extents as its rank. Inputs and outputs of a call are then
      * as that program describes them, and `profile` gives the times of its layers. A new state has
-     * the first program. Allocates nothing. If the model was not built for these shapes, the result
+     * the first program. Axis 0 of batched inputs may have any extent. Allocates nothing. If the
+     * model was not built for these shapes, the result
      * is TVMCONV_INVALID. The message then lists the shapes, and the state keeps its program. Check
      * TVMCONV_HAS(model, set_shapes) first: older models lack it and have one program. */
     int32_t (*set_shapes)(tvmconv_state *state, const int64_t *const *shapes);
+
+    /* The description of what a state runs: the program of its shapes, for its target. `profile`
+     * gives the times of these layers. With NULL as the state, the result is for a new state here,
+     * or NULL if this processor runs no target of the model. Check TVMCONV_HAS(model, describe) first:
+     * older models lack it and have one target. */
+    const tvmconv_description *(*describe)(const tvmconv_state *state);
+
+    /* As run, with any number of images in each batched input and in each output, one after another
+     * along axis 0. The outputs equal the outputs of a call for each image, bit for bit. A call that
+     * fails may have written some of them. Allocates nothing. Check TVMCONV_HAS(model, run_batch) and
+     * description->batched first. A model that does not serve any batch returns TVMCONV_INVALID. */
+    int32_t (*run_batch)(tvmconv_state *state, int64_t images, const void *const *inputs,
+                         void *const *outputs);
+
+    /* The CPUs that a text names, less the CPUs that the calling thread may not use. A text is a
+     * list such as "0-3,8", "performance", or "node:1" for a NUMA node. "performance" names the
+     * performance cores, or all where cores are equal; NULL names all. At most as many are listed as
+     * may run at a time (control group, TVMCONV_NUM_THREADS). Second hardware threads of cores follow
+     * the first ones, except in a list of numbers. Writes at most `capacity` numbers. Returns how
+     * many there are, or -1 for another text. Check TVMCONV_HAS(model, cpus) first: older models lack
+     * this function and the next ones. */
+    int32_t (*cpus)(const char *text, int32_t *numbers, int32_t capacity);
+
+    /* Makes a queue and starts its streams. Options may be NULL. Failures are reported as by create. */
+    int32_t (*queue_create)(const tvmconv_queue_options *options, tvmconv_queue **queue,
+                            char *message, size_t message_size);
+    /* Queues a call, from any thread. `shapes` is as for set_shapes; NULL selects the first program.
+     * They also tell the number of images of a model that serves any batch. The tables of pointers and
+     * the shapes are copied. The caller keeps the tensors until `done` is called. Returns
+     * TVMCONV_INVALID if a pointer is NULL, and TVMCONV_UNSUPPORTED in a forked child, which makes a
+     * queue of its own; `done` is then never called. */
+    int32_t (*queue_submit)(tvmconv_queue *queue, const int64_t *const *shapes,
+                            const void *const *inputs, void *const *outputs, tvmconv_done done,
+                            void *argument);
+    /* Waits until at most `most` calls are unfinished, and returns how many are. 0 waits for all,
+     * INT64_MAX for none. A number between them limits the memory of waiting calls. */
+    int64_t (*queue_wait)(tvmconv_queue *queue, int64_t most);
+    /* How many streams a queue has. */
+    int32_t (*queue_streams)(const tvmconv_queue *queue);
+    /* Runs the calls that wait, and ends the streams. NULL is allowed. */
+    void (*queue_destroy)(tvmconv_queue *queue);
 } tvmconv_model;
 
 /* Whether a model has a function that was added to the interface. */

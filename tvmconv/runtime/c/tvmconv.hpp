@@ -11,7 +11,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <future>
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
@@ -107,6 +109,80 @@ template <typename Container> Output output(Container &values) {
     return output(values.data(), values.size());
 }
 
+namespace detail {
+
+// Whether the model serves any batch, and an input holds images.
+inline bool serves_batches(const Model &model) {
+    return TVMCONV_HAS(model.operator->(), run_batch) && model.description().batched;
+}
+inline bool has_images(const Model &model, std::size_t input) {
+    return serves_batches(model) && model.description().batched[input];
+}
+
+// The program for shapes of the inputs, or NULL.
+inline const tvmconv_description *program(const Model &model,
+                                          const std::vector<std::vector<int64_t>> &shapes) {
+    const tvmconv_description &first = model.description();
+    for (int64_t i = 0; i < first.program_count; ++i) {
+        bool same = true;
+        for (std::size_t j = 0; same && j < shapes.size(); ++j) {
+            const int64_t *own = first.programs[i]->inputs[j].shape;
+            const bool batched = !shapes[j].empty() && has_images(model, j);
+            same = std::equal(shapes[j].begin() + batched, shapes[j].end(), own + batched);
+        }
+        if (same) return first.programs[i];
+    }
+    return nullptr;
+}
+
+// Shapes as the C interface reads them.
+inline std::vector<const int64_t *> extents(const Model &model,
+                                            const std::vector<std::vector<int64_t>> &shapes) {
+    const tvmconv_description &first = model.description();
+    std::vector<const int64_t *> result;
+    for (const std::vector<int64_t> &shape : shapes) result.push_back(shape.data());
+    bool fits = shapes.size() == static_cast<std::size_t>(first.input_count);
+    for (std::size_t i = 0; fits && i < shapes.size(); ++i)
+        fits = shapes[i].size() == static_cast<std::size_t>(first.inputs[i].rank);
+    if (!fits) throw Error(TVMCONV_INVALID, "give a shape of the model's rank for each input");
+    return result;
+}
+
+template <typename Pointer, typename Images>
+void check(const std::string &kind, const Memory<Pointer> *given, std::size_t count,
+           const tvmconv_tensor *tensors, int32_t expected, std::vector<Pointer> &pointers,
+           Images images) {
+    if (count != static_cast<std::size_t>(expected))
+        throw Error(TVMCONV_INVALID, std::to_string(count) + " " + kind + "s given, the model has " +
+                                         std::to_string(expected));
+    pointers.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (given[i].dtype >= 0 && given[i].dtype != tensors[i].dtype)
+            throw Error(TVMCONV_INVALID,
+                        kind + " " + tensors[i].name + " has elements of another type");
+        uint64_t bytes = tensors[i].bytes * static_cast<uint64_t>(images(i));
+        if (given[i].bytes != bytes)
+            throw Error(TVMCONV_INVALID, kind + " " + tensors[i].name + " has " +
+                                             std::to_string(given[i].bytes) +
+                                             " bytes, the model's " + std::to_string(bytes));
+        pointers[i] = given[i].data;
+    }
+}
+
+// Checks memory, and lists where it is.
+inline void place(const tvmconv_description &program, const Input *inputs, std::size_t input_count,
+                  const Output *outputs, std::size_t output_count,
+                  std::vector<const void *> &input_list, std::vector<void *> &output_list,
+                  int64_t images = 1) {
+    const int32_t *batched = images == 1 ? nullptr : program.batched;
+    check("input", inputs, input_count, program.inputs, program.input_count, input_list,
+          [=](std::size_t i) { return batched && batched[i] ? images : 1; });
+    check("output", outputs, output_count, program.outputs, program.output_count, output_list,
+          [=](std::size_t) { return images; });
+}
+
+} // namespace detail
+
 // Threads that several states share.
 class Pool {
 public:
@@ -158,6 +234,14 @@ public:
         place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
         run(inputs_.data(), outputs_.data());
     }
+    // Any number of images in each batched input and in each output.
+    void run_batch(int64_t images, const std::vector<Input> &inputs,
+                   const std::vector<Output> &outputs) {
+        require_batches();
+        if (images < 1) throw Error(TVMCONV_INVALID, "give one image or more");
+        place(inputs.data(), inputs.size(), outputs.data(), outputs.size(), images);
+        run_batch(images, inputs_.data(), outputs_.data());
+    }
     // GPU only: queued to a stream without waiting, with pointers to the GPU's memory.
     void enqueue(void *stream, const std::vector<Input> &inputs,
                  const std::vector<Output> &outputs) {
@@ -174,30 +258,21 @@ public:
     }
     // Selects the program of later calls by the shapes of the inputs, in the model's order.
     void set_shapes(const std::vector<std::vector<int64_t>> &shapes) {
-        const tvmconv_description &model = model_.description();
         if (!TVMCONV_HAS(model_.operator->(), set_shapes))
             throw Error(TVMCONV_UNSUPPORTED, "the model is older than set_shapes. Build it again.");
-        std::vector<const int64_t *> extents;
-        for (const std::vector<int64_t> &shape : shapes) extents.push_back(shape.data());
-        bool fits = shapes.size() == static_cast<std::size_t>(model.input_count);
-        for (std::size_t i = 0; fits && i < shapes.size(); ++i)
-            fits = shapes[i].size() == static_cast<std::size_t>(model.inputs[i].rank);
-        if (!fits) throw Error(TVMCONV_INVALID, "give a shape of the model's rank for each input");
-        raise(model_->set_shapes(state_, extents.data()));
-        for (int64_t i = 0; i < model.program_count; ++i) {
-            bool same = true;
-            for (std::size_t j = 0; same && j < shapes.size(); ++j) {
-                const int64_t *own = model.programs[i]->inputs[j].shape;
-                same = shapes[j] == std::vector<int64_t>(own, own + shapes[j].size());
-            }
-            if (same) program_ = model.programs[i];
-        }
+        raise(model_->set_shapes(state_, detail::extents(model_, shapes).data()));
+        program_ = TVMCONV_HAS(model_.operator->(), describe) ? model_->describe(state_)
+                                                              : detail::program(model_, shapes);
     }
-    // The tensors and layers of the program that calls run.
+    // The target, tensors and layers of the program that calls run.
     const tvmconv_description &program() const { return *program_; }
     // Without checks of sizes, for those who have pointers anyway.
     void run(const void *const *inputs, void *const *outputs) {
         raise(model_->run(state_, inputs, outputs));
+    }
+    void run_batch(int64_t images, const void *const *inputs, void *const *outputs) {
+        require_batches();
+        raise(model_->run_batch(state_, images, inputs, outputs));
     }
     void enqueue(void *stream, const void *const *inputs, void *const *outputs) {
         if (!TVMCONV_HAS(model_.operator->(), enqueue))
@@ -223,35 +298,20 @@ private:
         char message[512];
         int32_t status = model->create(options, &state_, message, sizeof message);
         if (status) throw Error(status, message);
+        if (TVMCONV_HAS(model_.operator->(), describe)) program_ = model_->describe(state_);
+    }
+
+    void require_batches() const {
+        if (!detail::serves_batches(model_))
+            throw Error(TVMCONV_UNSUPPORTED,
+                        "the model was not built for any batch size. Build it with --batch any.");
     }
 
     // Checks memory, and lists where it is.
     void place(const Input *inputs, std::size_t input_count, const Output *outputs,
-               std::size_t output_count) {
-        const tvmconv_description &model = *program_;
-        inputs_.resize(input_count);
-        outputs_.resize(output_count);
-        check("input", inputs, input_count, model.inputs, model.input_count, inputs_.data());
-        check("output", outputs, output_count, model.outputs, model.output_count, outputs_.data());
-    }
-
-    template <typename Pointer>
-    static void check(const std::string &kind, const Memory<Pointer> *given, std::size_t count,
-                      const tvmconv_tensor *tensors, int32_t expected, Pointer *pointers) {
-        if (count != static_cast<std::size_t>(expected))
-            throw Error(TVMCONV_INVALID, std::to_string(count) + " " + kind +
-                                             "s given, the model has " + std::to_string(expected));
-        for (std::size_t i = 0; i < count; ++i) {
-            if (given[i].dtype >= 0 && given[i].dtype != tensors[i].dtype)
-                throw Error(TVMCONV_INVALID,
-                            kind + " " + tensors[i].name + " has elements of another type");
-            if (given[i].bytes != tensors[i].bytes)
-                throw Error(TVMCONV_INVALID, kind + " " + tensors[i].name + " has " +
-                                                 std::to_string(given[i].bytes) +
-                                                 " bytes, the model's " +
-                                                 std::to_string(tensors[i].bytes));
-            pointers[i] = given[i].data;
-        }
+               std::size_t output_count, int64_t images = 1) {
+        detail::place(*program_, inputs, input_count, outputs, output_count, inputs_, outputs_,
+                      images);
     }
 
     void raise(int32_t status) const {
@@ -264,6 +324,81 @@ private:
     tvmconv_state *state_ = nullptr;
     std::vector<const void *> inputs_; // kept, so that only the first run allocates
     std::vector<void *> outputs_;
+};
+
+// Streams, which run calls from a queue; may be used by several threads.
+class Queue {
+public:
+    // `streams` 0: as many as the CPUs suffice for. `cpus`: see tvmconv_queue_options.
+    explicit Queue(const Model &model, int32_t streams = 0, const char *cpus = nullptr,
+                   const tvmconv_options *each = nullptr)
+        : model_(model) {
+        if (!TVMCONV_HAS(model_.operator->(), queue_destroy))
+            throw Error(TVMCONV_UNSUPPORTED, "the model is older than queues. Build it again.");
+        tvmconv_queue_options options = {};
+        options.size = sizeof options;
+        options.streams = streams;
+        options.cpus = cpus;
+        options.options = each;
+        char message[512];
+        int32_t status = model_->queue_create(&options, &queue_, message, sizeof message);
+        if (status) throw Error(status, message);
+    }
+    // Runs the calls that wait.
+    ~Queue() { model_->queue_destroy(queue_); }
+    Queue(const Queue &) = delete;
+    Queue &operator=(const Queue &) = delete;
+
+    // Queues a call. Keep the tensors until the future is ready; get() throws the call's error.
+    // `shapes` of the inputs select another program than the first, and the number of images.
+    std::future<void> submit(const std::vector<Input> &inputs, const std::vector<Output> &outputs,
+                             const std::vector<std::vector<int64_t>> &shapes = {}) {
+        std::vector<const int64_t *> extents;
+        const tvmconv_description *program = &model_.description();
+        if (!shapes.empty()) {
+            extents = detail::extents(model_, shapes);
+            program = detail::program(model_, shapes);
+        }
+        int64_t images = 1;
+        for (std::size_t i = 0; i < shapes.size(); ++i)
+            if (detail::has_images(model_, i)) images = shapes[i][0];
+        std::vector<const void *> input_list;
+        std::vector<void *> output_list;
+        // for shapes that the model does not have, the call has the error
+        if (program)
+            detail::place(*program, inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                          input_list, output_list, images);
+        input_list.resize(inputs.size());
+        output_list.resize(outputs.size());
+        std::unique_ptr<Call> call(new Call{model_, {}});
+        std::future<void> result = call->promise.get_future();
+        int32_t status = model_->queue_submit(queue_, extents.empty() ? nullptr : extents.data(),
+                                              input_list.data(), output_list.data(), done, call.get());
+        if (status) throw Error(status, "the queue did not accept the call");
+        call.release();
+        return result;
+    }
+    // Waits until at most so many calls are unfinished, and returns how many are.
+    int64_t wait(int64_t most = 0) { return model_->queue_wait(queue_, most); }
+    int32_t streams() const { return model_->queue_streams(queue_); }
+
+private:
+    struct Call {
+        Model model;
+        std::promise<void> promise;
+    };
+    static void done(void *argument, int32_t status, const tvmconv_state *state) {
+        std::unique_ptr<Call> call(static_cast<Call *>(argument));
+        if (status == TVMCONV_OK) {
+            call->promise.set_value();
+            return;
+        }
+        const char *message = call->model->message(state);
+        call->promise.set_exception(std::make_exception_ptr(Error(status, message)));
+    }
+
+    Model model_;
+    tvmconv_queue *queue_ = nullptr;
 };
 
 } // namespace tvmconv

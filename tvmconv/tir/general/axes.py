@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 
-from tvmconv.tir.general.rewrite import nodes_of, variables
+from tvmconv.tir.general.rewrite import nodes_of, substitute, variables
+
+# a step that is not constant
+_UNKNOWN = 1 << 30
 
 
 def loads(statement: Any) -> list[Any]:
@@ -67,6 +70,12 @@ def _follows(indices: list[Any], shape: list[Any], inner: list[Any], size: list[
     return [int(d) for d in shape[len(shape) - count + 1 :]] == size[1:]
 
 
+def _step(index: Any, var: Any) -> int:
+    """Elements by which an index grows with a variable, or a large number."""
+    found = sym.Analyzer().simplify(substitute(index, {var: var + 1}) - index)
+    return abs(int(found)) if isinstance(found, tirx.IntImm) else _UNKNOWN
+
+
 def contiguous_axis(block: Any) -> Any:
     """The axis variable along which most loads of a reduction step by one element, or None."""
     votes: dict[Any, int] = {}
@@ -75,6 +84,8 @@ def contiguous_axis(block: Any) -> Any:
         if load.source.same_as(block.writes[0].source) or not load.indices:
             continue
         last = load.indices[len(load.indices) - 1]
-        for var in written.intersection(variables(last)):
-            votes[var] = votes.get(var, 0) + 1
+        steps = {var: _step(last, var) for var in written.intersection(variables(last))}
+        for var, step in steps.items():
+            if step == min(steps.values()):
+                votes[var] = votes.get(var, 0) + 1
     return max(votes, key=lambda var: votes[var]) if votes else None

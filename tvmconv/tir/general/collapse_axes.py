@@ -55,14 +55,17 @@ def collapse_axes(func: Any) -> Any:
     scalar.
     """
     root = func.body.block
-    parts = tirx.stmt_list(root.body)
+    statements = tirx.stmt_list(root.body)
+    # views of parameters, of an earlier call
+    known = [part for part in statements if isinstance(part, tirx.DeclBuffer)]
+    parts = [part for part in statements if not isinstance(part, tirx.DeclBuffer)]
     nests = [nest for nest in map(_nest, parts) if nest is not None]
     if len(nests) < len(parts):
         return func
     merges = _merges(nests, set(root.alloc_buffers))
     views = _Views(list(root.alloc_buffers))
     bodies = [_rebuilt(nest, merged, views) for nest, merged in zip(nests, merges, strict=True)]
-    body = tirx.stmt_seq(*views.declared, *bodies)
+    body = tirx.stmt_seq(*known, *views.declared, *bodies)
     return func.with_body(rebuilt_block(func.body, body=body, alloc_buffers=views.allocated))
 
 
@@ -143,7 +146,9 @@ def _merges(nests: Sequence[_Nest], own: set[Any]) -> list[list[bool]]:
             agreed[access.buffer] = agreed.get(access.buffer, joined) & joined
         changed = False
         for nest, merged, access in known:
-            for number, (axis, _) in enumerate(nest.pairs()):
+            for number, (axis, other) in enumerate(nest.pairs()):
+                if _in_one_dimension(access, axis, other):
+                    continue
                 if merged[number] and access.buffer in own:
                     separate = set(access.places(axis.var)) - agreed[access.buffer]
                     merged[number] = not separate
@@ -154,8 +159,13 @@ def _merges(nests: Sequence[_Nest], own: set[Any]) -> list[list[bool]]:
 
 def _joined(nest: _Nest, merged: Sequence[bool], access: _BlockAccess) -> set[int]:
     """Dimensions of an access that are joined with the next one."""
-    axes = [axis for (axis, _), one in zip(nest.pairs(), merged, strict=True) if one]
-    return {place for axis in axes for place in access.places(axis.var)}
+    pairs = [pair for pair, one in zip(nest.pairs(), merged, strict=True) if one]
+    return {
+        place
+        for first, second in pairs
+        if not _in_one_dimension(access, first, second)
+        for place in access.places(first.var)
+    }
 
 
 def _mergeable(nest: _Nest, first: Any, second: Any) -> bool:
@@ -171,12 +181,28 @@ def _contiguous(access: _BlockAccess, first: Any, second: Any) -> bool:
     outer, inner = access.places(first.var), access.places(second.var)
     if not outer and not inner:
         return True
+    if _in_one_dimension(access, first, second):
+        index = access.indices[inner[0]]
+        step, whole = (_step(index, axis.var) for axis in (second, first))
+        return step is not None and whole == step * int(second.dom.extent)
     if len(outer) != 1 or inner != [outer[0] + 1]:
         return False
     index = access.indices[inner[0]]
     whole = access.sizes[inner[0]] == int(second.dom.extent)
     rest = _without(access.indices[outer[0]], first.var)
     return whole and _same(index, second.var) and not uses(rest, first.var)
+
+
+def _in_one_dimension(access: _BlockAccess, first: Any, second: Any) -> bool:
+    """Whether an access has both axes in its last index, and in no other."""
+    last = [len(access.indices) - 1]
+    return access.places(first.var) == last and access.places(second.var) == last
+
+
+def _step(index: Any, var: Any) -> int | None:
+    """Elements by which an index grows with a variable; None if they are not constant."""
+    found = sym.Analyzer().simplify(substitute(index, {var: var + 1}) - index)
+    return int(found) if isinstance(found, tirx.IntImm) else None
 
 
 def _without(index: Any, var: Any) -> Any:
@@ -222,6 +248,7 @@ def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
     first = [group[0].var for group in groups]
     # an index may also use axes that stay by themselves
     joined_axes = [group[0].var for group in groups if len(group) > 1]
+    wholes = {group[-1].var: group[0].var for group in groups if len(group) > 1}
     # the outermost axis of a group becomes all of it, the others are zero
     zeros = {axis.var: 0 for axis in nest.block.iter_vars if axis.var not in first}
 
@@ -233,7 +260,7 @@ def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
         for place, (index, size) in enumerate(zip(access.indices, access.sizes, strict=True)):
             if place - 1 not in joined:
                 shape.append(size)
-                found.append(index)
+                found.append(_whole(index, wholes))
                 continue
             shape[-1] *= size
             used = [var for var in joined_axes if uses(found[-1], var)]
@@ -265,6 +292,15 @@ def _rebuilt(nest: _Nest, merged: Sequence[bool], views: _Views) -> Any:
     old = nest.block
     init, body = rewritten(old.init), rewritten(old.body)
     return block_nest(old, axes, [f"i{number}" for number in range(len(axes))], body, init)
+
+
+def _whole(index: Any, wholes: dict[Any, Any]) -> Any:
+    """An index in which the last axis of a group of axes becomes all of it."""
+    moved: dict[Any, Any] = {}
+    for last, first in wholes.items():
+        if uses(index, last) and uses(index, first):
+            moved |= {first: 0, last: first}
+    return substitute(index, moved) if moved else index
 
 
 def _joined_axis(group: Sequence[Any]) -> Any:

@@ -6,20 +6,23 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from tvmconv.operators import math
+from tvmconv.operators import arcs, math
 from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
 
 def VectorizableMath() -> Any:
-    """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`.
+    """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`
+    and :mod:`tvmconv.operators.arcs`.
 
-    Pattern: an FP32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` or ``sinh``,
-    or a call of ``isnan``. TVM lowers stock Relax operators to these calls.
+    Pattern: an FP32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh``, ``sinh``,
+    ``asin``, ``acos`` or ``atan``, or a call of ``isnan``. TVM lowers stock Relax operators to
+    these calls.
 
     Rewrite: the call becomes arithmetic on its argument, or a comparison with infinity.
 
     Why here: LLVM lowers these intrinsics to one call of the C library per element, and does not
-    know ``cosh`` and ``sinh``. TVM's vectorizer leaves a loop around ``isnan``.
+    know ``cosh`` and ``sinh``, nor inverses of sine and tangent. TVM's vectorizer leaves a loop
+    around ``isnan``.
     """
     return function_pass("VectorizableMath", _vectorizable_math)
 
@@ -33,6 +36,9 @@ def _vectorizable_math(func: Any) -> Any:
         "tirx.erf": math.erf,
         "tirx.cosh": math.cosh,
         "tirx.sinh": math.sinh,
+        "tirx.asin": arcs.asin,
+        "tirx.acos": arcs.acos,
+        "tirx.atan": arcs.atan,
     }
 
     def replace(call: Any) -> Any:

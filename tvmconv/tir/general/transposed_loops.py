@@ -89,6 +89,10 @@ def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
         side //= 2
     if side < _PART:
         return None
+    repeated = not any(uses(index, copy.written.var) for index in copy.load.indices)
+    if repeated and copy.written.extent > lanes:
+        # whole vectors repeat one element
+        return None
     kind = str(copy.read.var.ty.dtype)
     names = ("row", "tile", "line", "lane")
     row, tile, line, lane = (ir.Var(name, copy.read.var.ty) for name in names)

@@ -18,6 +18,9 @@ from tvmconv.tir.general.rewrite import (
     variables,
 )
 
+# LLVM itself divides shorter vectors of any length
+_SHORT = 16
+
 
 def VectorTails() -> Any:
     """A pass that gives the last iteration of a marked loop a vector of the remaining elements.
@@ -26,7 +29,8 @@ def VectorTails() -> Any:
     the end. The mark gives the lanes of a vector, and the remaining elements of the last one.
 
     Rewrite: the last iteration is peeled, and its vectorized loops are cut to the remaining
-    elements. One remaining element becomes a serial loop. The tests are then provable and removed.
+    elements. One remaining element becomes a serial loop. Many become vectors of powers of two. The
+    tests are then provable and removed.
 
     Pattern: a vectorized loop whose lanes are tested against a constant, as in the last tile of a
     specialized function. Rewrite: the loop ends at the constant. If the lanes after it are filled
@@ -99,6 +103,21 @@ def _end_of_lanes(condition: Any, loop: Any) -> int | None:
 
 
 def _first_lanes(loop: Any, count: int, body: Any) -> Any:
-    kind = tirx.ForKind.VECTORIZED if count > 1 else tirx.ForKind.SERIAL
-    extent = tirx.IntImm(str(loop.loop_var.ty.dtype), count)
-    return rebuilt(loop, extent=extent, kind=kind, body=body)
+    """Vectorized loops over the first lanes of a loop."""
+    dtype = str(loop.loop_var.ty.dtype)
+    loops, first = [], 0
+    for lanes in _pieces(count):
+        kind = tirx.ForKind.VECTORIZED if lanes > 1 else tirx.ForKind.SERIAL
+        moved = substitute(body, {loop.loop_var: loop.loop_var + first}) if first else body
+        loops.append(rebuilt(loop, extent=tirx.IntImm(dtype, lanes), kind=kind, body=moved))
+        first += lanes
+    return tirx.stmt_seq(*loops)
+
+
+def _pieces(count: int) -> list[int]:
+    """Lanes in powers of two, which LLVM keeps in registers, and a short rest."""
+    pieces = []
+    while count > _SHORT:
+        pieces.append(1 << (count.bit_length() - 1))
+        count -= pieces[-1]
+    return [*pieces, count] if count else pieces

@@ -126,6 +126,12 @@ class Schedule(Protocol):
     ) -> None:
         """Store a buffer in another order of indices."""
 
+    def copy(self) -> Schedule:
+        """A schedule of the same function that changes by itself."""
+
+    def reorder_block_iter_var(self, block: BlockRV, new_order: list[int]) -> None:
+        """Give a block its axes in another order."""
+
     def transform_block_layout(self, block: BlockRV, index_map: IndexMap) -> None:
         """Give a block other axes."""
 

@@ -1,0 +1,1 @@
+"""Whether a network treats the images of a batch separately, and where its values hold them."""
