@@ -33,7 +33,7 @@ from tvmconv.measuring.reference import convolution
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.general.rewrite import transformed
-from tvmconv.tir.pipeline import compile_function, loop_passes
+from tvmconv.tir.pipeline import compile_function, loop_passes, unchecked_calls
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
 
@@ -83,8 +83,29 @@ STEPS = [kind + _PARAMETERS.get(kind, "") for kind in EPILOGUE_KINDS]
 SURPLUS = 1e3
 
 
-def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
-    return compile_function(kernel.prim_func(), kernel.machine, draft)
+def compile_kernel(kernel: Kernel) -> Any:
+    return compile_function(kernel.prim_func(), kernel.machine)
+
+
+def callable_kernel(
+    kernel: Kernel, draft: bool = False
+) -> Callable[[Sequence[np.ndarray]], np.ndarray]:
+    """A function of a kernel's operands, the output last, that returns the output.
+
+    It compares shapes and types itself. TVM's checks of arguments are much of a small kernel's
+    code, and LLVM would compile them for every test.
+    """
+    function = kernel.prim_func()
+    run = compile_function(function, kernel.machine, draft, unchecked_calls)["main"]
+    expected = [(tuple(map(int, p.shape)), str(p.dtype)) for p in function.params]
+
+    def call(arrays: Sequence[np.ndarray]) -> np.ndarray:
+        assert [(array.shape, str(array.dtype)) for array in arrays] == expected, kernel
+        tensors = [tvm.runtime.tensor(array) for array in arrays]
+        run(*tensors)
+        return tensors[-1].numpy()
+
+    return call
 
 
 def default_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, **knobs: Any) -> Any:
@@ -141,19 +162,17 @@ def integer_arguments(kernel: Kernel, operands: IntegerOperands) -> list[np.ndar
 
 def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.ndarray:
     """The kernel's output in its blocked layout."""
-    tensors = [tvm.runtime.tensor(a) for a in kernel_operands(kernel, arrays)]
-    compile_kernel(kernel, draft)["main"](*tensors)
-    return tensors[-1].numpy()
+    return callable_kernel(kernel, draft)(kernel_operands(kernel, arrays))
 
 
 def run_by_threads(kernel: Kernel, arrays: ConvArrays, repeats: int = 3) -> list[np.ndarray]:
     """Outputs of some calls by one thread, then of as many by two."""
     use = tvm.get_global_func("runtime.config_threadpool")
-    results = []
+    call, results = callable_kernel(kernel), []
     try:
         for threads in (1, 2):
             use(1, threads)
-            results += [run_kernel(kernel, arrays) for _ in range(repeats)]
+            results += [call(kernel_operands(kernel, arrays)) for _ in range(repeats)]
     finally:
         use(0, 0)
     return results

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from tvmconv.core.arguments import function
-from tvmconv.core.interrupts import Progress, stoppable, uninterrupted
+from tvmconv.core.arguments import function, shown
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.interrupts import stoppable, uninterrupted
 from tvmconv.core.printed import printable
 from tvmconv.core.tensor import ShapeLists
 from tvmconv.core.unexpected import carrying, delivered, reported
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tvmconv.selection.policy import Overrides
 
     ModelLike: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto
+
+Progress = Callable[[str, int, int], None]
 
 _NAMED = 3  # constants that a warning names
 _CALLER = 3  # stack level of warnings: the caller of build, after its decorator
@@ -231,34 +234,42 @@ def build(
         "precision": precision,
         "log": log,
         "cc": cc,
+        "batch": batch,
     }
-    if dynamic or max_shapes is not None:
-        from tvmconv.dynamic import DynamicModel, check_choice
+    if dynamic:
+        from tvmconv.dynamic import DynamicModel
 
-        check_choice(dynamic, max_shapes, batch)
+        if batch is not None:
+            raise ConfigError(
+                f"batch={shown(batch)} is given with dynamic=True. Expected one of them. Leave out "
+                "batch=: a dynamic model builds each batch size when a call first has it."
+            )
         more = {"device": device, "cuda_graph": cuda_graph, "progress": progress}
         each = partial(build, **options, **more, requantise=requantise)
         return DynamicModel.of(model, shapes, outputs, each, max_shapes, device)
+    if max_shapes is not None:
+        raise ConfigError(
+            f"max_shapes={shown(max_shapes)} is given without dynamic=True. Expected both or none. "
+            "Add dynamic=True, or leave max_shapes= out."
+        )
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
     report = stoppable(progress)
     gpu = GpuOptions.of(device, cuda_graph)
     cached = None
     if gpu == GpuOptions() and requantise is None:
-        cached = CachedModel.of(model, shapes=shapes, batch=batch, **options)
+        cached = CachedModel.of(model, shapes=shapes, **options)
     with delivered():
         report("read the model", 0, 1)
         if cached is not None and (found := cached.load()) is not None:
             report("read the model", 1, 1)
             return CompiledModel(described_here(found[0]), found[1], gpu=gpu)
     with compiler_lock():
-        from tvmconv.artifact.record import record_program, several_targets
-        from tvmconv.compile.program import CompiledProgram
         from tvmconv.compile.toolchain import Toolchain
         from tvmconv.frontend import ShapedModel
         from tvmconv.frontend.shape_lists import largest_first
         from tvmconv.machines.cuda_native import native_gpu
-        from tvmconv.programs import Programs, check_count
+        from tvmconv.programs import Programs, check_count, compile_programs
         from tvmconv.records.lookup import search_path
         from tvmconv.selection.policy import check_precision, make_policy
 
@@ -318,21 +329,8 @@ def build(
                 )
     with delivered():
         report("generate code", 0, 1)
-        codes = [each.compiled(loaded.name, cc) for each in programs]
+        manifest, code = compile_programs(programs, machines, loaded, policy, cc)
         with reported("recording the model"):
-            manifests = [
-                record_program(
-                    code.program,
-                    machine,
-                    each.planned(),
-                    model_name=loaded.name,
-                    model_sha256=loaded.sha256,
-                    policy=policy.to_json(),
-                )
-                for machine, each, code in zip(machines, programs, codes, strict=True)
-            ]
-            manifest = several_targets(manifests, [code.program for code in codes])
-            code = CompiledProgram.joined(codes)
             compiled = CompiledModel(described_here(manifest), code, gpu=gpu)
             # a model with warnings is built each time, and warns each time
             if cached is not None and not has_warned:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tvmconv.core.arguments import shown, whole
+from tvmconv.core.arguments import whole
 from tvmconv.core.errors import (
     ArtifactError,
     ConfigError,
@@ -268,20 +268,6 @@ class DynamicModel:
         ]
         for _, key in sorted(kept)[: max(len(kept) - self.max_shapes, 0)]:
             del self._places[key]
-
-
-def check_choice(dynamic: bool, max_shapes: int | None, batch: str | None) -> None:
-    """Raise ``ConfigError`` for arguments of ``build`` that exclude each other."""
-    if not dynamic:
-        raise ConfigError(
-            f"max_shapes={shown(max_shapes)} is given without dynamic=True. Expected both or none. "
-            "Add dynamic=True, or leave max_shapes= out."
-        )
-    if batch is not None:
-        raise ConfigError(
-            f"batch={shown(batch)} is given with dynamic=True. Expected one of the two. Leave one "
-            "of them out."
-        )
 
 
 class _Arguments(Parameters):

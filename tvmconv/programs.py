@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvmconv.artifact.record import Planned
+from tvmconv.artifact.manifest import Manifest
+from tvmconv.artifact.record import Planned, record_program, several_targets
 from tvmconv.compile.culprit import failing_kernels
 from tvmconv.compile.network import compile_functions, scheduled
 from tvmconv.compile.program import CompiledProgram
@@ -16,6 +17,7 @@ from tvmconv.frontend import LoadedModel, to_relax
 from tvmconv.frontend.inputs import fitted
 from tvmconv.frontend.shape_lists import check_different
 from tvmconv.graph.lower import lower
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.program.collect import Collection
@@ -131,3 +133,28 @@ class Programs:
     def _failing(self) -> str:
         found = [failing_kernels(mod, calls, self._machine) for mod, calls in self._functions]
         return max(found, key=len)
+
+
+def compile_programs(
+    programs: Sequence[Programs],
+    machines: Sequence[Machine | CudaMachine],
+    loaded: LoadedModel,
+    policy: Policy,
+    cc: str,
+) -> tuple[Manifest, CompiledProgram]:
+    """The manifest and the code of a model, from its programs for each of the machines."""
+    codes = [each.compiled(loaded.name, cc) for each in programs]
+    with reported("recording the model"):
+        manifests = [
+            record_program(
+                code.program,
+                machine,
+                each.planned(),
+                model_name=loaded.name,
+                model_sha256=loaded.sha256,
+                policy=policy.to_json(),
+            )
+            for machine, each, code in zip(machines, programs, codes, strict=True)
+        ]
+        manifest = several_targets(manifests, [code.program for code in codes])
+        return manifest, CompiledProgram.joined(codes)

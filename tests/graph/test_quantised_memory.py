@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 
 import tvmconv
+from tests.graph.network import prepared
 from tests.graph.quantised_net import QuantisedNet
+from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
+from tvmconv.graph.layout import plan_layouts
+from tvmconv.machines.record import Machine
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.model import CompiledModel
+from tvmconv.selection.policy import make_policy
 
 CHANNELS, PIXELS = 64, 28
 LAYERS = ("a3", "b1", "c3")
@@ -27,6 +34,12 @@ def network() -> onnx.ModelProto:
         net.nodes[-1].name = name
         x = net.rounded(net.op("Relu", y), zero=0)
     return net.model(net.rounded(net.op("GlobalAveragePool", x)))
+
+
+def decided(machine: Machine, **options: Any) -> list[Decision]:
+    """What a build selects, without machine code."""
+    plan = plan_layouts(prepared(network(), machine), machine, policy=make_policy(**options))
+    return list(plan.decisions.values())
 
 
 def built(**options: object) -> CompiledModel:
@@ -52,21 +65,22 @@ def test_direct_weights_and_activations_take_a_byte_each(tmp_path: Path):
 def test_winograd_weights_take_two_bytes_for_each_value_of_a_tile(mh: int):
     entry = {"algorithm": "winograd", "knobs": {"mh": mh, "mw": mh}}
     names = [layer for layer in LAYERS if layer.endswith("3")]
-    model = built(overrides=dict.fromkeys(names, entry))
-    sizes = [d.chosen.packed_weight_bytes for d in model.decisions if d.layer in names]
+    found = decided(resolve_machine("native", 1), overrides=dict.fromkeys(names, entry))
+    sizes = [d.chosen.packed_weight_bytes for d in found if d.layer in names]
     assert sizes == [2 * (mh + 2) ** 2 * CHANNELS**2] * 2
 
 
 def test_the_budget_bounds_the_workspace():
     # a CPU with VNNI: data need no copy in 16 bits
     target = "llvm -mcpu=icelake-server"
-    free = built(target=target)
-    most = max(decision.chosen.workspace_bytes for decision in free.decisions)
+    machine = resolve_machine(target, 1)
+    most = max(decision.chosen.workspace_bytes for decision in decided(machine))
     assert most > 0
-    for budget in (most - 1, 0):
-        bounded = built(target=target, memory_budget=budget)
-        assert all(d.chosen.workspace_bytes <= budget for d in bounded.decisions)
-        assert bounded.memory.workspace_bytes <= budget
+    bounded = decided(machine, memory_budget=most - 1)
+    assert all(d.chosen.workspace_bytes < most for d in bounded)
+    compiled = built(target=target, memory_budget=0)
+    assert not any(d.chosen.workspace_bytes for d in compiled.decisions)
+    assert compiled.memory.workspace_bytes == 0
 
 
 def test_a_budget_without_room_for_the_widened_copy_is_refused_by_the_layers_name():

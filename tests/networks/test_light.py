@@ -24,6 +24,8 @@ _LARGE = {"light_bvlc_alexnet", "light_inception_v2", "light_vgg19", "light_zfne
 # many layers, most of them alike: tests/program/test_joins.py has dense blocks, test_builders.py
 # has residual ones
 _LARGE |= {"light_densenet121", "light_resnet50"}
+# SqueezeNet has branches that join, and AlexNet the local response normalization
+_LARGE |= {"light_inception_v1"}
 # as shipped these say little that their random weights do not say better, or that AlexNet does not
 _TOLD = set(NAMES) - {"light_bvlc_alexnet"}
 

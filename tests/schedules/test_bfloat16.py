@@ -43,9 +43,17 @@ def check(workload: Conv2dWorkload, machine) -> None:
 
 
 @each_machine
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(workload=LAYERS.filter(dense))
 def test_layers_are_right(workload, machine):
+    check(workload, machine)
+
+
+@pytest.mark.slow
+@each_machine
+@settings(max_examples=100)
+@given(workload=LAYERS.filter(dense))
+def test_layers_are_right_thoroughly(workload, machine):
     check(workload, machine)
 
 

@@ -7,9 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-import tvm
 
-from tests.kernels import V3, V4, integer_arguments
+from tests.kernels import V3, V4, callable_kernel, integer_arguments
 from tests.layout import unblock
 from tests.schedules.test_integers import ALDERLAKE, ICELAKE, machines_of
 from tvmconv.algorithms.winograd.integers import largest_sums
@@ -19,7 +18,6 @@ from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.integers import IntegerOperands, exact_output
-from tvmconv.tir.pipeline import compile_function
 
 TYPES = ("u8s8s32s32", "u8s16s32s32")
 # all kinds of layers, and the tiles of Winograd with the largest transformed values
@@ -67,13 +65,11 @@ def test_ends_of_every_range(
     weights = list(patterns(workload.weight_shape, low, high, workload.types.weight))
     for weight in weights:
         kernel = kernel.suited(weight)
-    run = compile_function(kernel.prim_func(), machine)["main"]
+    call = callable_kernel(kernel)
     data = list(patterns(workload.data_shape, 0, 255, "uint8"))
     signs = np.resize([1, -1], workload.out_channels)
     for index, (weight, values) in enumerate(product(weights, data)):
         bias = (signs * (2**31 - 1 - largest_sums(weight, "uint8"))).astype(np.int32)
         operands = IntegerOperands(values, Constants(weight, bias, 255 * (index % 2)), None)
-        tensors = [tvm.runtime.tensor(a) for a in integer_arguments(kernel, operands)]
-        run(*tensors)
-        actual = unblock(tensors[-1].numpy(), workload.out_channels)
+        actual = unblock(call(integer_arguments(kernel, operands)), workload.out_channels)
         np.testing.assert_array_equal(actual, exact_output(workload, operands, "int64"))

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 
 from tests.assembly import assembly, matching
 from tests.kernels import (
     V3,
     V4,
     alternating_machines,
+    callable_kernel,
     default_config,
     executed_on,
     integer_arguments,
@@ -28,7 +28,6 @@ from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.measuring.integers import IntegerOperands, exact_output, random_integers
-from tvmconv.tir.pipeline import compile_function
 
 # vectors of 512 and of 256 bits with VNNI, and without
 ICELAKE = resolve_machine("llvm -mcpu=icelake-server", 1)
@@ -106,9 +105,8 @@ def outputs(kernel: Kernel, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def computed(kernel: Kernel, operands: IntegerOperands) -> np.ndarray:
     """A kernel's result, in the plain layout."""
-    tensors = [tvm.runtime.tensor(a) for a in integer_arguments(kernel, operands)]
-    compile_function(kernel.prim_func(), kernel.machine)["main"](*tensors)
-    return unblock(tensors[-1].numpy(), kernel.workload.out_channels)
+    output = callable_kernel(kernel)(integer_arguments(kernel, operands))
+    return unblock(output, kernel.workload.out_channels)
 
 
 @alternating_machines("text", LAYERS, ALL)

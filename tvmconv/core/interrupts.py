@@ -15,8 +15,6 @@ from types import FrameType
 from typing import Any
 
 Handler = Callable[[int, FrameType | None], Any]
-# called with a stage, the steps done and the total steps
-Progress = Callable[[str, int, int], None]
 
 
 class _Noted:
@@ -81,8 +79,12 @@ def checkpoint() -> None:
         _noted.deliver()
 
 
-def stoppable(progress: Progress | None) -> Progress:
-    """Progress that lets Ctrl-C end a build at each step."""
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def stoppable(progress: Callable[[str, int, int], None] | None) -> Callable[[str, int, int], None]:
+    """A function that Ctrl-C ends; it calls ``progress(stage, done, total)``."""
 
     def report(stage: str, done: int, total: int) -> None:
         checkpoint()
@@ -90,7 +92,3 @@ def stoppable(progress: Progress | None) -> Progress:
             progress(stage, done, total)
 
     return report
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -36,7 +36,7 @@ class Declared(Protocol):
 
     @property
     def batched(self) -> bool:
-        """Whether axis 0 holds the images of a batch of any size."""
+        """Whether a call has any number of images along axis 0."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from shlex import quote
@@ -12,21 +11,15 @@ from tvmconv.core.arguments import nearest, shown
 from tvmconv.core.errors import ModelError, ShapeError
 from tvmconv.core.tensor import Shapes, TensorInfo
 from tvmconv.frontend.limits import MAX_DIMENSION
+from tvmconv.frontend.open_shapes import is_unknown
 from tvmconv.frontend.tensors import check_shape, element_type
 
 if TYPE_CHECKING:
     import onnx
 
-# exporters write these for any unknown size: paddle2onnx `?`, tf2onnx `unk__` and a number
-_UNKNOWN = re.compile(r"\s*(\?|-1|None|unk__\d+)?\s*")
 # sizes that messages propose for an image (N, C, H, W); other axes have the last one
 _USUAL = (1, 3, 224, 224)
 _USUAL_LENGTH = 64
-
-
-def is_unknown(name: str) -> bool:
-    """Whether the name of a symbolic dimension means any unknown size."""
-    return bool(_UNKNOWN.fullmatch(name))
 
 
 class OpenShapeError(ModelError):
@@ -101,7 +94,7 @@ def _dimensions(value: onnx.ValueInfoProto) -> list[str]:
     """Names of the symbolic dimensions of an input."""
     dims = value.type.tensor_type.shape.dim
     named = (str(dim.dim_param) for dim in dims if dim.dim_value <= 0)
-    return [name for name in named if not _UNKNOWN.fullmatch(name)]
+    return [name for name in named if not is_unknown(name)]
 
 
 def _empty_axes(value: onnx.ValueInfoProto) -> list[int]:
@@ -147,7 +140,7 @@ def _bind(value: onnx.ValueInfoProto, shape: tuple[int, ...], bound: dict[str, i
                 f"{dim.dim_value}, not {size}. Give {dim.dim_value}, or export the model with "
                 "that dimension symbolic."
             )
-        if _UNKNOWN.fullmatch(dim.dim_param):
+        if is_unknown(dim.dim_param):
             continue
         if bound.setdefault(dim.dim_param, size) != size:
             raise ModelError(
@@ -222,7 +215,7 @@ def _declared(value: onnx.ValueInfoProto) -> str:
     dims = [
         str(dim.dim_value)
         if dim.dim_value > 0
-        else (f"dim{axis}" if _UNKNOWN.fullmatch(dim.dim_param) else str(dim.dim_param))
+        else (f"dim{axis}" if is_unknown(dim.dim_param) else str(dim.dim_param))
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)
     ]
     return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvmconv.core.arguments import shown, whole
 from tvmconv.core.errors import InputError, ModelError
 from tvmconv.core.tensor import Shapes
-from tvmconv.frontend.inputs import is_unknown
 from tvmconv.frontend.limits import MAX_DIMENSION
 from tvmconv.frontend.tensors import element_type
 
 if TYPE_CHECKING:
     import onnx
+
+# exporters write these for any unknown size: paddle2onnx `?`, tf2onnx `unk__` and a number
+_UNKNOWN = re.compile(r"\s*(\?|-1|None|unk__\d+)?\s*")
+
+
+def is_unknown(name: str) -> bool:
+    """Whether the name of a symbolic dimension means any unknown size."""
+    return bool(_UNKNOWN.fullmatch(name))
 
 
 @dataclass(frozen=True)
@@ -34,9 +42,8 @@ class OpenTensor:
     name: str
     shape: tuple[int | str | None, ...] | None
     dtype: str
-
-    # shapes of a dynamic model include the batch size
-    batched = False
+    # each batch size is a shape of its own
+    batched: ClassVar[bool] = False
 
     @property
     def is_fixed(self) -> bool:

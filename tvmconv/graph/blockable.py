@@ -18,6 +18,7 @@ from tvmconv.graph.rewrite.activations import ACTIVATIONS, epilogue_step
 from tvmconv.graph.rewrite.fold import scalar
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
+from tvmconv.graph.rewrite.tokens import FIRST, LAST, axes_of
 
 _UNARY = (
     "abs",
@@ -160,6 +161,22 @@ def _pad(node: Node) -> bool:
 def _permute(node: Node) -> bool:
     """Permutations that keep the axis of the channels."""
     return _moves(node) and tuple(node.attrs.get("axes") or ())[1:2] == (1,)
+
+
+def is_channels_first(node: Node, block: int) -> bool:
+    """Whether a node transposes float32 (N, H, W, C) of whole blocks to (N, C, H, W)."""
+    return _is_transposition(node, FIRST) and node.output.dims[1] % block == 0
+
+
+def is_channels_last(node: Node, block: int) -> bool:
+    """Whether a node transposes float32 (N, C, H, W) of whole blocks to (N, H, W, C)."""
+    return _is_transposition(node, LAST) and node.output.dims[3] % block == 0
+
+
+def _is_transposition(node: Node, axes: tuple[int, ...]) -> bool:
+    if node.op != "permute_dims" or axes_of(node) != axes:
+        return False
+    return node.args[0].is_float_map and 0 not in node.output.dims
 
 
 def _resize(node: Node) -> bool:

@@ -17,7 +17,7 @@ from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.graph.blockable import can_block, is_exact
+from tvmconv.graph.blockable import can_block, is_channels_first, is_exact
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving, reorder_cycles
@@ -98,7 +98,7 @@ def plan_layouts(
             if progress:
                 progress(decided, total)
             continue
-        elif not _follows(node, in_blocks):
+        elif not (_follows(node, in_blocks) or _becomes_blocks(node, users, machine)):
             continue
         plan.blocked.add(node)
         if _leaves(node, users, machine.channel_block):
@@ -144,6 +144,13 @@ def _follows(node: Node, in_blocks: set[Value]) -> bool:
     # converting a large plain operand costs more than small blocked operands save
     blocked = sum(_bytes(value) for value in maps if value in in_blocks)
     return 2 * blocked >= sum(_bytes(value) for value in maps)
+
+
+def _becomes_blocks(node: Node, users: dict[Value, list[Node]], machine: Device) -> bool:
+    """Whether a transposition from (N, H, W, C) writes blocks, as whole vectors of channels."""
+    if not is_channels_first(node, machine.channel_block):
+        return False
+    return any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
 
 
 def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:

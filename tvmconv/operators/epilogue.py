@@ -1,13 +1,22 @@
-"""Scalar tensor expressions of the fused element-wise steps; all of them vectorize."""
+"""Scalar tensor expressions of the fused element-wise steps; all of them vectorize.
+
+An activation with an exponential is one operator, which
+:mod:`tvmconv.tir.general.activations` expands. Its expression has thirty nodes, and a register tile
+has dozens of copies. Schedules and passes would visit all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from tvmconv.core.epilogue_op import EpilogueOp
-from tvmconv.operators.math import at_least, between, inline_sigmoid, inline_tanh, literal
+from tvmconv.operators.math import at_least, between, literal
+from tvmconv.operators.products import registered
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr
+
+# operators of activations, of one FP32 number or vector
+SIGMOID, TANH = "tvmconv.sigmoid", "tvmconv.tanh"
 
 
 def apply_step(
@@ -28,15 +37,19 @@ def apply_step(
     if kind == "clip":
         return between(value, *params)
     if kind == "sigmoid":
-        return inline_sigmoid(value)
+        return _call(SIGMOID, value)
     if kind == "hardsigmoid":
         return between(value * literal(params[0], value) + literal(params[1], value), 0.0, 1.0)
     if kind == "hardswish":
         gate = between(value * literal(1.0 / 6.0, value) + literal(0.5, value), 0.0, 1.0)
         return value * gate
     if kind == "silu":
-        return value * inline_sigmoid(value)
-    return inline_tanh(value)
+        return value * _call(SIGMOID, value)
+    return _call(TANH, value)
+
+
+def _call(name: str, value: Expr) -> Expr:
+    return tirx.call_intrin("float32", registered(name), value)
 
 
 def apply_epilogue(

@@ -147,9 +147,8 @@ def clamp(x: Expr, low: float, high: float) -> Expr:
 
 def limited(x: Expr, low: float, high: float) -> Expr:
     """``x`` between two bounds; NaN stays NaN, because every comparison with it is false."""
-    return tirx.Select(
-        x > constant(high), constant(high), tirx.Select(x < constant(low), constant(low), x)
-    )
+    lower, upper = literal(low, x), literal(high, x)
+    return tirx.Select(x > upper, upper, tirx.Select(x < lower, lower, x))
 
 
 def bind(value: Expr, body: Callable[[Expr], Expr], name: str = "t") -> Expr:
@@ -232,7 +231,9 @@ def inline_exp(x: Expr) -> Expr:
     """
     exponent = tirx.floor(clamp(x, *_EXP_RANGE) * constant(LOG2_E) + constant(0.5))
     rest = limited(x, *_EXP_RANGE) - exponent * constant(LN2_HIGH) - exponent * constant(LN2_LOW)
-    power = tirx.reinterpret("float32", (exponent.astype("int32") + 127) << 23)
+    number = str(exponent.ty.dtype)
+    bits = exponent.astype(number.replace("float", "int"))
+    power = tirx.reinterpret(number, (bits + 127) << 23)
     return polynomial(rest, (*_EXP, 1.0, 1.0)) * power
 
 

@@ -62,9 +62,10 @@ class Code:
                 "model again, or install the tvmconv that built it."
             )
         self._library = library
-        # the name for new states; None for older models, and if none runs here
-        self.asked: bytes | None = None
-        description = self._description()
+        here = self.described(None)
+        # the target of new states; None for older models, and if none runs here
+        self.asked = None if here is None else bytes(here.target)
+        description: Description = here or self._model.description.contents
         self.name = _text(description.name)
         self.target = _text(description.target)
         self.threads = int(description.threads)
@@ -82,14 +83,6 @@ class Code:
     def select(self, target: str) -> None:
         """Run the code for this target in new states."""
         self.target, self.asked = target, target.encode()
-
-    def _description(self) -> Description:
-        """The description for the target that runs here; else the model's own."""
-        found = self.described(None)
-        if found is not None:
-            self.asked = bytes(found.target)
-        own: Description = self._model.description.contents
-        return found or own
 
     def described(self, state: c_void_p | None) -> Description | None:
         """The description of a state, or of a new one; None for older models."""

@@ -20,6 +20,7 @@ from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tir import amx, general, neon, sve, x86
 from tvmconv.tir.amx.allocate_tiles import TilePermission
+from tvmconv.tir.general.activations import Activations
 from tvmconv.tir.general.bound_loops import BoundLoops
 from tvmconv.tir.general.c_functions import PACKED, CFunctions
 from tvmconv.tir.general.combine_lanes import CombineLanes
@@ -148,6 +149,8 @@ def statement_passes(machine: Machine) -> list[Any]:
     def of(stage: Stage) -> list[Any]:
         return [step for each in added for step in each.get(stage, ())]
 
+    # few passes support scalable vectors; these passes match the arithmetic of activations
+    late = [*of(Stage.SCALABLE), *of(Stage.LAST)]
     return [
         ShareLaneVariables(),  # not before ConvertSSA, which would undo it
         tir.FlattenBuffer(),
@@ -174,9 +177,9 @@ def statement_passes(machine: Machine) -> list[Any]:
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector.
         StackBuffers(),  # after StorageRewrite, which replaces allocations.
         RecordWorkspace(),  # counts buffers that are not on the stack.
-        *of(Stage.SCALABLE),  # late, because few passes support scalable vectors
-        *of(Stage.LAST),
+        *([Activations(), *late] if late else []),
         WrappingSums(),  # after all passes that match sums
+        *([] if late else [Activations()]),  # last, because passes take time for each expression
         *([RecordVectorCode()] if machine.vector.scalable else []),
         tir.VerifyMemory(),
     ]

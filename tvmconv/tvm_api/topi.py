@@ -1,3 +1,3 @@
 """TVM's library of tensor expressions (``tvm.topi``)."""
 
-from tvm.topi import cumsum, image, reshape
+from tvm.topi import cumsum, image, reshape, transpose

@@ -70,7 +70,7 @@ def compare_convolution(problem):
     assert len(model.decisions) + by_pixels == 1
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(problem=convolutions())
 def test_any_convolution(problem):
     compare_convolution(problem)

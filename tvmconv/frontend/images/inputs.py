@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.core.arguments import shown
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import Shapes
-from tvmconv.frontend.inputs import is_unknown
+from tvmconv.frontend.open_shapes import is_unknown
 
 if TYPE_CHECKING:
     import onnx

@@ -126,6 +126,10 @@ class Emitter:
         else:
             self.plain[value] = expr
 
+    def has_blocks_only(self, value: Value) -> bool:
+        """Whether a value is blocked and was not converted."""
+        return value in self.blocked and value not in self.plain
+
     def _make_plain(self, value: Value) -> RelaxExpr:
         if value.data is not None:
             return constant_of(value.data, value.dtype)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmconv.core.datatypes import itemsize
-from tvmconv.graph.blockable import slice_ranges
+from tvmconv.graph.blockable import is_channels_first, slice_ranges
 from tvmconv.graph.emit.emitter import (
     CallRecord,
     Emitter,
@@ -95,6 +95,9 @@ def _pad(emitter: Emitter, node: Node) -> None:
 
 
 def _permute(emitter: Emitter, node: Node) -> None:
+    if is_channels_first(node, emitter.lanes):
+        emitter.set_blocked(node.output, _blocks_of_rows(emitter, node))
+        return
     axes = (*node.attrs["axes"], 4)
 
     def expression(x: Tensor) -> Tensor:
@@ -106,6 +109,23 @@ def _permute(emitter: Emitter, node: Node) -> None:
         return te.compute(shape, element, name="permute_dims")
 
     emit_single(emitter, node, expression, opaque=False)
+
+
+def _blocks_of_rows(emitter: Emitter, node: Node) -> RelaxExpr:
+    """The blocks of an image (N, H, W, C)."""
+    n, channels, height, width = node.output.dims
+    shape = (n, height, width, channels // emitter.lanes, emitter.lanes)
+    view = emitter.reshape(emitter.as_plain(node.args[0]), shape)
+    emitter.reorders += 1
+    return emitter.bind(relax.op.permute_dims(view, (0, 3, 1, 2, 4)), record_of(node))
+
+
+def rows_of_blocks(emitter: Emitter, node: Node) -> RelaxExpr:
+    """An image (N, H, W, C) of blocks of channels."""
+    emitter.reorders += 1
+    blocks = emitter.as_blocked(node.args[0])
+    rows = emitter.bind(relax.op.permute_dims(blocks, (0, 2, 3, 1, 4)), record_of(node))
+    return emitter.reshape(rows, node.output.dims, node.layer)
 
 
 def picked(emitter: Emitter, node: Node, data: RelaxExpr, record: CallRecord) -> RelaxExpr:

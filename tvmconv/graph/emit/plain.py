@@ -9,11 +9,17 @@ from typing import Any
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.stored_types import numpy_type
+from tvmconv.graph.blockable import is_channels_last
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.indices import CALLS, emit_without_loops
-from tvmconv.graph.emit.moves import picked
+from tvmconv.graph.emit.moves import picked, rows_of_blocks
 from tvmconv.graph.emit.operators import average, depth_pool
-from tvmconv.graph.emit.plain_moves import depth_to_space_plain, rows_of_columns, shuffle_plain
+from tvmconv.graph.emit.plain_moves import (
+    depth_to_space_plain,
+    rows_of_columns,
+    shuffle_plain,
+    transposes_rows,
+)
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
 from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
 from tvmconv.graph.emit.recurrent import emit_recurrent, is_recurrent
@@ -30,6 +36,7 @@ from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
 from tvmconv.graph.rewrite.reversed_sums import REVERSE
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
+from tvmconv.graph.rewrite.tokens import axes_of
 from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
@@ -41,7 +48,7 @@ from tvmconv.operators.matmul import matmul
 from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
-from tvmconv.tvm_api import relax
+from tvmconv.tvm_api import relax, topi
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
 # shorter rows of a softmax are computed side by side
@@ -62,6 +69,11 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         _call(emitter, node, lambda x: map_tensor(x, function, record.operator), record)
     elif node.op in ("nn.softmax", "nn.log_softmax") and node.output.dtype == "float32":
         emitter.plain[node.output] = _softmax(emitter, node, record)
+    elif is_channels_last(node, emitter.lanes) and emitter.has_blocks_only(node.args[0]):
+        emitter.plain[node.output] = rows_of_blocks(emitter, node)
+    elif transposes_rows(node) and emitter.machine.runs_along_axes:
+        axes = axes_of(node)
+        _call(emitter, node, lambda x: topi.transpose(x, axes), record, opaque=True)
     elif node.op == STANDARDIZE:
         standardize_plain(emitter, node)
     elif node.op == PICK:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
+from tvmconv.graph.rewrite.tokens import axes_of
 from tvmconv.tvm_api import relax, te
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
+
+# the shortest side of a square that is transposed in registers
+_SQUARE = 4
 
 
 def shuffle_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:
@@ -22,6 +26,19 @@ def shuffle_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:
 
     data = emitter.as_plain(node.args[0])
     emitter.plain[node.output] = emitter.call(expression, [data], record)
+
+
+def transposes_rows(node: Node) -> bool:
+    """Whether a transposition gets squares of vectors, which it has only as a function of its own.
+
+    Merged with other operators, it would gather its operand element by element.
+    """
+    if node.op != "permute_dims" or node.output.shape is None or node.output.dtype == "bool":
+        return False
+    dims = node.args[0].dims
+    axes = axes_of(node) or tuple(reversed(range(len(dims))))
+    long = [axis for axis in axes if dims[axis] > 1]
+    return bool(long) and long[-1] != max(long) and min(dims[long[-1]], dims[max(long)]) >= _SQUARE
 
 
 def depth_to_space_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node, pixelwise
 from tvmconv.graph.rewrite.activations import ACTIVATIONS
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
+from tvmconv.graph.rewrite.tokens import FIRST, LAST, axes_of
 
-# axes of a transposition to (N, H, W, C), and of one back
-_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _UNARY = (*ACTIVATIONS, "nn.gelu", "nn.gelu_tanh", "negative", "abs", "square")
 
 
@@ -27,17 +26,17 @@ def move_channels(graph: Graph) -> None:
             return [node]
         source = node.args[0]
         if node.op == "permute_dims":
-            axes = tuple(node.attrs.get("axes") or ())
-            if axes == _LAST and not source.is_const:
+            axes = axes_of(node)
+            if axes == LAST and not source.is_const:
                 images[node.output] = source
-            elif axes == _FIRST and source in images:
+            elif axes == FIRST and source in images:
                 mapping[node.output] = images[source]
                 return []
             return [node]
         moved = _moved(node, images)
         if moved is None:
             return [node]
-        back = make_node("permute_dims", [moved.output], node.output.dims, attrs={"axes": _LAST})
+        back = make_node("permute_dims", [moved.output], node.output.dims, attrs={"axes": LAST})
         images[back.output] = moved.output
         mapping[node.output] = back.output
         return [moved, back]
@@ -81,7 +80,7 @@ def _operand(value: Value, images: dict[Value, Value]) -> Value | None:
     if data is None or data.ndim > 4:
         return None
     full = data.reshape((1,) * (4 - data.ndim) + data.shape)
-    return constant(np.transpose(full, _FIRST), value.name, value.dtype)
+    return constant(np.transpose(full, FIRST), value.name, value.dtype)
 
 
 def _spatial(node: Node) -> bool:

@@ -32,6 +32,7 @@ from tvmconv.graph.rewrite.patterns import fuse_patterns
 from tvmconv.graph.rewrite.reversed_sums import reverse_sums
 from tvmconv.graph.rewrite.row_gathers import fuse_picks
 from tvmconv.graph.rewrite.statistics import fuse_statistics
+from tvmconv.graph.rewrite.tokens import transpose_images
 from tvmconv.graph.rewrite.transposed import lower_transposed
 from tvmconv.graph.rewrite.transposed_operands import rewrite_products
 from tvmconv.graph.rewrite.volumes import lower_volumes
@@ -64,6 +65,8 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     raise_signals(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
+    if isinstance(machine, Machine):
+        transpose_images(graph)
     # GPUs have no INT8 kernels: they round where the model does, and accumulate in FP32
     if not isinstance(machine, Machine):
         _note_quantized(graph)

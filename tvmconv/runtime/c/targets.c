@@ -44,7 +44,9 @@ static int find_missing(const tvmconv_target *target, message_text *to) {
     }
     /* vectors of another length are not reported where there are none */
     if (count || !target->vector_bits || target->vector_bits == vector_bits()) return count;
-    if (to) append(to, "scalable vectors of %d bits", (int)target->vector_bits);
+    if (to)
+        append(to, "scalable vectors of %d bits (it has %d)", (int)target->vector_bits,
+               vector_bits());
     return 1;
 }
 

@@ -20,6 +20,7 @@ from tvmconv.tir.cuda.mma import Fragments, MmaCalls, has_fragments
 from tvmconv.tir.cuda.paired_stores import PairedStores
 from tvmconv.tir.cuda.scalar_registers import ScalarRegisters
 from tvmconv.tir.cuda.unroll_slice_pairs import UnrollSlicePairs
+from tvmconv.tir.general.activations import Activations
 from tvmconv.tir.general.infinite_extrema import InfiniteExtrema
 from tvmconv.tir.general.rewrite import function_pass, transformed
 from tvmconv.tir.pipeline import Pipeline
@@ -40,6 +41,7 @@ def loop_passes() -> list[Any]:
     """The passes for functions that have a target."""
     low, tir = s_tir.transform, tirx.transform
     return [
+        Activations(),
         low.CanonicalizeLoop(),
         low.LowerCrossThreadReduction(),
         InfiniteExtrema(),

@@ -27,11 +27,16 @@ def JoinedStores() -> Any:
 def _joined_stores(func: Any) -> Any:
     def look(sequence: Any) -> Any:
         parts: list[Any] = []
+        last: Any = None  # the index of the last part, if that is a store with stride 2
         for statement in sequence.seq:
-            if parts and (joined := _joined(parts[-1], statement)) is not None:
-                parts[-1] = joined
-            else:
+            index, joined = _alternate(statement), None
+            if last is not None and index is not None:
+                joined = _joined(parts[-1], last, statement, index)
+            if joined is None:
                 parts.append(statement)
+                last = index
+            else:
+                parts[-1], last = joined, None
         if len(parts) == len(sequence.seq):
             return sequence
         return tirx.stmt_seq(*parts)
@@ -39,12 +44,10 @@ def _joined_stores(func: Any) -> Any:
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look)))
 
 
-def _joined(first: Any, second: Any) -> Any:
-    """Two stores as one; None if they do not interleave."""
-    ramps = [_alternate(statement) for statement in (first, second)]
-    if None in ramps or not first.buffer.same_as(second.buffer):
+def _joined(first: Any, one: Any, second: Any, other: Any) -> Any:
+    """Two stores with their indices as one; None if they do not interleave."""
+    if not first.buffer.same_as(second.buffer):
         return None
-    one, other = ramps
     lanes = int(one.lanes)
     if int(other.lanes) != lanes or not sym.Analyzer().can_prove_equal(other.base, one.base + 1):
         return None

@@ -36,6 +36,9 @@ def _spill_lets(func: Any) -> Any:
         value = _spilled(store.value, before)
         return tirx.SeqStmt([*before, tirx.BufferStore(store.buffer, value, store.indices)])
 
+    # unrolled code has thousands of stores, and few functions have a Let
+    if not _has_let(func.body):
+        return func
     return map_nodes(func, (tirx.BufferStore, rewrite))
 
 

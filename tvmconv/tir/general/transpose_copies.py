@@ -7,6 +7,7 @@ from typing import Any
 from tvm import ir, sym, tirx
 
 from tvmconv.tir.annotations import TRANSPOSE
+from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import function_pass, local_buffer, replace_marked, substitute
 
 # FP32 values in a 128-bit lane, within which x86 interleaves
@@ -38,12 +39,12 @@ def _moved(outer: Any) -> Any:
     inner = outer.body
     if not isinstance(inner, tirx.For) or not isinstance(inner.body, tirx.BufferStore):
         return None
-    store = inner.body
-    load = store.value
+    loops, store = (outer, inner), inner.body
+    extents = [int(loop.extent) for loop in loops]
+    filled, load = _filled(store.value, outer.loop_var, extents[0])
     if not isinstance(load, ir.TensorLoad):
         return None
-    loops = (outer, inner)
-    extents = [int(loop.extent) for loop in loops]
+    store = tirx.BufferStore(store.buffer, load, store.indices)
     along, across = _contiguous(load.indices, loops), _contiguous(store.indices, loops)
     if along is None or across != 1 - along:
         return None
@@ -51,12 +52,26 @@ def _moved(outer: Any) -> Any:
     side = extents[along] if extents[1 - along] % extents[along] else min(extents)
     if side < _PART or side & (side - 1) or extents[along] % side:
         return None
+    if filled < extents[0] and (along == 0 or side != extents[0]):
+        return None
     statements: list[Any] = []
     for first in range(0, extents[0], side):
         for second in range(0, extents[1], side):
             lines = min(side, extents[1 - along] - (second, first)[along])
-            statements += _square(store, loops, (first, second), along, side, lines)
+            square = _square(store, loops, (first, second), along, side, lines, min(lines, filled))
+            statements += square
     return tirx.SeqStmt(statements)
+
+
+def _filled(value: Any, var: Any, extent: int) -> tuple[int, Any]:
+    """For how many first iterations a value is copied, and is not zero; and what is copied."""
+    if isinstance(value, ir.Call) and is_select(value):
+        condition, copied, other = value.args
+        known = isinstance(condition, tirx.LT) and condition.a.same_as(var)
+        zero = isinstance(other, tirx.IntImm | tirx.FloatImm) and float(other.value) == 0
+        if known and zero and isinstance(condition.b, tirx.IntImm):
+            return int(condition.b), copied
+    return extent, value
 
 
 def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
@@ -82,9 +97,18 @@ def _advances(analyzer: Any, index: Any, var: Any, steps: int, distance: int) ->
 
 
 def _square(
-    store: Any, loops: tuple[Any, Any], first: tuple[int, int], along: int, side: int, lines: int
+    store: Any,
+    loops: tuple[Any, Any],
+    first: tuple[int, int],
+    along: int,
+    side: int,
+    lines: int,
+    filled: int,
 ) -> list[Any]:
-    """Statements that copy one square; ``along`` is the loop over ``lines`` source vectors."""
+    """Statements that copy one square; ``along`` is the loop over ``lines`` source vectors.
+
+    The vectors after ``filled`` hold zeros.
+    """
     load, statements = store.value, []
     names = [loop.loop_var for loop in loops]
     dtype = str(load.source.dtype)
@@ -110,9 +134,9 @@ def _square(
 
     rows = [
         keep(tirx.BufferLoad(load.source, vector(load.indices, line, along, side)))
-        for line in range(lines)
+        for line in range(filled)
     ]
-    rows += [tirx.Broadcast(tirx.const(0, dtype), side)] * (side - lines)
+    rows += [tirx.Broadcast(tirx.const(0, dtype), side)] * (side - filled)
     for line, row in enumerate(_transposed(rows, keep)):
         used = row if lines == side else tirx.Shuffle([row], list(range(lines)))
         statements.append(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 
 from tvmconv.tir.annotations import TRANSPOSE
+from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
 
 # the shortest square is a part of a register; the longest one fits into the registers
@@ -29,14 +30,17 @@ class _CopyAxis:
 
 @dataclass(frozen=True)
 class _Copy:
-    """``store[..., read, ..., written] = load[..., written, ..., read]`` over dense buffers."""
+    """``store[..., read, ..., written] = load[..., written, ..., read]`` over dense buffers.
 
-    declared: list[Any]
+    Only the first ``filled`` elements of a line of the result are copied. The others are zeros.
+    """
+
     store: Any
     load: Any
     others: list[_CopyAxis]
     read: _CopyAxis
     written: _CopyAxis
+    filled: int
 
 
 def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
@@ -44,30 +48,111 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
 
     The function is in block form, with as few axes as it can have. ``parallel`` is whether threads
     share the outermost loop. None where the block is not a copy whose source and result are
-    contiguous along two axes.
+    contiguous along two axes. The last lines of the result may be filled with zeros, as in a
+    channel block with fewer channels.
     """
-    copy = _copy(func)
-    if copy is None or str(copy.load.source.dtype) == "bool":
-        # LLVM's vectors of truth values are not those in memory
-        return None
-    lanes = vector_bytes // item_bytes(str(copy.load.source.dtype))
-    body = _squares(copy, lanes, parallel)
-    return None if body is None else func.with_body(tirx.stmt_seq(*copy.declared, body))
-
-
-def _copy(func: Any) -> _Copy | None:
     *declared, last = tirx.stmt_list(func.body.block.body)
     block = nest_of(last)[1].block
-    store = block.body
-    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
+    store, axes = block.body, [_CopyAxis(a.var, int(a.dom.extent)) for a in block.iter_vars]
+    if not isinstance(store, tirx.BufferStore) or str(store.value.ty.dtype) == "bool":
+        # LLVM's vectors of truth values are not those in memory
         return None
+    lanes = vector_bytes // item_bytes(str(store.value.ty.dtype))
+    copies = [_copy(*part) for part in _by_blocks(store, axes)]
+    parts = [part for copy in copies for part in (_parts(copy) if copy else [None])]
+    bodies = [_squares(part, lanes, parallel) if part else None for part in parts]
+    if not bodies or None in bodies:
+        return None
+    return func.with_body(tirx.stmt_seq(*declared, *bodies))
+
+
+def _by_blocks(store: Any, axes: list[_CopyAxis]) -> list[tuple[Any, list[_CopyAxis]]]:
+    """The copy with an axis of blocks and one of lanes in place of an axis of channels.
+
+    The last block, with fewer channels, is a copy of its own. Other copies are unchanged.
+    """
     load = store.value
-    axes = [_CopyAxis(axis.var, int(axis.dom.extent)) for axis in block.iter_vars]
+    lane = load.indices[-1] if isinstance(load, ir.TensorLoad) and load.indices else None
+    if not isinstance(lane, tirx.FloorMod) or not isinstance(lane.b, tirx.IntImm):
+        return [(store, axes)]
+    size = int(lane.b)
+    found = [axis for axis in axes if lane.a.same_as(axis.var)]
+    if not found:
+        return [(store, axes)]
+    channel, (count, rest) = found[0], divmod(found[0].extent, size)
+    place, kind = axes.index(channel), channel.var.ty
+    parts = []
+    for blocks, lanes, first in ((count, size, 0), (1, rest, count)):
+        if not blocks * lanes:
+            continue
+        block, within = (
+            _CopyAxis(ir.Var("block", kind), blocks),
+            _CopyAxis(ir.Var("c", kind), lanes),
+        )
+        analyzer = sym.Analyzer()
+        for axis in (block, within):
+            analyzer.bind(axis.var, ir.Range.from_min_extent(0, axis.extent))
+        values = {channel.var: (block.var + first) * size + within.var}
+        moved = substitute(store, values)
+        read = [analyzer.simplify(index) for index in moved.value.indices]
+        value = tirx.BufferLoad(load.source, read)
+        moved = tirx.BufferStore(moved.buffer, value, moved.indices)
+        parts.append((moved, [*axes[:place], block, within, *axes[place + 1 :]]))
+    return parts
+
+
+def _copy(store: Any, axes: list[_CopyAxis]) -> _Copy | None:
+    load = _guarded(store.value)[1]
+    if not isinstance(load, ir.TensorLoad):
+        return None
     read, written = (_last(indices, axes) for indices in (load.indices, store.indices))
     if read is None or written is None or read is written:
         return None
     others = [axis for axis in axes if axis is not read and axis is not written]
-    return _Copy(declared, store, load, others, read, written)
+    return _Copy(store, load, others, read, written, written.extent)
+
+
+def _guarded(value: Any) -> tuple[Any, Any]:
+    """The condition and the value of a selection between a value and zero; None and the value."""
+    if isinstance(value, ir.Call) and is_select(value):
+        condition, kept, other = value.args
+        if isinstance(other, tirx.IntImm | tirx.FloatImm) and float(other.value) == 0:
+            return condition, kept
+    return None, value
+
+
+def _parts(copy: _Copy) -> list[_Copy]:
+    """The copy without conditions: its whole lines, and its last lines with zeros."""
+    condition, load = _guarded(copy.store.value)
+    if condition is None:
+        return [copy]
+    store = tirx.BufferStore(copy.store.buffer, load, copy.store.indices)
+    found = [axis for axis in copy.others if uses(condition, axis.var)]
+    if len(found) > 1:
+        return []
+    parts, values, others = [], {}, copy.others
+    if found:
+        axis, analyzer = found[0], sym.Analyzer()
+        values = {axis.var: tirx.IntImm(str(axis.var.ty.dtype), axis.extent - 1)}
+        others = [each for each in copy.others if each is not axis]
+        before = _CopyAxis(axis.var, axis.extent - 1)
+        for each in (before, copy.written):
+            analyzer.bind(each.var, ir.Range.from_min_extent(0, max(1, each.extent)))
+        if before.extent:
+            if not analyzer.can_prove(condition):
+                return []
+            whole = [before if each is axis else each for each in copy.others]
+            parts = [replace(copy, store=store, others=whole)]
+    bound = sym.Analyzer().simplify(substitute(condition, values))
+    if not (isinstance(bound, tirx.LT) and bound.a.same_as(copy.written.var)):
+        return []
+    if not isinstance(bound.b, tirx.IntImm) or not 0 < int(bound.b) < copy.written.extent:
+        return []
+    store = substitute(store, values)
+    return [
+        *parts,
+        replace(copy, store=store, load=store.value, others=others, filled=int(bound.b)),
+    ]
 
 
 def _last(indices: Any, axes: list[_CopyAxis]) -> _CopyAxis | None:
@@ -87,7 +172,8 @@ def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
     pairs = copy.written.extent == _PAIR
     while side > (copy.read.extent if pairs else min(copy.read.extent, copy.written.extent)):
         side //= 2
-    if side < _PART:
+    partly = copy.filled < copy.written.extent
+    if side < _PART or (partly and side != copy.written.extent):
         return None
     repeated = not any(uses(index, copy.written.var) for index in copy.load.indices)
     if repeated and copy.written.extent > lanes:
@@ -120,7 +206,13 @@ def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
         rows_axis.var: place(rows_axis, number, inside[rows_axis]),
         tiles_axis.var: place(tiles_axis, tile, inside[tiles_axis]),
     }
-    body = _loop(lane, side, substitute(copy.store, values), tirx.ForKind.VECTORIZED)
+    store = substitute(copy.store, values)
+    if partly:
+        fits = tirx.LT(line, tirx.IntImm(kind, copy.filled))
+        zero = tirx.const(0, str(store.value.ty.dtype))
+        value = tirx.if_then_else(fits, store.value, zero)
+        store = tirx.BufferStore(store.buffer, value, store.indices)
+    body = _loop(lane, side, store, tirx.ForKind.VECTORIZED)
     if pairs:
         # two strided stores in succession, which JoinedStores makes one
         body = _loop(line, _PAIR, body, tirx.ForKind.UNROLLED)

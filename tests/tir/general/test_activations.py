@@ -1,0 +1,50 @@
+"""Activations that become arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import te, tirx
+from tvm.script import tirx as T
+
+from tests.operators.harness import HOST, Built
+from tests.tir.rewrites import check, check_same
+from tvmconv.operators import math
+from tvmconv.operators.epilogue import SIGMOID, TANH
+from tvmconv.operators.products import registered
+from tvmconv.tir.general.activations import Activations
+
+EXPRESSIONS = {SIGMOID: math.inline_sigmoid, TANH: math.inline_tanh}
+
+
+def activation(name, x):
+    return tirx.call_intrin("float32", registered(name), x)
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_a_number_becomes_its_expression(name):
+    expression = EXPRESSIONS[name]
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            y[i] = activation(name, x[i]) * x[i]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            y[i] = expression(x[i]) * x[i]
+
+    check(Activations(), before, expected)
+    check_same(Activations(), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"), [(SIGMOID, lambda x: 1 / (1 + np.exp(-x))), (TANH, np.tanh)]
+)
+def test_vectors_and_a_rest_are_right(name, reference):
+    x = np.linspace(-80, 80, 1031, dtype="float32")
+    x[:3] = np.nan, np.inf, -np.inf
+    built = Built(lambda t: te.compute(t.shape, lambda i: activation(name, t[i])), [x], HOST)
+    np.testing.assert_allclose(built()[0], reference(x.astype("float64")), 1e-6, 1e-6)
+    assert built.vector_instructions() > 0 and not built.library_calls()
