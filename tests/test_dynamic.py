@@ -207,6 +207,8 @@ def test_faults_of_the_model_are_found_at_once() -> None:
         built(shapes={"lines": 3})
     with pytest.raises(ConfigError, match="max_shapes=0"):
         built(max_shapes=0)
+    with pytest.raises(ConfigError, match="batch='any' is given with dynamic=True"):
+        built(batch="any")
     with pytest.raises(ConfigError, match="without dynamic=True"):
         tvmconv.build(network(), max_shapes=2)  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match="2 shapes for cuda"):
