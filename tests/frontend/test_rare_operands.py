@@ -71,6 +71,16 @@ def test_convolutions_of_nothing_are_their_bias(rank: int) -> None:
     np.testing.assert_array_equal(z, np.zeros((2, 2, *[8] * rank), np.float32))
 
 
+@pytest.mark.parametrize("opset", [8, 11, 13])
+def test_axes_of_constants_in_any_order(opset: int) -> None:
+    axes = (3, 1) if opset < 11 else (3, -3)
+    given = {"axes": np.array(axes)} if opset > 12 else {}
+    node = helper.make_node("Unsqueeze", ["c", *given], ["y"], **({} if given else {"axes": axes}))
+    c = noise(3, 5)
+    (y,) = run(make_model([node], {}, ["y"], {"c": c, **given}, opset=opset), {})
+    np.testing.assert_array_equal(y, np.expand_dims(c, axes))
+
+
 def test_attention_to_values_of_another_type() -> None:
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"])
     shapes = {"q": (1, 2, 3, 4), "k": (1, 2, 5, 4), "v": (1, 2, 5, 4)}

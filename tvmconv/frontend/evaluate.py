@@ -142,6 +142,12 @@ def _reshape(node: OnnxNode, operands: Operands) -> list[Array | None]:
     return [data.reshape(sizes)]
 
 
+def _unsqueeze(node: OnnxNode, operands: Operands) -> list[Array | None]:
+    """All axes count in the result; the reference adds them one after the other."""
+    given = _present(operands[1]).reshape(-1) if node.input(1) else node.ints("axes", ())
+    return [np.expand_dims(_present(operands[0]), tuple(int(axis) for axis in given))]
+
+
 def _gather_elements(node: OnnxNode, operands: Operands) -> list[Array | None]:
     data, index = _present(operands[0]), _present(operands[1])
     axis = int(node.attrs.get("axis", 0))
@@ -222,6 +228,7 @@ _OWN: dict[str, Callable[[OnnxNode, Operands], list[Array | None]]] = {
     "OneHot": _one_hot,
     "QuantizeLinear": _linear,
     "Reshape": _reshape,
+    "Unsqueeze": _unsqueeze,
 }
 
 
