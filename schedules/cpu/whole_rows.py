@@ -85,7 +85,7 @@ def _join_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
 
 
 def _last_axes(statement: SBlock) -> tuple[int, int] | None:
-    """The axes that are the last two indices of every load; None if there are no such axes."""
+    """The axes that every load has as its last two indices; None if loads differ."""
     axes = [axis.var for axis in statement.iter_vars]
     found: set[tuple[int, ...]] = set()
     for load in loads(statement.body):

@@ -1,4 +1,4 @@
-"""Results of other runtimes: of a model, of its nodes one by one, and of inputs that are nudged."""
+"""Other runtimes' results of a model, of its nodes one by one, and for nudged inputs."""
 
 from __future__ import annotations
 

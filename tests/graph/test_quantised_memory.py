@@ -37,7 +37,7 @@ def network() -> onnx.ModelProto:
 
 
 def decided(machine: Machine, **options: Any) -> list[Decision]:
-    """What a build selects, without machine code."""
+    """The selection of a build, without machine code."""
     plan = plan_layouts(prepared(network(), machine), machine, policy=make_policy(**options))
     return list(plan.decisions.values())
 

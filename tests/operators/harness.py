@@ -41,7 +41,7 @@ class Built:
         outputs = list(result) if isinstance(result, list | tuple) else [result]
         func = te.create_prim_func([*inputs, *outputs]).with_attr("global_symbol", "main")
         self.func = schedule_function(func, machine)
-        # the arrays are those that the function is made for, so TVM's checks are left out
+        # the function is made for these arrays, so TVM's checks are left out
         self.library = compile_function(self.func, machine, calls=unchecked_calls)
         self.inputs = [tvm.runtime.tensor(a) for a in arrays]
         self.outputs = [

@@ -1,6 +1,6 @@
 """Inverse trigonometric functions as scalar FP32 expressions that vectorize.
 
-Polynomials and ranges are those of the Cephes library's ``asinf`` and ``atanf`` (S. L. Moshier,
+Polynomials and ranges are from the Cephes library's ``asinf`` and ``atanf`` (S. L. Moshier,
 *Methods and Programs for Mathematical Functions*, 1989). Measured over their whole range, the
 relative error is below 4e-7.
 """

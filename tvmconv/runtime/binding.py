@@ -19,7 +19,7 @@ from .interface import ABI, Description, LayerRecord, ModelTable, Options
 SYMBOL = "tvmconv_model"
 
 _MESSAGE_BYTES = 512
-# what the runtime lists at most
+# the most that the runtime lists
 _MOST_CPUS = 1024
 # TVMCONV_DATA
 _DATA = 7
@@ -92,7 +92,7 @@ class Code:
         return ctypes.cast(found, POINTER(Description)).contents if found else None
 
     def cpus(self, text: str | None) -> tuple[int, ...]:
-        """The CPUs that a text names, or all, of those that this process may use.
+        """The CPUs that a text names, or all, if this process may use them.
 
         At most as many as may run at a time. Empty for a text of another form.
         """

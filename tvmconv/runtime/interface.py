@@ -41,7 +41,7 @@ class LayerRecord(Structure):
 
 
 class Description(Structure):
-    """What a model, or one of its programs, is."""
+    """The facts of a model, or of one of its programs."""
 
     _fields_ = (
         ("size", c_uint32),

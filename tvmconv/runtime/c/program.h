@@ -97,7 +97,8 @@ typedef struct tvmconv_target {
     int32_t (*const *runs)(tvmconv_frame *frame); /* in the order of the description's programs */
     const char *const *features; /* NULL-terminated names, as machines/architectures.py */
     int32_t vector_bits;         /* exact length of scalable vectors that the code needs; 0: any */
-    const tvmconv_steps *steps;  /* of each program; NULL unless the model serves any batch */
+    /* One for each program; NULL unless the model serves any batch. */
+    const tvmconv_steps *steps;
     /* Starts and ends of the constants that the target reads, up to an end of 0; NULL: all. */
     const uint64_t (*constants)[2];
 } tvmconv_target;

@@ -20,7 +20,7 @@ def VectorizableMath() -> Any:
 
     Rewrite: the call becomes arithmetic on its argument, or a comparison with infinity.
 
-    Why here: LLVM lowers these intrinsics to one call of the C library per element, and does not
+    Why here: LLVM lowers these intrinsics to one call of the C library per element. It does not
     know ``cosh`` and ``sinh``, nor inverses of sine and tangent. TVM's vectorizer leaves a loop
     around ``isnan``.
     """
