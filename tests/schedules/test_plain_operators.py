@@ -111,6 +111,15 @@ def test_each_vector_over_short_rows_defines_its_variables():
     assert_close(z, y.astype("float64") / (1 + np.exp(-x.astype("float64"))), 2e-6)
 
 
+def test_an_index_that_is_read_over_short_rows():
+    x, place = normal(40, 2, 4), np.array(1, "int64")
+
+    def function(a, index):
+        return te.compute((40, 4), lambda i, j: a[i, te.min(index[()], 1), j] * 2, name="row")
+
+    np.testing.assert_array_equal(run(function, x, place, machine=HOST), x[:, 1] * 2)
+
+
 # short rows, rows of several vectors with a remainder, few columns, one result, parts of rows
 REDUCTIONS = [
     ((300, 5), [1]),

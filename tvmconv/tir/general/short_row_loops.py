@@ -130,6 +130,8 @@ class _Copies:
             return None
         loads = []
         for load in nodes_of(rows.store.value, ir.TensorLoad):
+            if any(nodes_of(index, ir.TensorLoad) for index in load.indices):
+                return None
             offsets = self._offsets(load, length)
             if offsets is None:
                 return None
