@@ -207,9 +207,10 @@ def refuse_choices(
 ) -> None:
     """Raise :class:`InputError` if options of a build are given for a saved model."""
     if shapes or target != "native":
+        remedy = "The variable TVMCONV_TARGET selects a target of a file for several CPUs."
         raise InputError(
-            f"--shape and --target require an ONNX model, got {path}. The variable TVMCONV_TARGET "
-            "selects a target of a file for several CPUs."
+            f"--shape and --target require an ONNX model, got {path}"
+            + f". {remedy}" * (target != "native")
         )
     if choices is not None and choices.given:
         raise InputError(
