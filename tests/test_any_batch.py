@@ -217,6 +217,8 @@ def test_commands(tmp_path: Path) -> None:
     assert given.exit_code == 0, given.output
     assert np.load(file)["y"].shape == (5, 24)
     assert "4x24" in invoke("run", path, "--shape", "x:4x3x12x12", "--repeat", 1).stdout
+    given = invoke("profile", path, "--shape", "x:4x3x12x12")
+    assert "profile of 4 images. Expected one image" in given.output
     assert invoke("check", tmp_path / "net.onnx", "--batch", "any").exit_code == 0
     mixer = made([node("Softmax", ["x"], ["y"], "mixer", axis=0)], {"x": ["N", 4]})
     onnx.save(mixer, tmp_path / "mixer.onnx")
@@ -227,7 +229,8 @@ def test_commands(tmp_path: Path) -> None:
 
 
 def test_inputs_that_are_refused(model: tvmconv.CompiledModel) -> None:
-    with pytest.raises(InputError, match=r"shape \(5, 3, 12, 13\)"):
+    wanted = r"\(5, 3, 12, 13\)\. Expected \(N, 3, 12, 12\)\. .* shapes={'x': \(1, 3, 12, 13\)}"
+    with pytest.raises(InputError, match=wanted):
         model.run(np.zeros((5, 3, 12, 13), np.float32), SCALE)
     with pytest.raises(InputError, match="no images"):
         model.run(images(0), SCALE)

@@ -172,7 +172,8 @@ def build(
     dynamic
         Whether the model is built for each shape of its inputs when a call first has the shape, on
         this machine. Shapes of ``shapes=`` are built at once and kept. A single size of a named
-        dimension fixes the dimension. The model keeps the content of its files in memory.
+        dimension fixes the dimension. The model keeps the content of its files in memory. The first
+        build of a shape checks the values of all other options.
     max_shapes
         With ``dynamic``: how many other shapes are kept, 16 by default. The shape that was not
         used for the longest time is dropped, and the cache may still have it.

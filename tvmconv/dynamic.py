@@ -159,7 +159,7 @@ class DynamicModel:
         """The model for one set of shapes, which is built if it is new.
 
         Use it to build a shape before its first call. Also for what a call does not do, such as
-        ``save``, ``profile``, ``time`` and ``run_into``.
+        ``save``, ``profile``, ``time``, ``submit`` and ``run_into``.
 
         Parameters
         ----------

@@ -47,6 +47,14 @@ REFUSED = {
         {"i": np.array([0])},
         "one image, and not two",
     ),
+    "numbers of images as a bias of columns": (
+        [
+            node("ReduceMax", ["x"], ["b"], axes=[1], keepdims=0),
+            node("Gemm", ["x", "w", "b"], ["y"], "mixer"),
+        ],
+        {"w": np.ones((4, 2), np.float32)},
+        "adds a bias whose rows are not images",
+    ),
     "running sum": (
         [node("CumSum", ["x", "i"], ["y"], "mixer")],
         {"i": np.array(0)},

@@ -129,6 +129,7 @@ def test_llvm_accepts_the_target_of_each_machine(name):
         ("", "unsupported target ''"),
         ("sparc", "unsupported target 'sparc'; .* a preset: native"),
         ("cuda:sm_80,sm_70", "unsupported target 'cuda:sm_70'. Supported GPU targets: cuda:sm_80"),
+        ("cuda:sm_90,x86-64-v4", "has the CPU x86-64-v4. Expected GPUs only"),
         ("cuda:sm_70", "unsupported target 'cuda:sm_70'. Supported GPU targets: cuda:sm_80"),
         ("cuda:sm_90", r"CPU target is required, got cuda:sm_90 \(H100 SXM5\)"),
         ({"kind": "cuda"}, "unsupported target {'kind': 'cuda'}; did you mean 'cuda'"),

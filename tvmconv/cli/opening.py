@@ -17,7 +17,7 @@ from tvmconv.core.errors import InputError
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
     from tvmconv.artifact.manifest import Manifest
-    from tvmconv.core.tensor import Array
+    from tvmconv.core.tensor import Array, TensorInfo
     from tvmconv.model import CompiledModel
     from tvmconv.remote import RemoteModel
     from tvmconv.runtime.gpu_options import GpuOptions
@@ -178,6 +178,17 @@ def program_of(
     return program
 
 
+def inputs_of(
+    model: ModelFacts, path: Path, shapes: list[str] | None, given: Mapping[str, Array]
+) -> list[TensorInfo]:
+    """The inputs of :func:`program_of`, for the number of images in the options or the values."""
+    from tvmconv.measuring.running import for_images
+
+    program = program_of(model, path, shapes, given)
+    asked = {} if build_shapes(path, shapes) else parse_shapes(shapes) or {}
+    return for_images(program.inputs, given, asked)
+
+
 def rpc_address(text: str, option: str) -> tuple[str, int]:
     """Host and port of an option, with a warning if they are not this machine's."""
     from tvmconv.remote import is_loopback, parse_address
@@ -196,9 +207,13 @@ def refuse_choices(
 ) -> None:
     """Raise :class:`InputError` if options of a build are given for a saved model."""
     if shapes or target != "native":
-        raise InputError(f"--shape and --target require an ONNX model, got {path}")
+        remedy = "The variable TVMCONV_TARGET selects a target of a file for several CPUs."
+        raise InputError(
+            f"--shape and --target require an ONNX model, got {path}"
+            + f". {remedy}" * (target != "native")
+        )
     if choices is not None and choices.given:
         raise InputError(
-            "options that choose algorithms, --tuning-log, --fold-budget and --cc require an ONNX "
-            f"model, got {path}"
+            "options that choose algorithms, --tuning-log, --fold-budget, --outputs, --batch and "
+            f"--cc require an ONNX model, got {path}"
         )

@@ -46,7 +46,7 @@ def command(
       tvmconv profile resnet18.onnx --repeat 50 --chrome-trace trace.json
       tvmconv profile resnet18.so --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
-    from tvmconv.cli.opening import Where, build_shapes, open_where, program_of
+    from tvmconv.cli.opening import Where, build_shapes, inputs_of, open_where
     from tvmconv.lab.bench.layers import profile_report
     from tvmconv.measuring.running import make_inputs, read_inputs
     from tvmconv.runtime.gpu_options import GpuOptions
@@ -56,8 +56,7 @@ def command(
     with open_where(
         model, target, threads, build_shapes(model, shape), choices, verify=verify, where=where
     ) as compiled:
-        program = program_of(compiled, model, shape, given)
-        values = make_inputs(program.inputs, given, seed)
+        values = make_inputs(inputs_of(compiled, model, shape, given), given, seed)
         found = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
         write_text(chrome_trace, json_text({"traceEvents": found.data["events"]}))

@@ -56,16 +56,9 @@ def command(
       tvmconv run resnet18.so --emulate
       tvmconv run resnet50.cuda.so --device 1 --no-cuda-graph
     """
-    from tvmconv.cli.opening import Where, build_shapes, open_where, program_of, refuse_choices
-    from tvmconv.cli.values import parse_shapes
+    from tvmconv.cli.opening import Where, build_shapes, inputs_of, open_where, refuse_choices
     from tvmconv.core.errors import InputError
-    from tvmconv.measuring.running import (
-        emulated_report,
-        for_images,
-        make_inputs,
-        read_inputs,
-        run_report,
-    )
+    from tvmconv.measuring.running import emulated_report, make_inputs, read_inputs, run_report
     from tvmconv.runtime.gpu_options import GpuOptions
 
     if compare_onnxruntime and (rpc or rpc_tracker) and not emulate:
@@ -97,8 +90,6 @@ def command(
     with open_where(
         model, target, threads, build_shapes(model, shape), choices, verify=verify, where=where
     ) as compiled:
-        program = program_of(compiled, model, shape, given)
-        asked = {} if build_shapes(model, shape) else parse_shapes(shape) or {}
-        values = make_inputs(for_images(program.inputs, given, asked), given, seed)
+        values = make_inputs(inputs_of(compiled, model, shape, given), given, seed)
         found = run_report(compiled, values, repeat, output, reference)
     emit(found, as_json, report)

@@ -62,6 +62,11 @@ def _gpu(target: TargetLike) -> CudaMachine | None:
     machines = []
     for isa in target.removeprefix("cuda:").split(","):
         if f"cuda:{isa}" not in cuda.MACHINES:
+            if isa.strip() in MACHINES or isa.strip() == "native":
+                raise TargetError(
+                    f"target {target!r} has the CPU {isa.strip()}. Expected GPUs only, such as "
+                    "cuda:sm_80,sm_90. Build a model for each."
+                )
             raise TargetError(
                 f"unsupported target 'cuda:{isa}'. Supported GPU targets: {', '.join(GPUS)}."
             )

@@ -112,7 +112,9 @@ class Parameters:
     ) -> Array | GpuTensor:
         """An array of the input's type, and of its shape unless there are several programs."""
         array = typed(info, dtype, value, stream, self._device)
-        shape = array.shape
+        shape, wanted = array.shape, str(info.shape)
+        if info.batched:
+            wanted = f"({', '.join(['N', *map(str, info.shape[1:])])})"
         if info.batched and len(shape) == len(info.shape):
             if not shape[0]:
                 raise InputError(
@@ -121,8 +123,8 @@ class Parameters:
             shape = (1, *shape[1:])
         if shape != info.shape and len(self._programs) == 1:
             raise InputError(
-                f"input {info.name!r} has shape {array.shape}. Expected {info.shape}. "
-                f"{_remedy(info.name, array.shape, info.shape)}."
+                f"input {info.name!r} has shape {array.shape}. Expected {wanted}. "
+                f"{_remedy(info.name, shape, info.shape)}."
             )
         return array
 

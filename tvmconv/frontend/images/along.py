@@ -64,7 +64,8 @@ def _padded(graph: OnnxGraph, node: OnnxNode, rank: int) -> set[int]:
 
 def _sliced(graph: OnnxGraph, node: OnnxNode, rank: int) -> set[int]:
     if node.opset < 10:
-        return set(node.ints("axes", range(len(node.ints("starts", ())))))
+        listed = node.ints("axes", range(len(node.ints("starts", ()))))
+        return {axis % rank for axis in listed}
     axes, starts = (graph.constants.get(node.input(place)) for place in (3, 1))
     if axes is not None:
         return {int(axis) % rank for axis in axes.reshape(-1)}

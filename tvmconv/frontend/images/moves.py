@@ -133,7 +133,11 @@ def _gemm(places: Places, node: OnnxNode) -> Place:
         raise places.mixes(node, rows.axis)
     result = Place(0, rows.outer, rows.inner)
     shape = places.graph.shape(node.input(2)) if node.input(2) else ()
-    if bias != result and len(shape) == 2 and shape[0] != 1:
+    if bias is None:
+        fits = len(shape) < 2 or shape[0] == 1
+    else:
+        fits = bias.shifted(2 - len(shape)) == result
+    if not fits:
         raise places.refusal(node, "adds a bias whose rows are not images")
     return result
 
