@@ -82,14 +82,14 @@ class Parameters:
 
     def index_of(self, arrays: Sequence[Array | GpuTensor]) -> int:
         """The place of the program for bound arrays; raises ``InputError`` if none fits."""
-        shapes = tuple([array.shape for array in arrays])
+        shapes = given = tuple([array.shape for array in arrays])
         if self._batched:
-            pairs = zip(shapes, self._inputs, strict=True)
+            pairs = zip(given, self._inputs, strict=True)
             shapes = tuple([(1, *s[1:]) if info.batched and s else s for s, info in pairs])
         try:
             return self._programs[shapes]
         except KeyError:
-            raise InputError(self._refusal(shapes)) from None
+            raise InputError(self._refusal(given)) from None
 
     def _refusal(self, shapes: Sequence[tuple[int, ...]]) -> str:
         """Why no program takes inputs of these shapes."""

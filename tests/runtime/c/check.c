@@ -469,6 +469,101 @@ static void test_queue_fork(void) {
     free(one.own);
 }
 
+enum { IMAGES = 19, PIXELS = ROWS * COLUMNS };
+
+/* Images with another first pixel each, and what single calls make of them. */
+typedef struct {
+    float *images, *scores, *half;
+    call *own;
+    float right[IMAGES * ROWS];
+    int32_t count, failing, ended;
+} batch;
+
+static void use_images(batch *one, int32_t count, int32_t failing) {
+    one->count = count, one->failing = failing;
+    one->images = malloc((size_t)count * PIXELS * sizeof(float));
+    one->scores = calloc((size_t)count * ROWS, sizeof(float));
+    one->half = calloc((size_t)count * ROWS / 2, sizeof(float));
+    EXPECT(one->images && one->scores && one->half);
+    for (int32_t i = 0; i < count; ++i) {
+        memcpy(one->images + i * PIXELS, one->own->image, PIXELS * sizeof(float));
+        one->images[i * PIXELS + 2 * COLUMNS] = i == failing ? 0 : (float)i;
+    }
+    if (failing >= 0) one->images[failing * PIXELS] = 1e30f;
+}
+
+static void check_images(batch *one, int32_t status, const tvmconv_state *state) {
+    EXPECT(status == (one->failing < 0 ? TVMCONV_OK : TVMCONV_FAILED));
+    if (status) EXPECT(strstr(model->message(state), "toy_scale returned 7"));
+    else EXPECT(!memcmp(one->scores, one->right, (size_t)one->count * ROWS * sizeof(float)));
+    for (int32_t i = 0; !status && i < one->count; ++i)
+        EXPECT(!memcmp(one->half + i * ROWS / 2, one->right + i * ROWS + ROWS / 2,
+                       ROWS / 2 * sizeof(float)));
+    free(one->images), free(one->scores), free(one->half);
+    ++one->ended;
+}
+
+static void check_queued_images(void *argument, int32_t status, const tvmconv_state *state) {
+    check_images(argument, status, state);
+}
+
+static void run_images(tvmconv_state *state, batch *one) {
+    for (int32_t count = 1; count <= IMAGES; count += 1 + count / 5)
+        for (int32_t failing = -1; failing < count; failing += 2 + count / 2) {
+            use_images(one, count, failing);
+            const void *inputs[] = {one->images, one->own->mask};
+            void *outputs[] = {one->scores, one->half};
+            check_images(one, model->run_batch(state, count, inputs, outputs), state);
+        }
+}
+
+static void queue_images(batch *one) {
+    const int64_t mask_shape[] = {ROWS};
+    tvmconv_queue *queue = new_queue(2, 2, NULL);
+    batch each[IMAGES];
+    for (int32_t i = 0; i < IMAGES; ++i) {
+        const int64_t shape[] = {i + 1, ROWS, COLUMNS}, *shapes[] = {shape, mask_shape};
+        each[i] = *one;
+        each[i].ended = 0;
+        use_images(&each[i], i + 1, i % 4 ? -1 : i / 2);
+        const void *inputs[] = {each[i].images, one->own->mask};
+        void *outputs[] = {each[i].scores, each[i].half};
+        EXPECT(!model->queue_submit(queue, shapes, inputs, outputs, check_queued_images, &each[i]));
+    }
+    model->queue_destroy(queue);
+    for (int32_t i = 0; i < IMAGES; ++i) EXPECT(each[i].ended == 1);
+}
+
+/* For a model of any batch. */
+static void test_batch(void) {
+    static const int32_t threads[] = {1, 2, 5, 16};
+    static batch one;
+    int calls = 0;
+    one.own = new_call();
+    one.own->mask[2] = 1;
+    tvmconv_state *state = new_state(NULL);
+    for (int32_t i = 0; i < IMAGES; ++i) {
+        float half[ROWS / 2];
+        one.own->image[2 * COLUMNS] = (float)i;
+        const void *inputs[] = {one.own->image, one.own->mask};
+        void *outputs[] = {one.right + i * ROWS, half};
+        EXPECT(model->run(state, inputs, outputs) == TVMCONV_OK);
+        EXPECT(i == 0 || one.right[i * ROWS + 2] != one.right[2]);
+    }
+    run_images(state, &one);
+    model->destroy(state);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; ++i) {
+        tvmconv_options options = with_threads(threads[i]);
+        options.parallel_for = backwards;
+        options.parallel_context = &calls;
+        state = new_state(&options);
+        run_images(state, &one);
+        model->destroy(state);
+    }
+    for (int i = 0; i < runs; ++i) queue_images(&one);
+    free(one.own);
+}
+
 static void test_profile(void) {
     int64_t times[3];
     call *own = new_call();
@@ -560,6 +655,7 @@ static const struct {
     {"fork", test_fork},       {"profile", test_profile},
     {"queue", test_queue},     {"queue_options", test_queue_options},
     {"queue_fork", test_queue_fork}, {"print_threads", print_threads},
+    {"batch", test_batch},
 #ifdef COUNT_ALLOCATIONS
     {"allocations", test_allocations},
 #endif

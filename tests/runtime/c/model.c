@@ -17,21 +17,46 @@
 int32_t toy_scale(const void *x, const void *bias, void *y);
 int32_t toy_sum(const void *y, const void *mask, void *s);
 
-static int32_t run(tvmconv_frame *frame) {
-    TVMCONV_CALL(0, toy_scale(TVMCONV_IN(0, 0), TVMCONV_CONST(0), TVMCONV_MEM(0)));
-    TVMCONV_CALL(1, toy_sum(TVMCONV_MEM(0), TVMCONV_IN(1, 0), TVMCONV_OUT(0, 0)));
-    TVMCONV_CALL(2, (memcpy(TVMCONV_OUT(1, 0), TVMCONV_OUT(0, 128), 128), 0));
+static int32_t step(tvmconv_frame *frame, int32_t index) {
+    switch (index) {
+    case 0:
+        TVMCONV_CALL(0, toy_scale(TVMCONV_IN(0, 0), TVMCONV_CONST(0), TVMCONV_MEM(0)));
+        return 0;
+    case 1:
+        TVMCONV_CALL(1, toy_sum(TVMCONV_MEM(0), TVMCONV_IN(1, 0), TVMCONV_OUT(0, 0)));
+        return 0;
+    case 2:
+        TVMCONV_CALL(2, (memcpy(TVMCONV_OUT(1, 0), TVMCONV_OUT(0, 128), 128), 0));
+        return 0;
+    }
     return 0;
 }
 
-static const int64_t shape_x[] = {64, 256}, shape_mask[] = {64}, shape_half[] = {32};
+static int32_t run(tvmconv_frame *frame) {
+    int32_t status = 0;
+    for (int32_t i = 0; i < 3 && !status; ++i) status = step(frame, i);
+    return status;
+}
+
+/* for any batch, all but the mask have an axis of images before their other axes */
+#ifdef TOY_BATCHED
+#define IMAGES 1
+static const int32_t toy_batched[] = {1, 0};
+static const uint8_t heavy[] = {1, 0, 0};
+static const tvmconv_steps toy_steps[] = {{step, 3, heavy}};
+#else
+#define IMAGES 0
+#define toy_batched NULL
+#define toy_steps NULL
+#endif
+static const int64_t shape_x[] = {1, 64, 256}, shape_scores[] = {1, 64}, shape_half[] = {1, 32};
 static const tvmconv_tensor inputs[] = {
-    {"image", TVMCONV_FLOAT32, 2, shape_x, 64 * 256 * 4},
-    {"mask", TVMCONV_UINT8, 1, shape_mask, 64},
+    {"image", TVMCONV_FLOAT32, 2 + IMAGES, shape_x + 1 - IMAGES, 64 * 256 * 4},
+    {"mask", TVMCONV_UINT8, 1, shape_scores + 1, 64},
 };
 static const tvmconv_tensor outputs[] = {
-    {"scores", TVMCONV_FLOAT32, 1, shape_mask, 256},
-    {"half", TVMCONV_FLOAT32, 1, shape_half, 128},
+    {"scores", TVMCONV_FLOAT32, 1 + IMAGES, shape_scores + 1 - IMAGES, 256},
+    {"half", TVMCONV_FLOAT32, 1 + IMAGES, shape_half + 1 - IMAGES, 128},
 };
 static const tvmconv_layer layers[] = {
     {"scale", "mul", "", "", "toy_scale", 2 * 64 * 256, 2 * 64 * 256 * 4 + BIAS_BYTES},
@@ -58,6 +83,7 @@ const tvmconv_description tvmconv_this_description = {
     .threads = 2,
     .programs = programs,
     .program_count = 1,
+    .batched = toy_batched,
 #ifdef TOY_SEPARATE
     .separate_weights = 1,
 #endif
@@ -74,7 +100,7 @@ static const float bias[256] __attribute__((aligned(64))) = {F64(0), F64(64), F6
 
 static int32_t (*const runs[])(tvmconv_frame *frame) = {run};
 static const tvmconv_target target = {&tvmconv_this_description, runs, features, TOY_VECTOR_BITS,
-                                      NULL, NULL};
+                                      toy_steps, NULL};
 const tvmconv_program tvmconv_this_program = {
     .targets = &target,
     .target_count = 1,

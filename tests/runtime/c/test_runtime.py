@@ -25,10 +25,10 @@ class Build:
     program_flags: tuple[str, ...] = ()
     launcher: tuple[str, ...] = ()
 
-    def make(self, folder: Path) -> list[str]:
+    def make(self, folder: Path, *flags: str) -> list[str]:
         driver = toolchain.tool(*self.drivers)
         launcher = [toolchain.tool(self.launcher[0]), *self.launcher[1:]] if self.launcher else []
-        model = toolchain.toy(driver, folder / "toy.so", *self.model_flags)
+        model = toolchain.toy(driver, folder / "toy.so", *self.model_flags, *flags)
         program = toolchain.checker(driver, folder / "check", *self.program_flags)
         return [*launcher, str(program), str(model)]
 
@@ -103,6 +103,17 @@ def test_in_a_program(command: list[str], test: str) -> None:
 )
 def test_in_other_builds(command: list[str], test: str) -> None:
     check(command, test, 3)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(build, marks=pytest.mark.slow if build in {*SLOW, "valgrind"} else ())
+        for build in BUILDS
+    ],
+)
+def test_any_batch(build: str, tmp_path: Path) -> None:
+    check(BUILDS[build].make(tmp_path, "-DTOY_BATCHED"), "batch", 1)
 
 
 # three interleaved states, eight threads, one caller that starts threads for every kernel
