@@ -96,10 +96,10 @@ class Parameters:
         what = f"input {self._inputs[0].name!r} has shape"
         if len(self._inputs) > 1:
             what = "the inputs have shapes"
+        expected = ", ".join(map(self._expected, self._programs))
         return (
             f"{what} {self._said(shapes)}, and the model was not built for it. Expected one of "
-            f"{', '.join(map(self._said, self._programs))}. Pass one of these, or build the model "
-            "again with this one."
+            f"{expected}. Pass one of these, or build the model again with this one."
         )
 
     def _said(self, shapes: Sequence[tuple[int, ...]]) -> str:
@@ -107,14 +107,19 @@ class Parameters:
         names = [info.name for info in self._inputs]
         return str(dict(zip(names, shapes, strict=True)) if len(names) > 1 else shapes[0])
 
+    def _expected(self, shapes: Sequence[tuple[int, ...]]) -> str:
+        """The same for a program, with N for any number of images."""
+        pairs = zip(self._inputs, shapes, strict=True)
+        texts = [_shape_text(shape, info.batched) for info, shape in pairs]
+        named = [f"{info.name!r}: {text}" for info, text in zip(self._inputs, texts, strict=True)]
+        return f"{{{', '.join(named)}}}" if len(texts) > 1 else texts[0]
+
     def _check(
         self, info: Declared, dtype: np.dtype[Any], value: Any, stream: int | None
     ) -> Array | GpuTensor:
         """An array of the input's type, and of its shape unless there are several programs."""
         array = typed(info, dtype, value, stream, self._device)
-        shape, wanted = array.shape, str(info.shape)
-        if info.batched:
-            wanted = f"({', '.join(['N', *map(str, info.shape[1:])])})"
+        shape = array.shape
         if info.batched and len(shape) == len(info.shape):
             if not shape[0]:
                 raise InputError(
@@ -123,7 +128,8 @@ class Parameters:
             shape = (1, *shape[1:])
         if shape != info.shape and len(self._programs) == 1:
             raise InputError(
-                f"input {info.name!r} has shape {array.shape}. Expected {wanted}. "
+                f"input {info.name!r} has shape {array.shape}. Expected "
+                f"{_shape_text(info.shape, info.batched)}. "
                 f"{_remedy(info.name, shape, info.shape)}."
             )
         return array
@@ -132,6 +138,11 @@ class Parameters:
 def describe(inputs: Sequence[Declared]) -> str:
     """One line for error messages."""
     return "; ".join(map(str, inputs))
+
+
+def _shape_text(shape: tuple[int, ...], batched: bool) -> str:
+    """A shape, with N for any number of images."""
+    return f"({', '.join(['N', *map(str, shape[1:])])})" if batched else str(shape)
 
 
 def _is_sequence(inputs: Sequence[Declared], value: Sequence[Any]) -> bool:

@@ -200,8 +200,8 @@ static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tens
         snprintf(text, sizeof text, "argument %d, %s, is not of type %s", (int)index, wanted->name,
                  dl_types[wanted->dtype].name);
     } else if (!same) {
-        print_shape(given_shape, sizeof given_shape, given->shape, given->rank);
-        print_shape(wanted_shape, sizeof wanted_shape, sizes, wanted->rank);
+        print_shape(given_shape, sizeof given_shape, given->shape, given->rank, 0);
+        print_shape(wanted_shape, sizeof wanted_shape, sizes, wanted->rank, 0);
         snprintf(text, sizeof text, "argument %d, %s, has shape %s; the model takes %s", (int)index,
                  wanted->name, given_shape, wanted_shape);
     } else if (!is_dense(given)) {

@@ -5,9 +5,10 @@ static const tvmconv_description *program_of(const tvmconv_state *state) {
     return state->target->description->programs[state->program];
 }
 
-static size_t print_shape(char *text, size_t size, const int64_t *shape, int32_t rank) {
-    size_t used = (size_t)snprintf(text, size, "(");
-    for (int32_t i = 0; i < rank && used < size; ++i)
+/* With N as the first extent for any number of images. */
+static size_t print_shape(char *text, size_t size, const int64_t *shape, int32_t rank, int batched) {
+    size_t used = (size_t)snprintf(text, size, batched ? "(N" : "(");
+    for (int32_t i = batched; i < rank && used < size; ++i)
         used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "",
                                  (long long)shape[i]);
     if (used < size) used += (size_t)snprintf(text + used, size - used, ")");
@@ -23,7 +24,8 @@ static size_t print_shapes(char *text, size_t size, const tvmconv_description *p
         const tvmconv_tensor *input = &program->inputs[i];
         int length = snprintf(text + used, size - used, "%s%s ", i ? ", " : "", input->name);
         used = used + (size_t)length < size ? used + (size_t)length : size - 1;
-        used += print_shape(text + used, size - used, shapes ? shapes[i] : input->shape, input->rank);
+        used += print_shape(text + used, size - used, shapes ? shapes[i] : input->shape, input->rank,
+                            !shapes && program->batched && program->batched[i]);
     }
     return used;
 }
