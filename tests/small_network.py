@@ -64,8 +64,10 @@ def small_network(batch: int | str = 1, height: int = 21, width: int = 20) -> on
 def mixed_network() -> onnx.ModelProto:
     """One operator for every rule, but for the rules of :func:`pixel_network`."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
-    mixed (float[1,10,12,11] x, float[10,10,3,3] w, float[15,7] g, float[7] b) => (float[1,10] y)
+    mixed (float[1,10,12,11] x, float[10,10,3,3] w, float[15,7] g, float[7] b, float[2] h)
+        => (float[1,10] y)
     <int64[5] apart = {1, 5, 3, 6, 5}, int64[4] together = {1, 15, 6, 5}, int64[2] flat = {1, 10},
+     int64[2] pairs = {5, 2},
      int64[3] rows = {1, 15, 30}, int64[1] begin = {0}, int64[1] end = {5}, int64[1] axis = {1},
      int64[2] first = {0, 0}, int64[2] last = {1, 5}, int64[2] both = {0, 1}>
     {
@@ -88,9 +90,12 @@ def mixed_network() -> onnx.ModelProto:
       e = Slice (d, first, last, both)
       f = Slice (q, first, last, both)
       z = Concat <axis = 1> (e, f)
-      y = Softmax <axis = 1> (z)
+      o = Reshape (z, pairs)
+      r = Mul (o, h)
+      j = Reshape (r, flat)
+      y = Softmax <axis = 1> (j)
     }"""
-    return _with_weights(text, {"w": (10, 10, 3, 3), "g": (15, 7), "b": (7,)})
+    return _with_weights(text, {"w": (10, 10, 3, 3), "g": (15, 7), "b": (7,), "h": (2,)})
 
 
 def pixel_network() -> onnx.ModelProto:

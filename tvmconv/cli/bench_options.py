@@ -32,7 +32,7 @@ Streams = Annotated[
     options.MEASURING.value(
         "N,...",
         "--streams",
-        help="Numbers of calls at a time, which share the threads, such as 1,2,4.",
+        help="Numbers of calls at a time that share the threads: 1,2,4.",
         show_default="single calls",
     ),
 ]
