@@ -21,7 +21,7 @@ def _model():
         helper.make_node("Conv", ["x", "w"], ["a"], "first conv"),
         helper.make_node("Softmax", ["a"], ["y"], "last softmax", axis=1),
     ]
-    return make_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], {"w": noise(4, 3, 3, 3)})
+    return make_model(nodes, {"x": (1, 16, 5, 5)}, ["y"], {"w": noise(16, 16, 3, 3)})
 
 
 def _failing(error):
@@ -108,5 +108,5 @@ def test_an_error_of_the_same_type_inside_a_callback_is_its_own() -> None:
 
 
 def test_a_good_model_still_builds() -> None:
-    outputs = tvmconv.build(_model(), threads=1).run(noise(1, 3, 5, 5))
+    outputs = tvmconv.build(_model(), threads=1).run(noise(1, 16, 5, 5))
     np.testing.assert_allclose(outputs[0].sum(axis=1), 1, rtol=1e-5)
