@@ -4,93 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import c_int64, c_void_p
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-TYPES = [
-    "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64",
-    "uint8", "uint16", "uint32", "uint64", "bool",
-]  # fmt: skip
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("dtype", c_int32),
-        ("rank", c_int32),
-        ("shape", POINTER(c_int64)),
-        ("bytes", c_uint64),
-    ]
-
-
-class Layer(ctypes.Structure):
-    _fields_ = [
-        *((name, c_char_p) for name in ("name", "operation", "algorithm", "workload", "kernel")),
-        ("flops", c_uint64),
-        ("bytes", c_uint64),
-    ]
-
-
-class Description(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint32),
-        *((f"{name}_count", c_int32) for name in ("input", "output", "layer")),
-        ("inputs", POINTER(Tensor)),
-        ("outputs", POINTER(Tensor)),
-        ("layers", POINTER(Layer)),
-        *((name, c_char_p) for name in ("name", "version", "target", "features")),
-        *((f"{name}_bytes", c_uint64) for name in ("arena", "workspace", "weight")),
-        ("threads", c_int32),
-        ("separate_weights", c_int32),
-        ("device", c_int32),
-        ("varying_axes", POINTER(c_int32)),
-        ("programs", POINTER(c_void_p)),
-        ("program_count", c_int64),
-        ("batched", POINTER(c_int32)),
-    ]
-
-
-class Options(ctypes.Structure):
-    _fields_ = [
-        ("size", c_uint32),
-        ("threads", c_int32),
-        ("parallel_for", c_void_p),
-        ("parallel_context", c_void_p),
-        ("weights", c_void_p),
-        ("weight_bytes", c_uint64),
-        ("weights_path", c_char_p),
-        ("cuda_graph", c_int32),
-        ("gpu", c_int64),
-        ("target", c_char_p),
-    ]
-
-
-_RUN = (c_void_p, POINTER(c_void_p), POINTER(c_void_p))
-
-
-class Interface(ctypes.Structure):
-    _fields_ = [
-        ("abi", c_uint32),
-        ("size", c_uint32),
-        ("description", POINTER(Description)),
-        (
-            "create",
-            ctypes.CFUNCTYPE(c_int32, POINTER(Options), POINTER(c_void_p), c_char_p, c_size_t),
-        ),
-        ("run", ctypes.CFUNCTYPE(c_int32, *_RUN)),
-        ("profile", ctypes.CFUNCTYPE(c_int32, *_RUN, POINTER(c_int64))),
-        ("message", ctypes.CFUNCTYPE(c_char_p, c_void_p)),
-        ("destroy", ctypes.CFUNCTYPE(None, c_void_p)),
-        *((name, c_void_p) for name in ("pool_create", "pool_parallel_for", "pool_destroy")),
-        *((name, c_void_p) for name in ("threads", "enqueue", "shape")),
-        ("set_shapes", ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(c_void_p))),
-        ("describe", c_void_p),
-        ("run_batch", ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, *_RUN[1:])),
-    ]
+from tvmconv.runtime.binding import DTYPES as TYPES
+from tvmconv.runtime.interface import Description, LayerRecord, ModelTable, Options, TensorRecord
 
 
 class CModel:
@@ -98,7 +20,7 @@ class CModel:
 
     def __init__(self, path: str | Path, symbol: str = "tvmconv_model", **options: Any) -> None:
         self.library = ctypes.CDLL(str(path))
-        self.interface = Interface.in_dll(self.library, symbol)
+        self.interface = ModelTable.in_dll(self.library, symbol)
         self.description = self.interface.description.contents
         given = Options(size=ctypes.sizeof(Options), **options)
         self.state = c_void_p()
@@ -118,15 +40,15 @@ class CModel:
             return cls(link, **options)
 
     @property
-    def inputs(self) -> list[Tensor]:
+    def inputs(self) -> list[TensorRecord]:
         return self.description.inputs[: self.description.input_count]
 
     @property
-    def outputs(self) -> list[Tensor]:
+    def outputs(self) -> list[TensorRecord]:
         return self.description.outputs[: self.description.output_count]
 
     @property
-    def layers(self) -> list[Layer]:
+    def layers(self) -> list[LayerRecord]:
         return self.description.layers[: self.description.layer_count]
 
     @property
@@ -178,7 +100,7 @@ def _input_shapes(description: Description) -> list[tuple[int, ...]]:
     return [shape(tensor) for tensor in description.inputs[: description.input_count]]
 
 
-def shape(tensor: Tensor) -> tuple[int, ...]:
+def shape(tensor: TensorRecord) -> tuple[int, ...]:
     return tuple(tensor.shape[: tensor.rank])
 
 
