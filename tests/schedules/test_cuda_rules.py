@@ -153,6 +153,21 @@ def test_maxima_of_minus_infinity_are_it(name):
 
 
 @needs_emulator
+def test_names_of_tensors_and_float64_infinities_are_cuda():
+    """Exporters write such names; the maximum starts at minus infinity."""
+    x, k = te.placeholder((4, 6), "float64", name="/1/x y"), te.reduce_axis((0, 6), name="k")
+    largest = te.compute((4,), lambda i: te.max(x[i, k], k), name="2.z")
+    function = te.create_prim_func([x, largest]).with_attr("global_symbol", "named")
+    code = cuda_code(schedule_module(ir.IRModule({"named": function}), SM_90), SM_90)
+    given, found = np.random.default_rng(2).standard_normal((4, 6)), np.full(4, np.nan)
+    given[1] = -np.inf
+    (launch,) = code.launches["named"]
+    module = EmulatedModule(code.source)
+    module.run(launch.kernel, launch.grid, launch.block, [given, found])
+    assert np.array_equal(found, given.max(1))
+
+
+@needs_emulator
 def test_reductions_of_one_function_are_kernels_that_meet_in_the_arena():
     code = kernels().code
     assert len(code.launches["normalised"]) == 3
