@@ -16,7 +16,7 @@ from tvmconv.machines.cuda import MACHINES
 from tvmconv.operators.dense_rows import dense_rows
 from tvmconv.schedules.cuda.threads import threads_of_sum
 from tvmconv.tir.cuda.lowering import cuda_code
-from tvmconv.tvm_api import ir, te
+from tvmconv.tvm_api import ir, te, tirx
 
 SM_90 = MACHINES["cuda:sm_90"]
 EPILOGUE = (EpilogueOp("bias"), EpilogueOp("add"), EpilogueOp("relu"))
@@ -76,7 +76,20 @@ def largest():
     return [x, te.compute((4,), lambda i: te.max(x[i, k], k), name="largest")]
 
 
-FUNCTIONS = (transposed, mean, windows, whole, dense, normalised, largest)
+def padded():
+    """A consumer of sums that also has values without a sum."""
+    x, k = placeholder("x", 4, 200), te.reduce_axis((0, 200), name="k")
+    total = te.compute((4,), lambda i: te.sum(x[i, k] * x[i, k], k), name="total")
+    share = te.compute(x.shape, lambda i, j: x[i, j] / total[i], name="share")
+
+    def around(i, j):
+        inside = tirx.all(i < 4, j >= 1, j < 201)
+        return tirx.if_then_else(inside, share[i, j - 1], 0.0)
+
+    return [x, te.compute((6, 203), around, name="padded")]
+
+
+FUNCTIONS = (transposed, mean, windows, whole, dense, normalised, largest, padded)
 
 
 def result_of(name: str, x, *rest) -> np.ndarray:
@@ -94,6 +107,8 @@ def result_of(name: str, x, *rest) -> np.ndarray:
         return np.maximum(x @ weight.T + bias + residual, 0)
     if name == "largest":
         return x.max(1)
+    if name == "padded":
+        return np.pad(x / (x * x).sum(1, keepdims=True), ((0, 2), (1, 2)))
     top = x.max(1, keepdims=True)
     return x / ((x - top) * x).sum(1, keepdims=True)
 
