@@ -252,6 +252,28 @@ def test_running_sums_and_sorting_have_kernels(tmp_path):
 
 @needs_nvcc
 @needs_emulator
+def test_a_count_that_is_an_input_gives_the_shape_of_the_outputs(tmp_path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        largest (float[3,7] x, int64[1] k) => (float[3,n] y, int64[3,n] i)
+        { y, i = TopK <axis = 1> (x, k) }"""
+    )
+    built = Built(tmp_path / "largest", model)
+    inputs = {**built.inputs(), "k": np.array([4])}
+    built.check(built.run(inputs), inputs)
+    built.check_python(
+        "import numpy as np, tvmconv\n"
+        "from tests.device_tensor import DeviceTensor, enter\n"
+        "enter()\n"
+        "x, k = DeviceTensor(np.ones((3, 7), 'f4')), DeviceTensor(np.array([2]))\n"
+        "try:\n    tvmconv.load(path).run(x, k)\n    raise SystemExit('accepted')\n"
+        "except tvmconv.errors.InputError as error:\n"
+        "    assert 'depends on the data' in str(error), error\n"
+    )
+
+
+@needs_nvcc
+@needs_emulator
 def test_computed_indices_are_clamped(tmp_path):
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 17]>

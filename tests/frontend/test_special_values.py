@@ -59,10 +59,11 @@ def test_special_values_of_elementwise_operators():
         helper.make_node("Pow", ["x", "half"], ["root"]),
         helper.make_node("Log", ["x"], ["log"]),
         helper.make_node("Exp", ["x"], ["exp"]),
+        helper.make_node("Pow", ["x", "three"], ["cube"]),
     ]
-    constants = {"one": np.float32(1), "half": np.float32(0.5)}
+    constants = {"one": np.float32(1), "half": np.float32(0.5), "three": np.float32(3)}
     kinds = dict.fromkeys(("bool", "not_less", "not_same"), TensorProto.BOOL)
-    kinds |= dict.fromkeys(("root", "log", "exp"), TensorProto.FLOAT)
+    kinds |= dict.fromkeys(("root", "log", "exp", "cube"), TensorProto.FLOAT)
     inside = np.array([-2.5, -1, 0, 65535.5], np.float32)
     feeds = {"x": VALUES, "inside": inside}
     ours, expected = run(nodes, feeds, constants, wrapped=TensorProto.UINT16, **kinds)

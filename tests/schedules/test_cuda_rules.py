@@ -16,7 +16,7 @@ from tvmconv.machines.cuda import MACHINES
 from tvmconv.operators.dense_rows import dense_rows
 from tvmconv.schedules.cuda.threads import threads_of_sum
 from tvmconv.tir.cuda.lowering import cuda_code
-from tvmconv.tvm_api import ir, te
+from tvmconv.tvm_api import ir, te, tirx
 
 SM_90 = MACHINES["cuda:sm_90"]
 EPILOGUE = (EpilogueOp("bias"), EpilogueOp("add"), EpilogueOp("relu"))
@@ -76,7 +76,20 @@ def largest():
     return [x, te.compute((4,), lambda i: te.max(x[i, k], k), name="largest")]
 
 
-FUNCTIONS = (transposed, mean, windows, whole, dense, normalised, largest)
+def padded():
+    """A consumer of sums that also has values without a sum."""
+    x, k = placeholder("x", 4, 200), te.reduce_axis((0, 200), name="k")
+    total = te.compute((4,), lambda i: te.sum(x[i, k] * x[i, k], k), name="total")
+    share = te.compute(x.shape, lambda i, j: x[i, j] / total[i], name="share")
+
+    def around(i, j):
+        inside = tirx.all(i < 4, j >= 1, j < 201)
+        return tirx.if_then_else(inside, share[i, j - 1], 0.0)
+
+    return [x, te.compute((6, 203), around, name="padded")]
+
+
+FUNCTIONS = (transposed, mean, windows, whole, dense, normalised, largest, padded)
 
 
 def result_of(name: str, x, *rest) -> np.ndarray:
@@ -94,6 +107,8 @@ def result_of(name: str, x, *rest) -> np.ndarray:
         return np.maximum(x @ weight.T + bias + residual, 0)
     if name == "largest":
         return x.max(1)
+    if name == "padded":
+        return np.pad(x / (x * x).sum(1, keepdims=True), ((0, 2), (1, 2)))
     top = x.max(1, keepdims=True)
     return x / ((x - top) * x).sum(1, keepdims=True)
 
@@ -150,6 +165,21 @@ def test_maxima_of_minus_infinity_are_it(name):
     (x,) = operands(name)
     x[1] = -np.inf
     assert np.array_equal(run(name, x), result_of(name, x))
+
+
+@needs_emulator
+def test_names_of_tensors_and_float64_infinities_are_cuda():
+    """Exporters write such names; the maximum starts at minus infinity."""
+    x, k = te.placeholder((4, 6), "float64", name="/1/x y"), te.reduce_axis((0, 6), name="k")
+    largest = te.compute((4,), lambda i: te.max(x[i, k], k), name="2.z")
+    function = te.create_prim_func([x, largest]).with_attr("global_symbol", "named")
+    code = cuda_code(schedule_module(ir.IRModule({"named": function}), SM_90), SM_90)
+    given, found = np.random.default_rng(2).standard_normal((4, 6)), np.full(4, np.nan)
+    given[1] = -np.inf
+    (launch,) = code.launches["named"]
+    module = EmulatedModule(code.source)
+    module.run(launch.kernel, launch.grid, launch.block, [given, found])
+    assert np.array_equal(found, given.max(1))
 
 
 @needs_emulator

@@ -193,8 +193,9 @@ def power(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         and exponent.ndim <= len(e.shape(node.inputs[0]))
     ):
         value = float(exponent.reshape(-1)[0])
-        if value == 2.0:
-            return op.multiply(a, a)
+        if value in (2.0, 3.0):
+            square = op.multiply(a, a)
+            return square if value == 2.0 else op.multiply(square, a)
         if value == 1.0:
             return a
         if value == 0.5 and dtype.startswith("float"):

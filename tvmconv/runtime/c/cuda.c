@@ -28,7 +28,7 @@ static struct {
     struct gpu_part *parts;
 } gpus = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Tables of pointers hold the inputs, then the outputs. */
+/* Tables of pointers hold the inputs, the outputs, then the extents of varying outputs. */
 struct tvmconv_gpu_state {
     struct gpu_part *gpu;
     cu_handle stream;
@@ -145,28 +145,42 @@ static int32_t load(struct gpu_part *part, const char *constants, char *message,
     return status ? refuse_status(message, size, "weights", bytes, status) : TVMCONV_OK;
 }
 
-/* Offsets of inputs, or of outputs, in the memory of a state; returns the end. */
-static uint64_t place_tensors(void **places, const tvmconv_tensor *tensors, int32_t count,
-                              uint64_t end) {
-    for (int32_t i = 0; i < count; ++i) {
-        places[i] = (void *)(uintptr_t)end;
-        end += aligned(tensors[i].bytes, GPU_ALIGNMENT);
-    }
-    return end;
+/* The number of varying outputs. */
+static int32_t extent_count(void) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    int32_t count = 0;
+    for (int32_t i = 0; model->varying_axes && i < model->output_count; ++i)
+        count += model->varying_axes[i] >= 0;
+    return count;
+}
+
+static int32_t operand_count(void) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    return model->input_count + model->output_count + extent_count();
+}
+
+static const tvmconv_tensor *operand_tensor(int32_t index) {
+    static const tvmconv_tensor extent = {"an extent", TVMCONV_INT64, 0, NULL, sizeof(int64_t)};
+    const tvmconv_description *model = &tvmconv_this_description;
+    if (index < model->input_count) return &model->inputs[index];
+    index -= model->input_count;
+    return index < model->output_count ? &model->outputs[index] : &extent;
 }
 
 static int32_t allocate_state(struct tvmconv_gpu_state *own, char *message, size_t size) {
     const tvmconv_description *model = &tvmconv_this_description;
     uint64_t end = aligned(model->arena_bytes, GPU_ALIGNMENT);
-    end = place_tensors(own->own, model->inputs, model->input_count, end);
-    end = place_tensors(own->own + model->input_count, model->outputs, model->output_count, end);
+    for (int32_t i = 0; i < operand_count(); ++i) {
+        own->own[i] = (void *)(uintptr_t)end; /* an offset, until there is memory */
+        end += aligned(operand_tensor(i)->bytes, GPU_ALIGNMENT);
+    }
     cu_result status = driver.stream_create(&own->stream, CU_STREAM_NON_BLOCKING);
     if (!status) status = driver.event_create(&own->queued, CU_EVENT_NO_TIMING);
     if (!status) status = driver.event_create(&own->in_graph, CU_EVENT_NO_TIMING);
     if (!status) status = driver.allocate(&own->memory, end ? end : 1);
     if (status) return refuse_status(message, size, "activations and tensors", end, status);
     own->arena = own->memory;
-    for (int32_t i = 0; i < model->input_count + model->output_count; ++i)
+    for (int32_t i = 0; i < operand_count(); ++i)
         own->own[i] = (void *)(own->memory + (uintptr_t)own->own[i]);
     return TVMCONV_OK;
 }
@@ -194,8 +208,7 @@ static int32_t wants_replay(const tvmconv_options *options) {
 
 /* A state's part for the GPU with empty tables. */
 static struct tvmconv_gpu_state *new_state(const tvmconv_options *options) {
-    const tvmconv_description *model = &tvmconv_this_description;
-    size_t count = (size_t)model->input_count + (size_t)model->output_count;
+    size_t count = (size_t)operand_count();
     struct tvmconv_gpu_state *own = calloc(1, sizeof *own + ((2 + KNOWN_OPERANDS) * count + 1) * sizeof(void *));
     if (own == NULL) return NULL;
     own->own = (void **)(own + 1);

@@ -47,16 +47,6 @@ static const void *operand(const tvmconv_frame *frame, int32_t index) {
     return index < inputs ? frame->inputs[index] : frame->outputs[index - inputs];
 }
 
-static const tvmconv_tensor *operand_tensor(int32_t index) {
-    const tvmconv_description *model = &tvmconv_this_description;
-    return index < model->input_count ? &model->inputs[index]
-                                      : &model->outputs[index - model->input_count];
-}
-
-static int32_t operand_count(void) {
-    return tvmconv_this_description.input_count + tvmconv_this_description.output_count;
-}
-
 /* Whether the caller captures a stream, and the call can be part of that. Nothing may be loaded,
  * allocated or waited for meanwhile. */
 static int32_t check_captured(tvmconv_state *state, cu_handle stream) {
@@ -84,6 +74,10 @@ static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
     int on_this;
     int32_t result = TVMCONV_OK;
     if (gpus.process != getpid()) return TVMCONV_OK; /* the run says it */
+    if (extent_count())
+        return refuse(state->message, sizeof state->message, TVMCONV_INVALID,
+                      "the shape of an output depends on the data, and enqueue cannot return it. "
+                      "Call run.");
     if (driver.context_push(state->gpu->gpu->context)) return TVMCONV_OK;
     for (int32_t i = 0; i < operand_count() && !result; ++i) {
         if (on_a_gpu(state->gpu, operand(frame, i), &on_this)) continue;

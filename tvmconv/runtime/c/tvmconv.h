@@ -199,7 +199,8 @@ typedef struct tvmconv_model {
      * GPU's memory. Operands that are aligned to 16 bytes, as by the driver and by frameworks, are
      * used in place. The stream is a CUstream or cudaStream_t of the device's
      * primary context, NULL the default one. Calls of one state follow each other, also in different
-     * streams. The caller keeps the tensors until the stream is done with them. Check
+     * streams. The caller keeps the tensors until the stream is done with them. Models with varying
+     * outputs are refused: the extents are known when the stream is done. Check
      * TVMCONV_HAS(model, enqueue) first: older models lack it.
      * A stream that the caller captures gets the call's launches, once the model has run on that
      * GPU. The graph then uses the memory of the state. Earlier calls must be complete before a

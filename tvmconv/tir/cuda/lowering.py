@@ -26,6 +26,7 @@ from tvmconv.tir.cuda.extrema import DEFINITIONS
 from tvmconv.tir.cuda.mma import DEFINITIONS as MMA_DEFINITIONS
 from tvmconv.tir.cuda.mma import calls_mma
 from tvmconv.tir.cuda.pipeline import function_passes, is_kernel, kernel_passes, kernels_alone
+from tvmconv.tir.cuda.plain_names import plain_names
 from tvmconv.tir.cuda.workspace_parameters import with_workspace
 from tvmconv.tir.pipeline import Pipeline
 
@@ -50,6 +51,8 @@ _PREAMBLE = """#include <cstdint>
 #define ushort unsigned short
 #define CUDART_INF_F __int_as_float(0x7f800000)
 #define CUDART_NAN_F __int_as_float(0x7fffffff)
+#define CUDART_INF __longlong_as_double(0x7ff0000000000000ULL)
+#define CUDART_NAN __longlong_as_double(0x7ff8000000000000ULL)
 """
 
 
@@ -79,7 +82,9 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     names = {symbol: symbol if name in symbols else name for symbol, name in bare.items()}
     functions = ir.IRModule(
         {
-            var: with_workspace(functions[var]).with_attr("global_symbol", names[symbol])
+            var: plain_names(with_workspace(functions[var])).with_attr(
+                "global_symbol", names[symbol]
+            )
             for symbol, var in symbols.items()
         }
     )

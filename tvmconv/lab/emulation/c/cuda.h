@@ -29,6 +29,8 @@
 #define __builtin_assume(test) ((test) ? (void)0 : abort())
 #define CUDART_INF_F INFINITY
 #define CUDART_NAN_F NAN
+#define CUDART_INF ((double)INFINITY)
+#define CUDART_NAN ((double)NAN)
 
 template <class T> static inline T max(T a, T b) { return a < b ? b : a; }
 template <class T> static inline T min(T a, T b) { return b < a ? b : a; }
