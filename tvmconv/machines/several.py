@@ -16,7 +16,7 @@ TargetsLike: TypeAlias = "TargetLike | Sequence[TargetLike]"
 
 
 def resolve_devices(
-    target: TargetsLike = "native", threads: int | None = None
+    target: TargetsLike = "native", threads: int | None = None, gpu: int = 0
 ) -> tuple[Machine | CudaMachine, ...]:
     """The machine models of a target or a list of targets, the preferred ones first.
 
@@ -27,10 +27,10 @@ def resolve_devices(
     a GPU, with two architectures or systems, or with a name twice.
     """
     if isinstance(target, str) or not isinstance(target, Sequence):
-        return (resolve_device(target, threads),)
+        return (resolve_device(target, threads, gpu),)
     if not target:
         raise TargetError("the list of targets is empty. Expected one target or more. Name one.")
-    devices = [resolve_device(each, threads) for each in target]
+    devices = [resolve_device(each, threads, gpu) for each in target]
     if len(devices) == 1:
         return (devices[0],)
     machines = [each for each in devices if isinstance(each, Machine)]
