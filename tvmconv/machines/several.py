@@ -8,6 +8,8 @@ from typing import TypeAlias
 from tvmconv.core.errors import TargetError
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.features import required_features
+from tvmconv.machines.gate import lacks
+from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import TargetLike, resolve_device
 
@@ -51,6 +53,22 @@ def resolve_devices(
             "Build a model for each."
         )
     return tuple(_ordered(machines))
+
+
+def running_here(targets: Sequence[str]) -> str:
+    """The name in a list of CPUs that a model for all of them selects on this host.
+
+    Raises ``TargetError`` as :func:`resolve_devices`, and if this host runs none.
+    """
+    ordered = [each for each in resolve_devices(targets) if isinstance(each, Machine)]
+    for machine in ordered:
+        if not lacks(machine):
+            return next(name for name in targets if resolve_device(name).name == machine.name)
+    missing = "; ".join(f"{each.name} requires {', '.join(lacks(each))}" for each in ordered)
+    raise TargetError(
+        f"targets {', '.join(targets)}: this CPU ({host_model()}) runs none of them. {missing}. "
+        "Expected a target that runs here. Name one, such as native."
+    )
 
 
 def _ordered(machines: Sequence[Machine]) -> list[Machine]:

@@ -113,8 +113,8 @@ def _resolve(target: TargetLike) -> Machine:
             return MACHINES[target]
         if "," in target and "=" not in target:
             raise TargetError(
-                f"target {target!r} is a list. Expected one target here. Name one of these; "
-                "tvmconv.build takes a Python list of several."
+                f"target {target!r} is a list. Expected one target here. Name one of these, and "
+                "repeat the call for each; tvmconv.build takes a Python list."
             )
         options = _named(target) or _parse_classic(target)
     elif isinstance(target, dict):
