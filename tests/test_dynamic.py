@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -168,6 +169,25 @@ def test_threads_build_a_shape_once_while_others_go_on(model: tvmconv.DynamicMod
         outcomes = [type(future.exception()) for future in waiting]
     assert sorted(outcomes, key=str) == [KeyboardInterrupt, *[type(None)] * 2]
     assert builder.count == 2
+
+
+def test_submitted_calls_build_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tvmconv.dynamic.host_cores", lambda: 3)
+    model = built()
+    assert model.threads == 1
+    with pytest.raises(InputError, match=r"cpus='0'.*no shape is built.*compiled\(shapes\)"):
+        model.streams(cpus="0")
+    futures = [model.submit(data(rows)) for rows in (2, 4, 2, 3)]
+    for rows, future in zip((2, 4, 2), futures, strict=False):
+        wanted = data(rows)["x"].reshape(2, rows // 2, 4) + data(rows)["b"]
+        np.testing.assert_array_equal(future.result(60)[0], wanted)
+    with pytest.raises(ModelError):
+        futures[3].result(60)
+    assert model._streams is not None and model._streams.count == 3
+    first = next(iter(os.sched_getaffinity(0)))
+    with model.streams(2, cpus=str(first)) as streams:
+        assert streams.cpus == ((first,), (first,))
+        assert streams.submit(data(2)).result(60)[0].shape == (2, 1, 4)
 
 
 def test_another_process_builds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

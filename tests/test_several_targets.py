@@ -119,6 +119,12 @@ def test_more_features_come_first_and_then_the_later_in_the_list() -> None:
         assert parse_targets(one) == one
 
 
+@pytest.mark.parametrize("target", ["cuda", ["cuda"]], ids=repr)
+def test_the_number_of_a_gpu(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tvmconv.machines.targets.native_gpu", lambda index: f"GPU {index}")
+    assert resolve_devices(target, None, 1) == ("GPU 1",)
+
+
 @pytest.mark.parametrize(
     ("targets", "problem"),
     [

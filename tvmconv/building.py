@@ -247,7 +247,8 @@ def build(
             )
         more = {"device": device, "cuda_graph": cuda_graph, "progress": progress}
         each = partial(build, **options, **more, requantise=requantise)
-        return DynamicModel.of(model, shapes, outputs, each, max_shapes, device)
+        devices = partial(resolve_devices, target, threads, device)
+        return DynamicModel.of(model, shapes, outputs, each, max_shapes, device, devices)
     if max_shapes is not None:
         raise ConfigError(
             f"max_shapes={shown(max_shapes)} is given without dynamic=True. Expected both or none. "
@@ -269,7 +270,6 @@ def build(
         from tvmconv.compile.toolchain import Toolchain
         from tvmconv.frontend import ShapedModel
         from tvmconv.frontend.shape_lists import largest_first
-        from tvmconv.machines.cuda_native import native_gpu
         from tvmconv.programs import Programs, check_count, compile_programs
         from tvmconv.records.lookup import search_path
         from tvmconv.selection.policy import check_precision, make_policy
@@ -278,8 +278,7 @@ def build(
         text = "requantise= is deprecated. Use requantize=."
         warnings.warn(text, DeprecationWarning, stacklevel=_CALLER)
         requantize = requantise
-    here = gpu.device and target == "cuda"
-    machines = (native_gpu(gpu.device),) if here else resolve_devices(target, threads)
+    machines = resolve_devices(target, threads, gpu.device)
     gpu.check(machines[0].kind == "cuda")
     if cc:
         Toolchain.find(cc, machines[0].triple)

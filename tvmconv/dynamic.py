@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tvmconv.core.arguments import whole
+from tvmconv.core.arguments import shown, whole
 from tvmconv.core.errors import (
     ArtifactError,
     ConfigError,
+    InputError,
     ModelError,
     ShapeError,
     TvmconvError,
@@ -27,9 +28,12 @@ from tvmconv.frontend.inputs import check_shapes
 from tvmconv.frontend.open_shapes import OpenTensor, check_sizes, complete_shapes, fixed_sizes
 from tvmconv.frontend.read import open_inputs
 from tvmconv.frontend.source import HeldModel
+from tvmconv.machines.device import Device
+from tvmconv.machines.host import host_cores
 from tvmconv.model import CompiledModel
 from tvmconv.runtime import forks
 from tvmconv.runtime.arguments import Parameters, typed
+from tvmconv.runtime.submitting import Submitting
 from tvmconv.runtime.tensors import GpuTensor, stream_handle
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ DEFAULT_SHAPES = 16
 # the shape of each input in order
 Key = tuple[tuple[int, ...], ...]
 Build = Callable[..., CompiledModel]
+Devices = Callable[[], Sequence[Device]]
 
 # errors that the same shape gives again; others, such as a full disk, may pass
 _LASTING = (ModelError, ConfigError, WorkloadError)
@@ -60,7 +65,7 @@ class _Place:
     done: threading.Event = field(default_factory=threading.Event)
 
 
-class DynamicModel:
+class DynamicModel(Submitting):
     """A model that is compiled for each shape of its inputs when a call first has the shape.
 
     Made by :func:`tvmconv.build` with ``dynamic=True``. Any number of threads may call it at the
@@ -86,13 +91,15 @@ class DynamicModel:
         build: Build,
         max_shapes: int,
         device: int,
+        devices: Devices,
     ) -> None:
+        super().__init__()
         given: Any = check_shapes(shapes)
         fixed = fixed_sizes(inputs, given)
         self.name = model.name
         self.inputs = tuple(info.with_sizes(fixed) for info in inputs)
         self.max_shapes = max_shapes
-        self._model, self._build = model, build
+        self._model, self._build, self._devices = model, build, devices
         self._open = [index for index, info in enumerate(inputs) if not info.is_fixed]
         self._arguments = _Arguments([self.inputs], device)
         self._lock = forks.Lock()
@@ -114,21 +121,30 @@ class DynamicModel:
         build: Build,
         max_shapes: int | None,
         device: int,
+        devices: Devices,
     ) -> DynamicModel:
-        """Read a model, and build its first shapes by a function with an argument ``shapes``."""
+        """Read a model, and build its first shapes by a function with an argument ``shapes``.
+
+        ``devices`` resolves the targets of the builds.
+        """
         most = DEFAULT_SHAPES
         if max_shapes is not None:
             most = whole(max_shapes, "max_shapes", error=ConfigError)
         with reported("reading the model"):
             held = hold(model)
             inputs = open_inputs(held, outputs)
-        return cls(held, inputs, shapes, build, most, device)
+        return cls(held, inputs, shapes, build, most, device, devices)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a DynamicModel cannot be pickled or copied: it holds machine code. Build it where you "
             "need it (threads and forked processes may share it)."
         )
+
+    @property
+    def threads(self) -> int:
+        """Threads of one call, as far as the process has CPUs for them."""
+        return self._devices()[0].cores
 
     @property
     def programs(self) -> tuple[ProgramFacts, ...]:
@@ -159,7 +175,7 @@ class DynamicModel:
         """The model for one set of shapes, which is built if it is new.
 
         Use it to build a shape before its first call. Also for what a call does not do, such as
-        ``save``, ``profile``, ``time``, ``submit`` and ``run_into``.
+        ``save``, ``profile``, ``time`` and ``run_into``.
 
         Parameters
         ----------
@@ -201,6 +217,16 @@ class DynamicModel:
     def __repr__(self) -> str:
         inputs = "; ".join(map(str, self.inputs))
         return f"DynamicModel({self.name!r}, inputs=[{inputs}], {len(self.programs)} shapes built)"
+
+    def _stream_cpus(self, cpus: str | None) -> tuple[Sequence[int], bool]:
+        if models := self._kept():
+            return models[0]._stream_cpus(cpus)
+        if cpus is not None:
+            raise InputError(
+                f"streams(cpus={shown(cpus)}) of model {self.name!r}: no shape is built yet. "
+                "Expected a shape, whose code finds the CPUs. Build one by compiled(shapes)."
+            )
+        return range(host_cores()), self._devices()[0].kind == "cuda"
 
     def _kept(self) -> list[CompiledModel]:
         with self._lock:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from typer.testing import CliRunner
 
 from tests.frontend.batch_models import made, node
+from tvmconv.cli.main import app
 from tvmconv.core.errors import ModelError
+from tvmconv.frontend.check import check
 from tvmconv.frontend.read import ShapedModel
+from tvmconv.report.checked import check_report
 
 ONES = np.ones((1, 4), np.float32)
 REFUSED = {
@@ -115,3 +121,40 @@ def test_sequences_are_separate() -> None:
     proto = made(nodes, {"x": ["N", 6, 4]}, weights)
     loaded = ShapedModel(proto, None, batch="any").read(0)
     assert [str(info) for info in loaded.outputs] == ["y: float32[N, 6, 8]"]
+
+
+def test_a_check_lists_all_nodes_that_combine_images(tmp_path: Path) -> None:
+    nodes = [
+        node("Softmax", ["x"], ["a"], "soft", axis=0),
+        node("Relu", ["x"], ["b"], "relu"),
+        node("ReduceMean", ["b"], ["c"], "mean"),
+        node("Add", ["a", "c"], ["y"], "add"),
+    ]
+    path = tmp_path / "mixes.onnx"
+    onnx.save(made(nodes, {"x": ["N", 4]}), path)
+    found = check(path, batch="any")
+    assert [each.node for each in found.refused] == ["soft", "mean"]
+    assert all("batch='any'" in each.error for each in found.refused)
+    assert (found.unread, found.cut, found.batch) == (1, ("b",), "")
+    assert str(check(path, batch="any", outputs=found.cut).outputs[0]) == "b: float32[N, 4]"
+    assert check(path, shapes={"N": 3}).ok
+    shown = CliRunner().invoke(app, ["check", str(path), "--batch", "any", "--json"])
+    assert shown.exit_code == 1 and len(json.loads(shown.stdout)["refused"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "size", "problem"),
+    [
+        ([node("Relu", ["x"], ["y"])], 4, "fixes dimension 0 of input 'x' to 4"),
+        ([node("Relu", ["c"], ["y"])], "N", "output 'y' is equal for all images"),
+    ],
+)
+def test_a_check_of_what_no_node_causes(nodes: list[Any], size: Any, problem: str) -> None:
+    proto = made(nodes, {"x": [size, 4]}, {"c": ONES})
+    found = check(proto, batch="any")
+    assert problem in found.batch and not found.ok and not found.refused
+    assert problem in str(check_report(found))
+    with pytest.raises(ModelError, match="'5'"):
+        check(proto, batch="5")
+    with pytest.raises(ModelError, match="sequence of positive integers"):
+        check(proto, batch="any", shapes={"x": [(1, 4), (1, 4)]})  # type: ignore[dict-item]

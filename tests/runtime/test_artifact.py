@@ -214,7 +214,27 @@ def test_format_version(saved: Path) -> None:
         load(saved)
 
 
-@pytest.mark.parametrize("name", ["target", "inputs", "library", "memory", "versions", "calls"])
+@pytest.mark.parametrize(
+    "decisions",
+    [[1], [{}], [{"layer": "a"}], [{"layer": 1, "workload": "ic8ih4oc8kh1", "rejected": []}]],
+    ids=repr,
+)
+def test_decisions_are_read_for_reports(saved: Path, decisions: list[object]) -> None:
+    edit(saved.with_suffix(".json"), decisions=decisions)
+    record = manifest.read_manifest(saved.with_suffix(".json"))
+    model = CompiledModel(record, library.Library.open(saved))
+    model.run(programs.dense_inputs(8))
+    assert len(record.decisions) == 1
+    for use in (model.explain, lambda: model.decisions, lambda: model.save(saved)):
+        with pytest.raises(
+            ArtifactError, match=r"decisions .* are damaged .* Build the model again"
+        ):
+            use()
+
+
+@pytest.mark.parametrize(
+    "name", ["target", "inputs", "library", "memory", "versions", "calls", "unscheduled"]
+)
 @pytest.mark.parametrize("value", [None, 3, [1], {"a": 1}], ids=repr)
 def test_malformed_fields(saved: Path, name: str, value: object) -> None:
     edit(saved.with_suffix(".json"), **{name: value})

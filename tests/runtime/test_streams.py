@@ -78,6 +78,14 @@ def test_streams_have_a_number_and_an_end(dense: CompiledModel) -> None:
     assert stream_threads() <= before
     with pytest.raises(InputError, match="closed"):
         streams.submit(programs.dense_inputs())
+    # a call that found the threads before another thread closed them
+    closing = dense.streams(1)
+    closing.submit(programs.dense_inputs()).result(60)
+    pool = closing._threads._pool
+    closing.close()
+    closing._threads._pool = pool
+    with pytest.raises(InputError, match="closed"):
+        closing.submit(programs.dense_inputs())
     for count in (0, 1.5, 1 << 20):
         with pytest.raises(InputError, match="count"):
             dense.streams(count)  # type: ignore[arg-type]

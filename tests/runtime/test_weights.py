@@ -80,11 +80,13 @@ def test_they_are_mapped_and_not_copied(apart: Path) -> None:
     del model
 
 
-def test_tvms_loader_finds_them(apart: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", "import tvmconv\nheld = tvmconv.load(sys.argv[1])"])
+def test_tvms_loader_finds_them(apart: Path, tmp_path: Path, before: str) -> None:
     inputs = programs.dense_inputs(3)
     results = {t.name: np.zeros(t.shape, t.dtype) for t in programs.DENSE_OUTPUTS}
     np.savez(tmp_path / "given.npz", **inputs, **results)
-    command = [sys.executable, "-c", FFI, apart, tmp_path / "given.npz", tmp_path / "out.npy"]
+    code = FFI.replace("\nx, y", f"\n{before}\nx, y", 1)
+    command = [sys.executable, "-c", code, apart, tmp_path / "given.npz", tmp_path / "out.npy"]
     subprocess.run(command, check=True)
     wanted = programs.dense_reference(inputs)
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), wanted, rtol=2e-5, atol=2e-5)

@@ -74,7 +74,7 @@ class ModelFacts:
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """Algorithm and configuration of every convolution, with the reason."""
-        return self.manifest.decisions
+        return tuple(self.manifest.decisions)
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:

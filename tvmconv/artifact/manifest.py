@@ -9,10 +9,15 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tvmconv.artifact.program_record import MemoryReport, ProgramRecord
+from tvmconv.artifact.program_record import (
+    MALFORMED,
+    MemoryReport,
+    ProgramRecord,
+    StoredDecisions,
+)
 from tvmconv.artifact.target_record import TargetRecord
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
-from tvmconv.core.errors import ArtifactError, TvmconvError
+from tvmconv.core.errors import ArtifactError
 from tvmconv.core.files import read_regular
 from tvmconv.core.plain_data import check_types, parse
 from tvmconv.core.stored_types import STORED
@@ -28,8 +33,6 @@ SEVERAL_TARGETS_VERSION = 4
 READABLE = (FORMAT_VERSION, SEVERAL_TARGETS_VERSION)
 MAX_BYTES = 1 << 28
 
-# errors of malformed data
-_MALFORMED = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, TvmconvError)
 # the index of one of several targets
 Select = Callable[[Sequence[TargetRecord]], int]
 
@@ -81,7 +84,7 @@ class Manifest:
     threads: int
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[Decision, ...] | StoredDecisions = ()
     calls: tuple[KernelCall, ...] = ()
     unscheduled: tuple[Unscheduled, ...] = ()
     memory: MemoryReport = field(default_factory=MemoryReport)
@@ -113,7 +116,7 @@ class Manifest:
         record = next(each for each in self.targets if each.name == name)
         try:
             first, *others = record.programs
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise ArtifactError(
                 f"the programs for {name} of model {self.model_name!r} are damaged "
                 f"({type(error).__name__}: {error}). Save the model again."
@@ -238,7 +241,7 @@ def parse_manifest(text: bytes, path: Path, select: Select | None = None) -> Man
         )
     try:
         return Manifest.from_json(data, select)
-    except _MALFORMED as error:
+    except MALFORMED as error:
         reason = f"{type(error).__name__}: {error}"
         raise ArtifactError(f"{path} is damaged ({reason}). Save the model again.") from error
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
+from tvmconv.core.errors import ArtifactError, TvmconvError
+from tvmconv.core.plain_data import check_types
 from tvmconv.core.tensor import TensorInfo
+
+# errors of malformed data
+MALFORMED = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, TvmconvError)
 
 
 @dataclass(frozen=True)
@@ -44,13 +50,58 @@ class MemoryReport:
         return MemoryReport(**{**larger, "own_constant_bytes": 0})
 
 
+class StoredDecisions(Sequence[Decision]):
+    """The decisions of a saved program, which are decoded on first use: calls need none.
+
+    Raises ``ArtifactError`` on use if ``data``, as in the file, are malformed.
+    """
+
+    def __init__(self, data: object) -> None:
+        if not isinstance(data, list):
+            raise TypeError(f"decisions cannot be {str(data)[:80]!r}")
+        self._data: list[Any] = data
+
+    @cached_property
+    def _decoded(self) -> tuple[Decision, ...]:
+        try:
+            found = tuple(map(Decision.from_json, self._data))
+            check_types(found, tuple[Decision, ...], "decisions")
+        except MALFORMED as error:
+            raise ArtifactError(
+                "the decisions of the layers of a saved model are damaged "
+                f"({type(error).__name__}: {error}). Build the model again."
+            ) from error
+        return found
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    @overload
+    def __getitem__(self, index: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Decision, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Decision | tuple[Decision, ...]:
+        return self._decoded[index]
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self._decoded)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == (tuple(other) if isinstance(other, StoredDecisions) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._decoded)
+
+
 @dataclass(frozen=True)
 class ProgramRecord:
     """The part of a manifest that belongs to the program for one shape of the inputs."""
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[Decision, ...] | StoredDecisions = ()
     calls: tuple[KernelCall, ...] = ()
     unscheduled: tuple[Unscheduled, ...] = ()
     memory: MemoryReport = field(default_factory=MemoryReport)
@@ -74,7 +125,7 @@ class ProgramRecord:
         return cls(
             inputs=tuple(TensorInfo.from_json(t) for t in data["inputs"]),
             outputs=tuple(TensorInfo.from_json(t) for t in data["outputs"]),
-            decisions=tuple(Decision.from_json(d) for d in data["decisions"]),
+            decisions=StoredDecisions(data["decisions"]),
             calls=tuple(KernelCall.from_json(c) for c in data["calls"]),
             unscheduled=tuple(Unscheduled.from_json(c) for c in data.get("unscheduled", ())),
             memory=MemoryReport(**data["memory"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
-from tvmconv.cli.values import fold_bytes, integers, parse_shapes
+from tvmconv.cli.values import fold_bytes, integers, parse_shapes, parse_targets
 from tvmconv.core.plain_data import json_text
 
 if TYPE_CHECKING:
@@ -111,10 +111,15 @@ def run(
     from tvmconv.lab.bench.measuring import run_plan
     from tvmconv.lab.bench.plan import make_plan
     from tvmconv.lab.bench.report import bench_report
+    from tvmconv.machines.several import running_here
     from tvmconv.machines.targets import resolve_device
 
     if not (models or suite or layer):
         raise InputError("nothing to measure. Name a model, --suite NAME or --layer PROBLEM.")
+    listed = parse_targets(target)
+    if not estimate and not isinstance(listed, str):
+        target = running_here(listed)
+        tell(f"target     {target} of the list, which runs on this CPU")
     take_gpu(device, target)
     default = 1 if estimate else resolve_device(target).cores
     plan = make_plan(

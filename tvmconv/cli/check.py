@@ -39,14 +39,11 @@ def command(
     if model.suffix == ".so":
         raise InputError(f"check requires an ONNX model, got {model}")
     ends, budget = parse_outputs(outputs), fold_bytes(fold_budget)
-    source = ShapedModel(model, parse_shape_lists(shape), budget, ends, batch)
+    source = ShapedModel(model, parse_shape_lists(shape), budget, ends)
     results = [
-        check(model, shapes=each, outputs=ends, fold_budget=budget) for each in source.shapes
+        check(model, shapes=each, outputs=ends, fold_budget=budget, batch=batch)
+        for each in source.shapes
     ]
-    if batch and all(each.ok for each in results):
-        # refuses nodes that combine images
-        for index in range(len(source.shapes)):
-            source.read(index)
     # the first shape that cannot be built, or the first of all
     found = next((each for each in results if not each.ok), results[0])
     emit(check_report(found), as_json, report)

@@ -20,8 +20,10 @@ def parse(text: str) -> Any:
     Raises ``ValueError`` if the text is not JSON, is nested too deep, or contains an invalid
     character. Numbers must be finite and at most 64 bits long.
     """
+    # the same few numbers occur thousands of times
+    real, integer = cache(finite), cache(_integer)
     try:
-        data = json.loads(text, parse_constant=no_number, parse_float=finite, parse_int=_integer)
+        data = json.loads(text, parse_constant=no_number, parse_float=real, parse_int=integer)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     if "\\u" in text:  # only an escape can be half a character

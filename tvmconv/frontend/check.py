@@ -12,9 +12,10 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import Shapes, TensorInfo
 from tvmconv.frontend.cut import cut_model
 from tvmconv.frontend.graph import OnnxGraph
+from tvmconv.frontend.images.inputs import BatchError, check_batch
 from tvmconv.frontend.inputs import OpenShapeError
 from tvmconv.frontend.nested.functions import without_functions
-from tvmconv.frontend.read import read_model
+from tvmconv.frontend.read import ShapedModel, read_model
 from tvmconv.frontend.refusals import Refusal, Refusals
 from tvmconv.frontend.source import open_source
 from tvmconv.frontend.structure import all_nodes, check_operator
@@ -45,6 +46,8 @@ class ModelCheck:
     cut
         Names of values for ``outputs=`` that make a model without refused nodes. Empty if nothing
         is refused, or nothing would be left.
+    batch
+        Why the model cannot serve any batch size, if a node is not the reason; otherwise empty.
     """
 
     name: str
@@ -55,11 +58,12 @@ class ModelCheck:
     unread: int = 0
     missing: str = ""
     cut: tuple[str, ...] = ()
+    batch: str = ""
 
     @property
     def ok(self) -> bool:
         """Whether ``build`` takes the model."""
-        return not self.refused and not self.missing
+        return not (self.refused or self.missing or self.batch)
 
 
 def check(
@@ -68,12 +72,13 @@ def check(
     shapes: Shapes | None = None,
     outputs: Sequence[str] | None = None,
     fold_budget: int | None = None,
+    batch: str | None = None,
 ) -> ModelCheck:
     """Check whether a model can be built, without building it.
 
     All refused nodes and missing dimensions are found at once. The arguments have the meaning
-    that :func:`tvmconv.build` gives them. Raises ``ModelError`` if the file is damaged or is not an
-    ONNX model.
+    that :func:`tvmconv.build` gives them; ``shapes`` has one shape of each input. Raises
+    ``ModelError`` if the file is damaged or is not an ONNX model.
 
     Examples
     --------
@@ -81,6 +86,14 @@ def check(
     >>> tvmconv.check("yolo.onnx").refused  # doctest: +SKIP
     """
     refusals = Refusals(collects=True)
+    batched, problem = None, ""
+    if check_batch(batch):
+        try:
+            batched = ShapedModel(model, shapes, fold_budget, outputs, batch)
+            # lists of shapes are refused below
+            shapes = batched.shapes[0] if len(batched.shapes) == 1 else shapes
+        except BatchError as error:
+            problem = str(error)
     try:
         loaded = read_model(model, shapes, fold_budget, outputs, refusals)
     except OpenShapeError as error:
@@ -90,6 +103,11 @@ def check(
 
         if loaded.graph.nodes:
             convert_graph(loaded.graph, loaded.fold_budget, refusals)
+    if batched is not None and not refusals.found:
+        try:
+            loaded = batched.read(0, refusals)
+        except BatchError as error:
+            problem = str(error)
     refused = {refusal.node for refusal in refusals.found}
     taken = Counter(node.op for node in loaded.graph.nodes if node.name not in refused)
     found = bool(refusals.found)
@@ -101,6 +119,7 @@ def check(
         tuple(refusals.found),
         refusals.unread,
         cut=_cut(loaded.graph, refused, refusals.values) if found else (),
+        batch=problem,
     )
 
 

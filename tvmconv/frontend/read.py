@@ -16,7 +16,7 @@ from tvmconv.frontend.export import to_proto
 from tvmconv.frontend.external import ExternalData, HeldData
 from tvmconv.frontend.graph import Array, OnnxGraph
 from tvmconv.frontend.images.analysis import check_images
-from tvmconv.frontend.images.inputs import BatchInputs, check_batch
+from tvmconv.frontend.images.inputs import BatchError, BatchInputs, check_batch
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
@@ -134,17 +134,18 @@ class ShapedModel:
                 self._batch = batch_inputs = BatchInputs(inputs)
                 self.shapes = [batch_inputs.sized(each, 1) for each in self.shapes]
 
-    def read(self, index: int) -> LoadedModel:
+    def read(self, index: int, refusals: Refusals | None = None) -> LoadedModel:
         """Read the model for the shapes of one program.
 
-        With ``batch="any"``, raises ``ModelError`` if the network combines images.
+        With ``batch="any"``, raises ``ModelError`` if the network combines images. ``refusals`` may
+        collect the nodes.
         """
         loaded = self._read(self.shapes[index])
         if self._batch is None:
             return loaded
         batched = [self._batch.batched(info.name) for info in loaded.inputs]
         double = None if self._batch.is_fixed else self._read_double(self.shapes[index])
-        check_images(loaded.graph, double, batched)
+        check_images(loaded.graph, double, batched, refusals or Refusals())
         pairs = zip(loaded.inputs, batched, strict=True)
         return replace(
             loaded,
@@ -161,7 +162,7 @@ class ShapedModel:
                 warnings.simplefilter("ignore")
                 return self._read(self._batch.sized(shapes, 2)).graph
         except ShapeError as error:
-            raise ModelError(
+            raise BatchError(
                 f"{error.problem}. The network takes one image, and not two. batch='any' requires "
                 "a network for any batch size. Build a model for each batch size that you need."
             ) from None

@@ -8,6 +8,8 @@ from typing import TypeAlias
 from tvmconv.core.errors import TargetError
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.features import required_features
+from tvmconv.machines.gate import lacks
+from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import TargetLike, resolve_device
 
@@ -16,7 +18,7 @@ TargetsLike: TypeAlias = "TargetLike | Sequence[TargetLike]"
 
 
 def resolve_devices(
-    target: TargetsLike = "native", threads: int | None = None
+    target: TargetsLike = "native", threads: int | None = None, gpu: int = 0
 ) -> tuple[Machine | CudaMachine, ...]:
     """The machine models of a target or a list of targets, the preferred ones first.
 
@@ -27,10 +29,10 @@ def resolve_devices(
     a GPU, with two architectures or systems, or with a name twice.
     """
     if isinstance(target, str) or not isinstance(target, Sequence):
-        return (resolve_device(target, threads),)
+        return (resolve_device(target, threads, gpu),)
     if not target:
         raise TargetError("the list of targets is empty. Expected one target or more. Name one.")
-    devices = [resolve_device(each, threads) for each in target]
+    devices = [resolve_device(each, threads, gpu) for each in target]
     if len(devices) == 1:
         return (devices[0],)
     machines = [each for each in devices if isinstance(each, Machine)]
@@ -51,6 +53,22 @@ def resolve_devices(
             "Build a model for each."
         )
     return tuple(_ordered(machines))
+
+
+def running_here(targets: Sequence[str]) -> str:
+    """The name in a list of CPUs that a model for all of them selects on this host.
+
+    Raises ``TargetError`` as :func:`resolve_devices`, and if this host runs none.
+    """
+    ordered = [each for each in resolve_devices(targets) if isinstance(each, Machine)]
+    for machine in ordered:
+        if not lacks(machine):
+            return next(name for name in targets if resolve_device(name).name == machine.name)
+    missing = "; ".join(f"{each.name} requires {', '.join(lacks(each))}" for each in ordered)
+    raise TargetError(
+        f"targets {', '.join(targets)}: this CPU ({host_model()}) runs none of them. {missing}. "
+        "Expected a target that runs here. Name one, such as native."
+    )
 
 
 def _ordered(machines: Sequence[Machine]) -> list[Machine]:

@@ -33,7 +33,7 @@ _PASSED_OVER = {"keys", "tag", "host", "num-cores", "cl-opt"}
 
 
 def resolve_device(
-    target: TargetLike = "native", threads: int | None = None
+    target: TargetLike = "native", threads: int | None = None, gpu: int = 0
 ) -> Machine | CudaMachine:
     """The machine model of a target, a CPU or a GPU.
 
@@ -46,19 +46,21 @@ def resolve_device(
         ``cuda`` for the GPU of this host. Otherwise as in :func:`resolve_machine`.
     threads
         As in :func:`resolve_machine`; GPU kernels are called by one thread.
+    gpu
+        Which GPU of this host ``cuda`` is, as the driver counts them.
     """
-    gpu = _gpu(target)
-    return resolve_machine(target, threads) if gpu is None else gpu
+    found = _gpu(target, gpu)
+    return resolve_machine(target, threads) if found is None else found
 
 
-def _gpu(target: TargetLike) -> CudaMachine | None:
-    """The GPU of a target, or None if it is a CPU."""
+def _gpu(target: TargetLike, index: int = 0) -> CudaMachine | None:
+    """The GPU of a target, or None if it is a CPU; ``cuda`` is the GPU of this host's number."""
     if isinstance(target, CudaMachine):
         return target
     if not isinstance(target, str) or target.partition(":")[0] != "cuda":
         return None
     if target == "cuda":
-        return native_gpu()
+        return native_gpu(index)
     machines = []
     for isa in target.removeprefix("cuda:").split(","):
         if f"cuda:{isa}" not in cuda.MACHINES:
@@ -111,8 +113,8 @@ def _resolve(target: TargetLike) -> Machine:
             return MACHINES[target]
         if "," in target and "=" not in target:
             raise TargetError(
-                f"target {target!r} is a list. Expected one target here. Name one of these; "
-                "tvmconv.build takes a Python list of several."
+                f"target {target!r} is a list. Expected one target here. Name one of these, and "
+                "repeat the call for each; tvmconv.build takes a Python list."
             )
         options = _named(target) or _parse_classic(target)
     elif isinstance(target, dict):

@@ -34,6 +34,7 @@ def check_report(found: ModelCheck) -> Report:
         "missing": found.missing,
         "unread": found.unread,
         "cut": list(found.cut),
+        "batch": found.batch,
     }
     tables = (
         Table("operators", "Operators", columns, operators),
@@ -50,6 +51,8 @@ def _title(found: ModelCheck) -> str:
         return f"{found.name}: {count} node{'s are' if count > 1 else ' is'} refused"
     if found.missing:
         return f"{found.name}: sizes are missing"
+    if found.batch:
+        return f"{found.name} cannot serve any batch size"
     return f"{found.name} can be built"
 
 
@@ -77,6 +80,8 @@ def _notes(found: ModelCheck) -> tuple[str, ...]:
     notes: list[str] = []
     if found.missing:
         notes.append(found.missing)
+    if found.batch:
+        notes.append(found.batch)
     if found.unread:
         reason = "the sizes are" if found.missing else "what they read is"
         notes.append(f"{found.unread} nodes cannot be checked before {reason} known.")

@@ -260,6 +260,10 @@ class Executable(Submitting, ABC):
         """The runner of the first program."""
         return (self._runners or self._started())[0]
 
+    def _stream_cpus(self, cpus: str | None) -> tuple[Sequence[int], bool]:
+        runner = self._ready()
+        return runner.cpus(cpus), runner.on_gpu
+
     def _runner_of(self, arrays: Sequence[Array | GpuTensor]) -> Runner:
         runners = self._runners or self._started()
         return runners[0 if len(runners) == 1 else self._parameters.index_of(arrays)]

@@ -39,14 +39,20 @@ class StreamThreads:
         pool = self._pool
         if pool is None or self._process != os.getpid():
             pool = self._started()
-        return pool.submit(function, *arguments)
+        try:
+            return pool.submit(function, *arguments)
+        except RuntimeError:
+            # another thread has closed the streams meanwhile
+            if self._closed:
+                raise _closed() from None
+            raise
 
     # an exception on the way into or out of the lock would leave it held
     @uninterrupted()
     def _started(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._closed:
-                raise InputError("these streams are closed. Make others by streams().")
+                raise _closed()
             if self._pool is None or self._process != os.getpid():
                 self._pool = ThreadPoolExecutor(
                     self.count, "tvmconv-stream", _bind_next, (deque(self.bindings),)
@@ -129,6 +135,10 @@ def plan_streams(
             for first in range(0, count * threads, threads)
         ],
     )
+
+
+def _closed() -> InputError:
+    return InputError("these streams are closed. Make others by streams().")
 
 
 def no_such_cpus(cpus: object) -> InputError:

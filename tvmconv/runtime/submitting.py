@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.interrupts import uninterrupted
 from . import forks
 from .outputs import Outputs
-from .runner import Runner
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -33,8 +33,11 @@ class Submitting(ABC):
         """Compute the outputs."""
 
     @abstractmethod
-    def _ready(self) -> Runner:
-        """The runner of the first program."""
+    def _stream_cpus(self, cpus: str | None) -> tuple[Sequence[int], bool]:
+        """CPUs for the threads of streams, and whether kernels run on a GPU.
+
+        Without CPUs if ``cpus`` does not name any. Without ``cpus``, all that may be used.
+        """
 
     def submit(self, *arguments: Any) -> Future[Outputs]:
         """Queue a call for one of several streams, which run calls at the same time.
@@ -97,8 +100,7 @@ class Submitting(ABC):
 
         if cpus is not None and not isinstance(cpus, str):
             raise no_such_cpus(cpus)
-        runner = self._ready()
-        found = runner.cpus(cpus)
+        found, on_gpu = self._stream_cpus(cpus)
         if cpus is not None and not found:
             raise no_such_cpus(cpus)
-        return plan_streams(count, self.threads, found, cpus is not None, runner.on_gpu)
+        return plan_streams(count, self.threads, found, cpus is not None, on_gpu)

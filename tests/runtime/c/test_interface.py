@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import struct
 import sys
 from pathlib import Path
@@ -117,11 +118,15 @@ def test_length_of_vectors(folder: Path, check: Path) -> None:
 
 
 def test_no_memory(folder: Path, check: Path) -> None:
-    model = toolchain.toy(toolchain.compiler(), folder / "huge.so", "-DTOY_ARENA=UINT64_C(1)<<60")
-    assert created(check, model) == (
-        3,
-        f"the system gave no memory for {1 << 60} bytes of activations",
-    )
+    for images, options in ((1, ()), (8, ("-DTOY_BATCHED",))):
+        arena = "-DTOY_ARENA=UINT64_C(1)<<60"
+        model = toolchain.toy(toolchain.compiler(), folder / f"huge{images}.so", arena, *options)
+        status, message = created(check, model)
+        text = r"the system gave no memory for (\d+) bytes of activations and workspace"
+        found = re.fullmatch(text, message)
+        assert status == 3 and found is not None
+        # the arenas of all images of a state, and huge pages at both ends
+        assert 0 <= int(found[1]) - images * (1 << 60) < 1 << 24
 
 
 def weights_file(

@@ -14,9 +14,11 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.images.along import ALONG
+from tvmconv.frontend.images.inputs import BatchError
 from tvmconv.frontend.images.moves import MOVES
 from tvmconv.frontend.images.places import Place, Places
 from tvmconv.frontend.recurrent import OPERANDS, RECURRENT
+from tvmconv.frontend.refusals import Refusals
 from tvmconv.frontend.sizes.propagation import BROADCASTS
 from tvmconv.operators.recurrent_form import CELL, HIDDEN, LENGTHS
 
@@ -38,27 +40,50 @@ _IMAGES: dict[str, tuple[int, ...]] = {
 _SHAPES = {"Expand": (1,), "Reshape": (1,), "Resize": (1, 2, 3), "Tile": (1,), "Upsample": (1,)}
 
 
-def check_images(single: OnnxGraph, double: OnnxGraph | None, batched: Sequence[bool]) -> None:
-    """Raise ``ModelError`` unless each image of a batch gets the outputs that it gets alone.
+def check_images(
+    single: OnnxGraph, double: OnnxGraph | None, batched: Sequence[bool], refusals: Refusals
+) -> None:
+    """Refuse nodes unless each image of a batch gets the outputs that it gets alone.
 
     ``single`` and ``double`` are the graphs for one image and for two. ``batched`` says of each
     input whether its first axis counts images. Images are along the first axis of all outputs.
+    Raises ``BatchError`` for an output without images, or of varying size.
     """
     graph = double or single
     places = Places(graph, single, 2 if double else 1)
-    if double is not None:
-        _check_nodes(single, double)
+    if double is not None and (node := _different_node(single, double)):
+        error = node.error(
+            "the graph up to it depends on the batch size. batch='any' requires one graph",
+            "build a model for each batch size that you need, without batch='any'",
+        )
+        refusals.add(node.name, node.op, error)
+        return
     for info, has_images in zip(graph.inputs, batched, strict=True):
         if has_images:
             places.found[info.name] = Place(0)
+    unknown: set[str] = set()
     for node in graph.nodes:
-        for name, place in zip(node.outputs, _results(places, node), strict=True):
-            if name and place is not None:
-                places.found[name] = place
-            if name:
-                _check_shape(places, node, name)
+        if is_read := unknown.isdisjoint(node.inputs):
+            try:
+                _find(places, node)
+                continue
+            except ModelError as error:
+                refusals.add(node.name, node.op, error)
+        refusals.unread += not is_read
+        unknown.update(filter(None, node.outputs))
+    refusals.values &= {name for name, place in places.found.items() if place == Place(0)}
     for info in graph.outputs:
-        _check_output(places, info)
+        if info.name not in unknown:
+            _check_output(places, info, refusals)
+
+
+def _find(places: Places, node: OnnxNode) -> None:
+    """Find the places of images in the results of a node."""
+    for name, place in zip(node.outputs, _results(places, node), strict=True):
+        if name and place is not None:
+            places.found[name] = place
+        if name:
+            _check_shape(places, node, name)
 
 
 def _results(places: Places, node: OnnxNode) -> Sequence[Place | None]:
@@ -161,20 +186,14 @@ def _recurrent(places: Places, node: OnnxNode) -> tuple[Place, Place, Place]:
     return Place(0 if first else 2), last, last
 
 
-def _check_nodes(single: OnnxGraph, double: OnnxGraph) -> None:
-    """Both graphs have the same nodes."""
+def _different_node(single: OnnxGraph, double: OnnxGraph) -> OnnxNode | None:
+    """The first node that one of two graphs alone has."""
     for one, two in zip(single.nodes, double.nodes, strict=False):
         if (one.name, one.op) != (two.name, two.op):
-            raise _different(two)
+            return two
     if len(single.nodes) != len(double.nodes):
-        raise _different(max(single.nodes, double.nodes, key=len)[-1])
-
-
-def _different(node: OnnxNode) -> ModelError:
-    return node.error(
-        "the graph up to it depends on the batch size. batch='any' requires one graph",
-        "build a model for each batch size that you need, without batch='any'",
-    )
+        return max(single.nodes, double.nodes, key=len)[-1]
+    return None
 
 
 def _check_shape(places: Places, node: OnnxNode, name: str) -> None:
@@ -188,19 +207,21 @@ def _check_shape(places: Places, node: OnnxNode, name: str) -> None:
         raise places.refusal(node, f"makes {name!r}, whose shape depends on the batch size")
 
 
-def _check_output(places: Places, info: TensorInfo) -> None:
+def _check_output(places: Places, info: TensorInfo, refusals: Refusals) -> None:
     place = places.found.get(info.name)
     if place is not None and (place.axis or place.outer != 1):
         node = _moved_by(places, info.name)
         where = f"axis {place.axis} of output {info.name!r}"
-        raise places.refusal(node, f"moves the images to {where}; expected axis 0")
+        error = places.refusal(node, f"moves the images to {where}; expected axis 0")
+        refusals.add(node.name, node.op, error)
+        return
     if place is None:
         problem = f"output {info.name!r} is equal for all images"
     elif info.varying is not None:
         problem = f"the size of output {info.name!r} depends on the data"
     else:
         return
-    raise ModelError(
+    raise BatchError(
         f"batch='any': {problem}. Expected images along axis 0 of all outputs. End the model at "
         "other values by outputs=, or build a model for each batch size that you need."
     )

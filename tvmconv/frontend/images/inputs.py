@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import onnx
 
 
+class BatchError(ModelError):
+    """A model that cannot serve any batch size, for a reason that is not one of its nodes."""
+
+
 def check_batch(batch: Any) -> bool:
     """Whether a model serves any batch; raises ``ModelError`` for other values than "any"."""
     if batch is not None and batch != "any":
@@ -32,17 +36,17 @@ class BatchInputs:
 
     def __init__(self, inputs: Sequence[onnx.ValueInfoProto]) -> None:
         if not inputs:
-            raise ModelError("batch='any': the model has no inputs. Build it without batch='any'.")
+            raise BatchError("batch='any': the model has no inputs. Build it without batch='any'.")
         self._declared = {value.name: _dimensions(value) for value in inputs}
         self._first = inputs[0].name
         self._size = self._leading(self._first)
         if self._declared[self._first] == []:
-            raise ModelError(
+            raise BatchError(
                 f"batch='any': input {self._first!r} is a number. Expected images along its first "
                 "axis. Build the model without batch='any'."
             )
         if isinstance(self._size, int) and self._size != 1:
-            raise ModelError(
+            raise BatchError(
                 f"batch='any': the model fixes dimension 0 of input {self._first!r} to "
                 f"{self._size}. Expected 1, or a symbolic dimension. Export the model again with "
                 "that dimension symbolic."

@@ -231,8 +231,8 @@ static int32_t group_size(const tvmconv_description *model, int32_t threads) {
 
 /* One mapping for arenas, scratch memory and the state itself, enough for each program. Where outputs
  * vary, it holds for each output an extent, a pointer to it, and a pointer to the output. For any batch,
- * it holds a frame and pointers for each image of a group. */
-static tvmconv_state *map_state(const tvmconv_description *model, int32_t threads) {
+ * it holds a frame and pointers for each image of a group. `needed` is its size, even if it fails. */
+static tvmconv_state *map_state(const tvmconv_description *model, int32_t threads, uint64_t *needed) {
     uint64_t arena = 0, slice = 0, varying = 0;
     for (int32_t i = 0; i < model->program_count; ++i) {
         const tvmconv_description *program = model->programs[i];
@@ -251,6 +251,7 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
     uint64_t room = all < HUGE_PAGE ? 0 : HUGE_PAGE;
     /* one fault for a last huge page that is half used, not hundreds for what is used of it */
     if (room && all % HUGE_PAGE >= HUGE_PAGE / 2) all = aligned(all, HUGE_PAGE);
+    *needed = all + room;
     if (all + room > SIZE_MAX) return NULL;
     char *mapping = mmap(NULL, (size_t)(all + room), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -311,10 +312,11 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
                       "the environment variable TVMCONV_NUM_THREADS is not a number of threads. "
                       "Expected a whole number from 1. Set one, or unset the variable");
 
-    tvmconv_state *state = map_state(model, count_threads(&options, model->threads));
+    uint64_t needed;
+    tvmconv_state *state = map_state(model, count_threads(&options, model->threads), &needed);
     if (state == NULL) {
-        snprintf(message, size, "the system gave no memory for %llu bytes of activations",
-                 (unsigned long long)model->arena_bytes);
+        snprintf(message, size, "the system gave no memory for %llu bytes of activations and workspace",
+                 (unsigned long long)needed);
         return TVMCONV_MEMORY;
     }
     state->target = target;

@@ -28,9 +28,17 @@ static const char *weights_fault(const tvmconv_program *program, const void *con
 static int weights_path(char *path, size_t size) {
     Dl_info here;
     if (!dladdr((const void *)&tvmconv_this_program, &here) || here.dli_fname == NULL) return 0;
-    size_t length = strlen(here.dli_fname);
-    if (length > 3 && !strcmp(here.dli_fname + length - 3, ".so")) length -= 3;
-    return snprintf(path, size, "%.*s.weights", (int)length, here.dli_fname) < (int)size;
+    const char *name = here.dli_fname;
+    static const char by_descriptor[] = "/proc/self/fd/";
+    char file[4096];
+    /* tvmconv's Python package opens the file by its descriptor, and another loader finds it open */
+    if (!strncmp(name, by_descriptor, sizeof by_descriptor - 1)) {
+        ssize_t count = readlink(name, file, sizeof file - 1);
+        if (count > 0) file[count] = '\0', name = file;
+    }
+    size_t length = strlen(name);
+    if (length > 3 && !strcmp(name + length - 3, ".so")) length -= 3;
+    return snprintf(path, size, "%.*s.weights", (int)length, name) < (int)size;
 }
 
 static int32_t map_weights(const tvmconv_program *program, const char *path, void **mapping,
