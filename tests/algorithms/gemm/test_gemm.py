@@ -235,7 +235,7 @@ def test_a_change_of_any_field_changes_the_text(text):
 
 def test_undeclared_types_are_refused():
     workload = GemmWorkload.parse("gemm:m4n5k6:bf16bf16f32f32")
-    with pytest.raises(ConfigError, match="it computes in float32 or .*, not bf16bf16f32f32"):
+    with pytest.raises(ConfigError, match=r"it computes in float32 or .*, not bf16bf16f32f32"):
         make_gemm(workload, V4)
 
 

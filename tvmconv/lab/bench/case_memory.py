@@ -76,9 +76,7 @@ def too_large(
         return _refusal(len(labels), needed, available, "name fewer with --baselines")
     size = layer_bytes(workload)
     each = 2 * (size.input + size.output + size.filter)
-    lowers = any("im2col" in name or not name.startswith(OWN) for name in labels)
-    windows = size.im2win if any("im2win" in name for name in labels) else 0
-    buffer = size.im2col if lowers else windows
+    buffer = max((_buffer(label, size) for label in labels), default=0)
     needed = len(labels) * each + buffer + size.input
     if not is_sampled(workload):
         needed += 2 * size.input + 7 * size.output
@@ -87,6 +85,17 @@ def too_large(
         needed += own * (size.input + size.output)
     remedy = "name fewer with --baselines and --algorithms, or take a smaller --batch"
     return _refusal(len(labels), needed, available, remedy)
+
+
+def _buffer(label: str, size: LayerBytes) -> int:
+    """Bytes that one implementation may need next to the tensors."""
+    if label == "direct_loops":
+        return 0
+    if label == "winograd_blas":
+        return 36 * (size.input + size.output) // 16
+    if "im2col" in label or not label.startswith(OWN):
+        return size.im2col
+    return size.im2win if "im2win" in label else 0
 
 
 def _refusal(implementations: int, needed: int, available: int | None, remedy: str) -> str:
