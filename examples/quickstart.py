@@ -14,8 +14,9 @@ from pathlib import Path
 
 # of examples.networks, which needs what is not installed where only the help is asked for
 NETWORKS = (
-    *("alexnet", "vgg16", "resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2"),
-    *("squeezenet1_1", "googlenet", "text_recognition", "detection", "unet"),
+    *("lenet", "alexnet", "alexnet_2012", "vgg16", "vgg19", "resnet18", "resnet50"),
+    *("mobilenet_v1", "mobilenet_v2", "squeezenet1_1", "googlenet", "inception_v3"),
+    *("text_recognition", "detection", "unet"),
     *("r3d_18", "r2plus1d_18", "x3d_s"),
 )
 

@@ -5,7 +5,8 @@ base      Algorithm 3: the plain loop nest, serial.
 reorder   Algorithm 5: output blocks outermost, reduction outside the output columns.
 vector    lanes: output channels here, the reduction in the paper.
 unroll    the loops over a window, up to 25 elements.
-register  Algorithm 6: a tile of columns accumulates in registers over the reduction.
+register  Algorithm 6: a tile of columns and output blocks accumulates in registers over the
+          reduction. W_ob, C_ob and W_fb of the thesis are the knobs ow, oc and wf.
 cache     output blocks outside images and rows: their weights stay in cache.
 parallel  output blocks and images over the threads
 ========  ================================================================================
@@ -14,10 +15,11 @@ parallel  output blocks and images over the threads
 from __future__ import annotations
 
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuts import balanced
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cuts import balanced, divisors
+from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
@@ -28,6 +30,10 @@ LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel"
 # FMAs per cycle and lane that each level reached on the twelve layers, docs/notes/im2win.md
 _RATES = (0.02, 0.18, 0.45, 0.5, 1.1, 1.1, 1.1)
 _MOST_UNROLLED = 25
+_MOST_BLOCKS = 4
+# registers for a broadcast pixel, and for pixels of later taps
+_KEPT = 4
+_FEW_REGISTERS, _SHORT_ROW, _LONG_COLUMN = 16, 5, 8
 
 
 class Im2winNchwSchedule(ConvSchedule[Machine]):
@@ -47,24 +53,43 @@ class Im2winNchwSchedule(ConvSchedule[Machine]):
                 lambda w, machine: range(1, min(w.out_width, machine.vector_registers - 2) + 1),
                 neutral=1,
             ),
+            Knob(
+                "oc",
+                "output blocks of the register tile",
+                lambda w, machine: range(1, min(_MOST_BLOCKS, machine.blocks(w.out_channels)) + 1),
+                neutral=1,
+            ),
+            Knob(
+                "wf",
+                "columns of the kernel in a step of the register tile, a divisor of its width",
+                lambda w, machine: divisors(w.kernel_w),
+                neutral=1,
+            ),
         )
     )
 
     STEPS = tuple({"level": level} for level in LEVELS)
 
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
-        """The last level, with as many columns as fit the registers and the width."""
-        ow = balanced(workload.out_width, min(machine.vector_registers - 3, 14))
-        return Config.of(level="parallel", ow=ow)
+        """The last level, and a tile of two blocks that leaves registers for pixels.
+
+        LLVM unrolls short loops over a window, and keeps pixels from one tap to the next. With few
+        registers it spills them, unless steps of all kernel columns say which pixels are next.
+        """
+        oc = min(2, machine.blocks(workload.out_channels))
+        few = machine.vector_registers <= _FEW_REGISTERS
+        room = machine.vector_registers - oc - _KEPT - (few and workload.kernel_h > _LONG_COLUMN)
+        ow = balanced(workload.out_width, min(room // oc, 14))
+        whole = few and workload.kernel_w <= _SHORT_ROW
+        return Config.of(level="parallel", ow=ow, oc=oc, wf=workload.kernel_w if whole else 1)
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-        """The register tile fits."""
-        if not 1 <= config.int("ow") <= machine.vector_registers - 2:
-            most = machine.vector_registers - 2
-            raise ConfigError(
-                f"ow={config.int('ow')} of {workload} is out of range. Expected 1 to {most}, as "
-                f"{machine.name} has {most + 2} vector registers. Change ow."
-            )
+        """The register tile fits, and steps divide the kernel's width."""
+        ow, oc = config.int("ow"), config.int("oc")
+        check_minimum(workload, config, 1, "ow", "oc", "wf")
+        check_divides(workload, config, "wf", workload.kernel_w, "kernel columns")
+        needed = ow * oc + oc + 1
+        check_registers(machine, needed, f"tile oc={oc} ow={ow} of {workload}")
 
     def apply(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -108,11 +133,14 @@ def _registers(
 ) -> None:
     n, kb, m, x, lane, c, v, u = schedule.get_loops(block)
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
-    outer = (kb, n, m) if level >= LEVELS.index("cache") else (n, m, kb)
-    schedule.reorder(*outer, x_outer, c, v, u, x_tile, lane)
+    group, kb_tile = schedule.split(kb, [None, config.int("oc")])
+    v, v_tile = schedule.split(v, [None, config.int("wf")])
+    outer = (group, n, m) if level >= LEVELS.index("cache") else (n, m, group)
+    schedule.reorder(*outer, x_outer, c, v, u, v_tile, x_tile, kb_tile, lane)
     if level == LEVELS.index("parallel"):
-        schedule.parallel(schedule.fuse(kb, n))
+        schedule.parallel(schedule.fuse(group, n))
         image, channel, *_ = schedule.get_loops(schedule.get_sblock("windows"))
         schedule.parallel(schedule.fuse(image, channel))
-    mark_cases(schedule, x_outer)
-    register_tile(schedule, block, output, at=x_outer, reduction=c, tile=(x_tile,), lane=lane)
+    mark_cases(schedule, x_outer, *([group] if level < LEVELS.index("parallel") else []))
+    tile = (v_tile, x_tile, kb_tile)
+    register_tile(schedule, block, output, at=x_outer, reduction=c, tile=tile, lane=lane)

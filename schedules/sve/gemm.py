@@ -48,6 +48,8 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
     if not vectors:
         return
     tile = f"tile mr={mr} vectors={vectors} of {workload}"
+    if workload.types.is_integer:
+        raise ConfigError(f"{tile} is for FP32 only. Expected vectors=0. Set vectors to 0.")
     if not 0 < vectors <= MOST_VECTORS or config.int("nr") != machine.lanes:
         raise ConfigError(
             f"{tile} is not possible: {config}. Expected vectors up to {MOST_VECTORS}, and "

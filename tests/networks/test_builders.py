@@ -14,29 +14,38 @@ import pytest
 from examples.networks import NETWORKS, parameter_count
 from tests.networks.compare import assert_matches_onnxruntime
 
-# trainable values of torchvision's models; MobileNetV1's of its authors' Keras model
+# trainable values of torchvision's models; MobileNetV1's of its authors' Keras model, those of the
+# AlexNet of 2012 from Caffe's, of LeNet-5 from its layers with all connections
 PARAMETERS = {
+    "lenet": 61_706,
     "alexnet": 61_100_840,
+    "alexnet_2012": 60_965_224,
     "vgg16": 138_357_544,
+    "vgg19": 143_667_240,
     "resnet18": 11_689_512,
     "resnet50": 25_557_032,
     "mobilenet_v1": 4_231_976,
     "mobilenet_v2": 3_504_872,
     "squeezenet1_1": 1_235_496,
     "googlenet": 6_624_904,
+    "inception_v3": 23_834_568,
     "r3d_18": 33_371_472,
     "r2plus1d_18": 31_505_325,
 }
 # smallest images on which every pooling still has input, and channel counts that no lane divides
 SMALL = {
+    "lenet": {},
     "alexnet": {"image": 67, "width": 0.2},
+    "alexnet_2012": {"image": 67, "width": 0.2},
     "vgg16": {"image": 32, "width": 0.15},
+    "vgg19": {"image": 32, "width": 0.15},
     "resnet18": {"image": (64, 49), "width": 0.3},
     "resnet50": {"image": 64, "width": 0.25},
     "mobilenet_v1": {"image": 64, "width": 0.35},
     "mobilenet_v2": {"image": (64, 96), "width": 0.5},
     "squeezenet1_1": {"image": 65, "width": 0.55},
     "googlenet": {"image": 64, "width": 0.3},
+    "inception_v3": {"image": 75, "width": 0.15},
     "text_recognition": {"width": 0.2},
     "detection": {"image": 64, "width": 0.25},
     "unet": {"image": (32, 40), "width": 0.3},
@@ -45,13 +54,14 @@ SMALL = {
     "x3d_s": {"image": 32, "frames": 3, "width": 0.3},
 }
 # seconds to draw the weights
-_LARGE = {"alexnet", "vgg16", "r3d_18", "r2plus1d_18"}
+_LARGE = {"alexnet", "alexnet_2012", "vgg16", "vgg19", "inception_v3", "r3d_18", "r2plus1d_18"}
 # test_light.py has relatives of the first four at full size, of which some are slow. resnet18 and
 # text_recognition are run with a batch, and the layers of mobilenet_v1 are in mobilenet_v2.
 # tests/graph/rewrite/test_volumes.py runs the layers of videos. detection takes ten seconds, and
-# the other networks and tests/graph have its operators
-_COVERED = {"vgg16", "resnet50", "googlenet", "squeezenet1_1", "resnet18", "text_recognition"}
-_COVERED |= {"mobilenet_v1", "r3d_18", "r2plus1d_18", "x3d_s", "detection"}
+# the other networks and tests/graph have its operators. alexnet_2012 has the operators of alexnet
+_COVERED = {"vgg16", "vgg19", "resnet50", "googlenet", "squeezenet1_1", "resnet18"}
+_COVERED |= {"text_recognition", "mobilenet_v1", "r3d_18", "r2plus1d_18", "x3d_s", "detection"}
+_COVERED |= {"inception_v3", "alexnet"}
 
 
 def _names(names: Iterable[str], slow: set[str]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.assembly import assembly
-from tests.kernels import V4, default_config, each_target, reduction_nests
+from tests.kernels import default_config, each_target, reduction_nests
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 
@@ -26,15 +26,23 @@ def test_accumulators_stay_in_registers(name, problem, machine):
     assert not code.stores(body)
 
 
-@pytest.mark.parametrize("level", ["register", "parallel"])
-def test_the_ladder_ends_in_registers(level):
-    """With AVX2, LLVM unrolls the taps of so few channels and spills."""
-    machine = V4
-    workload = Conv2dWorkload.parse("ic3ih56oc64kh3:nchw")
+@each_target
+@pytest.mark.parametrize(
+    ("problem", "level"),
+    [
+        ("ic3ih56oc64kh3:nchw", "register"),
+        ("ic3ih56oc64kh3:nchw", "parallel"),
+        ("ic96ih24oc256kh5:nchw", "parallel"),
+        ("ic3ih227oc64kh7sh2:nchw", "parallel"),
+    ],
+)
+def test_the_ladder_ends_in_registers(problem, level, machine):
+    workload = Conv2dWorkload.parse(problem)
     config = default_config("im2win_nchw", workload, machine)
     code = assembly(make_kernel(workload, machine, "im2win_nchw", config.replace(level=level)))
     body = code.hot_loop()
-    assert code.multiply_adds(body) >= config.int("ow")
+    assert code.multiply_adds(body) >= config.int("ow") * config.int("oc")
+    assert not code.spills(body)
     assert not code.stores(body)
 
 

@@ -8,7 +8,9 @@ from typing import Annotated
 from tvmconv.cli import options
 from tvmconv.cli.values import argument, value
 
-Batch = Annotated[str, value("N,...", help="Batch sizes in place of each layer's or model's own.")]
+Batch = Annotated[
+    str, value("N,...", help="Batch sizes; fit:N halves N until memory is sufficient.")
+]
 Types = Annotated[
     str,
     value(

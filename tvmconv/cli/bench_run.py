@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
-from tvmconv.cli.values import fold_bytes, integers, parse_shapes, parse_targets
+from tvmconv.cli.values import batch_sizes, fold_bytes, integers, parse_shapes, parse_targets
 from tvmconv.core.plain_data import json_text
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ def run(
     algorithms: bench_options.Variants = "",
     batch: bench_options.Batch = "",
     types: bench_options.Types = "",
+    nchw: Annotated[
+        bool,
+        options.MEASURING.flag(
+            "--nchw", help="Layers from NCHW to NCHW, with conversions in the calls."
+        ),
+    ] = False,
     baselines: Annotated[
         str, options.BASELINES.value("NAME,...", help="Libraries to compare with, all or none.")
     ] = "all",
@@ -97,7 +103,7 @@ def run(
       tvmconv bench run resnet50.onnx --streams 1,2,4 --baselines onnxruntime
       tvmconv bench run --layer mb1ic64ih56oc64kh3ph1 --baselines onednn
       tvmconv bench run --layer ic64ih56oc64kh3ph1 --algorithms all:steps
-      tvmconv bench run --suite dnn12 --batch 16 --algorithms im2win,im2col
+      tvmconv bench run --suite dnn12 --batch fit:128 --nchw --algorithms im2win
       tvmconv bench run --layer ic64ih28oc64kh3ph1 --algorithms winograd:mh=2/4
       tvmconv bench run resnet18.onnx --tuning-log mine.jsonl --baselines none
       tvmconv bench run resnet50.onnx --load --baselines onnxruntime,ncnn,mnn
@@ -121,6 +127,7 @@ def run(
         target = running_here(listed)
         tell(f"target     {target} of the list, which runs on this CPU")
     take_gpu(device, target)
+    sizes, fits = batch_sizes(batch)
     default = 1 if estimate else resolve_device(target).cores
     plan = make_plan(
         models=models or [],
@@ -135,7 +142,9 @@ def run(
         fold_budget=fold_bytes(fold_budget),
         baseline_python=baseline_python or [],
         algorithms=algorithms,
-        batch=integers(batch, "--batch") if batch else None,
+        batch=sizes,
+        fits=fits,
+        nchw=nchw,
         types=types,
         stages=stages,
         cold=cold,

@@ -139,6 +139,15 @@ def integers(text: str, option: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+def batch_sizes(text: str) -> tuple[tuple[int, ...] | None, bool]:
+    """``--batch``: the sizes, None for each layer's own, and whether they are limits.
+
+    ``fit:128`` is a limit: the batch is halved until the memory is sufficient.
+    """
+    sizes = text.removeprefix("fit:")
+    return (integers(sizes, "--batch") if sizes else None), sizes != text
+
+
 def fold_bytes(text: str | None) -> int | None:
     """``--fold-budget`` in bytes."""
     return None if text is None else byte_count(text, "--fold-budget")

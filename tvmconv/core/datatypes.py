@@ -76,13 +76,18 @@ class Quantisation:
                 raise WorkloadError(f"{name}={getattr(self, name)!r} must be true or false")
 
 
+# types of 16-bit matrix products
+_SHORTS = ("int16", "int16", "int32", "int32", Quantisation())
+
+
 @dataclass(frozen=True)
 class DataTypes:
     """Types of a workload's tensors in numpy's spelling.
 
     A bias has the accumulator's type, a residual the output's. All types are floating-point types,
     or data have 8 bits, weights 8 or 16, and accumulators 32. Such accumulators are the output, or
-    are rescaled to 8 bits or FP32. 16-bit weights are 8-bit weights minus their zero point.
+    are rescaled to 8 bits or FP32. 16-bit weights are 8-bit weights minus their zero point. Matrix
+    products also have 16-bit data and weights, with 32-bit output.
     """
 
     data: str = "float32"
@@ -100,6 +105,8 @@ class DataTypes:
                     f"types {self._short} cannot be quantized: they are floating-point types. "
                     "Remove the marks of quantization, or use types such as u8s8s32u8."
                 )
+            return
+        if (*self.names, self.quantisation) == _SHORTS:
             return
         narrow = (*_EIGHT_BITS, "int16")
         sums = (self.data in _EIGHT_BITS, self.weight in narrow, self.accumulator == "int32")

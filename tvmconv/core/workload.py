@@ -90,6 +90,11 @@ class Conv2dWorkload:
     def _check_steps(self, kinds: list[str]) -> None:
         """Check that integer sums have their bias first, and round to 8 bits only."""
         types = self.types
+        if types.data == "int16":
+            raise WorkloadError(
+                f"unsupported types {types} of a convolution: 16-bit data. Expected 8-bit data, "
+                "such as u8s8s32u8. Use a matrix product for 16-bit data."
+            )
         if QUANTISE in kinds and not types.is_requantised:
             raise WorkloadError(f"a {QUANTISE!r} step needs 8-bit output; the types are {types}")
         if types.is_integer and "bias" in kinds[1:]:

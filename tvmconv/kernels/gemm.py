@@ -56,7 +56,7 @@ class GemmKernel:
         """B in the panels that a ``prepacked`` kernel reads; see the expression for their form."""
         from tvmconv.algorithms.gemm.gemm import pack_b
 
-        return pack_b(matrix, self.config)
+        return pack_b(matrix, self.config, self.workload, self.machine)
 
 
 def make_gemm(
@@ -71,6 +71,11 @@ def make_gemm(
 
     if reason := refusal(workload.types, TYPES):
         raise ConfigError(f"gemm cannot compute {workload}: {reason}")
+    if workload.types.is_integer and (workload.alpha, workload.beta) != (1, 0):
+        raise ConfigError(
+            f"gemm cannot compute {workload}: alpha={workload.alpha:g} beta={workload.beta:g}. "
+            "Expected alpha 1 and beta 0 for integers. Leave both out."
+        )
     schedules = _schedules(machine)
     prepacked = bool(knobs.get("prepacked"))
     usual = config or schedules.default_config(workload, machine, prepacked)

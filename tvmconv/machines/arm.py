@@ -204,6 +204,20 @@ _CORES = (
         rates=(32.0, 8.0, 0.0, 2.0),
         ordered=True,
     ),
+    # sizes, and one 128-bit FMA and two loads a cycle, are of the paper on Phytium (table 2); the
+    # other figures are FT-2000+'s
+    _core(
+        "ft1500a",
+        mcpu="generic",
+        fma=1,
+        latency=7,
+        loads=2,
+        caches=(32 * _KB, 2 * _MB, 8 * _MB),
+        sharers=4,
+        ways=2,
+        rates=(32.0, 8.0, 4.0, 2.0),
+        ordered=True,
+    ),
     # the performance core under Linux: an L2 of four cores, and the chip's system cache
     _core(
         "apple-m1",

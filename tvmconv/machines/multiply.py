@@ -235,6 +235,18 @@ def multiply_of_shorts(machine: Machine) -> Multiply:
     return next(m for m in _exact(machine) if m.element == "int16")
 
 
+def multiply_of_product(types: DataTypes, machine: Machine) -> Multiply:
+    """The instruction for a matrix product of run-time matrices of these types.
+
+    It is exact for all values, so that instructions that add pairs in 16 bits are left out.
+    """
+    if not types.is_integer:
+        return FMA
+    of_bytes = multiply_of_bytes(machine)
+    able = (of_bytes.element, "int8") == (types.data, types.weight) and not of_bytes.adds_pairs
+    return of_bytes if able else multiply_of_shorts(machine)
+
+
 def saturating_multiply(machine: Machine) -> Multiply | None:
     """The saturating INT8 instruction, if the machine has no exact one."""
     if itemsize(multiply_of_bytes(machine).element) == 1:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.epilogue_op import EpilogueOp
+from tvmconv.core.pool_workload import PoolWorkload
 from tvmconv.core.tensor import Array
 from tvmconv.core.workload import Conv2dWorkload
 
@@ -88,6 +89,23 @@ def convolution_at(
     bias = _optional(constants, "bias")[k if w.has("bias") else ...]
     residual = _optional(inputs, "residual").reshape(-1)[places if w.has("add") else ...]
     return _with_epilogue(w, sums, bias, residual)
+
+
+def pooled(workload: PoolWorkload, data: Array) -> Exact:
+    """The output of a pooling layer, NCHW."""
+    w = workload
+    mean = w.operator == "AveragePool"
+    sides = ((0, 0), (0, 0), (w.pad_h, w.pad_h), (w.pad_w, w.pad_w))
+    padded = np.pad(data, sides, constant_values=0 if mean else -np.inf)
+    inside = np.pad(np.ones(data.shape[2:]), sides[2:])
+    result = np.full(w.result_shape, 0.0 if mean else -np.inf)
+    counts = np.zeros(w.result_shape[2:])
+    for r, s in np.ndindex(w.kernel_h, w.kernel_w):
+        rows = slice(r, r + (w.out_height - 1) * w.stride_h + 1, w.stride_h)
+        columns = slice(s, s + (w.out_width - 1) * w.stride_w + 1, w.stride_w)
+        (np.add if mean else np.maximum)(result, padded[..., rows, columns], out=result)
+        counts += inside[rows, columns]
+    return result / counts if mean else result
 
 
 def _optional(arrays: Mapping[str, Array], name: str) -> Exact:

@@ -13,7 +13,7 @@ from tvm.ir import TensorLoad
 from tests.assembly import assembly
 from tests.kernels import V3, V4, alternating_machines, each_machine, lowered, nests
 from tests.record_fields import single_changes
-from tvmconv.algorithms.gemm.gemm import compute, pack_b
+from tvmconv.algorithms.gemm.gemm import compute
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError, WorkloadError
 from tvmconv.core.gemm_workload import GemmWorkload
@@ -80,7 +80,7 @@ def test_panels_are_where_the_formulas_say():
         for i, k in np.ndindex(count, 32):
             expected[i // width * width * 32 + k * width + i % width] = matrix[i, k]
         np.testing.assert_array_equal(flat, expected)
-    np.testing.assert_array_equal(pack_b(inputs["b"], kernel.config), panels["pack_b"])
+    np.testing.assert_array_equal(kernel.pack_b(inputs["b"]), panels["pack_b"])
 
 
 def panels_of(kernel: GemmKernel, inputs):
@@ -234,8 +234,8 @@ def test_a_change_of_any_field_changes_the_text(text):
 
 
 def test_undeclared_types_are_refused():
-    workload = GemmWorkload.parse("gemm:m4n5k6:u8s8s32s32")
-    with pytest.raises(ConfigError, match="it computes in float32, not u8s8s32s32"):
+    workload = GemmWorkload.parse("gemm:m4n5k6:bf16bf16f32f32")
+    with pytest.raises(ConfigError, match=r"it computes in float32 or .*, not bf16bf16f32f32"):
         make_gemm(workload, V4)
 
 

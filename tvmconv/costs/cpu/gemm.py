@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tvmconv.algorithms.gemm.gemm import reduction_steps
 from tvmconv.core.config import Config
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.knobs import Knob, Knobs
@@ -43,10 +44,10 @@ def blocked(workload: GemmWorkload, machine: Machine, tile: Microkernel) -> Conf
     of L2, one in use and one on its way. A block of A uses the rest of half of L2. If M has fewer
     blocks than there are threads, blocks become smaller, then columns are split as well.
     """
-    w, lanes = workload, machine.lanes
+    w, lanes, steps = workload, machine.lanes, reduction_steps(workload, machine)
     mr, nr = tile.rows, tile.vectors * lanes
-    parts = -(-w.k // max(lanes, min(_STEPS, machine.l2_bytes // 8 // (4 * nr))))
-    kc = _rounded(-(-w.k // parts), lanes) if w.k > lanes else w.k
+    parts = -(-steps // max(lanes, min(_STEPS, machine.l2_bytes // 8 // (4 * nr))))
+    kc = _rounded(-(-steps // parts), lanes) if steps > lanes else steps
     slivers, columns = -(-w.m // mr), -(-w.n // nr)
     block = _block(machine, slivers, columns, kc, tile)
     panel = balanced(columns, max(1, machine.l3_bytes // 8 // (kc * nr)))
@@ -69,7 +70,7 @@ def blocked(workload: GemmWorkload, machine: Machine, tile: Microkernel) -> Conf
 def _tile(workload: GemmWorkload, machine: Machine) -> Microkernel:
     """The cheapest tile; by lane, A has whole vectors of rows."""
     w, lanes = workload, machine.lanes
-    tile = best_tile(machine, w.m, w.n, min(w.k, _STEPS))
+    tile = best_tile(machine, w.m, w.n, min(reduction_steps(w, machine), _STEPS))
     if not machine.code.by_lane or tile.rows < lanes:
         return tile
     most = most_rows(machine, tile.vectors) // lanes * lanes

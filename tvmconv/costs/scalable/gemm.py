@@ -28,10 +28,11 @@ def default_config(workload: GemmWorkload, machine: Machine, prepacked: bool = F
     """The tile that fills up the fewest rows, or NEON code.
 
     NEON code is for prepacked B, whose panels have a fixed width. It is also for columns that are
-    not whole segments, and for products smaller than a vector.
+    not whole segments, for integers, and for products smaller than a vector.
     """
     w, lanes = workload, machine.lanes
-    if prepacked or w.n % lanes or w.m < lanes or not 1 < machine.segments <= w.n // lanes:
+    plain = prepacked or w.types.is_integer
+    if plain or w.n % lanes or w.m < lanes or not 1 < machine.segments <= w.n // lanes:
         fixed = gemm_blocks.default_config(workload, machine, prepacked)
         return Config.of(**fixed, vectors=0)
     rows, vectors = min(_TILES, key=lambda tile: (_cycles(w, machine, *tile), tile))

@@ -16,7 +16,8 @@ class Baseline:
 
     ``module`` is the file of this folder that drives it, and ``distribution`` the Python package to
     install, whose version is reported. ``models``, ``layers`` and ``products`` are the benches in
-    which it takes part.
+    which it takes part; poolings are measured as models. ``common`` is whether ``all`` means it:
+    baselines of papers are only measured by name.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Baseline:
     models: bool = True
     layers: bool = True
     products: bool = False
+    common: bool = True
 
 
 def _by_name(*baselines: Baseline) -> dict[str, Baseline]:
@@ -45,6 +47,8 @@ BASELINES = _by_name(
     Baseline("nnpack", "nnpack", "torch", models=False),
     Baseline("openblas", "openblas", "numpy", products=True),
     Baseline("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
+    Baseline("direct_loops", "direct_loops", "", models=False, common=False),
+    Baseline("winograd_blas", "winograd_blas", "numpy", models=False, common=False),
 )
 # on GPUs; cudnn is called by torch with its own search
 _ON_CUDA = _by_name(

@@ -30,6 +30,8 @@ class NumpyGraph:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.calls: list[Call] = []
+        # the calls that copy inputs into matrices
+        self.copies: list[Call] = []
         used = {name for node in case.nodes for name in node.inputs}
         self.values: dict[str, Array] = dict(case.inputs)
         self.values |= {name: case.constants[name] for name in case.constants if name in used}
@@ -43,6 +45,11 @@ class NumpyGraph:
     def run(self) -> None:
         """Compute all values."""
         for call in self.calls:
+            call()
+
+    def copy(self) -> None:
+        """Write the matrices of all convolutions, and compute nothing."""
+        for call in self.copies:
             call()
 
     def add(self, function: Callable[..., object], *operands: Any, **named: Any) -> None:
@@ -98,6 +105,7 @@ def _conv(graph: NumpyGraph, node: CaseNode) -> None:
             )
             for (r, s), (ys, xs), window in tap_windows(image, a, *pixels):
                 graph.add(np.copyto, columns[:, r, s, ys, xs], window)
+                graph.copies.append(graph.calls[-1])
         columns, out = (part.reshape(groups, -1, np.prod(pixels)) for part in (columns, out))
         for group, matrix in enumerate(rows):
             graph.add(np.matmul, matrix, columns[group], out=out[group])

@@ -25,8 +25,15 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """Results go to memory that exists; threads come from ``OPENBLAS_NUM_THREADS``."""
+    """Results go to memory that exists; threads come from ``OPENBLAS_NUM_THREADS``.
+
+    The stages of convolutions are the copies of im2col, and the products.
+    """
     graph = NumpyGraph(case)
+    stages = {"im2col": graph.copy, "products": graph.run}
     return Session(
-        graph.run, lambda: {name: graph.values[name] for name in case.outputs}, info=version()
+        graph.run,
+        lambda: {name: graph.values[name] for name in case.outputs},
+        info=version(),
+        stages=stages if case.options.get("stages") and graph.copies else {},
     )

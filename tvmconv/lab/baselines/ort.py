@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .case import CHANNELS_LAST, Array, Case, Session
+from .case import CHANNELS_LAST, Array, Case, Session, Unsupported
 
 
 def version() -> str:
@@ -34,6 +34,8 @@ def prepare(case: Case, threads: int) -> Session:
     optimized kernels saturate. With the option ``streams``, so many calls may run at the same time.
     They share one session and its weights where a call has one thread; others have one each.
     """
+    if case.options.get("product", "").endswith(":s16s16s32s32"):
+        raise Unsupported("ONNX has no 16-bit products")
     last = case.folder / CHANNELS_LAST
     path = last if last.exists() else case.onnx
     session = _open(case, path, threads)

@@ -135,7 +135,8 @@ def _layer(case: Case, threads: int) -> Session:
     kernel = layer_kernel(case, resolve_machine(case.options.get("target", "native"), threads))
     knobs = case.options.get("variant", {}).get("knobs")
     kernel = suited(kernel, case.constants, knobs)
-    run = KernelRun(kernel, case.inputs, case.constants, threads)
+    nchw = bool(case.options.get("nchw"))
+    run = KernelRun(kernel, case.inputs, case.constants, threads, nchw)
     # a session with the case would keep its inputs as well as the kernel's own
     name = case.outputs[0]
     return Session(

@@ -12,6 +12,8 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.result import OWN, PEAK
 
 _GIB = 1024**3
+# layers of more operations have only some values of their output compared
+_MOST_COMPARED = 2e10
 
 
 @dataclass(frozen=True)
@@ -46,27 +48,54 @@ def layer_bytes(workload: Conv2dWorkload) -> LayerBytes:
     )
 
 
+def is_sampled(workload: Conv2dWorkload) -> bool:
+    """Whether a layer is so large that only some values of its output are compared.
+
+    The whole float64 output of a large batch takes minutes, and much memory.
+    """
+    return workload.flops > _MOST_COMPARED and not workload.types.is_integer
+
+
 def too_large(
-    workload: Conv2dWorkload | GemmWorkload, labels: Sequence[str], available: int | None = None
+    workload: Conv2dWorkload | GemmWorkload,
+    labels: Sequence[str],
+    available: int | None = None,
+    *,
+    nchw: bool = False,
 ) -> str:
     """Why this machine's memory is too small for a layer or product; empty if it is not.
 
-    Every implementation holds input, output and weights twice: in its own layouts, and as given.
-    One at a time also has its buffers and the comparison in float64. ``labels`` with ``im2win`` or
-    ``im2col`` may need its buffer; other libraries may need im2col's. ``available`` bytes are by
-    default the system's.
+    Every implementation but the peak holds input, output and weights twice: in its own layouts, and
+    as given. One at a time also has its buffers and the comparison in float64. ``labels`` with
+    ``im2win`` or ``im2col`` may need its buffer; other libraries may need im2col's. With ``nchw``,
+    ours hold input and output in both layouts. ``available`` bytes are by default the system's.
     """
+    labels = [label for label in labels if label != PEAK]
     if isinstance(workload, GemmWorkload):
         needed = 2 * len(labels) * workload.tensor_bytes + 24 * workload.m * workload.n
         return _refusal(len(labels), needed, available, "name fewer with --baselines")
     size = layer_bytes(workload)
     each = 2 * (size.input + size.output + size.filter)
-    lowers = any("im2col" in name or not name.startswith((OWN, PEAK)) for name in labels)
-    windows = size.im2win if any("im2win" in name for name in labels) else 0
-    buffer = size.im2col if lowers else windows
-    needed = len(labels) * each + buffer + 3 * size.input + 7 * size.output
+    buffer = max((_buffer(label, size) for label in labels), default=0)
+    needed = len(labels) * each + buffer + size.input
+    if not is_sampled(workload):
+        needed += 2 * size.input + 7 * size.output
+    if nchw:
+        own = sum(label.startswith(OWN) for label in labels)
+        needed += own * (size.input + size.output)
     remedy = "name fewer with --baselines and --algorithms, or take a smaller --batch"
     return _refusal(len(labels), needed, available, remedy)
+
+
+def _buffer(label: str, size: LayerBytes) -> int:
+    """Bytes that one implementation may need next to the tensors."""
+    if label == "direct_loops":
+        return 0
+    if label == "winograd_blas":
+        return 36 * (size.input + size.output) // 16
+    if "im2col" in label or not label.startswith(OWN):
+        return size.im2col
+    return size.im2win if "im2win" in label else 0
 
 
 def _refusal(implementations: int, needed: int, available: int | None, remedy: str) -> str:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from tvmconv.core.errors import InputError, WorkloadError
+from tvmconv.core.pool_workload import PoolWorkload
 from tvmconv.core.tensor import Array, Shapes
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.baselines.case import PLACES
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
-from tvmconv.measuring.layer_model import layer_model
+from tvmconv.measuring.layer_model import layer_model, model_of
+from tvmconv.measuring.layer_model import node as described
 from tvmconv.measuring.operands import rounded
 from tvmconv.measuring.quantized import is_quantized
-from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
+from tvmconv.measuring.reference import convolution, convolution_at, drawn_places, pooled
 
 _DRAWN = 4_194_301
 
@@ -92,6 +94,23 @@ def write_layer_case(
     write_case(folder, path, nodes, shapes, constants, inputs, [output], repeated)
     np.savez(folder / "reference.npz", **reference)  # type: ignore[arg-type]
     return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+
+
+def write_pooling_case(
+    folder: Path, workload: PoolWorkload, name: str = "", count: int = 1
+) -> CaseInfo:
+    """A folder for a model of one pooling layer, with its exact output."""
+    import onnx
+
+    w = workload
+    pooling = described(w.operator, ["data"], "pooled", **w.attributes)
+    inputs = {"data": ("float32", w.data_shape)}
+    model = model_of([pooling], {}, inputs, {"pooled": ("float32", w.result_shape)})
+    onnx.save(model, folder / "model.onnx")
+    info = write_model_case(folder, folder / "model.onnx", None)
+    with np.load(folder / "inputs.npz") as file:
+        np.savez(folder / "reference.npz", pooled=pooled(w, file["data"]))
+    return CaseInfo(name or str(w), "pooling", str(w), info.flops, count, images=w.batch)
 
 
 def batched_model(path: Path, batch: int, folder: Path) -> Path:

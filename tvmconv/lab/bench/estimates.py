@@ -92,6 +92,11 @@ def estimate_plan(plan: BenchPlan, tell: Callable[[str], None] = lambda _: None)
             "--estimate supports whole calls only. Leave out --stages, --cold, --memory, --load "
             "and --relax-pass."
         )
+    if plan.nchw or plan.fits or plan.poolings:
+        raise InputError(
+            "--estimate supports convolutions in their own layouts and batches. Leave out --nchw, "
+            "--batch fit:N and poolings."
+        )
     machine = resolve_machine(plan.target, 1)
     baselines = emulated_baselines(plan, machine)
     cases = [

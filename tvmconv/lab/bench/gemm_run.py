@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.algorithms.gemm.gemm import TYPES
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import FLOAT32, refusal
+from tvmconv.core.datatypes import refusal
 from tvmconv.core.errors import InputError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.tensor import Array
 from tvmconv.costs.cpu.gemm import transfer_ratio
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
+from tvmconv.machines.multiply import multiply_of_product
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.layer_model import model_of, node
 
@@ -25,9 +27,9 @@ from tvmconv.measuring.layer_model import model_of, node
 class GemmRun:
     """A product, compiled and ready to be called.
 
-    ``inputs`` are ``a`` (m, k), ``b`` (k, n), and ``c`` (m, n) where the workload has a beta; FP32.
-    Without a ``config`` it has the schedule's default. If ``prepacked``, B is packed here, outside
-    of the calls.
+    ``inputs`` are ``a`` (m, k), ``b`` (k, n), and ``c`` (m, n) where the workload has a beta, all
+    of the workload's types. Without a ``config`` it has the schedule's default. If ``prepacked``, B
+    is packed here, outside of the calls.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class GemmRun:
             "operations_per_value": transfer_ratio(workload, self.kernel.config),
         }
         values = [inputs["a"], b, *([inputs["c"]] if workload.beta else [])]
-        self._result = runtime.empty((workload.m, workload.n), "float32")
+        self._result = runtime.empty((workload.m, workload.n), workload.types.output)
         self._arguments = (*(runtime.tensor(value) for value in values), self._result)
 
     def __call__(self) -> None:
@@ -69,8 +71,10 @@ class GemmRun:
 
     def _multiplies(self) -> int:
         w, config = self.kernel.workload, self.kernel.config
-        extents = ((w.m, "mr"), (w.n, "nr"), (w.k, "kc"))
-        return prod(-(-extent // config.int(name)) * config.int(name) for extent, name in extents)
+        width = multiply_of_product(w.types, self.kernel.machine).width
+        sizes = (config.int("mr"), config.int("nr"), width * config.int("kc"))
+        extents = zip((w.m, w.n, w.k), sizes, strict=True)
+        return prod(-(-extent // size) * size for extent, size in extents)
 
     def facts(self) -> dict[str, Any]:
         """As :meth:`tvmconv.lab.bench.kernel_run.KernelRun.facts`, with B as the weights.
@@ -80,20 +84,31 @@ class GemmRun:
         return dict(self._facts)
 
     def output(self) -> Array:
-        """Result of the last call, (m, n), float32."""
+        """Result of the last call, (m, n)."""
         result: Array = self._result.numpy()
         return result
 
 
 def random_operands(workload: GemmWorkload, seed: int = SEED) -> dict[str, Array]:
-    """Normally distributed ``a``, ``b`` and, where beta is not 0, ``c``."""
+    """``a``, ``b`` and, where beta is not 0, ``c``: normal values, or integers of all sizes."""
     w, generator = workload, np.random.default_rng(seed)
-    shapes = {"a": (w.m, w.k), "b": (w.k, w.n), **({"c": (w.m, w.n)} if w.beta else {})}
-    return {name: generator.standard_normal(s, dtype=np.float32) for name, s in shapes.items()}
+
+    def drawn(shape: tuple[int, int], dtype: str) -> Array:
+        if not w.types.is_integer:
+            return generator.standard_normal(shape, dtype=np.float32)
+        bounds = np.iinfo(dtype)
+        return generator.integers(bounds.min, bounds.max, shape, dtype, endpoint=True)
+
+    found = {"a": drawn((w.m, w.k), w.types.data), "b": drawn((w.k, w.n), w.types.weight)}
+    return found | ({"c": drawn((w.m, w.n), w.types.output)} if w.beta else {})
 
 
 def exact(workload: GemmWorkload, inputs: Mapping[str, Array]) -> Array:
-    """The product in float64, (m, n)."""
+    """The product, (m, n): in float64, or as integers modulo 2**32."""
+    if workload.types.is_integer:
+        a, b = (inputs[name].astype(np.int64) for name in ("a", "b"))
+        sums: Array = np.matmul(a, b).astype(np.int32)
+        return sums
     result: Array = np.matmul(inputs["a"].astype(np.float64), inputs["b"].astype(np.float64))
     result *= workload.alpha
     if workload.beta:
@@ -104,21 +119,24 @@ def exact(workload: GemmWorkload, inputs: Mapping[str, Array]) -> Array:
 def write_gemm_case(
     folder: Path, workload: GemmWorkload, name: str = "", count: int = 1
 ) -> CaseInfo:
-    """A folder for one product of two inputs, so that every baseline packs in its call."""
+    """A folder for one product of two inputs, so that every baseline packs in its call.
+
+    ONNX has no 16-bit products. Their file is not a valid model, and baselines refuse the case.
+    """
     import onnx
 
     w = workload
-    if reason := refusal(w.types, (FLOAT32,)):
-        raise InputError(f"bench cannot measure {w}: {reason}. Leave its types out.")
+    if reason := refusal(w.types, TYPES):
+        raise InputError(f"bench cannot measure {w}: {reason}. Change its types.")
     inputs = random_operands(w)
-    plain = w.alpha == 1 and not w.beta
-    op, attrs = ("MatMul", {}) if plain else ("Gemm", {"alpha": w.alpha, "beta": w.beta})
+    plain, attrs = w.alpha == 1 and not w.beta, {"alpha": w.alpha, "beta": w.beta}
+    op = "MatMulInteger" if w.types.is_integer else "MatMul" if plain else "Gemm"
     shapes = {name: list(value.shape) for name, value in inputs.items()} | {"product": [w.m, w.n]}
-    nodes = [node(op, list(inputs), "product", **attrs)]
-    given = {key: ("float32", value.shape) for key, value in inputs.items()}
-    path = folder / "model.onnx"
-    onnx.save(model_of(nodes, {}, given, {"product": ("float32", (w.m, w.n))}), path)
+    nodes = [node(op, list(inputs), "product", **(attrs if op == "Gemm" else {}))]
+    given = {key: (str(value.dtype), value.shape) for key, value in inputs.items()}
+    path, output = folder / "model.onnx", w.types.output
+    onnx.save(model_of(nodes, {}, given, {"product": (output, (w.m, w.n))}), path)
     write_case(folder, path, nodes, shapes, {}, inputs, ["product"])
-    # in FP32, to read half as much
-    np.savez(folder / "reference.npz", product=exact(w, inputs).astype(np.float32))
+    # FP32, to read half as much
+    np.savez(folder / "reference.npz", product=exact(w, inputs).astype(output))
     return CaseInfo(name or str(w), "product", str(w), w.flops, count)

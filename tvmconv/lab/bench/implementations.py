@@ -20,7 +20,12 @@ PRODUCTS = {"gemm": False, "gemm, B packed before": True}
 
 
 def implementations(plan: BenchPlan, kind: str) -> list[Implementation]:
-    """The columns for ``models``, ``layers`` or ``products``; ours and the peak first."""
+    """The columns for ``models``, ``layers``, ``products`` or ``poolings``, which are models.
+
+    Ours and the peak are first.
+    """
+    if kind == "poolings":
+        kind = "models"
     device = resolve_device(plan.target).kind
     given = (("target", plan.target), *([("kernels", plan.kernels)] if plan.kernels else []))
     modules = baseline_table.OWN_OF_KIND[device]

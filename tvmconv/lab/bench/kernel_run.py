@@ -27,7 +27,9 @@ class KernelRun:
     ``inputs`` are ``data`` (N, C, H, W), and ``residual`` of the output's shape. ``constants`` are
     ``weight`` (K, C/groups, R, S), and ``bias`` (K,). All are FP32 or of the workload's types. For
     integers, constants are the arrays of
-    :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the constants themselves.
+    :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the constants themselves. A call
+    with ``nchw`` begins with the conversion of the input from NCHW, if the kernel reads channel
+    blocks, and ends with the conversion of the output to NCHW.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class KernelRun:
         inputs: Mapping[str, Array],
         constants: Mapping[str, Array] | Constants,
         threads: int,
+        nchw: bool = False,
     ) -> None:
         from tvmconv.tvm_api import runtime
 
@@ -55,6 +58,23 @@ class KernelRun:
         self._result = runtime.empty(shape, w.types.output)
         tensors = [runtime.tensor(np.ascontiguousarray(v)) for v in values]
         self._arguments = (*tensors, self._result)
+        self._before: Callable[[], None] | None = None
+        self._after: Callable[[], None] | None = None
+        if nchw:
+            self._convert(data)
+
+    def _convert(self, data: Array) -> None:
+        """Add the conversions of plain input and output."""
+        from tvmconv.lab.bench.layout_copies import from_blocks, to_blocks
+        from tvmconv.tvm_api import runtime
+
+        w, machine = self.kernel.workload, self.kernel.machine
+        if w.data_layout != "NCHW":
+            source = runtime.tensor(np.ascontiguousarray(data))
+            self._before = to_blocks(source, self._arguments[0], machine, self.threads)
+        plain = runtime.empty(w.result_shape, w.types.output)
+        self._after = from_blocks(self._result, plain, machine, self.threads)
+        self._plain = plain
 
     def _compiled(self, omit: Collection[str] = ()) -> Callable[..., Any]:
         from tvmconv.machines.record import processor
@@ -76,12 +96,17 @@ class KernelRun:
         from tvmconv.tvm_runtime.threads import call
 
         stages = self.kernel.expression.stages
+        if not stages and self._after:
+            stages = (("convolution", ()),)
         calls: dict[str, Callable[[], None]] = {}
         for number, (name, _) in enumerate(stages, 1):
             later = [block for _, blocks in stages[number:] for block in blocks]
             function = self._compiled(later) if later else self._function
-            calls[name] = partial(call, self.threads, function, *self._arguments)
-        return calls
+            one = partial(call, self.threads, function, *self._arguments)
+            calls[name] = partial(_in_order, self._before, one)
+        if self._before:
+            calls = {"input layout": self._before, **calls}
+        return {**calls, "output layout": self} if self._after else calls
 
     def facts(self) -> dict[str, Any]:
         """Facts of the kernel as plain data.
@@ -95,7 +120,11 @@ class KernelRun:
         """Run the kernel once."""
         from tvmconv.tvm_runtime.threads import call
 
+        if self._before:
+            self._before()
         call(self.threads, self._function, *self._arguments)
+        if self._after:
+            self._after()
 
     def touch_activations(self) -> None:
         """Bring input, residual and output into the caches, as the previous layer would."""
@@ -111,7 +140,16 @@ class KernelRun:
 
     def output(self) -> Array:
         """Result of the last call, (N, K, OH, OW), of the workload's output type."""
+        if self._after:
+            result: Array = self._plain.numpy()
+            return result
         return unblocked(self._result.numpy(), self.kernel.workload.out_channels)
+
+
+def _in_order(*calls: Callable[[], object] | None) -> None:
+    for each in calls:
+        if each:
+            each()
 
 
 def suited(

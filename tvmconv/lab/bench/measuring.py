@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tvmconv.core.errors import TvmconvError
+from tvmconv.core.pool_workload import PoolWorkload
 from tvmconv.lab import baselines as baseline_table
 from tvmconv.lab.bench.implementations import implementations
 from tvmconv.lab.bench.plan import BenchPlan
@@ -24,10 +25,13 @@ from tvmconv.measuring import suites as suite_files
 from tvmconv.measuring.gpu.state import gpu_state, nvidia_smi
 from tvmconv.measuring.host import host_header, pick_cpus
 
-Case = tuple[Path, int] | suite_files.Layer | suite_files.Product
+Case = tuple[Path, int] | suite_files.Problem
 
-_SETTINGS = ("target", "rounds", "seconds", "algorithms", "log", "fold_budget", "precision")
-# compared values of a layer's output on GPUs, whose batches are large
+_SETTINGS = (
+    *("target", "rounds", "seconds", "algorithms", "log", "fold_budget", "precision"),
+    *("nchw", "fits"),
+)
+# compared values of the output of large layers
 _PLACES = 4096
 
 
@@ -61,7 +65,7 @@ def run_plan(
     batches = plan.batches or (0,)
     for total, streams in itertools.product(plan.threads, plan.streams or (0,)):
         threads = max(1, total // streams) if streams else total
-        for kind in ("layers", "products", "models"):
+        for kind in ("layers", "products", "poolings", "models"):
             cases = getattr(plan, kind)
             if kind == "models":
                 cases = [(path, batch) for batch in batches for path in plan.models]
@@ -75,6 +79,8 @@ def run_plan(
                 # a saved file lists its cases from here on
                 checkpoint(BenchResult(header, settings, tuple(results)))
                 for case in cases:
+                    if plan.fits and isinstance(case, suite_files.Layer):
+                        case = fitting(case, entries, plan.nchw)
                     try:
                         result = measure_case(plan, workers, case)
                     except TvmconvError as error:
@@ -95,14 +101,21 @@ def measure_case(plan: BenchPlan, workers: Workers, case: Case) -> CaseResult:
 
     Raises :class:`TvmconvError` if a model cannot be read or has no reference.
     """
-    from tvmconv.lab.bench.case_memory import too_large
-    from tvmconv.lab.bench.cases import batched_model, write_layer_case, write_model_case
+    from tvmconv.lab.bench.case_memory import is_sampled, too_large
+    from tvmconv.lab.bench.cases import (
+        batched_model,
+        write_layer_case,
+        write_model_case,
+        write_pooling_case,
+    )
     from tvmconv.measuring.quantized import is_quantized
 
     labels = [run.label for run in workers.workers]
     gpu = plan.on_gpu
-    if not gpu and not isinstance(case, tuple) and (reason := too_large(case.workload, labels)):
-        return skipped_case(case, workers.threads, reason)
+    if not gpu and isinstance(case, suite_files.Layer | suite_files.Product):
+        reason = too_large(case.workload, labels, nchw=plan.nchw)
+        if reason:
+            return skipped_case(case, workers.threads, reason)
     with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
         folder = Path(name)
         options: dict[str, Any] = {"precision": plan.precision}
@@ -128,11 +141,25 @@ def measure_case(plan: BenchPlan, workers: Workers, case: Case) -> CaseResult:
 
             info = write_gemm_case(folder, case.workload, case.name, case.count)
             options["product"] = str(case.workload)
+        elif isinstance(case, suite_files.Pooling):
+            info = write_pooling_case(folder, case.workload, case.name, case.count)
         else:
-            places = _PLACES if gpu else 0
+            places = _PLACES if gpu or is_sampled(case.workload) else 0
             info = write_layer_case(folder, case.workload, case.name, case.count, places)
-            options["workload"] = str(case.workload)
+            options |= {"workload": str(case.workload), "nchw": plan.nchw}
         return workers.measure(folder, info, plan.rounds, plan.seconds, options)
+
+
+def fitting(
+    layer: suite_files.Layer, implementations: Sequence[Implementation], nchw: bool
+) -> suite_files.Layer:
+    """The layer with its batch halved until the memory is sufficient, or with a batch of 1."""
+    from tvmconv.lab.bench.case_memory import too_large
+
+    labels = [each.label for each in implementations]
+    while layer.workload.batch > 1 and too_large(layer.workload, labels, nchw=nchw):
+        layer = suite_files.with_batch(layer, layer.workload.batch // 2)
+    return layer
 
 
 def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
@@ -144,6 +171,7 @@ def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
         )
     w = case.workload
     kind = "layer" if isinstance(case, suite_files.Layer) else "product"
+    assert not isinstance(w, PoolWorkload)
     return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
 
 
@@ -152,7 +180,8 @@ def case_names(plan: BenchPlan) -> list[str]:
     models = [
         batch_name(path.stem, batch) for batch in plan.batches or (0,) for path in plan.models
     ]
-    return [*(layer.name for layer in plan.layers), *(p.name for p in plan.products), *models]
+    problems = (plan.layers, plan.products, plan.poolings)
+    return [*(problem.name for some in problems for problem in some), *models]
 
 
 def batch_name(name: str, batch: int) -> str:

@@ -10,13 +10,14 @@ from math import ceil
 from pathlib import Path
 
 from tvmconv.core.arguments import nearest
-from tvmconv.core.datatypes import DataTypes
+from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.errors import InputError
 from tvmconv.core.tensor import Shapes
 from tvmconv.lab import baselines as baseline_table
 from tvmconv.lab.baselines import Baseline
 from tvmconv.lab.bench.implementation_run import Extras
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
 from tvmconv.machines.targets import resolve_device
 from tvmconv.measuring import suites as suite_files
 
@@ -33,6 +34,8 @@ class BenchPlan:
         ONNX files.
     layers, products
         Convolutions and matrix products of suites and of the command line.
+    poolings
+        Pooling layers of the same, which are measured as models.
     baselines
         Names from :data:`tvmconv.lab.baselines.BASELINES`, in column order.
     pythons
@@ -60,6 +63,10 @@ class BenchPlan:
     streams
         Numbers of calls at the same time, one pass each, which share the threads; empty for single
         calls.
+    nchw
+        Whether our layers read and write plain NCHW, with conversions in the calls.
+    fits
+        Whether a layer's batch is halved until the memory is sufficient.
     """
 
     models: tuple[Path, ...]
@@ -81,6 +88,9 @@ class BenchPlan:
     kernels: str = ""
     precision: str = "float32"
     streams: tuple[int, ...] = ()
+    poolings: tuple[suite_files.Pooling, ...] = ()
+    nchw: bool = False
+    fits: bool = False
 
     @property
     def on_gpu(self) -> bool:
@@ -118,6 +128,8 @@ def make_plan(
     samples: int = 50,
     precision: str = "float32",
     streams: Sequence[int] = (),
+    nchw: bool = False,
+    fits: bool = False,
 ) -> BenchPlan:
     """Check the user's arguments and make a plan of them, as far as they are fields of it.
 
@@ -140,6 +152,7 @@ def make_plan(
     problems = [problem for suite in suites for problem in suite_files.load_problems(suite)]
     problems += [suite_files.parse_problem(text) for text in layers]
     found = [problem for problem in problems if isinstance(problem, suite_files.Layer)]
+    poolings = [problem for problem in problems if isinstance(problem, suite_files.Pooling)]
     products = tuple(p for p in problems if isinstance(p, suite_files.Product))
     batches = (batch,) if isinstance(batch, int) else tuple(batch or ())
     if batches:
@@ -149,12 +162,16 @@ def make_plan(
                 "Leave out --batch."
             )
         found = [suite_files.with_batch(layer, each) for each in batches for layer in found]
+        poolings = [suite_files.with_batch(pool, each) for each in batches for pool in poolings]
     if types:
         found = [
             suite_files.with_types(layer, DataTypes.parse(types.split(":"))) for layer in found
         ]
     device = resolve_device(target)
-    if streams and (found or products or stages or cold or memory or load or relax_pass):
+    _check_layers(device, found, poolings, nchw=nchw, fits=fits)
+    if streams and (
+        found or products or poolings or stages or cold or memory or load or relax_pass
+    ):
         raise InputError(
             "--streams measures whole calls of models alone. Leave out --suite, --layer, --stages, "
             "--cold, --memory, --load and --relax-pass."
@@ -191,12 +208,34 @@ def make_plan(
         kernels=str(kernels or ""),
         precision=precision,
         streams=tuple(streams),
+        poolings=tuple(poolings),
+        nchw=nchw,
+        fits=fits,
     )
+
+
+def _check_layers(
+    device: Device,
+    layers: Sequence[suite_files.Layer],
+    poolings: Sequence[suite_files.Pooling],
+    *,
+    nchw: bool,
+    fits: bool,
+) -> None:
+    """Raise :class:`InputError` for options without a layer, and poolings and NCHW on a GPU."""
+    for option, is_set in (("--nchw", nchw), ("--batch fit:N", fits)):
+        if is_set and not layers:
+            raise InputError(f"{option} is for convolution layers. Name --suite or --layer.")
+    if isinstance(device, CudaMachine) and (poolings or nchw or fits):
+        what = str(poolings[0].workload) if poolings else "--nchw" if nchw else "--batch fit:N"
+        raise InputError(f"bench measures {what} on CPUs only. Leave out --target.")
+    if nchw and (other := [x for x in layers if x.workload.types != FLOAT32]):
+        raise InputError(f"--nchw is for FP32, not for {other[0].workload}. Leave out --nchw.")
 
 
 def _baseline_names(text: str, known_baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
     if text == "all":
-        return tuple(known_baselines)
+        return tuple(name for name, each in known_baselines.items() if each.common)
     if text == "none":
         return ()
     names = [_ALIASES.get(name.strip(), name.strip()) for name in text.split(",")]

@@ -86,6 +86,7 @@ _MODELS = {
     # LLVM's choice is Cortex-A57, which has half its FMAs
     "cortex-a76": ("neoverse-n1", "LLVM has no model of it; Neoverse N1 is its relative"),
     "neoverse-n1": ("neoverse-n1", "the model dispatches 3 instructions a cycle, the core 4"),
+    "ft1500a": ("cortex-a57", "LLVM has no model of it; Cortex-A57's"),
     "ft2000plus": ("cortex-a57", "LLVM has no model of it; Cortex-A57's"),
     "apple-m1": ("apple-m1", "the model has 2 or 3 multiply-adds a cycle, the core 4"),
     "x86-64-v3": ("haswell", ""),
@@ -107,6 +108,7 @@ _CLOCKS = {
     "neoverse-n1": (2.5e9, "Graviton 2"),
     "neoverse-v1": (2.6e9, "Graviton 3"),
     "neoverse-v2": (2.8e9, "Graviton 4"),
+    "ft1500a": (1.5e9, "FT-1500A"),
     "ft2000plus": (2.3e9, "FT-2000+"),
     "a64fx": (2.2e9, "Fugaku"),
     "apple-m1": (3.2e9, "Apple M1"),

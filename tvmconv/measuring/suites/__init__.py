@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from tvmconv.core.arguments import nearest
 from tvmconv.core.datatypes import DataTypes
@@ -16,9 +17,12 @@ from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.files import read_regular
 from tvmconv.core.gemm_workload import PREFIX, GemmWorkload
+from tvmconv.core.pool_workload import PREFIXES, PoolWorkload
 from tvmconv.core.workload import Conv2dWorkload
 
 MAX_FILE_BYTES = 1 << 26
+
+Batched = TypeVar("Batched", "Layer", "Pooling")
 
 _LINE = re.compile(r'(?P<problem>\S+)(?:\s+n"(?P<name>[^"*]+)(?:\*(?P<count>[1-9]\d*))?")?')
 
@@ -41,16 +45,31 @@ class Product:
     count: int = 1
 
 
+@dataclass(frozen=True)
+class Pooling:
+    """One line of a suite of pooling layers, which only benches read."""
+
+    name: str
+    workload: PoolWorkload
+    count: int = 1
+
+
+Problem = Layer | Product | Pooling
+_KINDS = {Product: "matrix product", Pooling: "pooling layer"}
+
+
 def names() -> tuple[str, ...]:
     """The suites that ship with the package."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.txt")))
 
 
-def with_batch(layer: Layer, batch: int) -> Layer:
+def with_batch(layer: Batched, batch: int) -> Batched:
     """The layer at another batch size, which its name then contains."""
-    workload = replace(layer.workload, batch=batch)
-    name = str(workload) if layer.name == str(layer.workload) else f"{layer.name} mb{batch}"
-    return Layer(name, workload, layer.count)
+    w = layer.workload
+    workload = replace(w, batch=batch)
+    stem = layer.name.removesuffix(f" mb{w.batch}")
+    name = str(workload) if layer.name == str(w) else f"{stem} mb{batch}"
+    return replace(layer, name=name, workload=workload)
 
 
 def with_types(layer: Layer, types: DataTypes) -> Layer:
@@ -68,7 +87,7 @@ def parse_layer(line: str) -> Layer:
     return _convolution(parse_problem(line))
 
 
-def parse_problem(line: str) -> Layer | Product:
+def parse_problem(line: str) -> Problem:
     """Read one line; a bare problem string is its own name."""
     match = _LINE.fullmatch(line.strip())
     if not match:
@@ -77,17 +96,21 @@ def parse_problem(line: str) -> Layer | Product:
     if problem.startswith(PREFIX):
         product = GemmWorkload.parse(problem)
         return Product(name or str(product), product, count)
+    if problem.startswith(tuple(PREFIXES)):
+        pooling = PoolWorkload.parse(problem)
+        return Pooling(name or str(pooling), pooling, count)
     workload = Conv2dWorkload.parse(problem)
     return Layer(name or str(workload), workload, count)
 
 
-def _convolution(problem: Layer | Product) -> Layer:
-    if isinstance(problem, Product):
-        raise WorkloadError(
-            f"{problem.workload} is a matrix product. Expected a convolution. "
-            "Use 'tvmconv bench run' for matrix products."
-        )
-    return problem
+def _convolution(problem: Problem) -> Layer:
+    if isinstance(problem, Layer):
+        return problem
+    kind = _KINDS[type(problem)]
+    raise WorkloadError(
+        f"{problem.workload} is a {kind}. Expected a convolution. "
+        f"Use 'tvmconv bench run' for a {kind}."
+    )
 
 
 def load(suite: str) -> tuple[Layer, ...]:
@@ -95,7 +118,7 @@ def load(suite: str) -> tuple[Layer, ...]:
     return tuple(_convolution(problem) for problem in load_problems(suite))
 
 
-def load_problems(suite: str) -> tuple[Layer | Product, ...]:
+def load_problems(suite: str) -> tuple[Problem, ...]:
     """The layers of a suite that ships with the package, or of a text file in the same form.
 
     Raises :class:`WorkloadError` if the suite is unknown, or a line of it cannot be read.
@@ -110,7 +133,7 @@ def load_problems(suite: str) -> tuple[Layer | Product, ...]:
             f"unknown suite {suite!r}; {nearest(suite, names())}use one of {known}, or a "
             "text file of problem strings"
         ) from None
-    layers: list[Layer | Product] = []
+    layers: list[Problem] = []
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
         if not text:
