@@ -34,7 +34,7 @@ _REPEAT = """
 ## Measure it yourself
 
 ```sh skip: needs all libraries and an hour
-pip install '.[peers]' openvino ncnn MNN ai-edge-litert torch
+pip install '.[peers]' openvino ncnn MNN ai-edge-litert torch opencv-python
 python -m examples.networks resnet50 -o resnet50.onnx
 tvmconv bench run resnet50.onnx --baselines all --rounds 4 --threads 1 --report resnet50.json
 ```

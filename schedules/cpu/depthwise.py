@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from tvmconv.algorithms.depthwise.depthwise import dword_rows, most_rows_that_share, rows_of_dword
+from tvmconv.algorithms.depthwise.small_groups import group_sizes
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
@@ -103,17 +104,22 @@ class DepthwiseSchedule(ConvSchedule[Machine]):
         """Schedule the function of :class:`tvmconv.algorithms.depthwise.depthwise.Depthwise`."""
         tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
         block, output = schedule.get_sblock("depthwiseconv2d"), schedule.get_sblock("output")
-        n, b, h, w, lane, *depth, r, s = schedule.get_loops(block)
+        n, b, h, w, lane, *reduction = schedule.get_loops(block)
+        # the channels of a group, of which each permutes lanes in its own order
+        channels = () if workload.is_depthwise else (reduction.pop(-2),)
+        *depth, r, s = reduction
         ho, hi = schedule.split(h, [None, tile_h])
         band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
         wo, wi = schedule.split(w, [None, tile_w])
-        schedule.reorder(n, b, band, ho, wo, *depth, r, s, hi, wi, lane)
+        schedule.reorder(n, b, band, ho, wo, *depth, r, *channels, s, hi, wi, lane)
         mark_parallel(schedule, n, b, band)
         mark_cases(schedule, ho, wo)
         first = (*depth, r)[0]
         register_tile(schedule, block, output, at=wo, reduction=first, tile=(hi, wi), lane=lane)
 
-        size = tile_h * tile_w * workload.kernel_w
+        for loop in channels:
+            schedule.unroll(loop)
+        size = tile_h * tile_w * workload.kernel_w * group_sizes(workload)[0]
         for loop, unrolled in ((s, size), (r, size * dword_rows(workload, machine))):
             if unrolled <= UNROLL_LIMIT:
                 schedule.unroll(loop)
@@ -136,5 +142,5 @@ SCHEDULE = DepthwiseSchedule()
 
 def row_bands_of(workload: Conv2dWorkload, machine: Machine, tile_h: int) -> int:
     """Bands of rows of a depthwise layer, for tiles of so many rows."""
-    blocks = workload.out_planes * machine.blocks(workload.in_channels)
+    blocks = workload.out_planes * machine.blocks(workload.out_channels)
     return row_bands(blocks, workload.out_height // tile_h, machine.cores)

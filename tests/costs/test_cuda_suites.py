@@ -86,7 +86,8 @@ def share_of(kernel: Kernel) -> float | None:
 def test_main_loops_are_full_of_multiply_adds_but_of_the_layers_that_are_named(batch):
     known: dict[Conv2dWorkload, float | None] = {}
     found = {}
-    for suite in names():
+    # layers of reports are unusual ones
+    for suite in set(names()) - {"reported"}:
         for layer in load_problems(suite):
             if not isinstance(layer, Layer) or layer.workload.types.is_integer:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.assembly import assembly
 from tests.host import HOST
 from tests.kernels import STEPS, V3, V4, alternating_machines, check_kernel, each_machine
 from tests.strategies import depthwise_workloads
@@ -17,6 +19,8 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
+from tvmconv.machines.presets import MACHINES
+from tvmconv.selection.select import select
 
 
 @each_machine
@@ -70,12 +74,42 @@ def test_kernels_of_other_sizes(machine, problem):
     check_kernel(Conv2dWorkload.parse(problem), machine, "depthwise")
 
 
+@alternating_machines(
+    "problem",
+    [
+        "g32ic32ih9iw11oc64kh7ph3+bias+relu",
+        "g12ic48ih8oc48kh3sh2ph1",
+        "g5ic10ih7iw19oc20kh3pt2pl0pb0pr1+bias+add",
+        "mb2g8ic8ih6oc32kh3dh1ph2",
+        "g16ic32ih1iw40oc64kh1",
+    ],
+)
+def test_groups_of_a_few_channels(machine, problem):
+    workload = Conv2dWorkload.parse(problem)
+    check_kernel(workload, machine, "depthwise")
+    assert select(workload, machine).chosen.algorithm == "depthwise"
+
+
+@each_machine
+@pytest.mark.parametrize("problem", ["g32ic32ih16oc64kh3ph1", "g32ic128ih16oc128kh3ph1"])
+def test_inputs_of_small_groups_are_loaded_as_vectors(machine, problem):
+    kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "depthwise")
+    text = assembly(kernel).text
+    assert re.search(r"vpermp?s|vshufps|vpermilps", text)
+    assert not re.search(r"vinsertps|vgather", text)
+
+
 def test_only_depthwise_problems():
     expression = Depthwise()
     dense = Conv2dWorkload.parse("ic16ih8oc16kh3ph1")
     assert "not depthwise" in (expression.unsupported(dense, V4) or "")
-    multiplied = Conv2dWorkload.parse("g16ic16ih8oc32kh3ph1")
-    assert "not depthwise" in (expression.unsupported(multiplied, V4) or "")
+    # groups of a block, groups that no block divides, and more inputs than outputs
+    for problem in ("g2ic32ih8oc32kh3", "g5ic20ih8oc60kh3", "g16ic32ih8oc16kh3"):
+        grouped = Conv2dWorkload.parse(problem)
+        assert "do not share" in (expression.unsupported(grouped, V4) or "")
+    small = Conv2dWorkload.parse("g4ic16ih8oc16kh3")
+    assert expression.unsupported(small, V4) is None
+    assert "do not share" in (expression.unsupported(small, MACHINES["neoverse-n1"]) or "")
     plain = replace(Conv2dWorkload.parse("g16ic16ih8oc16kh3ph1"), data_layout="NCHW")
     assert "channel-blocked" in (expression.unsupported(plain, V4) or "")
 

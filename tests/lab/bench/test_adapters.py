@@ -68,7 +68,16 @@ def check(worker: WorkerProcess, folder: Path, name: str, options=()):
     return None
 
 
-@pytest.mark.parametrize("name", [name for name, baseline in BASELINES.items() if baseline.layers])
+def adapters(kind: str) -> list[object]:
+    """Names of the adapters that take part; torch.compile calls a C++ compiler for each case."""
+    return [
+        pytest.param(name, marks=pytest.mark.slow) if name == "torch_compile" else name
+        for name, baseline in BASELINES.items()
+        if getattr(baseline, kind)
+    ]
+
+
+@pytest.mark.parametrize("name", adapters("layers"))
 def test_layers(workers, name, tmp_path):
     worker = worker_of(workers, name)
     refused = []
@@ -116,7 +125,7 @@ def test_torch_without_onednn_is_im2col(workers, tmp_path):
     assert "mkldnn" not in answer["info"]
 
 
-@pytest.mark.parametrize("name", [name for name, baseline in BASELINES.items() if baseline.models])
+@pytest.mark.parametrize("name", adapters("models"))
 def test_small_network(workers, name, tmp_path):
     worker = worker_of(workers, name)
     path = tmp_path / "small.onnx"

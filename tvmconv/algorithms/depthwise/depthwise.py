@@ -12,6 +12,12 @@ from math import prod
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
+from tvmconv.algorithms.depthwise.small_groups import (
+    grouped_sum,
+    has_small_groups,
+    pack_groups,
+    packed_group_shape,
+)
 from tvmconv.algorithms.integer.dwords import Factors, dword_size, has_colliding_weights, is_negated
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
@@ -27,16 +33,20 @@ UNIT_ROUNDOFF = 2.0**-24
 
 
 class Depthwise(Algorithm):
-    """Direct depthwise convolution, NCHWc in and out, weight packed ``(C/c, T*R, S, c)``."""
+    """Direct depthwise convolution, NCHWc in and out, weight packed ``(C/c, T*R, S, c)``.
+
+    Small groups are computed likewise, with vectors of inputs whose lanes are permuted:
+    :mod:`~tvmconv.algorithms.depthwise.small_groups`.
+    """
 
     name = "depthwise"
     integers = True
     blocks = ("depthwiseconv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Layers with more than one input or output channel per group."""
-        if not workload.is_depthwise:
-            return "it is not depthwise (groups = input channels = output channels)"
+        """Layers whose groups are more than a few channels."""
+        if not workload.is_depthwise and not has_small_groups(workload, machine):
+            return "it is not depthwise, and its groups do not share vectors of channels"
         if workload.data_layout != "NCHWc":
             return "its input is not channel-blocked"
         return None
@@ -48,6 +58,11 @@ class Depthwise(Algorithm):
         w = workload
         packed = self.packed_weight_shape(w, machine, config)
         given = Operands.of(w, machine, packed, _packed_type(w, machine))
+        if not w.is_depthwise:
+            sums = self.reduction(
+                output_shape(w, machine), grouped_sum(given, w, machine), "depthwiseconv2d"
+            )
+            return given.arguments(given.output(sums, begun=True))
         r, s = reduction_axes(r=dword_rows(w, machine), s=w.kernel_w)
         depth = depth_axes(w)
 
@@ -100,7 +115,10 @@ class Depthwise(Algorithm):
         """``(C/c, T*R, S, c)``, or with dwords of ``i`` rows ``(C/c, T*(R/i)*P, S, c, i)``.
 
         ``P`` rows of outputs share dwords, in which their weights begin at different rows.
+        Groups of ``I`` inputs have ``(K/c, T*R, I, S, c)``.
         """
+        if not workload.is_depthwise:
+            return packed_group_shape(workload, machine)
         w, lanes, size = workload, machine.channel_block, rows_of_dword(workload, machine)
         rows = w.kernel_d * dword_rows(w, machine) * rows_that_share(w, machine, config)
         taps = (rows, w.kernel_w)
@@ -110,7 +128,7 @@ class Depthwise(Algorithm):
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """OIHW with I = 1 to :meth:`packed_weight_shape`, surplus channels and rows zero.
+        """OIHW to :meth:`packed_weight_shape`, surplus channels and rows zero.
 
         Raises :class:`WorkloadError` if products of these weights are not exact.
         """
@@ -121,6 +139,8 @@ class Depthwise(Algorithm):
                 f"weights of {workload} are -128 in two taps of one channel, and their products "
                 "exceed 16 bits. Expected at most one -128 in a channel. Use int16 weights."
             )
+        if not workload.is_depthwise:
+            return pack_groups(weight, machine)
         w, size = workload, rows_of_dword(workload, machine)
         split = split_outputs(weight[:, 0], machine.blocks(w.out_channels), machine.channel_block)
         split = split.transpose(0, 2, 3, 1)
@@ -147,8 +167,8 @@ class Depthwise(Algorithm):
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Multiplications of all lanes, surplus ones included."""
-        padded = machine.blocks(workload.in_channels) * machine.channel_block
-        return workload.macs // workload.in_channels * padded
+        padded = machine.blocks(workload.out_channels) * machine.channel_block
+        return workload.macs // workload.out_channels * padded
 
     def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
         """False: every lane is a separate channel."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmconv.algorithms.depthwise.small_groups import group_sizes, window
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
@@ -69,20 +70,31 @@ def _row(w: Conv2dWorkload, columns: int) -> int:
 
 
 def arithmetic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
-    """Cycles of the FMAs."""
-    vectors = workload.out_planes * machine.blocks(workload.in_channels)
-    fma = workload.out_height * workload.out_width * workload.taps / machine.rates.multiply_adds
+    """Cycles of the FMAs, and of permutations for small groups."""
+    w = workload
+    vectors = w.out_planes * machine.blocks(w.out_channels)
+    instructions = w.taps if w.is_depthwise else w.taps + _permutations(w, machine)
+    fma = w.out_height * w.out_width * instructions / machine.rates.multiply_adds
     return vectors * fma / min(machine.cores, vectors)
+
+
+def _permutations(w: Conv2dWorkload, machine: Machine) -> float:
+    """Permuted vectors for one vector of outputs: columns of a tile share them, rows do not."""
+    inputs, _ = group_sizes(w)
+    tile = min(widest(machine), w.out_width)
+    columns = min(_row(w, tile), tile * w.kernel_w)
+    return w.kernel_d * w.kernel_h * inputs * columns / tile
 
 
 def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     """Cycles in which input and output are read from L2 and written there."""
-    vectors = workload.out_planes * machine.blocks(workload.in_channels)
+    w, types = workload, workload.types
+    vectors = w.out_planes * machine.blocks(w.out_channels)
     # a volume's planes are read again for every tap along the depth, mostly from L2
-    pixels_in = workload.in_height * workload.in_width * workload.kernel_d
-    pixels_out = workload.out_height * workload.out_width
-    types = workload.types
-    elements = pixels_in * itemsize(types.data) + 2 * pixels_out * itemsize(types.output)
-    moved = elements * machine.channel_block
+    pixels_in = w.in_height * w.in_width * w.kernel_d
+    lanes = machine.channel_block if w.is_depthwise else window(w, machine)
+    pixels_out = w.out_height * w.out_width
+    read = pixels_in * itemsize(types.data) * lanes
+    moved = read + 2 * pixels_out * itemsize(types.output) * machine.channel_block
     rate = constants.DEPTHWISE_L2 * machine.rates.l2
     return vectors * moved / rate / min(machine.cores, vectors)

@@ -8,6 +8,7 @@ from tvmconv.tir.stages import Passes, Stage
 from tvmconv.tir.x86.byte_tables import ByteTables
 from tvmconv.tir.x86.dot_products import DotProducts
 from tvmconv.tir.x86.narrowing import Narrowing
+from tvmconv.tir.x86.permuted_loads import PermutedLoads
 
 
 def passes(machine: Machine) -> Passes:
@@ -15,5 +16,5 @@ def passes(machine: Machine) -> Passes:
     return {
         Stage.MULTIPLIES: [DotProducts()],
         Stage.STORES: [Narrowing()],
-        Stage.LOADS: [ByteTables(permuted_bytes(machine))],
+        Stage.LOADS: [PermutedLoads(), ByteTables(permuted_bytes(machine))],
     }
