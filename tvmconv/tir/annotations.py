@@ -35,6 +35,7 @@ STREAM = "tvmconv.stream"
 PANEL = "tvmconv.panel"
 RESULT = "tvmconv.result"
 TRANSPOSE = "tvmconv.transpose"
+TRANSPOSE_LANES = "tvmconv.transpose_lanes"
 COMBINE = "tvmconv.combine"
 SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
@@ -112,6 +113,12 @@ DECLARED = {
         "around the vectorized loop of a copy",
         _FLAG,
         "squares of the copy are transposed in registers",
+        "tvmconv.TransposeCopies",
+    ),
+    TRANSPOSE_LANES: Annotation(
+        "around the vectorized loop of a copy",
+        _FLAG,
+        "the copy is one rectangle, transposed in each 128-bit lane of the registers",
         "tvmconv.TransposeCopies",
     ),
     COMBINE: Annotation(
