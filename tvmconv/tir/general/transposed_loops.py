@@ -218,9 +218,8 @@ def _squares(copy: _Copy, vector_bytes: int, parallel: bool) -> Any:
     row, number, line, lane = (
         ir.Var(name, copy.read.var.ty) for name in ("row", "tile", "line", "lane")
     )
-    outer, (read, written), rows, tiles = _order(copy, tile, row, number)
+    read, written, rows, tiles = _order(copy, tile, row, number)
     values = {
-        **outer,
         copy.read.var: _place(copy.read, read, tile.read, lane),
         copy.written.var: _place(copy.written, written, tile.written, line),
     }
@@ -237,7 +236,7 @@ def _squares(copy: _Copy, vector_bytes: int, parallel: bool) -> Any:
         # two strided stores in succession, which JoinedStores makes one
         body = _loop(line, _PAIR, body, tirx.ForKind.UNROLLED)
     body = _loop(number, tiles, body)
-    return _outermost(row, prod(axis.extent for axis in copy.others) * rows, body, parallel)
+    return (_shared if parallel else _nested)(copy.others, row, rows, body)
 
 
 def _place(axis: _CopyAxis, number: Any, size: int, inside: Any) -> Any:
@@ -250,10 +249,8 @@ def _place(axis: _CopyAxis, number: Any, size: int, inside: Any) -> Any:
     return first + inside
 
 
-def _order(
-    copy: _Copy, tile: _Tile, row: Any, number: Any
-) -> tuple[Any, tuple[Any, Any], int, Any]:
-    """Indices of the outer axes, the tiles' numbers on both axes, and extents of both loops.
+def _order(copy: _Copy, tile: _Tile, row: Any, number: Any) -> tuple[Any, Any, int, Any]:
+    """The numbers of tiles along both lines, and the extents of the loops ``row`` and ``number``.
 
     Tiles follow the result's lines. Few lines of the result are open at a time, and the operand's
     lines stay in the cache until the last tile has read them.
@@ -262,28 +259,44 @@ def _order(
         -(-axis.extent // size)
         for axis, size in ((copy.read, tile.read), (copy.written, tile.written))
     )
-    if copy.written.extent <= copy.read.extent:
-        outer, read_number = _outer(copy.others, row, read)
-        return outer, (read_number, number), read, written
-    count = min(written, max(1, _BLOCK // tile.written))
-    blocks = -(-written // count)
-    outer, inner = _outer(copy.others, row, blocks * read)
-    first, tiles = inner // read * count, count
-    if written % count:
+    if copy.written.extent > copy.read.extent:
+        along, across, rows, tiles = _blocks(written, tile.written, read, row, number)
+        return across, along, rows, tiles
+    if written == 1:
+        return _blocks(read, tile.read, 1, row, number)
+    return row, number, read, written
+
+
+def _blocks(count: int, size: int, lines: int, row: Any, number: Any) -> tuple[Any, Any, int, Any]:
+    """Tiles in blocks of a line, and lines of tiles inside of a block; see :func:`_order`."""
+    most = min(count, max(1, _BLOCK // size))
+    first, tiles = row // lines * most, most
+    if count % most:
         kind = str(row.ty.dtype)
-        tiles = tirx.min(tirx.IntImm(kind, count), tirx.IntImm(kind, written) - first)
-    return outer, (inner % read, first + number), blocks * read, tiles
+        tiles = tirx.min(tirx.IntImm(kind, most), tirx.IntImm(kind, count) - first)
+    return first + number, row % lines, -(-count // most) * lines, tiles
 
 
-def _outer(others: list[_CopyAxis], row: Any, inner: int) -> tuple[dict[Any, Any], Any]:
-    """Indices of the outer axes and of the inner loop, from the number of an iteration."""
-    number = row % inner
-    rest = row // inner
-    values = {}
+def _nested(others: list[_CopyAxis], row: Any, rows: int, body: Any) -> Any:
+    """Loops over the outer axes, so that no index takes a division."""
+    # several copies of a function have the same axes
+    loops = [(ir.Var("outer", row.ty), axis) for axis in others]
+    body = substitute(_loop(row, rows, body), {axis.var: var for var, axis in loops})
+    for var, axis in reversed(loops):
+        body = _loop(var, axis.extent, body)
+    return body
+
+
+def _shared(others: list[_CopyAxis], row: Any, rows: int, body: Any) -> Any:
+    """One loop over all outer axes, which threads share."""
+    task = ir.Var("task", row.ty)
+    values, rest = {row: task % rows}, task // rows
     for axis in reversed(others):
         values[axis.var] = rest % axis.extent
         rest = rest // axis.extent
-    return values, number
+    extent = prod(axis.extent for axis in others) * rows
+    kind = tirx.ForKind.PARALLEL if extent > 1 else tirx.ForKind.SERIAL
+    return _loop(task, extent, substitute(body, values), kind)
 
 
 def _loop(var: Any, extent: Any, body: Any, kind: Any = None, annotations: Any = None) -> Any:
@@ -291,8 +304,3 @@ def _loop(var: Any, extent: Any, body: Any, kind: Any = None, annotations: Any =
     first = tirx.IntImm(str(var.ty.dtype), 0)
     end = tirx.IntImm(str(var.ty.dtype), extent) if isinstance(extent, int) else extent
     return tirx.For(var, first, end, kind, body, annotations=annotations)
-
-
-def _outermost(row: Any, extent: int, body: Any, parallel: bool) -> Any:
-    kind = tirx.ForKind.PARALLEL if parallel and extent > 1 else tirx.ForKind.SERIAL
-    return _loop(row, extent, body, kind)
