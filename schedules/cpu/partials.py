@@ -9,6 +9,8 @@ from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # shorter rows are one short vector, or scalar code that LLVM vectorizes if nothing else is reduced
 SHORTEST = 5
+# so many steps outweigh that the last one is shorter
+_LONG = 8
 # partial results whose additions hide each other's latency
 _CHAINS = 8
 
@@ -19,7 +21,8 @@ def along_rows(schedule: Schedule, block: Block, position: int, machine: Machine
     lanes = min(machine.lanes, 1 << (extent.bit_length() - 1))
     lanes = extent if extent < SHORTEST else lanes
     # independent vectors hide the latency of the additions
-    step = next((lanes * u for u in (4, 2) if extent % (lanes * u) == 0), lanes)
+    counts = [u for u in (4, 2) if extent % (lanes * u) == 0 or extent >= _LONG * lanes * u]
+    step = lanes * max(counts, default=1)
     chunks, lane = schedule.split(block.loops[position], [None, step])
     if extent % step:
         mark_tail(schedule, chunks, step, extent % step)

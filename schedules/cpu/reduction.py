@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, parallelize
+from tvmconv.schedules.common.nest import Block, blocks, parallelize, vectorize_loop
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.schedules.cpu.partials import SHORTEST, along_columns, along_rows, chains_of
 from tvmconv.schedules.cpu.whole_rows import whole_rows
@@ -13,6 +15,10 @@ from tvmconv.tvm_api.types import BlockRV, LoopRV, PrimFunc, Schedule
 
 # vectors that hide the latency of each other's additions
 _VECTORS = 8
+# fewer vectors wait for each other's additions
+_FEW = 3
+# vectors of a row that is read in the order of memory, and elements of results that stay in a cache
+_LONG_ROW, _LONGEST_ROW = 8, 1 << 14
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -20,7 +26,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
     1. Element-wise intermediates are inlined.
     2. A reduction with contiguous loads along a spatial axis is vectorized along that axis, inside
-       the reduction loops.
+       the reduction loops. Long rows are read in the order of memory, a few rows at once.
     3. A reduction with contiguous loads along the reduced axis keeps a vector of partial results,
        which a second block combines. So does a reduction of few columns, for each column.
     4. A reduction of parts that are shorter than vectors first adds up whole rows.
@@ -72,13 +78,46 @@ def _split_axes(block: Block, without: int) -> tuple[list[LoopRV], list[LoopRV]]
 
 def _along_spatial(schedule: Schedule, block: Block, position: int, machine: Machine) -> None:
     spatial, reduced = _split_axes(block, position)
-    column = block.loops[position]
-    schedule.reorder(*spatial, column, *reduced)
-    groups = reduce_columns(schedule, block.rv, column, reduced, machine)
-    if groups is not None and block.extents[position] % (_VECTORS * machine.lanes) == 0:
-        spatial.append(groups)
+    column, extent = block.loops[position], block.extents[position]
+    rows = _rows_at_once(int(schedule.get(reduced[-1]).extent))
+    results = prod(n for n, kind in zip(block.extents, block.kinds, strict=True) if kind == "S")
+    shares = machine.cores > 1 and results < 4 * machine.cores * extent
+    if rows > 1 and _LONG_ROW * machine.lanes <= extent <= _LONGEST_ROW and not shares:
+        schedule.reorder(*spatial, *reduced, column)
+        _add_rows(schedule, block.rv, column, reduced, rows, machine)
+    else:
+        schedule.reorder(*spatial, column, *reduced)
+        groups = reduce_columns(schedule, block.rv, column, reduced, machine)
+        if groups is not None and extent % (_VECTORS * machine.lanes) == 0:
+            spatial.append(groups)
     if spatial:
         parallelize(schedule, spatial, block.work, machine.cores)
+
+
+def _rows_at_once(rows: int) -> int:
+    """Rows that are added to a row of results at once: a divisor, or 1."""
+    return next((count for count in (4, 6, 5, 8, 7, 3, 2) if rows % count == 0), 1)
+
+
+def _add_rows(
+    schedule: Schedule,
+    rv: BlockRV,
+    column: LoopRV,
+    reduced: list[LoopRV],
+    rows: int,
+    machine: Machine,
+) -> None:
+    """Reduce long rows in the order of memory, a few rows at once.
+
+    The results stay in the nearest cache. Groups of columns would read a short part of each row.
+    """
+    start = schedule.decompose_reduction(rv, reduced[0])
+    vectorize_loop(schedule, schedule.get_loops(start)[-1], machine.lanes)
+    outer, inner = schedule.split(reduced[-1], [None, rows])
+    vectors = vectorize_loop(schedule, column, machine.lanes)
+    lane = schedule.get_loops(rv)[-1]
+    schedule.reorder(outer, *([vectors] if vectors else []), inner, lane)
+    schedule.unroll(inner)
 
 
 def reduce_columns(
@@ -90,20 +129,27 @@ def reduce_columns(
     of vectors, if there is more than one.
     """
     extent = int(schedule.get(column).extent)
-    width = _VECTORS * machine.lanes
-    if extent <= machine.lanes or (extent < width and not extent & (extent - 1)):
-        width = extent
-    groups = None
+    width, groups = _columns_at_once(extent, machine.lanes), None
     if extent != width:
         groups, column = schedule.split(column, [None, width])
         if extent % width:
-            mark_tail(schedule, groups, width, extent % width)
+            mark_tail(schedule, groups, width, extent % width, overlap=True)
     schedule.reorder(*reduced, column)
     start = schedule.decompose_reduction(rv, reduced[0])
     for lane in (schedule.get_loops(start)[-1], column):
         if width > 1:
             schedule.vectorize(lane)
     return groups
+
+
+def _columns_at_once(extent: int, lanes: int) -> int:
+    """Columns of a group: whole vectors, of which the last group repeats few; or all of them."""
+    if extent < lanes:
+        return extent
+    vectors = -(-extent // lanes)
+    # LLVM keeps vectors of other lengths in memory
+    counts = [count for count in (_VECTORS, 4, 2, 1) if count * lanes <= extent]
+    return lanes * min(counts, key=lambda count: -(-vectors // count) * max(count, _FEW))
 
 
 def _scalar(schedule: Schedule, block: Block, machine: Machine) -> None:

@@ -17,6 +17,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, RuntimeException
 
+import tvmconv
 from tests.frontend.onnx_runner import make_model, noise, run, run_reference, whole_build
 
 SIZES = {1: [(10,), (7,)], 2: [(6, 6), (7, 5)], 3: [(5, 4, 6)]}
@@ -210,6 +211,18 @@ def test_a_shape_with_same_padding_and_dilation_is_that_of_onnx() -> None:
             model = onnx.shape_inference.infer_shapes(single(operator, attributes, (1, 2, 7, 5)))
             inferred = [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim]
             assert inferred[2:] == geometry((7, 5), attributes)[0]
+
+
+def test_norms_of_windows_take_one_pass_for_a_plane() -> None:
+    nodes = [
+        helper.make_node("LpPool", ["x"], ["a"], kernel_shape=[3, 2]),
+        helper.make_node("LpPool", ["x"], ["b"], kernel_shape=[1, 3], p=1),
+    ]
+    x = noise(1, 2, 7, 5)
+    model = tvmconv.build(make_model(nodes, {"x": x.shape}, ["a", "b"], opset=22), threads=1)
+    assert [call.operator for call in model.calls] == ["norm_pool"] * 2
+    wanted = np.lib.stride_tricks.sliding_window_view(np.abs(x), 3, 3).sum(-1)
+    np.testing.assert_allclose(model.run(x)[1], wanted, rtol=1e-6)
 
 
 def single(operator: str, attributes: Attributes, shape: tuple[int, ...]) -> onnx.ModelProto:

@@ -33,15 +33,17 @@ def test_agrees_with_onnxruntime(case):
             plane_pool(t, rows, columns, "max", lanes),
             plane_pool(t, rows, columns, "avg", lanes),
             plane_pool(t, rows, columns, "avg", lanes, count_include_pad=True),
+            plane_pool(t, rows, columns, "sum", lanes, power=2, root=True),
         ],
         [x],
         HOST,
     )
-    largest, mean, counted = built()
+    largest, mean, counted, norm = built()
     image, attrs = [x[None]], attributes(*window)
     np.testing.assert_array_equal(largest, onnx_node("MaxPool", image, **attrs)[0])
     assert_close(mean, onnx_node("AveragePool", image, **attrs)[0])
     assert_close(counted, onnx_node("AveragePool", image, count_include_pad=1, **attrs)[0])
+    assert_close(norm, onnx_node("LpPool", image, p=2, **attrs)[0])
 
 
 def test_rounds_the_size_up():

@@ -31,11 +31,13 @@ PERMUTATIONS = [
     ((2, 3, 4, 17), (3, 1, 0, 2)),
     ((70, 5), (1, 0)),
     ((3, 2, 3), (2, 1, 0)),
+    ((200, 9), (1, 0)),
+    ((9, 70), (1, 0)),
 ]
 
 
 @pytest.mark.parametrize("shape,order", PERMUTATIONS, ids=str)
-@pytest.mark.parametrize("dtype", ["float32", "int8", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64", "bool"])
 def test_transpositions(shape, order, dtype):
     x = (normal(*shape) * 50).astype(dtype)
     y = run(lambda t: topi.transpose(t, order), x, machine=HOST)
@@ -136,6 +138,9 @@ REDUCTIONS = [
     ((40, 20, 5), [0, 2]),
     ((12, 3, 30, 2, 3), [0, 2, 4]),
     ((8, 175), [0]),
+    ((3, 12, 261), [1]),
+    ((2, 11, 157), [1]),
+    ((1, 600), [1]),
 ]
 
 

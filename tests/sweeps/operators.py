@@ -30,7 +30,7 @@ def divisions(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2 * DIVISION)
 
 
-@drawn(DRAWS, "Add", "Mul", "Sub", "Div", "Max", "Min")
+@drawn(DRAWS, "Add", "Mul", "Sub", "Div", "Max", "Min", "Mod")
 def broadcasts(draw: Draw) -> Case:
     shape = draw.shape()
     kind = draw.pick("same", "channel", "scalar", "trailing", "leading", "any")
@@ -45,12 +45,14 @@ def broadcasts(draw: Draw) -> Case:
             "any": draw.pick(True, False),
         }[kind]
         other[i] = 1 if repeated else other[i]
-    operations = DIVISION if draw.operator == "Div" else 1
+    # quotients of remainders are in FP64: two vectors, and twice the time of each
+    operations = {"Div": DIVISION, "Mod": 4 * DIVISION}.get(draw.operator, 1)
+    attributes = {"fmod": 1} if draw.operator == "Mod" else {}
     if draw.pick(True, False):
-        return draw.case(shape, draw.values(*other), operations=operations)
+        return draw.case(shape, draw.values(*other), operations=operations, **attributes)
     operands = [shape, tuple(other)]
     draw.random.shuffle(operands)
-    return draw.case(*operands, operations=operations)
+    return draw.case(*operands, operations=operations, **attributes)
 
 
 @drawn(DRAWS, "PRelu")

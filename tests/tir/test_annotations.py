@@ -59,7 +59,8 @@ def _of_rows():
 
     x = te.placeholder((5, 1001), name="x")
     twice = te.compute(x.shape, lambda i, j: x[i, j] + x[i, j])
-    for name, result in (("rule", twice), ("reduction", topi.sum(x, [1]))):
+    results = {"rule": twice, "reduction": topi.sum(x, [1]), "transposition": topi.transpose(x)}
+    for name, result in results.items():
         yield name, te.create_prim_func([x, result]).with_attr("global_symbol", "main")
 
 
@@ -73,7 +74,7 @@ def keys(func):
 
 
 def test_every_algorithm_is_here():
-    others = {"gemm", "pairs", "rule", "reduction", "scalable", "strips"}
+    others = {"gemm", "pairs", "rule", "reduction", "transposition", "scalable", "strips"}
     assert {*registry.names(), *others} == FUNCTIONS.keys()
 
 

@@ -66,20 +66,23 @@ class PlaneLoops:
         result: Any,
         rows: PoolWindow,
         columns: PoolWindow,
-        is_max: bool,
+        kind: str,
         lanes: int,
         count_include_pad: bool,
+        power: int,
+        root: bool,
     ) -> None:
         self.data, self.result = T.buffer_proxy(data), T.buffer_proxy(result)
-        self.rows, self.columns, self.is_max = rows, columns, is_max
-        self.count_include_pad = count_include_pad
+        self.rows, self.columns = rows, columns
+        self.is_max, self.is_mean = kind == "max", kind == "avg"
+        self.count_include_pad, self.power, self.root = count_include_pad, power, root
         self.planes, self.height, self.width = (int(size) for size in data.shape)
         _, self.out_height, self.out_width = (int(size) for size in result.shape)
         self.dtype = str(data.dtype)
         self.inner = "float64" if self.dtype == "float64" else "float32"
         self.lanes = lanes
-        self.identity = float("-inf") if is_max else 0.0
-        self.combine: Callable[[Expr, Expr], Expr] = tirx.max if is_max else add
+        self.identity = float("-inf") if self.is_max else 0.0
+        self.combine: Callable[[Expr, Expr], Expr] = tirx.max if self.is_max else add
         self.long_rows, self.long_columns = rows.kernel > FEW_TAPS, columns.kernel > FEW_TAPS
         trivial = columns == PoolWindow(1)
         # columns that no window joins need no copy, and are cut where they are many
@@ -121,7 +124,7 @@ class PlaneLoops:
         if self.long_columns:
             self.doubled = scratch(self.block * self.pitch + slack, self.inner)
             self.partial = scratch(self.block * self.out_cut + slack, self.inner)
-        if not self.is_max:
+        if self.is_mean:
             self.across = scratch(self.out_cut + slack, self.inner)
             with T.serial(0, self.out_cut) as column:
                 count = self.columns.count(column, self.width, self.count_include_pad)
@@ -141,10 +144,12 @@ class PlaneLoops:
         return spread(value, width)
 
     def read(self, plane: Any, row: Any, column: Any, width: int, guarded: bool) -> Any:
-        """Elements of a row; if ``guarded``, a row outside of the image changes no result."""
+        """Elements of a row, or their powers; if ``guarded``, rows outside change no result."""
         value = self.data[plane, row, ramp(column, width)]
         if self.dtype != self.inner:
             value = tirx.Cast(vector_type(self.inner, width), value)
+        if self.power:
+            value = value * value if self.power == 2 else tirx.abs(value)
         if guarded:
             inside = tirx.all(row >= 0, row < self.height)
             value = tirx.if_then_else(inside, value, self.constant(width))

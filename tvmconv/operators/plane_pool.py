@@ -28,19 +28,22 @@ def plane_pool(
     kind: str,
     lanes: int,
     count_include_pad: bool = False,
+    power: int = 0,
+    root: bool = False,
 ) -> Tensor:
-    """Maximum or mean over windows.
+    """Maximum, mean or sum over windows.
 
-    ``data`` is ``(planes, H, W)`` of one of :data:`TYPES`, and ``kind`` is ``max`` or ``avg``.
-    ``lanes`` are elements of a vector. ``count_include_pad`` divides by the taps that are in the
-    image or its padding, instead of in the image only.
+    ``data`` is ``(planes, H, W)`` of one of :data:`TYPES`, and ``kind`` is ``max``, ``avg`` or
+    ``sum``. ``lanes`` are elements of a vector. ``count_include_pad`` divides by the taps that are
+    in the image or its padding, instead of in the image only. Magnitudes (``power`` 1) or squares
+    (2) are combined in place of the elements. With ``root``, results are square roots.
     """
     planes, height, width = (int(size) for size in data.shape)
     shape = (planes, rows.output(height), columns.output(width))
 
     def write(ins: Any, outs: Any) -> Any:
         return _PoolLoops(
-            ins[0], outs[0], rows, columns, kind == "max", lanes, count_include_pad
+            ins[0], outs[0], rows, columns, kind, lanes, count_include_pad, power, root
         ).write()
 
     name = f"{kind}_plane_pool"
@@ -94,7 +97,9 @@ class _PoolLoops(RowLoops):
     def _store_result(
         self, plane: Any, row: Any, first: Any, column: Any, width: int, value: Any
     ) -> None:
-        if not self.is_max:
+        if self.root:
+            value = tirx.sqrt(value)
+        elif self.is_mean:
             down = self.rows.count(row, self.height, self.count_include_pad)
             value = value * self._factor(down, column, width)
         if self.dtype != self.inner:

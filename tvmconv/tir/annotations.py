@@ -35,6 +35,7 @@ STREAM = "tvmconv.stream"
 PANEL = "tvmconv.panel"
 RESULT = "tvmconv.result"
 TRANSPOSE = "tvmconv.transpose"
+TRANSPOSE_LANES = "tvmconv.transpose_lanes"
 COMBINE = "tvmconv.combine"
 SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
@@ -86,8 +87,9 @@ DECLARED = {
     ),
     TAIL: Annotation(
         "over whole vectors, the vectorized loop inside",
-        "[lanes of a vector, elements of the last vector]",
-        "the last vector gets its own length in place of a test of every element",
+        "[lanes of a vector, elements of the last vector], and 1 if it may overlap",
+        "the last vector gets its own length in place of a test of every element, or it begins "
+        "earlier, inside of the vector before it",
         "tvmconv.VectorTails",
     ),
     STREAM: Annotation(
@@ -112,6 +114,12 @@ DECLARED = {
         "around the vectorized loop of a copy",
         _FLAG,
         "squares of the copy are transposed in registers",
+        "tvmconv.TransposeCopies",
+    ),
+    TRANSPOSE_LANES: Annotation(
+        "around the vectorized loop of a copy",
+        _FLAG,
+        "the copy is one rectangle, transposed in each 128-bit lane of the registers",
         "tvmconv.TransposeCopies",
     ),
     COMBINE: Annotation(
@@ -201,12 +209,14 @@ def mark_prefetch(schedule: Any, loop: Any, *, inputs: bool, weights: bool) -> N
         schedule.annotate(loop, PREFETCH, [int(inputs), int(weights)])
 
 
-def mark_tail(schedule: Any, outer: Any, width: int, rest: int) -> None:
+def mark_tail(schedule: Any, outer: Any, width: int, rest: int, *, overlap: bool = False) -> None:
     """Give the last iteration of a loop over vectors ``rest`` lanes in place of ``width``.
 
-    Without it the code is correct, but scalar.
+    Without it the code is correct, but scalar. With ``overlap``, the last vector is a whole one
+    that computes some elements again. Iterations must be serial, and must depend on nothing that
+    they write.
     """
-    schedule.annotate(outer, TAIL, [width, rest])
+    schedule.annotate(outer, TAIL, [width, rest, *([1] if overlap else [])])
 
 
 def mark_stream(schedule: Any, loop: Any, distance: int) -> None:

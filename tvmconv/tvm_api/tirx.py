@@ -68,4 +68,6 @@ from tvm.tirx import (
     sqrt,
     tanh,
     transform,
+    trunc,
+    truncmod,
 )

@@ -1,3 +1,3 @@
 """TVM's library of tensor expressions (``tvm.topi``)."""
 
-from tvm.topi import cumsum, image, reshape, transpose
+from tvm.topi import broadcast_to, cumsum, image, reshape, transpose

@@ -12,7 +12,7 @@ from tvm.script import tirx as T
 from tests.assembly import assembly
 from tests.tir.rewrites import check
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.tir.annotations import mark_transpose
+from tvmconv.tir.annotations import TRANSPOSE_LANES, mark_transpose
 from tvmconv.tir.general.transpose_copies import TransposeCopies
 from tvmconv.tir.pipeline import compile_function
 
@@ -34,7 +34,7 @@ def transposed(rows, columns, *, along_source=True, marked=True):
 
 
 def test_a_square_is_two_steps_of_shuffles():
-    """4x4: pairs of rows are interleaved, then pairs of these."""
+    """4x4: the first two rows are interleaved with the last two, twice."""
 
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
@@ -58,10 +58,12 @@ def test_a_square_is_two_steps_of_shuffles():
         return keep(tirx.Shuffle([a, b], picks))
 
     rows = [keep(tirx.BufferLoad(x, [line, ramp(0)])) for line in range(4)]
-    columns = []
-    for picks in ([0, 4, 1, 5], [2, 6, 3, 7]):
-        upper, lower = shuffle(rows[0], rows[1], picks), shuffle(rows[2], rows[3], picks)
-        columns += [shuffle(upper, lower, half) for half in ([0, 1, 4, 5], [2, 3, 6, 7])]
+    columns = rows
+    for _ in range(2):
+        pairs = zip(columns[:2], columns[2:], strict=True)
+        columns = [
+            shuffle(*pair, picks) for pair in pairs for picks in ([0, 4, 1, 5], [2, 6, 3, 7])
+        ]
     statements += [tirx.BufferStore(y, column, [n, ramp(0)]) for n, column in enumerate(columns)]
     check(TransposeCopies(), before, before.with_body(tirx.SeqStmt(statements)))
 
@@ -116,3 +118,22 @@ def test_a_square_is_interleaved_in_registers():
     assert 24 <= moves <= 32
     assert not code.count(r"vinsertps|vextractps|vgather\w+")
     assert len(code.stores(code.lines)) >= 8
+
+
+@pytest.mark.parametrize("read,written", [(8, 16), (4, 8), (16, 8), (32, 4)])
+def test_a_rectangle_of_halves_is_interleaved_within_lanes(read, written):
+    """Pieces of registers are loaded or stored; 2-byte elements need up to three rounds."""
+    source = te.placeholder((written, read), "float16", name="source")
+    copy = te.compute((read, written), lambda i, j: source[j, i], name="copy")
+    schedule = Schedule(te.create_prim_func([source, copy]))
+    i, j = schedule.get_loops(schedule.get_sblock("copy"))
+    schedule.reorder(j, i)
+    schedule.vectorize(i)
+    schedule.annotate(j, TRANSPOSE_LANES, 1)
+    built = compile_function(schedule.mod["main"], V3)
+    values = np.arange(read * written, dtype=np.float16).reshape(written, read)
+    result = tvm.runtime.tensor(np.zeros((read, written), np.float16))
+    built["main"](tvm.runtime.tensor(values), result)
+    np.testing.assert_array_equal(result.numpy(), values.T)
+    code = assembly(built)
+    assert code.count(r"vpunpck\w+") >= min(read, written) * min(3, min(read, written) // 2)

@@ -20,17 +20,36 @@ def check(func: Any, expected: Any) -> None:
     tvm.ir.assert_structural_equal(found, wanted)
 
 
-def test_a_transposition_is_copied_by_squares():
+def test_a_transposition_is_copied_by_squares_of_a_register():
     x = te.placeholder((8, 4), name="x")
     func = te.create_prim_func([x, te.compute((4, 8), lambda i, j: x[j, i])])
 
     @T.prim_func(s_tir=True)
     def expected(x: T.Buffer((8, 4), "float32"), y: T.Buffer((4, 8), "float32")):
         T.func_attr({"tirx.noalias": True})
-        for _, tile in T.grid(1, 2):
-            for line in T.serial(4, annotations={"tvmconv.transpose": 1}):
+        for row, tile in T.grid(1, 2):
+            for line in T.serial(4, annotations={"tvmconv.transpose_lanes": 1}):
                 for lane in T.vectorized(4):
-                    y[lane, tile * 4 + line] = x[tile * 4 + line, lane]
+                    y[lane, (row * 2 + tile) * 4 + line] = x[(row * 2 + tile) * 4 + line, lane]
+
+    check(func, expected)
+
+
+def test_lines_of_the_result_are_written_in_blocks_of_few_lines():
+    """33 tiles of four: blocks of 32 tiles and of one, for each of two groups of lines."""
+    x = te.placeholder((132, 8), name="x")
+    func = te.create_prim_func([x, te.compute((8, 132), lambda i, j: x[j, i])])
+
+    @T.prim_func(s_tir=True)
+    def expected(x: T.Buffer((132, 8), "float32"), y: T.Buffer((8, 132), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for row in range(4):
+            for tile in range(T.min(32, 33 - row // 2 * 32)):
+                for line in T.serial(4, annotations={"tvmconv.transpose_lanes": 1}):
+                    for lane in T.vectorized(4):
+                        y[row % 2 * 4 + lane, (row // 2 * 32 + tile) * 4 + line] = x[
+                            (row // 2 * 32 + tile) * 4 + line, row % 2 * 4 + lane
+                        ]
 
     check(func, expected)
 
@@ -42,10 +61,12 @@ def test_two_lines_are_interleaved():
     @T.prim_func(s_tir=True)
     def expected(x: T.Buffer((2, 6), "float32"), y: T.Buffer((6, 2), "float32")):
         T.func_attr({"tirx.noalias": True})
-        for row, _ in T.grid(2, 1):
+        for row, tile in T.grid(1, 2):
             for line in T.unroll(2):
                 for lane in T.vectorized(4):
-                    y[T.min(row % 2 * 4, 2) + lane, line] = x[line, T.min(row % 2 * 4, 2) + lane]
+                    y[T.min((row * 2 + tile) * 4, 2) + lane, line] = x[
+                        line, T.min((row * 2 + tile) * 4, 2) + lane
+                    ]
 
     check(func, expected)
 

@@ -27,6 +27,25 @@ def test_the_last_vector_is_shorter():
     check(VectorTails(), before, expected)
 
 
+def test_the_last_vector_may_begin_in_the_vector_before_it():
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((11,), "float32"), y: T.Buffer((11,), "float32")):
+        for i in T.serial(3, annotations={"tvmconv.tail": [4, 3, 1]}):
+            for v in T.vectorized(4):
+                if i * 4 + v < 11:
+                    y[i * 4 + v] = x[i * 4 + v] + T.float32(1)
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((11,), "float32"), y: T.Buffer((11,), "float32")):
+        for i in range(2):
+            for v in T.vectorized(4):
+                y[i * 4 + v] = x[i * 4 + v] + T.float32(1)
+        for v in T.vectorized(4):
+            y[v + 7] = x[v + 7] + T.float32(1)
+
+    check(VectorTails(), before, expected)
+
+
 def test_one_element_is_no_vector():
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((9,), "float32"), y: T.Buffer((9,), "float32")):

@@ -45,6 +45,7 @@ from tvmconv.operators.extreme_position import TYPES as POSITION_TYPES
 from tvmconv.operators.extreme_position import extreme_position
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
+from tvmconv.operators.remainder import remainder
 from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
@@ -105,6 +106,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emitter.bind(result, record)
     elif _is_position_in_rows(emitter, node):
         emitter.plain[node.output] = _position_in_rows(emitter, node, record)
+    elif node.op == "mod" and node.output.dtype == "float32" and emitter.machine.runs_along_axes:
+        emitter.plain[node.output] = _remainder(emitter, node, record)
     elif node.op in ("cumsum", "cumprod"):
         emitter.plain[node.output] = _running_sum(emitter, node, record)
     elif node.op == "topk":
@@ -174,6 +177,21 @@ def _position_in_rows(emitter: Emitter, node: Node, record: CallRecord) -> Relax
         lambda x: extreme_position(x, node.op == "argmax", bytes_), [view], record, opaque=True
     )
     return emitter.reshape(places, node.output.dims)
+
+
+def _remainder(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
+    """Remainders by vectors; the operands have the result's shape, or one element."""
+    dims, operands = node.output.dims, []
+    for arg in node.args:
+        data = emitter.expression_of(arg)
+        shape = tuple(int(size) for size in data.ty.shape)
+        if prod(shape) != 1 and shape != dims:
+            data = emitter.call(lambda x: topi.broadcast_to(x, dims), [data], record)
+            shape = dims
+        operands.append(emitter.reshape(data, (prod(shape),)))
+    lanes = emitter.lanes
+    result = emitter.call(lambda a, b: remainder(a, b, lanes), operands, record, opaque=True)
+    return emitter.reshape(result, dims)
 
 
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:

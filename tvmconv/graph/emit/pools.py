@@ -7,16 +7,20 @@ from math import prod
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.operators import windows_of
 from tvmconv.graph.ir import Node
+from tvmconv.graph.rewrite.norm_pools import NORM_POOL
 from tvmconv.operators.plane_pool import TYPES, plane_pool
 from tvmconv.operators.pool import PoolWindow
 from tvmconv.tvm_api.types import RelaxExpr
 
-# kind, and the layout of the images
+# order of a norm whose sums have a root
+_EUCLIDEAN = 2
+# kind, and the layouts of the images
 _POOLS = {
-    "nn.max_pool2d": ("max", "NCHW"),
-    "nn.avg_pool2d": ("avg", "NCHW"),
-    "nn.max_pool3d": ("max", "NCDHW"),
-    "nn.avg_pool3d": ("avg", "NCDHW"),
+    "nn.max_pool2d": ("max", ("NCHW",)),
+    "nn.avg_pool2d": ("avg", ("NCHW",)),
+    "nn.max_pool3d": ("max", ("NCDHW",)),
+    "nn.avg_pool3d": ("avg", ("NCDHW",)),
+    NORM_POOL: ("sum", ("NCHW", "NCDHW")),
 }
 
 
@@ -24,7 +28,7 @@ def is_plane_pool(emitter: Emitter, node: Node) -> bool:
     """Whether a pool of plain tensors is computed axis by axis."""
     if node.op != "depth_pool" and node.op not in _POOLS:
         return False
-    if node.op in _POOLS and node.attrs["layout"] != _POOLS[node.op][1]:
+    if node.op in _POOLS and node.attrs["layout"] not in _POOLS[node.op][1]:
         return False
     return emitter.machine.runs_along_axes and node.args[0].dtype in TYPES
 
@@ -39,16 +43,20 @@ def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
     if node.op == "depth_pool":
         volumes = int(node.attrs["volumes"])
         shape = (volumes, source.dims[0] // volumes, prod(source.dims[1:]))
-        windows = PoolWindow(*node.attrs["window"]), PoolWindow(1)
-        data = _pool(emitter, node, record, data, shape, windows, node.attrs["kind"])
+        passes = [(shape, PoolWindow(*node.attrs["window"]), PoolWindow(1))]
+        kind = node.attrs["kind"]
     else:
         kind, _ = _POOLS[node.op]
         *depth, rows, columns = windows_of(node)
-        planes = (prod(source.dims[:-2]), *source.dims[-2:])
-        data = _pool(emitter, node, record, data, planes, (rows, columns), kind)
+        passes = [((prod(source.dims[:-2]), *source.dims[-2:]), rows, columns)]
         if depth and depth[0] != PoolWindow(1):
             shape = (prod(source.dims[:2]), source.dims[2], prod(dims[3:]))
-            data = _pool(emitter, node, record, data, shape, (depth[0], PoolWindow(1)), kind)
+            passes.append((shape, depth[0], PoolWindow(1)))
+    order = int(node.attrs.get("order", 0))
+    for number, (shape, rows, columns) in enumerate(passes):
+        power = 0 if number else order
+        root = order == _EUCLIDEAN and number == len(passes) - 1
+        data = _pool(emitter, node, record, data, shape, (rows, columns), kind, power, root)
     emitter.plain[node.output] = emitter.reshape(data, dims)
 
 
@@ -60,10 +68,12 @@ def _pool(
     shape: tuple[int, ...],
     windows: tuple[PoolWindow, PoolWindow],
     kind: str,
+    power: int,
+    root: bool,
 ) -> RelaxExpr:
     """A call on ``(planes, H, W)``."""
     rows, columns = windows
-    if rows == columns == PoolWindow(1):
+    if rows == columns == PoolWindow(1) and not (power or root):
         return emitter.reshape(data, shape)
     if rows == PoolWindow(1):
         # no window spans several rows: treat all rows as rows of one plane
@@ -71,7 +81,7 @@ def _pool(
     lanes = emitter.lanes
     counted = bool(node.attrs.get("count_include_pad", False))
     return emitter.call(
-        lambda x: plane_pool(x, rows, columns, kind, lanes, counted),
+        lambda x: plane_pool(x, rows, columns, kind, lanes, counted, power, root),
         [emitter.reshape(data, shape)],
         record,
         opaque=True,

@@ -26,6 +26,7 @@ from tvmconv.graph.rewrite.activations import canonical_activations
 from tvmconv.graph.rewrite.affine import fold_affine
 from tvmconv.graph.rewrite.channels_last import move_channels
 from tvmconv.graph.rewrite.fold import fold_constants, scalar
+from tvmconv.graph.rewrite.norm_pools import fuse_norm_pools
 from tvmconv.graph.rewrite.one_dimensional import raise_signals
 from tvmconv.graph.rewrite.padding import merge_padding
 from tvmconv.graph.rewrite.patterns import fuse_patterns
@@ -59,6 +60,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
         graph.remove_dead()
         move_channels(graph)
         fuse_picks(graph)
+        fuse_norm_pools(graph)
         graph.remove_dead()
     fuse_patterns(graph)
     reverse_sums(graph)

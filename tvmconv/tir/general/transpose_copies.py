@@ -6,11 +6,17 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
-from tvmconv.tir.annotations import TRANSPOSE
+from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES
 from tvmconv.tir.general.conditions import is_select
-from tvmconv.tir.general.rewrite import function_pass, local_buffer, replace_marked, substitute
+from tvmconv.tir.general.interleave import LANE_BYTES, Kept, interleaved, lane_indices, shuffle
+from tvmconv.tir.general.rewrite import (
+    function_pass,
+    item_bytes,
+    replace_marked,
+    substitute,
+)
 
-# FP32 values in a 128-bit lane, within which x86 interleaves
+# the side of the smallest square
 _PART = 4
 
 
@@ -22,7 +28,9 @@ def TransposeCopies() -> Any:
     is a power of two from 4 on.
 
     Rewrite: squares of the copy are loaded as vectors, transposed by shuffles of two vectors, and
-    stored as vectors. Loops that do not fit the pattern are unchanged.
+    stored as vectors. Loops that do not fit the pattern are unchanged. The other annotation makes
+    rectangles: each 128-bit lane of a register is a square of its own. The short side is moved as
+    pieces of a register, the long one as whole registers.
 
     Why here: VectorizeLoop makes one side of such a copy a gather or a scatter. LLVM lowers it to
     one load or store per element.
@@ -31,23 +39,38 @@ def TransposeCopies() -> Any:
 
 
 def _transpose_copies(func: Any) -> Any:
-    return replace_marked(func, {TRANSPOSE: lambda loop, _value: _moved(loop) or loop})
+    rules = {
+        TRANSPOSE: lambda loop, _value: _squares(loop) or loop,
+        TRANSPOSE_LANES: lambda loop, _value: _rectangle(loop) or loop,
+    }
+    return replace_marked(func, rules)
 
 
-def _moved(outer: Any) -> Any:
-    """The loops as transposed squares; None if they do not fit the pattern."""
+def _copy(outer: Any) -> tuple[Any, tuple[Any, Any], int, int] | None:
+    """The copy of two loops, the loops, the loop along source lines, and the filled iterations.
+
+    None if the loops do not fit the pattern.
+    """
     inner = outer.body
     if not isinstance(inner, tirx.For) or not isinstance(inner.body, tirx.BufferStore):
         return None
     loops, store = (outer, inner), inner.body
-    extents = [int(loop.extent) for loop in loops]
-    filled, load = _filled(store.value, outer.loop_var, extents[0])
+    filled, load = _filled(store.value, outer.loop_var, int(outer.extent))
     if not isinstance(load, ir.TensorLoad):
         return None
     store = tirx.BufferStore(store.buffer, load, store.indices)
     along, across = _contiguous(load.indices, loops), _contiguous(store.indices, loops)
     if along is None or across != 1 - along:
         return None
+    return store, loops, along, filled
+
+
+def _squares(outer: Any) -> Any:
+    """The loops as transposed squares; None if they do not fit the pattern."""
+    if (found := _copy(outer)) is None:
+        return None
+    store, loops, along, filled = found
+    extents = [int(loop.extent) for loop in loops]
     # pad any number of rows to a square, so that vectors have their whole length
     side = extents[along] if extents[1 - along] % extents[along] else min(extents)
     if side < _PART or side & (side - 1) or extents[along] % side:
@@ -96,6 +119,25 @@ def _advances(analyzer: Any, index: Any, var: Any, steps: int, distance: int) ->
     return isinstance(moved, tirx.IntImm) and int(moved) == distance
 
 
+def _line(
+    indices: Any,
+    loops: tuple[Any, Any],
+    first: tuple[int, int],
+    direction: int,
+    line: int,
+    size: int,
+) -> list[Any]:
+    """Indices of ``size`` neighbors along one loop, at iteration ``line`` of the other loop."""
+    place = {
+        loops[direction].loop_var: first[direction],
+        loops[1 - direction].loop_var: first[1 - direction] + line,
+    }
+    *outer, last = [substitute(index, place) for index in indices]
+    if size == 1:
+        return [*outer, last]
+    return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), size)]
+
+
 def _square(
     store: Any,
     loops: tuple[Any, Any],
@@ -109,78 +151,84 @@ def _square(
 
     The vectors after ``filled`` hold zeros.
     """
-    load, statements = store.value, []
-    names = [loop.loop_var for loop in loops]
-    dtype = str(load.source.dtype)
-
-    def vector(indices: Any, line: int, direction: int, length: int) -> list[Any]:
-        place = {
-            names[direction]: first[direction],
-            names[1 - direction]: first[1 - direction] + line,
-        }
-        *outer, last = [substitute(index, place) for index in indices]
-        if length == 1:
-            return [*outer, last]
-        return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), length)]
-
-    def keep(value: Any) -> Any:
-        """A value in its own buffer, which LLVM promotes to a register."""
-        buffer = local_buffer((side,), dtype, "square")
-        zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
-        ramp = [tirx.Ramp(zero, one, side)]
-        statements.append(tirx.AllocBuffer(buffer))
-        statements.append(tirx.BufferStore(buffer, value, ramp))
-        return tirx.BufferLoad(buffer, ramp)
-
+    load, dtype = store.value, str(store.value.source.dtype)
+    kept = Kept(dtype)
     rows = [
-        keep(tirx.BufferLoad(load.source, vector(load.indices, line, along, side)))
+        kept(tirx.BufferLoad(load.source, _line(load.indices, loops, first, along, line, side)))
         for line in range(filled)
     ]
     rows += [tirx.Broadcast(tirx.const(0, dtype), side)] * (side - filled)
-    for line, row in enumerate(_transposed(rows, keep)):
+    for line, row in enumerate(_transposed(rows, kept)):
         used = row if lines == side else tirx.Shuffle([row], list(range(lines)))
-        statements.append(
-            tirx.BufferStore(store.buffer, used, vector(store.indices, line, 1 - along, lines))
-        )
-    return statements
+        place = _line(store.indices, loops, first, 1 - along, line, lines)
+        kept.statements.append(tirx.BufferStore(store.buffer, used, place))
+    return kept.statements
 
 
-def _transposed(rows: list[Any], keep: Any) -> list[Any]:
-    """The columns of a square: interleave within lanes of four, then exchange whole lanes."""
+def _transposed(rows: list[Any], kept: Kept) -> list[Any]:
+    """The columns of a square: transpose squares of lanes, then exchange whole lanes."""
     side = len(rows)
-    low = _lanes(side, lambda lane: (lane % 2, lane // _PART * _PART + lane % _PART // 2))
-    high = _lanes(side, lambda lane: (lane % 2, lane // _PART * _PART + 2 + lane % _PART // 2))
-    left = _lanes(side, lambda lane: (lane % _PART // 2, lane // _PART * _PART + lane % 2))
-    right = _lanes(side, lambda lane: (lane % _PART // 2, lane // _PART * _PART + 2 + lane % 2))
+    part = min(side, LANE_BYTES // item_bytes(kept.dtype))
     # parts[column within a lane][row group]
-    parts: list[list[Any]] = [[] for _ in range(_PART)]
-    for first in range(0, side, _PART):
-        a, b, c, d = rows[first : first + _PART]
-        ab, cd = keep(_shuffle(a, b, low)), keep(_shuffle(c, d, low))
-        parts[0].append(keep(_shuffle(ab, cd, left)))
-        parts[1].append(keep(_shuffle(ab, cd, right)))
-        ab, cd = keep(_shuffle(a, b, high)), keep(_shuffle(c, d, high))
-        parts[2].append(keep(_shuffle(ab, cd, left)))
-        parts[3].append(keep(_shuffle(ab, cd, right)))
-    distance = _PART
+    parts: list[list[Any]] = [[] for _ in range(part)]
+    for first in range(0, side, part):
+        columns = interleaved(rows[first : first + part], part, part.bit_length() - 1, kept)
+        for group, column in zip(parts, columns, strict=True):
+            group.append(column)
+    distance = part
     while distance < side:
-        lower = [(lane & ~distance) + side * (lane & distance != 0) for lane in range(side)]
-        upper = [(lane | distance) + side * (lane & distance != 0) for lane in range(side)]
-        step = distance // _PART
+        lower, upper = (
+            [(lane & ~distance | half) + side * (lane & distance != 0) for lane in range(side)]
+            for half in (0, distance)
+        )
+        step = distance // part
         for group in parts:
-            for i in (i for i in range(side // _PART) if not i & step):
+            for i in (i for i in range(side // part) if not i & step):
                 pair = group[i], group[i + step]
-                group[i] = keep(_shuffle(*pair, lower))
-                group[i + step] = keep(_shuffle(*pair, upper))
+                group[i] = kept(shuffle(*pair, lower))
+                group[i + step] = kept(shuffle(*pair, upper))
         distance *= 2
-    return [parts[column % _PART][column // _PART] for column in range(side)]
+    return [parts[column % part][column // part] for column in range(side)]
 
 
-def _lanes(side: int, source: Any) -> list[int]:
-    """Indices into two concatenated vectors, from (vector, lane) of every lane."""
-    pairs = [source(lane) for lane in range(side)]
-    return [which * side + lane for which, lane in pairs]
+def _rectangle(outer: Any) -> Any:
+    """The loops as one rectangle of lanes; None if they do not fit the pattern.
 
+    Each round of :func:`interleaved` rotates the bits of (register, place in a lane) to the left.
+    Pieces are ordered so that the last round leaves neighbors along the result's lines.
+    """
+    if (found := _copy(outer)) is None:
+        return None
+    store, loops, along, filled = found
+    extents = [int(loop.extent) for loop in loops]
+    load, dtype = store.value, str(store.value.source.dtype)
+    lane, first = LANE_BYTES // item_bytes(dtype), (0, 0)
+    read, written = extents[along], extents[1 - along]
+    short, long = sorted((read, written))
+    if filled < extents[0] or short < 2 or short & (short - 1) or short > lane or long % lane:
+        return None
+    pieces = lane_indices(long, lane, short)
+    kept = Kept(dtype)
 
-def _shuffle(a: Any, b: Any, indices: list[int]) -> Any:
-    return tirx.Shuffle([a, b], indices)
+    def loaded(line: int, size: int) -> Any:
+        return tirx.BufferLoad(load.source, _line(load.indices, loops, first, along, line, size))
+
+    def stored(value: Any, direction: int, line: int, size: int) -> None:
+        place = _line(store.indices, loops, first, direction, line, size)
+        kept.statements.append(tirx.BufferStore(store.buffer, value, place))
+
+    if read == short:
+        vectors = [
+            kept(tirx.Shuffle([loaded(line, short) for line in lines], list(range(long))))
+            for lines in pieces
+        ]
+        for line, vector in enumerate(interleaved(vectors, lane, lane.bit_length() - 1, kept)):
+            stored(vector, 1 - along, line, long)
+        return tirx.SeqStmt(kept.statements)
+    vectors = [kept(loaded(line, long)) for line in range(short)]
+    vectors = interleaved(vectors, lane, short.bit_length() - 1, kept)
+    for vector, lines in zip(vectors, pieces, strict=True):
+        for number, line in enumerate(lines):
+            piece = list(range(number * short, (number + 1) * short))
+            stored(tirx.Shuffle([vector], piece), 1 - along, line, short)
+    return tirx.SeqStmt(kept.statements)

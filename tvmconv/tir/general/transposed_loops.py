@@ -8,16 +8,19 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
-from tvmconv.tir.annotations import TRANSPOSE
+from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES
 from tvmconv.tir.general.conditions import is_select
+from tvmconv.tir.general.interleave import LANE_BYTES
 from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
 
 # the shortest square is a part of a register; the longest one fits into the registers
 _PART, _MOST = 4, 16
 # neighbors of the result that two operand lines give alternately
 _PAIR = 2
-# ratio of the result's line length to the operand's from which squares follow the operand's lines
-_LONGER = 4
+# the shortest piece of a register
+_PIECE_BYTES = 4
+# neighbors along a line of the result that are written before the next lines
+_BLOCK = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +60,9 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     if not isinstance(store, tirx.BufferStore) or str(store.value.ty.dtype) == "bool":
         # LLVM's vectors of truth values are not those in memory
         return None
-    lanes = vector_bytes // item_bytes(str(store.value.ty.dtype))
     copies = [_copy(*part) for part in _by_blocks(store, axes)]
     parts = [part for copy in copies for part in (_parts(copy) if copy else [None])]
-    bodies = [_squares(part, lanes, parallel) if part else None for part in parts]
+    bodies = [_squares(part, vector_bytes, parallel) if part else None for part in parts]
     if not bodies or None in bodies:
         return None
     return func.with_body(tirx.stmt_seq(*declared, *bodies))
@@ -167,78 +169,138 @@ def _last(indices: Any, axes: list[_CopyAxis]) -> _CopyAxis | None:
     return found[0]
 
 
-def _squares(copy: _Copy, lanes: int, parallel: bool) -> Any:
-    side = min(lanes, _MOST)
-    pairs = copy.written.extent == _PAIR
-    while side > (copy.read.extent if pairs else min(copy.read.extent, copy.written.extent)):
-        side //= 2
-    partly = copy.filled < copy.written.extent
-    if side < _PART or (partly and side != copy.written.extent):
-        return None
+@dataclass(frozen=True)
+class _Tile:
+    """Elements that are moved at once, along a line of the operand and of the result."""
+
+    read: int
+    written: int
+    mark: str
+
+
+def _tile(copy: _Copy, item: int, vector_bytes: int) -> _Tile | None:
+    """A rectangle of lanes, or a square of vectors; None where neither fits."""
+    lanes, lane = vector_bytes // item, max(1, LANE_BYTES // item)
+    read, written = copy.read.extent, copy.written.extent
+    partly = copy.filled < written
     repeated = not any(uses(index, copy.written.var) for index in copy.load.indices)
-    if repeated and copy.written.extent > lanes:
+    if repeated and written > lanes:
         # whole vectors repeat one element
         return None
-    kind = str(copy.read.var.ty.dtype)
-    names = ("row", "tile", "line", "lane")
-    row, tile, line, lane = (ir.Var(name, copy.read.var.ty) for name in names)
+    if written == _PAIR:
+        side = _power(min(lanes, _MOST, read))
+        return _Tile(side, _PAIR, "") if side >= _PART else None
+    found = None if partly or repeated else _rectangle(read, written, lanes, lane)
+    if found and min(found.read, found.written) * item >= _PIECE_BYTES:
+        return found
+    side = _power(min(lanes, _MOST, read, written))
+    if side < _PART or (partly and side != written):
+        return None
+    return _Tile(side, side, TRANSPOSE)
 
-    def place(axis: _CopyAxis, number: Any, inside: Any) -> Any:
-        if axis is copy.written and pairs:
-            return inside
-        first = number * side
-        if axis.extent % side:
-            first = tirx.min(first, tirx.IntImm(kind, axis.extent - side))
-        return first + inside
 
-    # squares follow the result's lines; lines too long to stay in L1 until the next row do not pay
-    rows_axis, tiles_axis = copy.read, copy.written
-    if copy.written.extent >= _LONGER * copy.read.extent:
-        rows_axis, tiles_axis = tiles_axis, rows_axis
-    inside = {copy.read: lane, copy.written: line}
-    rows, tiles = (
-        1 if pairs and axis is copy.written else -(-axis.extent // side)
-        for axis in (rows_axis, tiles_axis)
+def _rectangle(read: int, written: int, lanes: int, lane: int) -> _Tile | None:
+    """The larger one of two rectangles: pieces of registers are loaded, or are stored."""
+    sizes = ((min(lane, read), min(lanes, written)), (min(lanes, read), min(lane, written)))
+    found = [_Tile(_power(a), _power(b), TRANSPOSE_LANES) for a, b in sizes if max(a, b) >= lane]
+    return max(found, key=lambda tile: tile.read * tile.written, default=None)
+
+
+def _power(number: int) -> int:
+    """The largest power of two that does not exceed a number."""
+    return 1 << (number.bit_length() - 1)
+
+
+def _squares(copy: _Copy, vector_bytes: int, parallel: bool) -> Any:
+    tile = _tile(copy, item_bytes(str(copy.store.value.ty.dtype)), vector_bytes)
+    if tile is None:
+        return None
+    row, number, line, lane = (
+        ir.Var(name, copy.read.var.ty) for name in ("row", "tile", "line", "lane")
     )
-    outer, number = _outer(copy.others, row, rows)
+    read, written, rows, tiles = _order(copy, tile, row, number)
     values = {
-        **outer,
-        rows_axis.var: place(rows_axis, number, inside[rows_axis]),
-        tiles_axis.var: place(tiles_axis, tile, inside[tiles_axis]),
+        copy.read.var: _place(copy.read, read, tile.read, lane),
+        copy.written.var: _place(copy.written, written, tile.written, line),
     }
     store = substitute(copy.store, values)
-    if partly:
-        fits = tirx.LT(line, tirx.IntImm(kind, copy.filled))
+    if copy.filled < copy.written.extent:
+        fits = tirx.LT(line, tirx.IntImm(str(line.ty.dtype), copy.filled))
         zero = tirx.const(0, str(store.value.ty.dtype))
         value = tirx.if_then_else(fits, store.value, zero)
         store = tirx.BufferStore(store.buffer, value, store.indices)
-    body = _loop(lane, side, store, tirx.ForKind.VECTORIZED)
-    if pairs:
+    body = _loop(lane, tile.read, store, tirx.ForKind.VECTORIZED)
+    if tile.mark:
+        body = _loop(line, tile.written, body, annotations={tile.mark: 1})
+    else:
         # two strided stores in succession, which JoinedStores makes one
         body = _loop(line, _PAIR, body, tirx.ForKind.UNROLLED)
-    else:
-        body = _loop(line, side, body, annotations={TRANSPOSE: 1})
-    body = _loop(tile, tiles, body)
-    return _outermost(row, prod(axis.extent for axis in copy.others) * rows, body, parallel)
+    body = _loop(number, tiles, body)
+    return (_shared if parallel else _nested)(copy.others, row, rows, body)
 
 
-def _outer(others: list[_CopyAxis], row: Any, inner: int) -> tuple[dict[Any, Any], Any]:
-    """Indices of the outer axes and of the inner loop, from the number of an iteration."""
-    number = row % inner
-    rest = row // inner
-    values = {}
+def _place(axis: _CopyAxis, number: Any, size: int, inside: Any) -> Any:
+    """An index from the number of a tile; the last tile may overlap the tile before it."""
+    if size == axis.extent:
+        return inside
+    first = number * size
+    if axis.extent % size:
+        first = tirx.min(first, tirx.IntImm(str(axis.var.ty.dtype), axis.extent - size))
+    return first + inside
+
+
+def _order(copy: _Copy, tile: _Tile, row: Any, number: Any) -> tuple[Any, Any, int, Any]:
+    """The numbers of tiles along both lines, and the extents of the loops ``row`` and ``number``.
+
+    Tiles follow the result's lines. Few lines of the result are open at a time, and the operand's
+    lines stay in the cache until the last tile has read them.
+    """
+    read, written = (
+        -(-axis.extent // size)
+        for axis, size in ((copy.read, tile.read), (copy.written, tile.written))
+    )
+    if copy.written.extent > copy.read.extent:
+        along, across, rows, tiles = _blocks(written, tile.written, read, row, number)
+        return across, along, rows, tiles
+    if written == 1:
+        return _blocks(read, tile.read, 1, row, number)
+    return row, number, read, written
+
+
+def _blocks(count: int, size: int, lines: int, row: Any, number: Any) -> tuple[Any, Any, int, Any]:
+    """Tiles in blocks of a line, and lines of tiles inside of a block; see :func:`_order`."""
+    most = min(count, max(1, _BLOCK // size))
+    first, tiles = row // lines * most, most
+    if count % most:
+        kind = str(row.ty.dtype)
+        tiles = tirx.min(tirx.IntImm(kind, most), tirx.IntImm(kind, count) - first)
+    return first + number, row % lines, -(-count // most) * lines, tiles
+
+
+def _nested(others: list[_CopyAxis], row: Any, rows: int, body: Any) -> Any:
+    """Loops over the outer axes, so that no index takes a division."""
+    # several copies of a function have the same axes
+    loops = [(ir.Var("outer", row.ty), axis) for axis in others]
+    body = substitute(_loop(row, rows, body), {axis.var: var for var, axis in loops})
+    for var, axis in reversed(loops):
+        body = _loop(var, axis.extent, body)
+    return body
+
+
+def _shared(others: list[_CopyAxis], row: Any, rows: int, body: Any) -> Any:
+    """One loop over all outer axes, which threads share."""
+    task = ir.Var("task", row.ty)
+    values, rest = {row: task % rows}, task // rows
     for axis in reversed(others):
         values[axis.var] = rest % axis.extent
         rest = rest // axis.extent
-    return values, number
+    extent = prod(axis.extent for axis in others) * rows
+    kind = tirx.ForKind.PARALLEL if extent > 1 else tirx.ForKind.SERIAL
+    return _loop(task, extent, substitute(body, values), kind)
 
 
-def _loop(var: Any, extent: int, body: Any, kind: Any = None, annotations: Any = None) -> Any:
+def _loop(var: Any, extent: Any, body: Any, kind: Any = None, annotations: Any = None) -> Any:
     kind = tirx.ForKind.SERIAL if kind is None else kind
-    first, end = (tirx.IntImm(str(var.ty.dtype), value) for value in (0, extent))
+    first = tirx.IntImm(str(var.ty.dtype), 0)
+    end = tirx.IntImm(str(var.ty.dtype), extent) if isinstance(extent, int) else extent
     return tirx.For(var, first, end, kind, body, annotations=annotations)
-
-
-def _outermost(row: Any, extent: int, body: Any, parallel: bool) -> Any:
-    kind = tirx.ForKind.PARALLEL if parallel and extent > 1 else tirx.ForKind.SERIAL
-    return _loop(row, extent, body, kind)

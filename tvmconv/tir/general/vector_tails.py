@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm_ffi
@@ -29,8 +30,9 @@ def VectorTails() -> Any:
     the end. The mark gives the lanes of a vector, and the remaining elements of the last one.
 
     Rewrite: the last iteration is peeled, and its vectorized loops are cut to the remaining
-    elements. One remaining element becomes a serial loop. Many become vectors of powers of two. The
-    tests are then provable and removed.
+    elements. One remaining element becomes a serial loop. Many become vectors of powers of two. If
+    the mark allows it, the loops keep their length and begin earlier. The tests are then provable
+    and removed.
 
     Pattern: a vectorized loop whose lanes are tested against a constant, as in the last tile of a
     specialized function. Rewrite: the loop ends at the constant. If the lanes after it are filled
@@ -46,11 +48,12 @@ def VectorTails() -> Any:
 
 def _split_tails(func: Any) -> Any:
     def split(loop: Any, sizes: Any) -> Any:
-        width, rest = (int(size) for size in sizes)
+        width, rest, *overlap = (int(size) for size in sizes)
         last = int(loop.extent) - 1
         whole = rebuilt(loop, extent=tirx.IntImm(str(loop.loop_var.ty.dtype), last))
         body = substitute(loop.body, {loop.loop_var: last})
-        return tirx.SeqStmt([whole, _narrowed(body, width, rest)])
+        change = _moved if overlap and last else _first_lanes
+        return tirx.SeqStmt([whole, _changed(body, width, rest, change)])
 
     marked = replace_marked(func, {TAIL: split})
     replaced = marked.with_body(tvm_ffi.structural_map(marked.body, (tirx.For, _ended)))
@@ -59,15 +62,21 @@ def _split_tails(func: Any) -> Any:
     return transformed(replaced, tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify())
 
 
-def _narrowed(body: Any, width: int, rest: int) -> Any:
-    """The body with its vectorized loops cut to the remaining elements."""
+def _changed(body: Any, width: int, rest: int, change: Callable[[Any, int, Any], Any]) -> Any:
+    """The body with its vectorized loops changed for the remaining elements."""
 
-    def cut(loop: Any) -> Any:
+    def changed(loop: Any) -> Any:
         if int(loop.kind) != tirx.ForKind.VECTORIZED or int(loop.extent) != width:
             return loop
-        return _first_lanes(loop, rest, loop.body)
+        return change(loop, rest, loop.body)
 
-    return tvm_ffi.structural_map(body, (tirx.For, cut))
+    return tvm_ffi.structural_map(body, (tirx.For, changed))
+
+
+def _moved(loop: Any, rest: int, body: Any) -> Any:
+    """A vectorized loop that ends where its first ``rest`` lanes did."""
+    first = loop.loop_var - (int(loop.extent) - rest)
+    return rebuilt(loop, body=substitute(body, {loop.loop_var: first}))
 
 
 def _ended(loop: Any) -> Any:

@@ -1,0 +1,102 @@
+"""The remainder of FP32 divisions, with the dividend's sign: C's ``fmodf``, by vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread, tasks, vector_type
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.ir_builder import T
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# Below this quotient, a quotient in FP64 is rounded to the right integer. The product of that
+# integer and the divisor is exact, and so is the difference.
+_LIMIT = float(1 << 28)
+# elements between two tests for larger quotients
+_BLOCK = 512
+_SIGN = -(1 << 31)
+
+
+def remainder(dividend: Tensor, divisor: Tensor, lanes: int) -> Tensor:
+    """``fmodf`` of each pair of elements, bit for bit.
+
+    Parameters
+    ----------
+    dividend, divisor
+        FP32 vectors of one length, or of one element.
+    lanes
+        Elements of a vector.
+    """
+    size = max(int(dividend.shape[0]), int(divisor.shape[0]))
+
+    def write(ins: Any, outs: Any) -> Any:
+        buffers = [T.buffer_proxy(buffer) for buffer in (*ins, *outs)]
+        single = [size > 1 == int(operand.shape[0]) for operand in (dividend, divisor)]
+        return _Remainder(buffers, single, size, lanes).write()
+
+    result: Any = te.extern(
+        [[size]], [dividend, divisor], write, dtype=["float32"], name="remainder"
+    )
+    return result
+
+
+class _Remainder:
+    """The loops: whole vectors, and single elements where a quotient is large or is not finite."""
+
+    def __init__(self, buffers: list[Any], single: list[bool], size: int, lanes: int) -> None:
+        *self.operands, self.result = buffers
+        self.single = single
+        self.size, self.block, self.lanes = size, min(size, _BLOCK), lanes
+
+    def write(self) -> Any:
+        """All loops; the last block overlaps the block before it."""
+        return tasks(-(-self.size // self.block), self.block, self._allocate, self._unit)
+
+    def _allocate(self) -> None:
+        self.large = scratch(self.lanes, "int32")
+
+    def _unit(self, unit: Any) -> None:
+        first = tirx.min(unit * self.block, self.size - self.block)
+        self.large[ramp(0, self.lanes)] = spread(tirx.const(0, "int32"), self.lanes)
+
+        def piece(start: Any, width: int) -> None:
+            self._vector(first + start, width)
+
+        pieces(self.block, self.lanes, piece)
+        width = self.lanes
+        while width > 1:
+            width //= 2
+            upper, lower = (self.large[ramp(place, width)] for place in (width, 0))
+            self.large[ramp(0, width)] = upper | lower
+        with T.If(self.large[0] != 0), T.Then(), T.serial(0, self.block) as element:
+            place = first + element
+            a, b = self._pair(place, 1)
+            with T.If(tirx.Not(self._quotient(a, b, 1) < _LIMIT)), T.Then():
+                self.result[place] = tirx.truncmod(a, b)
+
+    def _vector(self, place: Any, width: int) -> None:
+        a, b = self._pair(place, width)
+        wide, number = vector_type("float64", width), vector_type("int32", width)
+        quotient = self._quotient(a, b, width)
+        whole = tirx.trunc(quotient) * tirx.abs(tirx.Cast(wide, b))
+        rest = tirx.Cast(vector_type("float32", width), tirx.abs(tirx.Cast(wide, a)) - whole)
+        # also where the divisor is infinite
+        rest = tirx.Select(tirx.abs(a) < tirx.abs(b), tirx.abs(a), rest)
+        sign = tirx.reinterpret(number, a) & spread(tirx.const(_SIGN, "int32"), width)
+        bits = tirx.reinterpret(number, rest) | sign
+        self.result[ramp(place, width)] = tirx.reinterpret(vector_type("float32", width), bits)
+        one, zero = (spread(tirx.const(value, "int32"), width) for value in (1, 0))
+        fits = quotient < spread(tirx.const(_LIMIT, "float64"), width)
+        marks = ramp(0, width)
+        self.large[marks] = self.large[marks] | tirx.Select(fits, zero, one)
+
+    def _pair(self, place: Any, width: int) -> list[Expr]:
+        """The dividends and the divisors."""
+        return [
+            spread(data[0], width) if single else data[ramp(place, width)]
+            for data, single in zip(self.operands, self.single, strict=True)
+        ]
+
+    def _quotient(self, a: Expr, b: Expr, width: int) -> Expr:
+        wide = vector_type("float64", width)
+        return tirx.abs(tirx.Cast(wide, a)) / tirx.abs(tirx.Cast(wide, b))
