@@ -13,6 +13,8 @@ from tvmconv.schedules.common.nest import Block, blocks, inline_injective, paral
 from tvmconv.schedules.cpu import elementwise as neon
 from tvmconv.tir.annotations import mark_segments
 from tvmconv.tir.general.axes import collapsible_axes
+from tvmconv.tir.general.rewrite import nodes_of
+from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 # vectors of one step: enough to overlap several loads and stores
@@ -51,5 +53,8 @@ def _by_segments(schedule: Schedule, block: Block, machine: Machine) -> bool:
     schedule.vectorize(lane)
     if first:
         parallelize(schedule, loops[:first], block.work, machine.cores)
-    mark_segments(schedule, pixel, _VECTORS)
+    casts = nodes_of(schedule.get(block.rv), tirx.Cast)
+    # float64 takes two registers, and the constants of its expressions take others
+    wide = any(str(cast.ty.dtype) == "float64" for cast in casts)
+    mark_segments(schedule, pixel, _VECTORS // 2 if wide else _VECTORS)
     return True

@@ -25,6 +25,12 @@ def costly(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2 * _EXP)
 
 
+@drawn(DRAWS, "Sin", "Cos", "Tan")
+def periodic(draw: Draw) -> Case:
+    # float64 takes twice the vectors
+    return draw.case(draw.shape(), operations=4 * _EXP)
+
+
 @drawn(DRAWS, "Sqrt", "Reciprocal", "Softsign")
 def divisions(draw: Draw) -> Case:
     return draw.case(draw.shape(), operations=2 * DIVISION)

@@ -40,7 +40,7 @@ MACHINES = {
     "other": replace(V3, triple="riscv64-linux-gnu"),
 }
 # not in a pipeline: they run before schedules are made, or in measurements alone
-APART = {"VectorizableMath", "ConstantsFirst", "LeaveOutBlocks"}
+APART = {"VectorizableAngles", "VectorizableMath", "ConstantsFirst", "LeaveOutBlocks"}
 # change nothing: their tests compare what they count
 COUNTING = {"RecordVectorCode", "RecordWorkspace"}
 ARGUMENTS = {

@@ -7,7 +7,10 @@ from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.tir.general.infinite_extrema import InfiniteExtrema
 from tvmconv.tir.general.nan_extrema import ConstantsFirst
-from tvmconv.tir.general.relax_intrinsics import VectorizableMath
+from tvmconv.tir.general.relax_intrinsics import (
+    VectorizableAngles,
+    VectorizableMath,
+)
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tvm_api.types import IRModule, PrimFunc
 
@@ -23,7 +26,10 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
 
     if func.attrs and func.attrs.get(SCHEDULED):
         return func
-    func = transformed(func, VectorizableMath(), ConstantsFirst())
+    expressions = [VectorizableMath()]
+    if isinstance(machine, Machine):
+        expressions.append(VectorizableAngles())
+    func = transformed(func, *expressions, ConstantsFirst())
     for name in schedules_of(machine, "rules").RULES:
         try:
             schedule = schedules_of(machine, name).rule(func, machine)

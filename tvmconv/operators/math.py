@@ -151,17 +151,19 @@ def limited(x: Expr, low: float, high: float) -> Expr:
     return tirx.Select(x > upper, upper, tirx.Select(x < lower, lower, x))
 
 
-def bind(value: Expr, body: Callable[[Expr], Expr], name: str = "t") -> Expr:
+def bind(
+    value: Expr, body: Callable[[Expr], Expr], name: str = "t", dtype: str = "float32"
+) -> Expr:
     """``body(value)`` with the value computed once, even if the body uses it repeatedly."""
-    var = tirx.Var(name, "float32")
+    var = tirx.Var(name, dtype)
     return tirx.Let(var, value, body(var))
 
 
 def polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
     """Horner's rule, highest power first."""
-    result = constant(coefficients[0])
+    result = literal(coefficients[0], x)
     for coefficient in coefficients[1:]:
-        result = result * x + constant(coefficient)
+        result = result * x + literal(coefficient, x)
     return result
 
 

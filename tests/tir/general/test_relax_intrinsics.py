@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from tvm import te, tirx
 from tvm.script import tirx as T
 
-from tests.operators.harness import HOST, Built
+from tests.operators.harness import HOST, Built, each_machine
 from tests.tir.rewrites import check, check_same
-from tvmconv.operators import arcs, math
-from tvmconv.tir.general.relax_intrinsics import VectorizableMath
+from tvmconv.operators import arcs, math, sines
+from tvmconv.tir.general.relax_intrinsics import VectorizableAngles, VectorizableMath
 
 EXPRESSIONS = [
     *("exp", "log", "tanh", "sigmoid", "erf", "cosh", "sinh"),
@@ -35,6 +37,23 @@ def test_a_call_becomes_its_expression(name):
     check(VectorizableMath(), before, expected)
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_a_function_of_an_angle_becomes_its_expression(name):
+    intrinsic, expression = getattr(tirx, name), getattr(sines, name)
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            y[i] = intrinsic(x[i]) + x[i]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            y[i] = expression(x[i]) + x[i]
+
+    check(VectorizableAngles(), before, expected)
+
+
 @pytest.mark.parametrize("name", ["asin", "acos", "atan"])
 def test_inverses_of_sine_and_tangent(name):
     special = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-38, 0.41421357]
@@ -48,6 +67,29 @@ def test_inverses_of_sine_and_tangent(name):
     np.testing.assert_allclose(y, wanted, rtol=4e-7, atol=0)
     np.testing.assert_array_equal(np.signbit(y[:2]), np.signbit(wanted[:2]))
     assert not built.code.has(name)
+
+
+@each_machine
+def test_functions_of_angles_of_every_magnitude(machine):
+    # the float32 number closest to a multiple of pi / 2 of all is 16367173 * 2**72
+    special = [0.0, -0.0, 1e-45, -1e-38, 16367173 * 2.0**72, np.pi, 11.0, 3.4028235e38]
+    every = np.arange(0, 0x7F800000, 77777, dtype=np.uint32).view(np.float32)
+    x = np.concatenate([special, every, -every, np.linspace(-30, 30, 4000)]).astype(np.float32)
+    infinite = np.array([np.inf, -np.inf, np.nan], np.float32)
+
+    for name, function in (("sin", np.sin), ("cos", np.cos), ("tan", np.tan)):
+        expression = partial(_each, getattr(tirx, name))
+        built = Built(expression, [np.concatenate([x, infinite])], machine)
+        (y,) = built()
+        wanted = function(x.astype(np.float64))
+        assert (np.abs(y[: x.size] - wanted) <= 2 * np.spacing(np.abs(wanted).astype("f4"))).all()
+        np.testing.assert_array_equal(np.signbit(y[:2]), np.signbit(wanted[:2]))
+        assert np.isnan(y[x.size :]).all()
+        assert not built.code.has(f"{name}f")
+
+
+def _each(function, t):
+    return te.compute(t.shape, lambda i: function(t[i]))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])

@@ -81,7 +81,16 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
 
 
 def _reads_neighbors(value: Any) -> bool:
-    """Whether a buffer is read in several places: windows would be pieces of much code."""
+    """Whether a buffer is read in several places: windows would be pieces of much code.
+
+    Where functions are concatenated, each of them counts by itself. Scalar code of plain copies
+    costs less than their pieces.
+    """
+    if nodes_of(value, tirx.Let):
+        if isinstance(value, tirx.Cast):
+            return _reads_neighbors(value.value)
+        if isinstance(value, ir.Call) and is_select(value):
+            return any(map(_reads_neighbors, value.args[1:]))
     seen: dict[Any, Any] = {}
     for load in nodes_of(value, ir.TensorLoad):
         if not tvm_ffi.structural_equal(seen.setdefault(load.source, load), load):

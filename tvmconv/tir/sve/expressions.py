@@ -25,6 +25,7 @@ from tvmconv.tir.sve.vectors import (
     is_number,
     length,
     number,
+    scalable,
 )
 
 _ALL = 31  # the pattern of ptrue that sets every lane
@@ -73,8 +74,7 @@ class Pixels(Lanes):
         if isinstance(node, tirx.Not):
             return tirx.Not(self.value(node.a, tests))
         if isinstance(node, tirx.Cast):
-            kind = str(node.ty.dtype).split("x")[0]
-            return tirx.Cast(f"{kind}xvscalex{SEGMENT}", self.value(node.value, tests))
+            return tirx.Cast(scalable(node.ty.dtype), self.value(node.value, tests))
         if isinstance(node, ir.Call):
             return self._call(node, tests)
         if hasattr(node, "a") and hasattr(node, "b"):
@@ -201,9 +201,8 @@ class Pixels(Lanes):
             return found
         if getattr(node.op, "name", "") not in _OPERATIONS:
             raise NoScalableForm(f"a call of {node.op}")
-        kind = str(node.ty.dtype).split("x")[0]
         arguments = [self.value(argument, tests) for argument in node.args]
-        return ir.Call(node.op, arguments, ret_ty=ir.PrimType(f"{kind}xvscalex{SEGMENT}"))
+        return ir.Call(node.op, arguments, ret_ty=ir.PrimType(scalable(node.ty.dtype)))
 
     def _left_out(self, node: Any) -> bool:
         """Whether an expression is zero in masked lanes: a load, or a product with a load.

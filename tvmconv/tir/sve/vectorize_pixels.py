@@ -16,7 +16,7 @@ from tvmconv.tir.sve.expressions import Pixels
 from tvmconv.tir.sve.forward_zeros import forwarded
 from tvmconv.tir.sve.horizontal_sums import folded, is_fold
 from tvmconv.tir.sve.interleaved_panels import Panels, PanelUse, panels_of
-from tvmconv.tir.sve.vectors import FLOATS, NoScalableForm, number
+from tvmconv.tir.sve.vectors import NoScalableForm, number, scalable
 
 
 def VectorizePixels() -> Any:
@@ -124,7 +124,8 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Pan
         own: dict[Any, dict[int, Any]] = {}
         for buffer, used in places.items():
             named = {p: f"{buffer.name}_{p}_{vector}" for p in sorted(used)}
-            own[buffer] = {p: local_buffer((1,), FLOATS, name) for p, name in named.items()}
+            kind = scalable(buffer.dtype)
+            own[buffer] = {p: local_buffer((1,), kind, name) for p, name in named.items()}
             for made in own[buffer].values():
                 allocations.append(on_stack(made))
         first = tile * pixels + vector * tirx.vscale()

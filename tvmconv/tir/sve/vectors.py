@@ -21,6 +21,11 @@ def length() -> Any:
     return tirx.vscale() * SEGMENT
 
 
+def scalable(dtype: Any) -> str:
+    """The vector type with an element, of this type or vector type, in each FP32 lane."""
+    return f"{str(dtype).split('x')[0]}xvscalex{SEGMENT}"
+
+
 def intrinsic(dtype: str, name: str, *arguments: Any) -> Any:
     """A call of an LLVM intrinsic for SVE without side effects."""
     return tirx.call_llvm_pure_intrin(dtype, f"llvm.aarch64.sve.{name}", *arguments)
