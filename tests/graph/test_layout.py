@@ -85,6 +85,16 @@ def test_plain_operator_between_convolutions_costs_two_reorders(quick_lower):
     ]
 
 
+@pytest.mark.parametrize(
+    ("size", "expected"), [(16, "reorder image.resize2d"), (4, "resize2d reorder")]
+)
+def test_the_smaller_of_a_resizes_operand_and_result_is_reordered(quick_lower, size, expected):
+    net = Net(1, 3, 8, 8)
+    sizes = net.const(np.array([1, 20, size, size]))
+    y = net.op("Resize", net.conv("x", 3, 20), "", "", sizes, mode="linear")
+    assert operators(quick_lower(net.model(y))) == ["conv2d", *expected.split()]
+
+
 def test_flattened_image_is_read_in_place(quick_lower):
     net = Net(1, 3, 8, 8)
     y = net.op("Flatten", net.op("Relu", net.conv("x", 3, 24)))

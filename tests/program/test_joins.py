@@ -96,7 +96,7 @@ def test_what_cannot_share_is_copied(case: str):
     assert sum(step.function != "f" for step in steps) == 1
 
 
-def test_what_would_take_more_memory_is_copied():
+def test_others_use_the_memory_of_parts_that_are_not_computed_yet():
     """A part that waits for the rest while something large is computed."""
     sizes = 64, 4096, 64, 1024, 1088
     early, large, small, late, result = map(Buffer, sizes)
@@ -104,10 +104,8 @@ def test_what_would_take_more_memory_is_copied():
     steps += [made(late, reads=[small]), join(result, early, late)]
     steps.append(made(Buffer(64), reads=[result]))
     kept = share_buffers(steps)
-    assert kept == steps
+    assert len(kept) == len(steps) - 1
     assert place_in_arena(kept).bytes == 4096 + 2 * 64
-    large.bytes = 256
-    assert len(share_buffers(steps)) == len(steps) - 1
 
 
 def test_networks_compute_the_same():

@@ -36,6 +36,8 @@ _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 # far enough from the overflow of exp, and from zero, that products of several results are finite
 _LARGEST_EXPONENT = 16.0
 _SMALLEST_DIVISOR = 1e-3
+# of coordinates, which plain images are resized by along their axes
+_TRANSFORMS = ("align_corners", "asymmetric", "half_pixel")
 
 
 def can_block(node: Node) -> bool:
@@ -177,6 +179,19 @@ def _is_transposition(node: Node, axes: tuple[int, ...]) -> bool:
     if node.op != "permute_dims" or axes_of(node) != axes:
         return False
     return node.args[0].is_float_map and 0 not in node.output.dims
+
+
+def is_resized_by_axes(node: Node) -> bool:
+    """Whether plain images are resized along one axis after the other."""
+    attrs = node.attrs
+    if node.op != "image.resize2d" or attrs["layout"] != "NCHW":
+        return False
+    if {value.dtype for value in (node.args[0], node.output)} != {"float32"}:
+        return False
+    transform = attrs["coordinate_transformation_mode"]
+    if attrs["method"] == "nearest_neighbor":
+        return (transform, attrs["rounding_method"]) == ("asymmetric", "floor")
+    return attrs["method"] == "linear" and transform in _TRANSFORMS
 
 
 def _resize(node: Node) -> bool:

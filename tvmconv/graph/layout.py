@@ -8,7 +8,7 @@ A value may exist in both layouts. It is converted at most once, before its firs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -18,7 +18,12 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.reorder import reorder_cycles
-from tvmconv.graph.blockable import can_block, is_channels_first, is_exact
+from tvmconv.graph.blockable import (
+    can_block,
+    is_channels_first,
+    is_exact,
+    is_resized_by_axes,
+)
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving
@@ -72,6 +77,7 @@ def plan_layouts(
     for node in graph.nodes:
         if plan.is_interleaved(node):
             continue
+        readers = [user for value in node.outputs for user in users.get(value, ())]
         if node.op == CONV:
             source = node.args[0]
             decided += 1
@@ -80,7 +86,6 @@ def plan_layouts(
             if progress:
                 progress(decided, total)
             if isinstance(machine, Machine):
-                readers = users.get(node.output, [])
                 join = interleaving(node, readers)
                 result = node.output if join is None else join.output
                 around = Around.of(result, users, graph, is_blocked=source in in_blocks)
@@ -99,7 +104,7 @@ def plan_layouts(
             if progress:
                 progress(decided, total)
             continue
-        elif not (_follows(node, in_blocks) or _becomes_blocks(node, users, machine)):
+        elif not (_follows(node, in_blocks, readers) or _becomes_blocks(node, users, machine)):
             continue
         plan.blocked.add(node)
         if _leaves(node, users, machine.channel_block):
@@ -132,10 +137,20 @@ def oihw_weight(node: Node, workload: Conv2dWorkload) -> Array:
     return (weight if node.op == CONV else weight.T).reshape(workload.weight_shape)
 
 
-def _follows(node: Node, in_blocks: set[Value]) -> bool:
+def _enlarges(node: Node, readers: Sequence[Node]) -> bool:
+    """Whether a resize writes more plain values than it reads, and nobody reads its blocks.
+
+    Converting the operand moves fewer bytes than converting the result.
+    """
+    if not is_resized_by_axes(node) or any(user.op == CONV or can_block(user) for user in readers):
+        return False
+    return prod(node.output.dims) > prod(node.args[0].dims)
+
+
+def _follows(node: Node, in_blocks: set[Value], readers: Sequence[Node]) -> bool:
     """Whether a node other than a convolution computes on blocks."""
     maps = [value for value in node.inputs if not value.is_const]
-    if not can_block(node):
+    if not can_block(node) or _enlarges(node, readers):
         return False
     if node.op == "permute_dims" and maps and maps[0].dims[2:] == (1, 1):
         # vectors are blocks already, and a transposition moves whole blocks

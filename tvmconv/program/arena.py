@@ -8,6 +8,9 @@ The wasted memory depends on the order. A few orders are tried. Then buffers tha
 moved to earlier places again and again (squeaky wheel optimization; Joslin and Clements, JAIR 10,
 1999).
 
+A buffer can have parts with lifetimes of their own, such as the operands of a concatenation. The
+parts keep their order, and other buffers use the memory of parts that are not alive.
+
 Many plans have the same height. In the last step, buffers move to memory that was used shortly
 before, because it is still in the caches. Other memory is fetched from DRAM before it is
 overwritten.
@@ -17,8 +20,8 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right, insort
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 # pairs of buffers that are compared in all trials together: about three seconds
@@ -35,7 +38,7 @@ _MOST_MOVED = 1000
 
 @dataclass(frozen=True)
 class Life:
-    """A buffer: its size, and the first and the last call that uses it."""
+    """A buffer or a part of it: its size, and the first and the last call that uses it."""
 
     bytes: int
     first: int
@@ -51,27 +54,29 @@ class ArenaPlan:
     bound: int
 
 
-def plan(lives: Sequence[Life], alignment: int) -> ArenaPlan:
-    """The smallest plan found in which buffers that are alive at the same time do not overlap.
+def plan(buffers: Sequence[Sequence[Life]], alignment: int) -> ArenaPlan:
+    """The smallest plan found in which parts that are alive at the same time do not overlap.
 
-    Every offset is a multiple of ``alignment``. The plan of given buffers is the same on every
-    machine.
+    Each buffer is given by its parts, one after another. Only the size of the last part may be
+    other than a multiple of ``alignment``. Every offset is a multiple of ``alignment``. The plan of
+    given buffers is the same on every machine.
     """
-    bound = largest_sum([life.bytes for life in lives], lives)
-    chosen = [index for index, life in enumerate(lives) if life.bytes]
-    trials = _Trials([lives[index] for index in chosen], alignment)
-    offsets = [0] * len(lives)
+    bound = largest_sum(life for parts in buffers for life in parts)
+    sizes = [sum(life.bytes for life in parts) for parts in buffers]
+    chosen = [index for index, size in enumerate(sizes) if size]
+    trials = _Trials([buffers[index] for index in chosen], alignment)
+    offsets = [0] * len(buffers)
     for index, offset in zip(chosen, trials.warmed(trials.best()), strict=True):
         offsets[index] = offset
-    ends = (offset + life.bytes for offset, life in zip(offsets, lives, strict=True))
+    ends = (offset + size for offset, size in zip(offsets, sizes, strict=True))
     return ArenaPlan(tuple(offsets), max(ends, default=0), bound)
 
 
-def largest_sum(sizes: Sequence[int], lives: Sequence[Life]) -> int:
-    """The largest sum of sizes of buffers that are alive at the same time."""
+def largest_sum(lives: Iterable[Life]) -> int:
+    """The largest sum of sizes of parts that are alive at the same time."""
     changes: list[tuple[int, int]] = []
-    for size, life in zip(sizes, lives, strict=True):
-        changes += [(life.first, size), (life.last + 1, -size)]
+    for life in lives:
+        changes += [(life.first, life.bytes), (life.last + 1, -life.bytes)]
     total = most = 0
     for _time, change in sorted(changes):
         total += change
@@ -82,14 +87,23 @@ def largest_sum(sizes: Sequence[int], lives: Sequence[Life]) -> int:
 class _Trials:
     """Plans of the same buffers by different orders."""
 
-    def __init__(self, lives: Sequence[Life], alignment: int) -> None:
-        self.lives = lives
+    def __init__(self, buffers: Sequence[Sequence[Life]], alignment: int) -> None:
         self.alignment = alignment
         # whole units, so that every place is aligned
-        self.sizes = [-(-life.bytes // alignment) * alignment for life in lives]
-        self.spans = [life.last - life.first + 1 for life in lives]
-        self.bound = largest_sum(self.sizes, lives)
-        self.conflicts = _conflicts(lives)
+        aligned = [
+            [replace(life, bytes=-(-life.bytes // alignment) * alignment) for life in parts]
+            for parts in buffers
+        ]
+        self.lives = [
+            Life(
+                sum(p.bytes for p in parts), min(p.first for p in parts), max(p.last for p in parts)
+            )
+            for parts in aligned
+        ]
+        self.sizes = [life.bytes for life in self.lives]
+        self.spans = [life.last - life.first + 1 for life in self.lives]
+        self.bound = largest_sum(life for parts in aligned for life in parts)
+        self.conflicts = _conflicts(aligned)
 
     def best(self) -> list[int]:
         """Offsets of the best plan within the work allowed."""
@@ -165,13 +179,15 @@ class _Trials:
         size, end = self.sizes[index], 0
         starts = {offsets[owner] for owner in owners}
         starts |= {offsets[owner] + self.sizes[owner] - size for owner in owners}
-        taken = sorted((offsets[other], self.sizes[other]) for other in self.conflicts[index])
+        taken = [
+            (offsets[other] + low, offsets[other] + high)
+            for other, low, high in self.conflicts[index]
+        ]
         places = set()
-        for start, taken_bytes in [*taken, (limit, 0)]:
-            last = start - size
-            if end <= last:
-                places |= {end, last, *(place for place in starts if end <= place <= last)}
-            end = max(end, start + taken_bytes)
+        for low, high in [*sorted(taken), (limit - size, limit)]:
+            if end <= low:
+                places |= {end, low, *(place for place in starts if end <= place <= low)}
+            end = max(end, high)
         return places
 
     def _age(
@@ -206,7 +222,7 @@ class _Trials:
     def _orders(self) -> Iterator[list[int]]:
         lives, sizes, spans = self.lives, self.sizes, self.spans
         conflict_bytes = [
-            size + sum(sizes[j] for j in conflicts)
+            size + sum(sizes[j] for j in {other for other, _, _ in conflicts})
             for size, conflicts in zip(sizes, self.conflicts, strict=True)
         ]
         for key in (
@@ -224,41 +240,49 @@ class _Trials:
         offsets = [-1] * len(self.lives)
         for index in order:
             taken = [
-                (offsets[other], offsets[other] + self.sizes[other], self.spans[other])
-                for other in self.conflicts[index]
+                (offsets[other] + low, offsets[other] + high, self.spans[other])
+                for other, low, high in self.conflicts[index]
                 if offsets[other] >= 0
             ]
-            offsets[index] = _tightest(self.sizes[index], sorted(taken), limit)
+            offsets[index] = _tightest(sorted(taken), limit - self.sizes[index])
         return offsets
 
 
-def _tightest(size: int, taken: Sequence[tuple[int, int, int]], limit: int) -> int:
-    """An offset in the smallest gap, or after all conflicting buffers.
+def _tightest(taken: Sequence[tuple[int, int, int]], limit: int) -> int:
+    """The offset where the buffer fits most tightly, or the first one after all conflicts.
 
-    ``taken`` holds start, end and lifetime of the conflicting buffers, sorted by start.
+    ``taken`` holds the lower and the upper end of offsets that conflict with another buffer, and
+    the lifetime of that buffer. Both ends are free. The entries are sorted.
     """
     end, stays, found, smallest = 0, _FOREVER, -1, _FOREVER
-    for start, stop, span in [*taken, (limit, limit, _FOREVER)]:
-        if size <= start - end < smallest:
-            found, smallest = (end if stays >= span else start - size), start - end
-        if stop > end:
-            end, stays = stop, span
-        elif stop == end:
+    for low, high, span in [*taken, (limit, limit, _FOREVER)]:
+        if 0 <= low - end < smallest:
+            found, smallest = (end if stays >= span else low), low - end
+        if high > end:
+            end, stays = high, span
+        elif high == end:
             stays = max(stays, span)
-    if found >= 0:
-        return found
-    return max((stop for _, stop, _ in taken), default=0)
+    return found if found >= 0 else end
 
 
-def _conflicts(lives: Sequence[Life]) -> list[list[int]]:
-    """The conflicts of each buffer: the buffers that are alive during its lifetime."""
-    conflicts: list[list[int]] = [[] for _ in lives]
-    alive: list[tuple[int, int]] = []  # by the last call
-    for index in sorted(range(len(lives)), key=lambda i: lives[i].first):
-        life = lives[index]
-        del alive[: bisect_right(alive, (life.first - 1, len(lives)))]
-        for _last, other in alive:
-            conflicts[index].append(other)
-            conflicts[other].append(index)
-        insort(alive, (life.last, index))
+def _conflicts(buffers: Sequence[Sequence[Life]]) -> list[list[tuple[int, int, int]]]:
+    """The conflicts of each buffer: another buffer, and which distances from it are not possible.
+
+    Distances between the last two numbers let parts overlap that are alive at the same time.
+    """
+    parts = [
+        (life.first, life.last, owner, start, life.bytes)
+        for owner, lives in enumerate(buffers)
+        for life, start in zip(lives, accumulate((p.bytes for p in lives), initial=0), strict=False)
+    ]
+    conflicts: list[list[tuple[int, int, int]]] = [[] for _ in buffers]
+    alive: list[tuple[int, int, int, int]] = []  # by the last call
+    for first, last, owner, start, size in sorted(parts):
+        del alive[: bisect_right(alive, (first, -1, 0, 0))]
+        for _last, other, place, length in alive:
+            if other != owner:
+                low, high = place - start - size, place + length - start
+                conflicts[owner].append((other, low, high))
+                conflicts[other].append((owner, -high, -low))
+        insort(alive, (last, owner, start, size))
     return conflicts

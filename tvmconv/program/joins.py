@@ -3,8 +3,7 @@
 A function with the attribute :data:`JOIN` writes its operands one after another. A function with
 :data:`PART` copies the bytes of its operand from that offset on. If buffers can be shared, the
 operands of a concatenation are computed in place, slices are read in place, and no call is made.
-A shared buffer is alive from the first use of any part on. If this requires more memory than the
-copy, the copy stays.
+Each part of a shared buffer is alive from its own first use on.
 
 A function with :data:`COPY` copies its operand for a function that changes the copy. If nobody
 reads the operand later, it is changed itself.
@@ -16,8 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
-from tvmconv.program.arena import largest_sum
-from tvmconv.program.places import Buffer, Step, lives
+from tvmconv.program.places import Buffer, Step
 from tvmconv.program.program import ALIGNMENT, Place
 
 JOIN, PART, COPY = "tvmconv.join", "tvmconv.part", "tvmconv.copy"
@@ -30,13 +28,7 @@ def share_buffers(steps: Sequence[Step]) -> list[Step]:
 
     Outputs of the model must be placed already. Buffers of the arena are changed.
     """
-    before = _most_bytes(steps)
-    kept = _shared(steps, checked=False)
-    if _most_bytes(kept) > before:
-        for buffer in {buffer for step in steps for buffer in step.buffers}:
-            buffer.inside = None
-        kept = _shared(steps, checked=True)
-    return _without_copies(kept)
+    return _without_copies(_shared(steps))
 
 
 def _without_copies(steps: Sequence[Step]) -> list[Step]:
@@ -58,32 +50,19 @@ def _is_last(step: Step, later: Sequence[Step]) -> bool:
     return free and all(buffer.root()[0] is not root for each in later for buffer in each.buffers)
 
 
-def _shared(steps: Sequence[Step], *, checked: bool) -> list[Step]:
-    """The steps that are left; if ``checked``, no shared buffer by itself needs more memory."""
-    kept = list(steps)
+def _shared(steps: Sequence[Step]) -> list[Step]:
+    """The steps that are left."""
+    unneeded: set[Step] = set()
     parts = [(step, _part) for step in steps if step.part is not None]
     # the last one first: in dense blocks, earlier concatenations become parts of its buffer
     joins = [(step, _join) for step in reversed(steps) if step.joins]
     for step, shares_of in (*parts, *joins):
         shares = shares_of(step)
-        if shares is None:
-            continue
-        before = _most_bytes(kept) if checked else 0
-        for buffer, place in shares:
-            buffer.inside = place
-        left = [other for other in kept if other is not step]
-        if checked and _most_bytes(left) > before:
-            for buffer, _ in shares:
-                buffer.inside = None
-        else:
-            kept = left
-    return kept
-
-
-def _most_bytes(steps: Sequence[Step]) -> int:
-    """A lower bound of the arena's size."""
-    found = list(lives(steps).values())
-    return largest_sum([life.bytes for life in found], found)
+        if shares is not None:
+            for buffer, place in shares:
+                buffer.inside = place
+            unneeded.add(step)
+    return [step for step in steps if step not in unneeded]
 
 
 def _part(step: Step) -> _Shares | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -115,16 +116,33 @@ def place_in_arena(steps: Sequence[Step]) -> ArenaPlan:
     return planned
 
 
-def lives(steps: Sequence[Step]) -> dict[Buffer, Life]:
-    """The lifetime of each buffer of the arena, including the uses of its parts."""
-    first: dict[Buffer, int] = {}
-    last: dict[Buffer, int] = {}
+def lives(steps: Sequence[Step]) -> dict[Buffer, tuple[Life, ...]]:
+    """The lifetime of each buffer of the arena, by parts that are used at different times."""
+    used: dict[Buffer, dict[tuple[int, int], tuple[int, int]]] = {}
     for time, step in enumerate(steps):
-        for buffer in (part.root()[0] for part in step.buffers):
-            if buffer.place is Place.ARENA:
-                first.setdefault(buffer, time)
-                last[buffer] = time
-    return {buffer: Life(buffer.bytes, first[buffer], last[buffer]) for buffer in first}
+        for buffer in step.buffers:
+            root, start = buffer.root()
+            if root.place is Place.ARENA:
+                end = -(-(start + buffer.bytes) // ALIGNMENT) * ALIGNMENT
+                piece = (start // ALIGNMENT * ALIGNMENT, min(end, root.bytes))
+                times = used.setdefault(root, {})
+                times[piece] = (times.get(piece, (time,))[0], time)
+    return {root: tuple(_parts(root.bytes, times)) for root, times in used.items()}
+
+
+def _parts(size: int, used: Mapping[tuple[int, int], tuple[int, int]]) -> Iterator[Life]:
+    """The parts of a buffer of which pieces are used between two times each."""
+    edges = sorted({0, size, *chain.from_iterable(used)})
+    everything = (min(first for first, _ in used.values()), max(last for _, last in used.values()))
+    found = []
+    for start, end in pairwise(edges):
+        times = [time for (low, high), time in used.items() if low <= start and end <= high]
+        # nothing uses bytes between two parts
+        first = min((first for first, _ in times), default=everything[0])
+        last = max((last for _, last in times), default=everything[1])
+        found.append((first, last, end - start))
+    for (first, last), pieces in groupby(found, key=lambda piece: piece[:2]):
+        yield Life(sum(length for *_, length in pieces), first, last)
 
 
 class ConstantPool:

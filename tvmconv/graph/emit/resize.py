@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from math import prod
 
+from tvmconv.graph.blockable import is_resized_by_axes
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node
 from tvmconv.operators.grid_sample import bilinear_samples
 from tvmconv.operators.plane_resize import Tables, Taps, plane_resize
 
-_TRANSFORMS = ("align_corners", "asymmetric", "half_pixel")
-
 
 def is_plane_resize(emitter: Emitter, node: Node) -> bool:
     """Whether plain images are resized axis by axis."""
-    if node.op != "image.resize2d" or not emitter.machine.runs_along_axes:
-        return False
-    attrs = node.attrs
-    if attrs["layout"] != "NCHW" or {v.dtype for v in (node.args[0], node.output)} != {"float32"}:
-        return False
-    transform = attrs["coordinate_transformation_mode"]
-    if attrs["method"] == "nearest_neighbor":
-        return (transform, attrs["rounding_method"]) == ("asymmetric", "floor")
-    return attrs["method"] == "linear" and transform in _TRANSFORMS
+    return emitter.machine.runs_along_axes and is_resized_by_axes(node)
 
 
 def emit_plane_resize(emitter: Emitter, node: Node, record: CallRecord) -> None:
