@@ -22,7 +22,8 @@ def check_batch(batch: Any) -> bool:
     """Whether a model serves any batch; raises ``ModelError`` for other values than "any"."""
     if batch is not None and batch != "any":
         raise ModelError(
-            f"batch={shown(batch)}. Expected 'any', or None. Give a fixed batch size in shapes=."
+            f"batch={shown(batch)}. Expected 'any'. Give a fixed batch size by --shape, in Python "
+            "by shapes=."
         )
     return batch is not None
 
