@@ -88,6 +88,13 @@ def test_means_over_all_axes_and_over_unit_ones():
     assert_close(y, x.astype("float64").sum((1, 3)), 2e-6)
 
 
+def test_positions_of_extremes_in_short_rows():
+    """The last vector of rows is shorter: values that it compares are in a buffer of its own."""
+    x = normal(34, 5)
+    y = run(lambda t: topi.argmax(t, 1), x, machine=HOST)
+    np.testing.assert_array_equal(y, x.argmax(1))
+
+
 # rows of fewer elements than vectors, with groups of rows and a remainder
 SHORT_ROWS = [
     ((50, 3), (50, 1)),

@@ -12,6 +12,7 @@ from tvmconv.tir.annotations import TAIL
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import (
     function_pass,
+    nodes_of,
     rebuilt,
     replace_marked,
     substitute,
@@ -52,7 +53,9 @@ def _split_tails(func: Any) -> Any:
         last = int(loop.extent) - 1
         whole = rebuilt(loop, extent=tirx.IntImm(str(loop.loop_var.ty.dtype), last))
         body = substitute(loop.body, {loop.loop_var: last})
-        change = _moved if overlap and last else _first_lanes
+        # a buffer of the iteration has indices that begin at its first element
+        moves = overlap and last and not nodes_of(loop.body, tirx.AllocBuffer)
+        change = _moved if moves else _first_lanes
         return tirx.SeqStmt([whole, _changed(body, width, rest, change)])
 
     marked = replace_marked(func, {TAIL: split})
