@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tests.frontend.onnx_runner import make_model, noise, run, whole_build
 from tvmconv.core.errors import ModelError
+from tvmconv.frontend.convert.resize_taps import in_order
 
 X = noise(2, 3, 13, 17)
 
@@ -26,6 +27,7 @@ def _model(constants: dict[str, np.ndarray], **attrs: Any) -> Any:
     [
         ((5, 7), {"mode": "linear"}),
         ((4, 30), {"mode": "cubic", "cubic_coeff_a": -0.5}),
+        ((30, 20), {"mode": "cubic"}),
         ((6, 5), {"mode": "cubic", "exclude_outside": 1}),
         ((13, 3), {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
     ],
@@ -36,6 +38,12 @@ def test_antialias(sizes, attrs):
     (expected,) = ReferenceEvaluator(model).run(None, {"x": X})
     (found,) = run(model, {"x": X}, whole_build)
     np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_rows_are_resized_when_they_are_fewest():
+    shape = (1, 8, 16, 16, 16)
+    assert in_order([2, 3, 4], shape, (1, 8, 32, 32, 32)) == [4, 2, 3]
+    assert in_order([2, 3, 4], shape, (1, 8, 32, 8, 8)) == [3, 4, 2]
 
 
 @pytest.mark.parametrize(

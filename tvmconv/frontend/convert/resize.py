@@ -19,6 +19,7 @@ from tvmconv.frontend.convert.resize_taps import (
     coordinates_of,
     cropped_coordinates,
     cubic_taps,
+    in_order,
     linear_taps,
     nearest_indices,
     smooth_taps,
@@ -187,7 +188,7 @@ def _resize(
         raise node.error(f"mode={mode!r} of bool has no mean values", "use mode='nearest'")
     inner = dtype if dtype.startswith("float") else "float64"
     x = x if inner == dtype else e.emit(op.astype(x, inner), "wide")
-    for axis in active:
+    for axis in in_order(active, shape, target):
         if smooth and scales[axis] < 1:
             taps = smooth_taps(e, node, coordinates[axis], scales[axis], mode)
         elif mode == "cubic":

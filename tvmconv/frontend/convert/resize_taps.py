@@ -97,6 +97,19 @@ def cubic_taps(node: OnnxNode, coordinates: Array) -> list[tuple[Array, Array]]:
     return [(low + i - 1, w) for i, w in enumerate(weights)]
 
 
+def in_order(axes: list[int], shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+    """Axes in the order in which they are resized one after the other.
+
+    Gathers along rows are the slowest part. Axes that shrink come before them, and axes that grow
+    come after them.
+    """
+
+    def growth(axis: int) -> float:
+        return 1.0 if axis == len(shape) - 1 else target[axis] / shape[axis]
+
+    return sorted(axes, key=growth)
+
+
 def smooth_taps(
     e: RelaxWriter, node: OnnxNode, coordinates: Array, scale: float, mode: str
 ) -> list[tuple[Array, Array]]:
