@@ -33,6 +33,17 @@ def test_results_are_right(text: str, oc: int, machine: Machine):
     check_kernel(workload, machine, "direct", config)
 
 
+@each_machine
+def test_blocks_with_outputs_of_one_group_skip_the_blocks_of_other_groups(machine: Machine):
+    workload = Conv2dWorkload.parse("g3ic48ih4iw5oc60kh1+bias")
+    assert skips_channels(workload, machine)
+    config = default_config("direct", workload, machine, oc=1, oh=1, ow=5, rows=0)
+    lanes = machine.channel_block
+    steps = {16: 16 + 32 + 32 + 16, 8: 16 * 7 + 32}[lanes]
+    assert Direct().multiplies(workload, machine, config) == 20 * lanes * steps
+    check_kernel(workload, machine, "direct", config)
+
+
 def test_tiles_read_the_channels_of_their_groups():
     workload = Conv2dWorkload.parse("g4ic68ih5iw6oc68kh1")
     assert tile_channels(workload, V4, 1) == ((0, 17), (0, 34), (17, 51), (34, 68), (51, 68))

@@ -97,6 +97,8 @@ def test_every_epilogue_step(machine, step):
         "g3ic30ih7oc60kh3ph1",
         "g16ic16ih7oc32kh3ph1",
         "ic16ih5oc16kh2pt1pl0pb0pr1",
+        "ic4ih1iw130oc32kh1kw120pl100pr110",
+        "ic2ih3iw90oc8kh2kw40sw1pl39pr45pt1",
     ],
 )
 def test_shapes_that_networks_use(machine, problem):

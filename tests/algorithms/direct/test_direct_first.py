@@ -68,6 +68,7 @@ def test_every_epilogue_step(machine, step):
         "ic4ih17oc16kh3ph2dh1:nchw",
         "ic15ih9oc33kh1:nchw",
         "mb2ic3ih9iw14oc8kh2kw5sh1sw3pt1pl0pb0pr4:nchw",
+        "ic1ih2iw150oc8kh1kw100pl90pr95:nchw",
     ],
 )
 def test_first_layers_of_networks(machine, problem):

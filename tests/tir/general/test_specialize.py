@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tvm import tirx
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same, fetch
+from tvmconv.tir.general.rewrite import nodes_of, transformed
 from tvmconv.tir.general.specialize import Specialize
 
 
@@ -287,6 +289,32 @@ def test_a_loop_with_more_than_seven_cases_stays_whole():
             y[t * 8 + i] = T.if_then_else(i * 3 < t * 2, x[t * 8 + i], T.float32(0))
 
     check(Specialize(), before, expected)
+
+
+def test_long_rows_of_taps_have_bounds_where_a_loop_has_too_many_cases():
+    """Taps before and after the range in which both pixels are inside keep their predicates."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(
+        x: T.Buffer((40,), "float32"), w: T.Buffer((40,), "float32"), y: T.Buffer((40,), "float32")
+    ):
+        for t in T.serial(20, annotations={"tvmconv.cases": 1}):
+            for s in T.serial(40, annotations={"tvmconv.taps": "columns"}):
+                for i in T.unroll(2):
+                    y[t * 2 + i] = (
+                        y[t * 2 + i]
+                        + T.if_then_else(
+                            t * 2 + i + s >= 20 and t * 2 + i + s < 60,
+                            x[t * 2 + i + s - 20],
+                            T.float32(0),
+                        )
+                        * w[s]
+                    )
+
+    after = transformed(before, Specialize())
+    (tiles,) = [loop for loop in nodes_of(after.body, tirx.For) if loop.loop_var.name == "t"]
+    taps = [loop for loop in nodes_of(tiles, tirx.For) if loop.loop_var.name == "s"]
+    assert ["if_then_else" in str(loop) for loop in taps] == [True, False, True]
 
 
 def test_a_skipped_read_counts_only_where_it_is_a_factor_of_a_sum():

@@ -21,7 +21,7 @@ from tvmconv.tvm_api.types import Expr, Index
 
 @lru_cache(maxsize=1024)
 def skips_channels(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Whether tiles read single channels of a block where others would multiply zeros.
+    """Whether tiles skip channels of their blocks, or blocks, where they would multiply zeros.
 
     FMAs that multiply by lane read whole vectors of channels, and so do scalable vectors.
     """
@@ -30,7 +30,10 @@ def skips_channels(workload: Conv2dWorkload, machine: Machine) -> bool:
         return False
     if w.groups == 1:
         return w.in_channels > lanes and w.in_channels % lanes > 0
-    return any(end % lanes for part in tile_channels(w, machine, 1) for end in part)
+    parts = tile_channels(w, machine, 1)
+    # blocks of outputs in two groups read more inputs than blocks in one
+    uneven = len({end - begin for begin, end in parts}) > 1
+    return uneven or any(end % lanes for part in parts for end in part)
 
 
 @lru_cache(maxsize=1024)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmconv.tir.annotations import CASES
+from tvm import tirx
+
+from tvmconv.tir.annotations import CASES, TAPS
+from tvmconv.tir.general.rewrite import nodes_of
 from tvmconv.tir.general.scope import Scope, fresh, open_conditions, outcomes, variables
 
 # copies of one loop's body beyond which code size costs more than predicates
 _MOST_COPIES = 7
+# columns of a kernel from which on predicates cost more than loops over ranges of them
+_LONG_ROW = 16
 
 
 def cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
@@ -18,16 +23,32 @@ def cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
     if CASES not in loop.annotations or extent == 1:
         return [(0, extent)]
     probe = fresh(loop.loop_var)
+    bounded: list[Any] = []
 
     def settled(begin: int, end: int) -> bool:
         inner = scope.inside(loop.loop_var, probe, begin, end)
         return not any(
-            any(v.same_as(probe) for v in variables(condition))
+            any(v.same_as(probe) for v in names)
+            and not any(v.same_as(tap) for v in names for tap in bounded)
             for condition, _ in open_conditions(loop.body, inner)
+            if (names := variables(condition))
         )
 
     found = _longest(0, extent, settled)
+    if len(found) > _MOST_COPIES and (taps := long_rows(loop.body)):
+        # loops over long rows of taps have bounds in place of predicates
+        bounded += [tap.loop_var for tap in taps]
+        found = _longest(0, extent, settled)
     return found if len(found) <= _MOST_COPIES else [(0, extent)]
+
+
+def long_rows(stmt: Any) -> list[Any]:
+    """The loops over many columns of a kernel."""
+    return [
+        loop
+        for loop in nodes_of(stmt, tirx.For)
+        if str(loop.annotations.get(TAPS, "")) == "columns" and int(loop.extent) >= _LONG_ROW
+    ]
 
 
 def interior(loop: Any, scope: Scope) -> tuple[Any, int, int] | None:

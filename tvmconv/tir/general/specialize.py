@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -10,12 +11,12 @@ from tvm import ir, s_tir, tirx
 
 from tvmconv.tir.annotations import INTERIOR, PARALLEL, PREFETCH, TAPS, consumed_by
 from tvmconv.tir.general.conditions import select_zero
-from tvmconv.tir.general.loop_cuts import cuts, interior, uniform_cuts
+from tvmconv.tir.general.loop_cuts import cuts, interior, long_rows, uniform_cuts
 from tvmconv.tir.general.prefetch_tiles import prefetches
 from tvmconv.tir.general.register_buffers import cut_buffer, drop_decided
 from tvmconv.tir.general.rewrite import function_pass, nodes_of, rebuilt, substitute, transformed
 from tvmconv.tir.general.scope import Scope, fresh, is_unrolled, open_conditions, variables
-from tvmconv.tir.general.taps import bounds_of, distinct, same_taps
+from tvmconv.tir.general.taps import bounds_of, distinct, same_taps, varying_taps
 
 _ANNOTATIONS = consumed_by("tvmconv.Specialize")
 
@@ -35,6 +36,7 @@ def Specialize() -> Any:
     2. The first and last iterations of tile loops become separate copies, with a constant tile
        index. The interior copy needs no predicates. In border copies, loops over taps are cut
        where that decides their predicates, so that taps outside the image disappear.
+       A long row of taps gets bounds instead, if there would be too many copies.
     3. Outer loops are fused into one parallel loop that branches to the copy for its tile.
     4. An accumulator buffer is split into pieces below TVM's limit for stack buffers.
     5. Innermost reductions prefetch the next inputs and weights.
@@ -156,7 +158,25 @@ def _taps(loop: Any, scope: Scope) -> Any:
         fixed = all(any(v.same_as(c) for c in (*constants, inner)) for v in names)
         if fixed and not within.defines(condition) and any(v.same_as(inner) for v in names):
             return _join([_tap_range(loop, scope, *ends) for ends in same_taps(loop, scope)])
+    if skips and found and not guards and any(loop.same_as(row) for row in long_rows(loop)):
+        ranges = varying_taps(loop, found, inner, within)
+        if ranges is not None:
+            tile = tuple(v for condition, _ in found for v in variables(condition))
+            scope = replace(scope, written_out=(*scope.written_out, *tile))
+            return _varying(loop, scope, *ranges, inner)
     return _tap_range(loop, scope, 0, extent, distinct(guards), inner)
+
+
+def _varying(loop: Any, scope: Scope, ends: Any, inside: Any, name: Any) -> Any:
+    """Taps before, in and after a range in which the conditions ``inside`` on ``name`` hold."""
+    extent, parts = int(loop.extent), []
+    for number, (begin, end) in enumerate(pairwise(ends)):
+        inner = fresh(name)
+        within = scope.inside(loop.loop_var, inner, 0, extent)
+        if number == 1:
+            within = within.given(*(substitute(condition, {name: inner}) for condition in inside))
+        parts.append(_for(inner, begin, end, loop.kind, _visit(loop.body, within), {}))
+    return _join(parts)
 
 
 def _tap_range(

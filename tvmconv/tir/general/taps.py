@@ -6,12 +6,15 @@ A part of :func:`tvmconv.tir.general.specialize.Specialize`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from itertools import product
 from typing import Any
 
 import tvm_ffi
 from tvm import sym, tirx
 
-from tvmconv.tir.general.scope import Scope, is_unrolled, outcomes
+from tvmconv.tir.general.rewrite import nodes_of, substitute
+from tvmconv.tir.general.scope import Scope, is_unrolled, outcomes, variables
 
 
 def same_taps(loop: Any, scope: Scope) -> list[tuple[int, int]]:
@@ -72,6 +75,59 @@ def bounds_of(
         else:
             last = tirx.min(last, tirx.floordiv(linear[1], -step) + 1)
     return (first, last), left
+
+
+def varying_taps(
+    loop: Any, found: Sequence[tuple[Any, tuple[Any, ...]]], inner: Any, scope: Scope
+) -> tuple[list[Any], list[Any]] | None:
+    """Where a loop over columns reads the image, if that depends on outer loops.
+
+    The result has the ends of three ranges of taps, and conditions that hold in the second range.
+    There, all positions of the tile are inside the image. Before the first range and after the last
+    one, none is. None if a condition is not linear.
+
+    Parameters
+    ----------
+    loop
+        The loop over taps.
+    found
+        The open conditions in the loop, and the variables of unrolled loops around each.
+    inner
+        The new variable of the loop.
+    scope
+        The scope inside the loop.
+    """
+    extent = int(loop.extent)
+    nests = [nest for nest in nodes_of(loop.body, tirx.For) if is_unrolled(nest)]
+    unrolled = {nest.loop_var: int(nest.extent) for nest in nests}
+    begin, end = _constant(inner, 0), _constant(inner, extent)
+    any_begin, all_begin, all_end, any_end = begin, begin, end, end
+    inside: list[Any] = []
+    for condition in distinct([condition for condition, _ in found]):
+        tile = {var: unrolled[var] for var in variables(condition) if var in unrolled}
+        slack = _slack(condition)
+        if slack is None or not sym.detect_linear_equation(slack, [inner, *tile]):
+            return None
+        cases = {
+            place: substitute(condition, dict(zip(tile, place, strict=True)))
+            for place in product(*map(range, tile.values()))
+        }
+        if not all(map(scope.defines, cases.values())):
+            return None
+        inside += cases.values()
+        corners = product(*({0, size - 1} for size in tile.values()))
+        bounds = [bounds_of([cases[corner]], inner, 0, extent)[0] for corner in corners]
+        begins, ends = ([pair[side] for pair in bounds] for side in (0, 1))
+        all_begin = tirx.max(all_begin, reduce(tirx.max, begins))
+        any_begin = tirx.max(any_begin, reduce(tirx.min, begins))
+        all_end = tirx.min(all_end, reduce(tirx.min, ends))
+        any_end = tirx.min(any_end, reduce(tirx.max, ends))
+    # ranges may be empty, but they follow each other
+    any_end = tirx.max(any_begin, any_end)
+    all_begin = tirx.min(all_begin, any_end)
+    all_end = tirx.max(all_begin, tirx.min(all_end, any_end))
+    ranges = (any_begin, all_begin, all_end, any_end)
+    return [scope.analyzer.simplify(place) for place in ranges], inside
 
 
 def _slack(guard: Any) -> Any:
