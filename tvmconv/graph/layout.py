@@ -104,7 +104,9 @@ def plan_layouts(
             if progress:
                 progress(decided, total)
             continue
-        elif _is_resized_plain(node, readers, machine.channel_block) or not (_follows(node, in_blocks) or _becomes_blocks(node, users, machine)):
+        elif _is_resized_plain(node, readers, machine.channel_block) or not (
+            _follows(node, in_blocks) or _becomes_blocks(node, users, machine)
+        ):
             continue
         plan.blocked.add(node)
         if _leaves(node, users, machine.channel_block):
