@@ -86,13 +86,20 @@ def test_plain_operator_between_convolutions_costs_two_reorders(quick_lower):
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"), [(16, "reorder image.resize2d"), (4, "resize2d reorder")]
+    ("channels", "size", "expected"),
+    [
+        (20, 16, ["reorder", "image.resize2d"]),
+        (20, 4, ["resize2d", "reorder"]),
+        (30, 16, ["resize2d", "reorder"]),
+    ],
 )
-def test_the_smaller_of_a_resizes_operand_and_result_is_reordered(quick_lower, size, expected):
+def test_resizes_that_enlarge_blocks_with_unused_lanes_are_plain(
+    quick_lower, channels: int, size: int, expected: list[str]
+):
     net = Net(1, 3, 8, 8)
-    sizes = net.const(np.array([1, 20, size, size]))
-    y = net.op("Resize", net.conv("x", 3, 20), "", "", sizes, mode="linear")
-    assert operators(quick_lower(net.model(y))) == ["conv2d", *expected.split()]
+    sizes = net.const(np.array([1, channels, size, size]))
+    y = net.op("Resize", net.conv("x", 3, channels), "", "", sizes, mode="linear")
+    assert operators(quick_lower(net.model(y))) == ["conv2d", *expected]
 
 
 def test_flattened_image_is_read_in_place(quick_lower):

@@ -104,7 +104,9 @@ def plan_layouts(
             if progress:
                 progress(decided, total)
             continue
-        elif not (_follows(node, in_blocks, readers) or _becomes_blocks(node, users, machine)):
+        elif _is_resized_plain(node, readers, machine.channel_block) or not (
+            _follows(node, in_blocks) or _becomes_blocks(node, users, machine)
+        ):
             continue
         plan.blocked.add(node)
         if _leaves(node, users, machine.channel_block):
@@ -137,20 +139,23 @@ def oihw_weight(node: Node, workload: Conv2dWorkload) -> Array:
     return (weight if node.op == CONV else weight.T).reshape(workload.weight_shape)
 
 
-def _enlarges(node: Node, readers: Sequence[Node]) -> bool:
-    """Whether a resize writes more plain values than it reads, and nobody reads its blocks.
+def _is_resized_plain(node: Node, readers: Sequence[Node], block: int) -> bool:
+    """Whether it costs less to convert the operand of a resize than the result.
 
-    Converting the operand moves fewer bytes than converting the result.
+    Nobody reads the result in blocks, and the result is larger. Blocks that are full are resized
+    faster than plain images. A fifth of unused lanes costs more than that.
     """
     if not is_resized_by_axes(node) or any(user.op == CONV or can_block(user) for user in readers):
         return False
-    return prod(node.output.dims) > prod(node.args[0].dims)
+    channels = node.output.dims[1]
+    padded = -(-channels // block) * block
+    return prod(node.output.dims) > prod(node.args[0].dims) and 5 * channels <= 4 * padded
 
 
-def _follows(node: Node, in_blocks: set[Value], readers: Sequence[Node]) -> bool:
+def _follows(node: Node, in_blocks: set[Value]) -> bool:
     """Whether a node other than a convolution computes on blocks."""
     maps = [value for value in node.inputs if not value.is_const]
-    if not can_block(node) or _enlarges(node, readers):
+    if not can_block(node):
         return False
     if node.op == "permute_dims" and maps and maps[0].dims[2:] == (1, 1):
         # vectors are blocks already, and a transposition moves whole blocks
