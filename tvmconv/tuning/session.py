@@ -209,7 +209,14 @@ def tune(
 
         if space == "auto":
             outcome = tune_auto(
-                task.workload, processor(machine), settings, log, journal, host_provenance, deadline
+                task.workload,
+                processor(machine),
+                measurer,
+                settings,
+                log,
+                journal,
+                host_provenance,
+                deadline,
             )
             tell(outcome)
         else:
@@ -226,7 +233,7 @@ def tune(
             outcome = tuner.run(deadline, tell)
             if space == "both":
                 outcome.comparison = compare_spaces(
-                    task.workload, processor(machine), settings, log, journal, deadline
+                    task.workload, processor(machine), measurer, settings, log, journal, deadline
                 )
         outcomes.append(outcome)
     return outcomes
