@@ -1,8 +1,8 @@
 """Fast convolutional networks from ONNX, on Apache TVM.
 
 ``check`` tells whether a model can be built, ``build`` compiles it, and ``load`` opens a saved
-one. They are imported on first use, so that importing the package (and the command line's
-``--help``) does not load TVM.
+one. ``tune`` searches faster kernels for later builds. They are imported on first use, so that
+importing the package (and the command line's ``--help``) does not load TVM.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tvmconv.frontend.check import check
     from tvmconv.machines.listing import targets
     from tvmconv.model import CompiledModel, load
+    from tvmconv.tuning.model_tuning import tune
 
 __all__ = [
     "CompiledModel",
@@ -34,6 +35,7 @@ __all__ = [
     "load",
     "targets",
     "transform",
+    "tune",
 ]
 
 _LAZY = {
@@ -45,6 +47,7 @@ _LAZY = {
     "load": ("tvmconv.model", "load"),
     "targets": ("tvmconv.machines.listing", "targets"),
     "transform": ("tvmconv.transform", None),
+    "tune": ("tvmconv.tuning.model_tuning", "tune"),
 }
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.config import Config
+from tvmconv.core.trace import trace_text
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.records.lookup import Tuned, tuned
@@ -64,6 +66,30 @@ def record(
     )
 
 
+def _scheduled(workload: Conv2dWorkload) -> Any:
+    """The direct expression with a tiled and vectorized reduction."""
+    from tvmconv.tvm_api.s_tir import Schedule
+
+    kernel = Kernel(workload, V3, "direct", default(workload, V3))
+    schedule = Schedule(kernel.unscheduled())
+    block = schedule.get_sblock("conv2d")
+    loops = schedule.get_loops(block)
+    _, columns = schedule.split(loops[3], [None, 4])
+    schedule.reorder(*loops[5:], columns, loops[4])
+    schedule.vectorize(loops[4])
+    schedule.decompose_reduction(block, loops[5])
+    return schedule
+
+
+def traced(workload: Conv2dWorkload = POINTWISE, **changes: Any) -> Record:
+    """A record of MetaSchedule's space."""
+    from tvmconv.tvm_api.meta_schedule import trace_data
+
+    found = record(workload, V3, **changes)
+    config = found.config.with_trace(trace_text(trace_data(_scheduled(workload).trace)))
+    return replace(found, config=config, tuner={"space": "auto", "seed": 0, "trials": 4})
+
+
 def estimated(record: Record) -> Record:
     """The same record as if nothing had been measured."""
     return replace(record, device={"cpu": "estimate for some-core", "estimate": "by a method"})
@@ -73,6 +99,7 @@ class Instant:
     """A measurer that needs no time: the larger the knobs, the faster."""
 
     weights = times = "nowhere"
+    tracker = None
 
     @staticmethod
     def seconds(config):

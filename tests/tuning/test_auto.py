@@ -12,13 +12,14 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from tests.tuning.examples import DEPTHWISE, POINTWISE, V3, Instant, record
+from tests.tuning.examples import DEPTHWISE, POINTWISE, V3, Instant, record, traced
 from tvmconv.records.logfile import append, read_log
 from tvmconv.records.space import refusal
 from tvmconv.tuning import auto
 from tvmconv.tuning.compare import tune_auto
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.measure import Final
+from tvmconv.tuning.measure import Final, LocalMeasurer
+from tvmconv.tuning.pool import Failure, Pool
 from tvmconv.tuning.reports import tune_report
 from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
@@ -32,23 +33,27 @@ def provenance():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", [POINTWISE, DEPTHWISE], ids=str)
-def test_the_result_is_verified_and_never_used_by_a_build(workload, tmp_path):
+def test_the_result_is_verified_and_fit_for_builds(workload, tmp_path):
     log = tmp_path / "a.jsonl"
     journal = Journal(log, {})
-    outcome = tune_auto(workload, V3, SETTINGS, log, journal, provenance)
-    assert outcome.status in ("recorded", "no gain")
-    assert outcome.trials > 0
-    assert outcome.default_seconds > 0
-    if log.exists():
-        assert "knob space" in refusal(read_log(log).records[0])
-    again = tune_auto(workload, V3, SETTINGS, log, journal, provenance)
-    assert again.status == "done before"
+    with Pool() as pool:
+        measurer = LocalMeasurer(pool)
+        outcome = tune_auto(workload, V3, measurer, SETTINGS, log, journal, provenance)
+        assert outcome.status in ("recorded", "no gain")
+        assert not outcome.failures
+        assert outcome.trials > 0
+        assert outcome.default_seconds > 0
+        if log.exists():
+            assert not refusal(read_log(log).records[0])
+        again = tune_auto(workload, V3, measurer, SETTINGS, log, journal, provenance)
+        assert again.status == "done before"
 
 
 def test_failures_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(auto, "run", lambda *a, **k: {"failed": "hung"})
-    journal = Journal(tmp_path / "a.jsonl", {})
-    outcome = tune_auto(POINTWISE, V3, SETTINGS, tmp_path / "a.jsonl", journal, provenance)
+    log = tmp_path / "a.jsonl"
+    journal = Journal(log, {})
+    outcome = tune_auto(POINTWISE, V3, Instant(), SETTINGS, log, journal, provenance)
     assert outcome.status == "hung"
     assert not journal.finished(str(POINTWISE), {**SETTINGS.to_json(), "space": "auto"})
 
@@ -56,40 +61,49 @@ def test_failures_are_reported(tmp_path, monkeypatch):
 def test_a_time_budget_gives_metaschedule_up(tmp_path):
     log = tmp_path / "a.jsonl"
     journal = Journal(log, {})
-    outcome = tune_auto(POINTWISE, V3, SETTINGS, log, journal, provenance, time.monotonic())
+    arguments = (V3, Instant(), SETTINGS, log, journal, provenance, time.monotonic())
+    outcome = tune_auto(POINTWISE, *arguments)
     assert outcome.status == "out of time"
     assert not journal.finished(str(POINTWISE), SETTINGS.to_json("auto"))
 
 
+class Wrong(Instant):
+    """A measurer to which traced kernels compute wrong results."""
+
+    def interleaved(self, workload, machine, choices, final):
+        measured = super().interleaved(workload, machine, choices, final)
+        return [Failure("wrong", "") if m.config.trace else m for m in measured]
+
+
 def test_a_wrong_result_is_not_logged(tmp_path, monkeypatch):
-    check = {"status": "correct", "error": 1e-7, "limit": 1e-5}
-    wrong = {**check, "status": "wrong", "error": 0.5}
-    answer = {"checks": [check, wrong], "samples": [[2e-4] * 4, []], "trials": 4}
+    answer = {"traces": [traced().config.trace], "trials": 4}
     monkeypatch.setattr(auto, "run", lambda *a, **k: answer)
-    journal = Journal(tmp_path / "a.jsonl", {})
+    log = tmp_path / "a.jsonl"
+    journal = Journal(log, {})
     settings = replace(SETTINGS, seed=1)
-    outcome = tune_auto(POINTWISE, V3, settings, tmp_path / "a.jsonl", journal, provenance)
-    assert outcome.status == "wrong result"
-    assert not (tmp_path / "a.jsonl").exists()
+    outcome = tune_auto(POINTWISE, V3, Wrong(), settings, log, journal, provenance)
+    assert (outcome.status, outcome.failures["wrong"]) == ("not measured", 1)
+    assert not log.exists()
 
 
-CHECK = {"status": "correct", "error": 1e-7, "limit": 1e-5}
-ANSWER = {
-    "checks": [CHECK] * 3,
-    "samples": [[2e-4] * 24, [3e-4] * 24, [1e-4] * 24],
-    "trials": 5,
-}
+class Slower(Instant):
+    """A measurer to which traced kernels take three times as long as all others."""
+
+    @staticmethod
+    def seconds(config):
+        return 3e-4 if config.trace else Instant.seconds(config)
+
+
+ANSWER = {"traces": [traced().config.trace], "trials": 5}
 
 
 class Scripted:
-    """Stands for MetaSchedule's process; the answers, or what is raised, in turn."""
+    """MetaSchedule's process replaced by answers; exceptions are raised."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
-        self.rivals = []
 
-    def __call__(self, workload, machine, expression, default, settings, rival=None, seconds=0.0):
-        self.rivals.append(rival)
+    def __call__(self, *arguments, **options):
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
@@ -99,7 +113,7 @@ class Scripted:
 def both(log, **options):
     settings = Settings(trials=6, batch=3, algorithms=("direct",))
     tasks = [Task("point", POINTWISE)]
-    (outcome,) = tune(tasks, V3, Instant(), log, settings, space="both", **options)
+    (outcome,) = tune(tasks, V3, Slower(), log, settings, space="both", **options)
     return outcome, tune_report(tasks, [outcome], log, 1.0)
 
 
@@ -116,17 +130,15 @@ def test_both_spaces_are_compared_and_go_on_after_a_stop(tmp_path, monkeypatch):
     for _ in range(2):
         outcome, report = both(log)
         found = outcome.comparison
-        assert found.ratio == found.lower_bound == pytest.approx(3)
-        assert found.default_seconds == pytest.approx(2e-4)
+        assert found.ratio == found.lower_bound > 3
+        assert found.auto_seconds == pytest.approx(3e-4)
         assert (found.knobs_trials, found.auto_trials) == (6, 5)
         assert str(winner.config) in found.knobs
         shown = str(report)
-        assert all(
-            word in shown for word in ("Knobs compared with auto", "0.3000", "3.000", "point")
-        )
-        assert report.to_json()["geometric_mean_over_auto"] == pytest.approx(3)
+        assert all(word in shown for word in ("Knobs compared with auto", "0.3000", "point"))
+        assert report.to_json()["geometric_mean_over_auto"] == pytest.approx(found.ratio)
     # the last run took the result from the journal
-    assert process.rivals == [(winner.algorithm, winner.config)] * 3
+    assert not process.answers
     assert len(read_log(log).records) == 1
 
 
@@ -134,10 +146,9 @@ def test_a_record_of_a_longer_search_is_not_compared(tmp_path, monkeypatch):
     log = tmp_path / "a.jsonl"
     longer = record(POINTWISE, V3, knobs={"ow": 5}, seconds=1e-6)
     append(log, [longer.to_line()])
-    process = Scripted(ANSWER)
-    monkeypatch.setattr(auto, "run", process)
-    both(log)
-    assert process.rivals[0][1] not in (None, longer.config)
+    monkeypatch.setattr(auto, "run", Scripted(ANSWER))
+    outcome, _ = both(log)
+    assert str(longer.config) not in outcome.comparison.knobs
 
 
 @pytest.mark.slow

@@ -125,8 +125,6 @@ def command(
     space = {"metaschedule": "auto"}.get(search, search)
     if space not in ("knobs", "auto", "both"):
         raise InputError(f"unknown --search {search!r}. Expected knobs, metaschedule or both.")
-    if space != "knobs" and rpc_tracker:
-        raise InputError(f"--search {search} cannot be combined with --rpc-tracker")
     if rpc_tracker and baselines != "none":
         raise InputError("--baselines cannot be combined with --rpc-tracker")
     if bool(rpc_tracker) != bool(rpc_key):

@@ -76,7 +76,7 @@ class Knobs(Generic[Workload]):
         neutral = {knob.name: knob.neutral for knob in self.knobs if knob.neutral is not None}
         complete = Config.of(**{**neutral, **kept})
         self._require(complete)
-        return complete
+        return complete.with_trace(config.trace if isinstance(config, Config) else "")
 
     def check(self, workload: Workload, machine: Device, config: Config) -> None:
         """Raise :class:`ConfigError` for an unknown or missing knob, or a value that is none."""

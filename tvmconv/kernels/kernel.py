@@ -56,14 +56,19 @@ class Kernel:
     def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
 
+        A trace in the config replaces the algorithm's own schedule.
         It is in block form. The passes of :mod:`tvmconv.tir.pipeline` apply the schedule's
         annotations.
         """
+        from tvmconv.kernels.replay import replayed
         from tvmconv.kernels.rules import SCHEDULED
         from tvmconv.tvm_api.s_tir import Schedule
 
         found = registry.required(self.algorithm, self.workload, self.machine)
         registry.check(self.algorithm, self.workload, self.machine, self.config)
+        if self.config.trace:
+            func = replayed(self.unscheduled(symbol), self.config.trace)
+            return func.with_attr(SCHEDULED, True)
         schedule = Schedule(self.unscheduled())
         found.apply(schedule, self.workload, self.machine, self.config)
         func = schedule.mod["main"].with_attr("global_symbol", symbol)

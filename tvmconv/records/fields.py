@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from tvmconv.core.config import Config
-from tvmconv.core.errors import TvmconvError
+from tvmconv.core.errors import ConfigError, TvmconvError
+from tvmconv.core.trace import trace_text
 from tvmconv.core.workload import Conv2dWorkload
 
 MACHINE_TEXT = ("family", "isa", "mcpu")
@@ -86,11 +87,23 @@ def as_config(value: Any, name: str) -> Config:
         raise RecordError(f"{name} has {len(data)} knobs; at most {_MAX_KNOBS} are read")
     for knob, setting in data.items():
         as_name(knob, f"{name} knob")
+        if knob == "trace":
+            raise RecordError(f"{name} must not name a trace")
         if isinstance(setting, str):
             as_name(setting, f"{name}.{knob}", empty=True)
         elif not isinstance(setting, int) or abs(setting) >= 1 << 31:
             raise RecordError(f"{name}.{knob} must be a small integer, a text or a boolean")
     return Config.from_json(data)
+
+
+def as_trace(value: Any) -> str:
+    """The text of a trace of listed instructions; empty without one."""
+    if value is None:
+        return ""
+    try:
+        return trace_text(value)
+    except ConfigError as error:
+        raise RecordError(f"trace: {error}") from None
 
 
 def as_workload(value: Any) -> Conv2dWorkload:

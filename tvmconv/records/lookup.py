@@ -149,6 +149,8 @@ def _usable_of(
         if same == near or (near and not is_near(record.machine, machine)):
             continue
         try:
+            if record.config.trace and (near or record.workload != workload):
+                raise ConfigError("a trace serves its own workload and machine only")
             usable.append(_usable(record, machine, near))
         except TvmconvError as error:
             LOGGER.info("%s: record of %s not used: %s", path, workload, error)
@@ -164,10 +166,10 @@ def _usable_of(
 def _usable(record: Record, machine: Device, near: bool) -> Record:
     """The record with all knobs; raises :class:`ConfigError` if a build cannot use it."""
     from tvmconv.kernels import registry
-    from tvmconv.records.space import validated
+    from tvmconv.records.space import foreign_space, validated
 
-    if record.tuner.get("space", "knobs") != "knobs":
-        raise ConfigError("it is not of the knob space")
+    if reason := foreign_space(record):
+        raise ConfigError(reason)
     try:
         record = validated(record, machine)
         module = registry.schedule(record.algorithm, machine)
@@ -211,6 +213,7 @@ def _tuned(record: Record, path: Path, workload: Conv2dWorkload, near: bool) -> 
         source=(
             f"log {path.name} {record.date[:10]}, {place}, "
             f"{faster}{record.speedup:.2f} times faster than {record.default_algorithm}'s default"
+            f"{', scheduled by MetaSchedule' if record.config.trace else ''}"
         ),
         near=near,
     )

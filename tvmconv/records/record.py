@@ -1,7 +1,8 @@
 """One line of a tuning log: a verified, measured improvement over the untuned choice.
 
 A record is plain JSON and never holds code. It states the kernel (workload, machine, algorithm,
-knob values), every sample of the kernel and of the default, the verification, and the origin.
+knob values), every sample of the kernel and of the default, the verification, and the origin. The
+kernel of MetaSchedule has a trace, too: a list of known schedule primitives.
 """
 
 from __future__ import annotations
@@ -115,12 +116,13 @@ class Record:
             "workload": str(self.workload),
             "machine": dict(self.machine),
             "algorithm": self.algorithm,
-            "config": self.config.to_json(),
+            "config": dict(self.config),
+            **({"trace": json.loads(self.config.trace)} if self.config.trace else {}),
             "samples": list(self.samples),
             "default": {
                 **self.extra.get("default", {}),
                 "algorithm": self.default_algorithm,
-                "config": self.default_config.to_json(),
+                "config": dict(self.default_config),
                 "samples": list(self.default_samples),
             },
             "verification": dict(self.verification),
@@ -158,11 +160,12 @@ class Record:
                 f"its error {verification['error']:.3g} exceeds the limit "
                 f"{verification['limit']:.3g}"
             )
+        config = fields.as_config(data.get("config"), "config")
         return cls(
             workload=fields.as_workload(data.get("workload")),
             machine=fields.as_machine(data.get("machine")),
             algorithm=fields.as_name(data.get("algorithm"), "algorithm"),
-            config=fields.as_config(data.get("config"), "config"),
+            config=config.with_trace(fields.as_trace(data.get("trace"))),
             samples=fields.as_samples(data.get("samples"), "samples"),
             default_algorithm=fields.as_name(default.get("algorithm"), "default.algorithm"),
             default_config=fields.as_config(default.get("config"), "default.config"),
@@ -225,7 +228,7 @@ def outliers(samples: Sequence[float]) -> int:
 
 
 _FIELDS = {
-    *("v", "workload", "machine", "algorithm", "config", "samples", "verification"),
+    *("v", "workload", "machine", "algorithm", "config", "trace", "samples", "verification"),
     *("device", "versions", "date", "tuner"),
 }
 _DEFAULT_FIELDS = {"algorithm", "config", "samples"}

@@ -13,6 +13,7 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import Kernel
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.cuda import MACHINES as GPUS
 from tvmconv.machines.cuda import CudaMachine
@@ -21,6 +22,8 @@ from tvmconv.machines.presets import similar
 from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record
 
+# the search spaces whose records builds use: parameters of the schedules, MetaSchedule's rules
+KNOBS, AUTO = "knobs", "auto"
 _ATTEMPTS = 200
 
 
@@ -138,8 +141,8 @@ def validate(workload: Conv2dWorkload, machine: Device, algorithm: str, config: 
     """A config from outside, completed with all knobs.
 
     Knobs that an older config lacks get their backward-compatible default. Integers must be within
-    the range of the knob's listed values, other settings must be listed. Raises ``ConfigError`` if
-    a knob is out of range, or the schedule's own check fails.
+    the range of the knob's listed values, other settings must be listed. A trace must fit the
+    tensor expression. Raises ``ConfigError`` if a knob is out of range, or a check fails.
     """
     if problem := registry.unknown(algorithm):
         raise ConfigError(f"{problem}; builds choose from {', '.join(registry.offered(machine))}")
@@ -160,7 +163,21 @@ def validate(workload: Conv2dWorkload, machine: Device, algorithm: str, config: 
         if not (listed or inside):
             raise ConfigError(f"{algorithm} {workload}: {name}={setting!r} is out of range")
     registry.check(algorithm, workload, machine, config)
+    if config.trace and (problem := _trace_problem(Kernel(workload, machine, algorithm, config))):
+        raise ConfigError(f"{algorithm} {workload}: {problem}")
     return config
+
+
+@lru_cache(maxsize=256)
+def _trace_problem(kernel: Kernel) -> str:
+    """Why the trace of a kernel cannot be used, as a clause; empty if it can."""
+    if not isinstance(kernel.machine, Machine):
+        return "traces are for CPUs"
+    try:
+        kernel.prim_func()
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def validated(record: Record, machine: Device) -> Record:
@@ -214,10 +231,20 @@ def error_class(record: Record) -> tuple[Any, ...]:
     return (*record.key, algorithm.precision(config), error)
 
 
+def foreign_space(record: Record) -> str:
+    """Why builds cannot use the search space of a record, as a clause; empty if they can."""
+    space = record.tuner.get("space", KNOBS)
+    if space not in (KNOBS, AUTO):
+        return "it is of an unknown search space"
+    if (space == AUTO) != bool(record.config.trace):
+        return "its trace is missing" if space == AUTO else "its space has no traces"
+    return ""
+
+
 def refusal(record: Record) -> str:
     """Why this version cannot use a record, as a clause; empty if it can."""
-    if record.tuner.get("space", "knobs") != "knobs":
-        return "it is not of the knob space"
+    if reason := foreign_space(record):
+        return reason
     try:
         machine = record_machine(record.machine)
         validate(record.workload, machine, record.algorithm, record.config)

@@ -97,6 +97,8 @@ def _override(name: str, layer: str, entry: Any) -> Override:
         )
     if not isinstance(knobs, Mapping):
         raise ConfigError(f"{name}: knobs of {layer!r} must be an object, not {shown(knobs)}")
+    if "trace" in knobs:
+        raise ConfigError(f"{name}: knobs of {layer!r} name a trace. Use a tuning log for traces.")
     try:
         return Override(layer, algorithm, Config.from_json(knobs), name)
     except ConfigError as error:

@@ -1,8 +1,8 @@
 """``--search metaschedule``: MetaSchedule's own sketch rules on our tensor expression.
 
-It runs in a process of its own, ``python -m tvmconv.tuning.auto``: a request on standard input, the
-measured result on standard output. The winner is verified and measured interleaved with tvmconv's
-default. Its schedule is a trace of TVM, not a set of knobs: it is logged, but no build uses it.
+It searches in a process of its own, ``python -m tvmconv.tuning.auto``: a request on standard input,
+the traces of its fastest candidates on standard output. The caller verifies and measures these as
+it does other candidates.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.trace import trace_text
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import ensure_machine
@@ -27,47 +31,51 @@ from tvmconv.machines.stored import read_machine
 from tvmconv.measuring.processes import die_with_parent, package_path
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
-from tvmconv.tvm_api.types import PrimFunc
 
 _BATCH = 32
 _BUILD_SECONDS = 60.0
 _SECONDS_A_TRIAL = 30.0
+_REPEATS = 3
+_FAILED = 1e9
+# the fastest of a search, of which the final measurement selects one
+_FINALISTS = 4
+# how builder processes link for a device of a tracker: the triple, and a function's global name
+_TRIPLE = "TVMCONV_TUNING_TRIPLE"
+_EXPORT = "tvmconv.tuning.export"
 
 
 def run(
     workload: Conv2dWorkload,
     machine: Machine,
     expression: Choice,
-    default: Choice,
     settings: Settings,
-    rival: Choice | None = None,
     seconds: float = math.inf,
+    remote: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Tune one workload by MetaSchedule and measure its best interleaved with others.
+    """Search schedules of one workload by MetaSchedule.
 
-    ``expression`` names algorithm and config whose tensor expression is scheduled. The result is
-    compared with ``default`` and, if given, with ``rival``. A search that takes more than
-    ``seconds`` has no result. Returns the measured ``trials``, and ``checks`` and ``samples`` of
-    the default, the result and the rival, in this order. Or it returns ``failed`` with the reason.
-    Raises :class:`ArtifactError` if this CPU cannot run code for the machine.
+    ``expression`` names algorithm and config whose tensor expression is scheduled. A search that
+    takes more than ``seconds`` has no result. Candidates run here, or on devices of a tracker
+    (``remote``: ``host``, ``port``, ``key``). Returns the number of measured ``trials``, and the
+    ``traces`` of the fastest, in order. Or it returns ``failed`` with the reason. Raises
+    :class:`ArtifactError` if this CPU cannot run code for the machine.
     """
-    # MetaSchedule calls what it compiles by itself
-    ensure_machine(machine, f"a candidate of {workload}")
+    if remote is None:
+        # MetaSchedule calls what it compiles by itself
+        ensure_machine(machine, f"a candidate of {workload}")
     request = {
         "workload": str(workload),
         "machine": machine.to_json(),
         "expression": [expression[0], expression[1].to_json()],
-        "default": [default[0], default[1].to_json()],
-        "rival": [rival[0], rival[1].to_json()] if rival else None,
         "trials": settings.trials,
         "seed": settings.seed,
-        "rounds": settings.final.rounds,
-        "seconds": settings.final.seconds,
+        "remote": dict(remote) if remote else None,
     }
     environment = {
         **os.environ,
         "TVM_NUM_THREADS": str(machine.cores),
         "PYTHONPATH": package_path(),
+        _TRIPLE: machine.triple,
     }
     limit = _SECONDS_A_TRIAL * (settings.trials + 10)
     try:
@@ -92,55 +100,56 @@ def run(
 
 def main() -> None:
     """Serve one request."""
-    from tvmconv.tir.pipeline import compile_function
-    from tvmconv.tuning.candidate import CandidateKernels, SeededOperands, compile_kernel
-    from tvmconv.tuning.runner import make_runner, stay
-
     die_with_parent()
     request = json.loads(sys.stdin.read())
     machine = read_machine(request["machine"])
     workload = Conv2dWorkload.parse(request["workload"])
-    expression, default = (
-        make_kernel(workload, machine, name, Config.from_json(config))
-        for name, config in (request["expression"], request["default"])
-    )
-    kernels = [default, expression]
-    if request["rival"]:
-        name, config = request["rival"]
-        kernels.append(make_kernel(workload, machine, name, Config.from_json(config)))
+    name, config = request["expression"]
+    kernel = make_kernel(workload, machine, name, Config.from_json(config))
     # MetaSchedule writes its tables to standard output
     with contextlib.redirect_stdout(sys.stderr):
-        function, measured = _tune(expression, int(request["trials"]), int(request["seed"]))
-    if function is None:
-        answer: dict[str, Any] = {"failed": "no candidate could be built and run"}
-    else:
-        modules = [
-            compile_function(function, machine) if kernel is expression else compile_kernel(kernel)
-            for kernel in kernels
-        ]
-        stay(machine.cores)
-        runner = make_runner(None, modules, machine)
-        together = CandidateKernels(
-            SeededOperands(str(workload), machine.channel_block), kernels, runner
-        )
-        answer = together.interleave(int(request["rounds"]), float(request["seconds"]))
-    sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")
+        traces, measured = _search(kernel, machine, request)
+    failed = {} if traces else {"failed": "no candidate could be built and run"}
+    sys.stdout.write("\n" + json.dumps({**failed, "traces": traces, "trials": measured}) + "\n")
 
 
-def _tune(kernel: Kernel, trials: int, seed: int) -> tuple[PrimFunc | None, int]:
-    """The best scheduled function, and how many candidates ran."""
+def prepare_builder() -> None:
+    """What each builder process of MetaSchedule needs, before it compiles."""
+    from tvmconv.tvm_api import meta_schedule as ms
+    from tvmconv.tvm_api.ffi import register_global_func
+
+    ms.load_cpu_intrinsics()
+    register_global_func(_EXPORT, _export, override=True)
+
+
+def _export(module: Any) -> str:
+    """Link a candidate for the device; returns the path of the shared object."""
+    from tvmconv.compile.toolchain import Toolchain
+
+    path = Path(tempfile.mkdtemp(prefix="tvmconv-")) / "candidate.so"
+    module.export_library(path, Toolchain.find(triple=os.environ[_TRIPLE]).share)
+    return str(path)
+
+
+def _search(kernel: Kernel, machine: Machine, request: Mapping[str, Any]) -> tuple[list[str], int]:
+    """The texts of the fastest traces, and how many candidates ran."""
     from tvmconv.tvm_api import ir
     from tvmconv.tvm_api import meta_schedule as ms
     from tvmconv.tvm_api.target import Target
 
     ms.load_cpu_intrinsics()
-    target = Target(kernel.machine.tvm_target())
-    module = ir.IRModule({"main": kernel.unscheduled()})
+    trials, remote = int(request["trials"]), request["remote"]
     logging.getLogger("tvm").setLevel(logging.ERROR)
+    evaluator = ms.runner.EvaluatorConfig(number=1, repeat=_REPEATS, min_repeat_ms=20)
+    runner = (
+        ms.runner.RPCRunner(ms.rpc_config(**remote), evaluator)
+        if remote
+        else ms.runner.LocalRunner(evaluator_config=evaluator)
+    )
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         database = ms.tune_tir(
-            mod=module,
-            target=target,
+            mod=ir.IRModule({"main": kernel.unscheduled()}),
+            target=Target(machine.tvm_target()),
             work_dir=folder,
             max_trials_global=trials,
             num_trials_per_iter=min(_BATCH, trials),
@@ -150,16 +159,33 @@ def _tune(kernel: Kernel, trials: int, seed: int) -> tuple[PrimFunc | None, int]
             builder=ms.builder.LocalBuilder(
                 max_workers=host_cores(),
                 timeout_sec=_BUILD_SECONDS,
-                initializer=ms.load_cpu_intrinsics,
+                f_export=_EXPORT if remote else None,
+                initializer=prepare_builder,
             ),
-            runner=ms.runner.LocalRunner(
-                evaluator_config=ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20)
-            ),
-            seed=seed,
+            runner=runner,
+            seed=int(request["seed"]),
         )
-        ran = sum(bool(record.run_secs) for record in database.get_all_tuning_records())
-        schedule = ms.tir_integration.compile_tir(database, module, target)
-    return (schedule.mod["main"] if schedule is not None else None), ran
+        # a candidate that fails gets a time of 1e10 seconds
+    timed = [record for record in database.get_all_tuning_records() if _seconds(record) < _FAILED]
+    return _texts(sorted(timed, key=_seconds)), len(timed)
+
+
+def _seconds(record: Any) -> float:
+    samples = [float(sample) for sample in record.run_secs or ()]
+    return sum(samples) / len(samples) if samples else math.inf
+
+
+def _texts(records: list[Any]) -> list[str]:
+    """The traces of the first records that builds can read."""
+    from tvmconv.tvm_api.meta_schedule import trace_data
+
+    texts: dict[str, None] = {}
+    for record in records:
+        with contextlib.suppress(ConfigError):
+            texts.setdefault(trace_text(trace_data(record.trace)))
+        if len(texts) == _FINALISTS:
+            break
+    return list(texts)
 
 
 if __name__ == "__main__":

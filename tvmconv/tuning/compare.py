@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -12,16 +13,16 @@ from typing import Any
 
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine
 from tvmconv.records.logfile import append, read_log
 from tvmconv.records.record import machine_facts, machine_key
-from tvmconv.records.space import make_space, refusal
+from tvmconv.records.space import AUTO, make_space, refusal, validate
 from tvmconv.tuning import auto
+from tvmconv.tuning.deciding import Contest
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.measure import WEIGHTS
+from tvmconv.tuning.measure import Measurer
 from tvmconv.tuning.pool import Choice
-from tvmconv.tuning.results import MeasuredChoice, gain, is_better, measured_record
+from tvmconv.tuning.results import MeasuredChoice, gain, measured_record
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
 
@@ -32,6 +33,7 @@ _EXPRESSIONS = ("direct", "direct_first", "depthwise")
 def tune_auto(
     workload: Conv2dWorkload,
     machine: Machine,
+    measurer: Measurer,
     settings: Settings,
     log: Path,
     journal: Journal,
@@ -47,41 +49,36 @@ def tune_auto(
     start = time.monotonic()
     default = untuned_choice(workload, machine, settings.policy)
     outcome = Outcome(workload, default=default[0])
-    key = settings.to_json("auto")
+    key = settings.to_json(AUTO)
     outcome.done = True
     if journal.finished(str(workload), key):
         outcome.status = "done before"
         return outcome
     expression = _expression(workload, machine)
-    left = deadline - start
-    answer = auto.run(workload, machine, expression, default, settings, seconds=left)
-    outcome.seconds = time.monotonic() - start
+    answer = auto.run(workload, machine, expression, settings, deadline - start, measurer.tracker)
     outcome.trials = int(answer.get("trials", 0))
     if "failed" in answer:
-        outcome.status = str(answer["failed"])
+        outcome.status, outcome.seconds = str(answer["failed"]), time.monotonic() - start
         return outcome
-    (base, tuned), checks = answer["samples"], answer["checks"]
-    outcome.failures["wrong"] += sum(check["status"] != "correct" for check in checks)
-    if not (base and tuned):
-        outcome.status = "wrong result"
+    found = _traced(workload, machine, expression, answer["traces"])
+    contest = Contest(workload, machine, measurer, default, settings.final)
+    decided = contest.decide(found, outcome) if found else None
+    outcome.seconds = time.monotonic() - start
+    if decided is None:
         return outcome
+    base, winners = decided
     outcome.best = f"auto {expression[0]}"
-    outcome.best_seconds, outcome.default_seconds = min(tuned), min(base)
-    outcome.speedup, outcome.lower_bound = gain(base, tuned)
-    if is_better(base, tuned):
+    outcome.default_seconds = median(base.samples)
+    outcome.best_seconds = outcome.default_seconds / outcome.speedup
+    if winners:
         outcome.status = "recorded"
-        measured = (
-            MeasuredChoice(*choice, tuple(samples), check["error"], check["limit"])
-            for choice, samples, check in zip(
-                (default, expression), answer["samples"], checks, strict=True
-            )
-        )
         record = measured_record(
             workload,
             machine,
-            *measured,
-            device={"cpu": host_model()},
-            tuner=settings.described("auto", outcome.trials, WEIGHTS),
+            base,
+            winners[0],
+            device=measurer.identity(),
+            tuner=settings.described(AUTO, outcome.trials, measurer.weights),
             **provenance(),
         )
         append(log, [record.to_line()])
@@ -89,9 +86,23 @@ def tune_auto(
     return outcome
 
 
+def _traced(
+    workload: Conv2dWorkload, machine: Machine, expression: Choice, traces: list[str]
+) -> list[Choice]:
+    """The choices of a search that builds accept."""
+    name, knobs = expression
+    found = []
+    for trace in traces:
+        with contextlib.suppress(ConfigError):
+            config = validate(workload, machine, name, knobs.with_trace(trace))
+            found.append((name, config))
+    return found
+
+
 def compare_spaces(
     workload: Conv2dWorkload,
     machine: Machine,
+    measurer: Measurer,
     settings: Settings,
     log: Path,
     journal: Journal,
@@ -114,21 +125,25 @@ def compare_spaces(
         knobs_trials=min(len(journal.trials(name)), settings.trials),
     )
     left = deadline - time.monotonic()
-    answer = auto.run(workload, machine, expression, default, settings, knobs, left)
+    answer = auto.run(workload, machine, expression, settings, left, measurer.tracker)
     if "failed" in answer:
         return replace(start, failed=str(answer["failed"]))
-    base, tuned, best = answer["samples"]
-    if not (base and tuned and best):
-        return replace(start, auto_trials=int(answer["trials"]), failed="wrong result")
-    ratio, bound = gain(tuned, best)
+    start = replace(start, auto_trials=int(answer["trials"]))
+    traced = _traced(workload, machine, expression, answer["traces"])
+    results = measurer.interleaved(workload, machine, [default, knobs, *traced], settings.final)
+    base, best, *others = results
+    good = [m for m in others if isinstance(m, MeasuredChoice)]
+    if not (isinstance(base, MeasuredChoice) and isinstance(best, MeasuredChoice) and good):
+        return replace(start, failed="wrong result")
+    tuned = min(good, key=lambda measured: median(measured.samples))
+    ratio, bound = gain(tuned.samples, best.samples)
     found = replace(
         start,
-        default_seconds=median(base),
-        knobs_seconds=median(best),
-        auto_seconds=median(tuned),
+        default_seconds=median(base.samples),
+        knobs_seconds=median(best.samples),
+        auto_seconds=median(tuned.samples),
         ratio=ratio,
         lower_bound=bound,
-        auto_trials=int(answer["trials"]),
     )
     journal.keep(name, key, asdict(found))
     return found
@@ -155,6 +170,7 @@ def _recorded(
         and machine_key(record.machine) == key
         and record.tuner.get("seed") == settings.seed
         and record.tuner.get("trials") in range(settings.trials + 1)
+        and not record.config.trace
         and not refusal(record)
     ]
     best = max(records, key=lambda record: record.speedup, default=None)

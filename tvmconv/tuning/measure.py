@@ -59,6 +59,10 @@ class Measurer(Protocol):
     def times(self) -> str:
         """The kind of the seconds of trials, so that other kinds are not mixed with them."""
 
+    @property
+    def tracker(self) -> Mapping[str, Any] | None:
+        """``host``, ``port``, ``key`` and ``session_seconds`` of a device; None for this one."""
+
     def trials(
         self,
         workload: Conv2dWorkload,
@@ -91,6 +95,7 @@ class LocalMeasurer:
     """This machine: candidates are built in parallel and then measured one at a time."""
 
     weights, times = WEIGHTS, TIMES
+    tracker = None
 
     def __init__(self, pool: Pool, quick: Quick | None = None) -> None:
         self.pool = pool

@@ -8,6 +8,7 @@ import queue
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from tvmconv.core.errors import TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
@@ -57,6 +58,11 @@ class RemoteMeasurer:
             for _ in range(counts[key]):
                 self._slots.put(key)
                 self._count += 1
+
+    @property
+    def tracker(self) -> dict[str, Any]:
+        """The devices of the first key."""
+        return self._remote(self.keys[0])
 
     def identity(self) -> dict[str, str]:
         """The key of the device that measured last."""
@@ -139,15 +145,14 @@ class RemoteMeasurer:
         self, workload: Conv2dWorkload, machine: Device, choices: Sequence[Choice], key: str
     ) -> Running:
         limits = self.pool.limits
-        remote = {
-            "host": self.address[0],
-            "port": self.address[1],
-            "key": key,
-            "session_seconds": 2 * limits.run_seconds,
-        }
-        running = self.pool.start(workload, machine, choices, remote)
+        running = self.pool.start(workload, machine, choices, self._remote(key))
         running.answer(limits.build_seconds * len(choices) + limits.run_seconds, "build")
         return running
+
+    def _remote(self, key: str) -> dict[str, Any]:
+        host, port = self.address
+        seconds = 2 * self.pool.limits.run_seconds
+        return {"host": host, "port": port, "key": key, "session_seconds": seconds}
 
     def _take(self) -> str:
         """The key of a free device; waits for one, and fails as :meth:`trials`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
 
 if TYPE_CHECKING:
+    from tvmconv.building import ModelLike
     from tvmconv.tuning.measure import Measurer
 
 
@@ -73,7 +73,7 @@ Observer = Callable[[Progress], None]
 
 def collect(
     machine: Device,
-    models: Sequence[str | os.PathLike[str]] = (),
+    models: Sequence[ModelLike] = (),
     suites: Sequence[str] = (),
     layers: Sequence[str] = (),
     shapes: ShapeLists | None = None,
@@ -209,7 +209,14 @@ def tune(
 
         if space == "auto":
             outcome = tune_auto(
-                task.workload, processor(machine), settings, log, journal, host_provenance, deadline
+                task.workload,
+                processor(machine),
+                measurer,
+                settings,
+                log,
+                journal,
+                host_provenance,
+                deadline,
             )
             tell(outcome)
         else:
@@ -226,7 +233,7 @@ def tune(
             outcome = tuner.run(deadline, tell)
             if space == "both":
                 outcome.comparison = compare_spaces(
-                    task.workload, processor(machine), settings, log, journal, deadline
+                    task.workload, processor(machine), measurer, settings, log, journal, deadline
                 )
         outcomes.append(outcome)
     return outcomes
@@ -241,7 +248,7 @@ def host_provenance() -> dict[str, Any]:
 
 
 def _of_model(
-    model: str | os.PathLike[str],
+    model: ModelLike,
     machine: Device,
     policy: Policy,
     shapes: Shapes | None,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -16,18 +15,13 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.records.logfile import append
-from tvmconv.records.record import Record, outliers
+from tvmconv.records.record import Record
 from tvmconv.tuning.anchor import Anchor
+from tvmconv.tuning.deciding import Contest
 from tvmconv.tuning.journal import SPILLED, Journal, Trial
 from tvmconv.tuning.measure import Final, Measurer
 from tvmconv.tuning.pool import Choice
-from tvmconv.tuning.results import (
-    MeasuredChoice,
-    fastest_gains,
-    gain,
-    measured_record,
-    seems_better,
-)
+from tvmconv.tuning.results import MeasuredChoice, measured_record
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
@@ -36,8 +30,6 @@ from tvmconv.tuning.untuned import untuned_choice
 _SHORT_LIST = 8
 _FINALISTS = 4
 _SHORT = 6
-# rounds of the deciding measurement over the rounds of the first one
-_CONFIRMING = 2
 # candidates of every algorithm that is not the predicted best, to show that it can compete
 _FIRST_LOOK = 4
 
@@ -237,49 +229,18 @@ class WorkloadTuner:
         return chosen or listed[:_FINALISTS]
 
     def _decide(self) -> None:
-        """Measure the finalists interleaved with the default and log the best of each algorithm.
-
-        Candidates that seem faster are measured once more, with twice the rounds and in new
-        processes. This measurement alone decides: the cache placement of a process's pages is
-        random, and constant for all its rounds. The preselection does not bias it, because it used
-        other samples.
-        """
+        """Measure the finalists with the default, and log the best of each algorithm."""
         if not (finalists := self._finalists()):
             return
-        final = self.settings.final
-        default, good = self._with_default(finalists, final)
-        if default is None or not good:
-            self.outcome.status = "not measured"
+        contest = Contest(
+            self.workload, self.machine, self.measurer, self.default, self.settings.final
+        )
+        if (decided := contest.decide(finalists, self.outcome)) is None:
             return
-        winners: list[MeasuredChoice] = []
-        hopeful = [m for m in good if seems_better(default.samples, m.samples)]
-        if hopeful:
-            longer = replace(final, rounds=_CONFIRMING * final.rounds)
-            again, measured = self._with_default([(m.algorithm, m.config) for m in hopeful], longer)
-            if again is not None and measured:
-                default, good = again, measured
-                winners = fastest_gains(default, good)
-        first = max(winners or good, key=lambda m: gain(default.samples, m.samples))
-        self.outcome.best = first.algorithm
-        self.outcome.speedup, self.outcome.lower_bound = gain(default.samples, first.samples)
-        both = (default.samples, first.samples)
-        self.outcome.samples = sum(map(len, both))
-        self.outcome.outliers = sum(map(outliers, both))
+        default, winners = decided
         append(self.log, [self._record(default, winner).to_line() for winner in winners])
         if winners:
             self.outcome.status = "recorded"
-
-    def _with_default(
-        self, others: Sequence[Choice], final: Final
-    ) -> tuple[MeasuredChoice | None, list[MeasuredChoice]]:
-        """The default and others interleaved; failures are counted and left out."""
-        results = self.measurer.interleaved(
-            self.workload, self.machine, [self.default, *others], final
-        )
-        for failed in (m for m in results if not isinstance(m, MeasuredChoice)):
-            self.outcome.failures[failed.kind] += 1
-        default, *measured = (m if isinstance(m, MeasuredChoice) else None for m in results)
-        return default, [m for m in measured if m is not None]
 
     def _record(self, default: MeasuredChoice, winner: MeasuredChoice) -> Record:
         return measured_record(

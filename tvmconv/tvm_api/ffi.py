@@ -4,6 +4,7 @@ from tvm_ffi import (
     StructuralKey,
     dtype,
     register_error,
+    register_global_func,
     structural,
     structural_equal,
     structural_map,

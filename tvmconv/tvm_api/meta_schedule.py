@@ -6,9 +6,12 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import tvm.s_tir
-from tvm.s_tir.meta_schedule import builder, runner, tir_integration, tune_tir
+from tvm.s_tir.meta_schedule import builder, runner, tune_tir
+from tvm.s_tir.schedule import Trace
+from tvm.tirx import FloatImm, IntImm
 
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
 
@@ -29,3 +32,20 @@ def load_cpu_intrinsics() -> None:
     tvm.s_tir.tensor_intrin = package
     for name in ("x86", "arm_cpu"):
         import_module(f"{_INTRINSICS}.{name}")
+
+
+def rpc_config(host: str, port: int, key: str, session_seconds: float) -> runner.RPCConfig:
+    """The devices of a tracker that have a key."""
+    return runner.RPCConfig(host, port, key, session_timeout_sec=int(session_seconds))
+
+
+def trace_data(trace: Trace) -> list[Any]:
+    """A trace as plain data; numbers of TVM become Python's."""
+    data: list[Any] = _plain(trace.as_json())
+    return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.value if isinstance(value, IntImm | FloatImm) else value

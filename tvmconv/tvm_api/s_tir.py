@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tvm.s_tir import SBlock, SBlockRealize, transform
-from tvm.s_tir.schedule import ScheduleError
+from tvm.s_tir.schedule import ScheduleError, Trace
 
 if TYPE_CHECKING:
     from tvmconv.tvm_api import types

@@ -40,7 +40,7 @@ class EstimatingMeasurer:
     """
 
     # the estimate assumes hits in L1
-    weights = "in L1"
+    weights, tracker = "in L1", None
 
     def __init__(self, machine: Machine) -> None:
         self.core = core_of(machine)

@@ -1,0 +1,75 @@
+"""``tvmconv.tune``: limits, progress, resumption, and a log that a build takes."""
+
+from __future__ import annotations
+
+import pytest
+
+import tvmconv
+from tests.small_network import small_network
+from tests.tuning.examples import V3, Instant, best_config
+from tvmconv.core.errors import ConfigError, TvmconvError
+from tvmconv.records.logfile import read_log
+from tvmconv.tuning import model_tuning
+
+OPTIONS = {"threads": 1, "algorithms": ["direct", "direct_first", "depthwise", "im2col"], "seed": 1}
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    monkeypatch.setattr(model_tuning, "_measurer", lambda *_: Instant())
+
+
+class Stop(Exception):
+    """Raised by a user's function."""
+
+
+def test_a_search_is_shown_stopped_and_continued(instant, tmp_path):
+    log, model = tmp_path / "mine.jsonl", small_network()
+    seen: list[tuple[str, int, int]] = []
+
+    def stop(*state):
+        seen.append(state)
+        if len(seen) == 5:
+            raise Stop
+
+    limits = {"trials": 20, "log": log, **OPTIONS}
+    with pytest.raises(Stop):
+        tvmconv.tune(model, V3, progress=stop, **limits)
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert 0 < seen[-1][1] < seen[-1][2]
+    again: list[tuple[str, int, int]] = []
+    report = tvmconv.tune(model, V3, progress=lambda *s: again.append(s), **limits)
+    layers = report.to_json()["workloads"]
+    fresh = sum(row["trials"] - row["remembered"] for row in layers)
+    assert 0 < fresh <= 20 - seen[-1][1]
+    assert again[-1][1] == again[-1][2]
+    assert len({name for name, _, _ in again}) == len(layers) > 1
+    records = read_log(log).records
+    assert report.to_json()["records"] > 0
+    configs = {r.config for r in records}
+    assert configs
+    for r in records:
+        assert best_config(r.workload, V3, r.algorithm, [log]).config in configs
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"search": "all"}, "search='all' is unknown"),
+        ({"trials": -1}, "trials"),
+        ({"trials_per_layer": 0}, "trials_per_layer"),
+        ({"time_budget": 0}, "time_budget"),
+        ({"rpc_keys": ["a"]}, "require each other"),
+        ({"algorithms": ["fast"]}, "'fast' is unknown"),
+        ({"progress": 3}, "progress"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
+)
+def test_wrong_arguments_are_named(options, text):
+    with pytest.raises(TvmconvError, match=text):
+        tvmconv.tune("model.onnx", V3, **options)
+
+
+def test_traces_are_for_cpus():
+    with pytest.raises(ConfigError, match="CPU target"):
+        tvmconv.tune("model.onnx", "cuda:sm_90", search="both")
