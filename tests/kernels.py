@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tests.asking import unnoted
-from tests.layout import block, unblock
+from tests.layout import block, laid_out, unblock
 from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.core.config import Config
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
@@ -130,7 +130,7 @@ def dense(workload: Conv2dWorkload) -> bool:
 def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
     """The function's operands, its output last: in the blocked layout, NaN before the call."""
     w, lanes, types = kernel.workload, kernel.machine.channel_block, kernel.workload.types
-    data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
+    data = laid_out(arrays.data, w, lanes, SURPLUS)
     weight = typed(arrays.weight, types.weight)
     arguments = [typed(data, types.data), kernel.pack_weight(weight)]
     planes, channels, height, width = w.result_shape
@@ -151,7 +151,7 @@ def integer_arguments(kernel: Kernel, operands: IntegerOperands) -> list[np.ndar
     Surplus lanes hold numbers that nothing may read as data.
     """
     w, lanes = kernel.workload, kernel.machine.channel_block
-    data = operands.data if w.data_layout == "NCHW" else block(operands.data, lanes, 77)
+    data = laid_out(operands.data, w, lanes, 77)
     arrays = [data, *constant_arguments(kernel, operands.constants)]
     if operands.residual is not None:
         arrays.append(block(operands.residual, lanes, 99))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmconv.core.workload import Conv2dWorkload
+
 
 def block(data: np.ndarray, lanes: int, fill: float = 0.0) -> np.ndarray:
     """(N, C, H, W) to (N, C/c, H, W, c); surplus lanes hold ``fill``."""
@@ -12,6 +14,16 @@ def block(data: np.ndarray, lanes: int, fill: float = 0.0) -> np.ndarray:
     full = np.full((n, blocks * lanes, h, w), fill, data.dtype)
     full[:, :c] = data
     return np.ascontiguousarray(full.reshape(n, blocks, lanes, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def laid_out(
+    data: np.ndarray, workload: Conv2dWorkload, lanes: int, fill: float = 0.0
+) -> np.ndarray:
+    """(N, C, H, W) in the layout that a workload's kernel reads."""
+    if workload.data_layout == "NCHWc":
+        return block(data, lanes, fill)
+    plain = data if workload.data_layout == "NCHW" else data.transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(plain)
 
 
 def unblock(data: np.ndarray, channels: int) -> np.ndarray:

@@ -46,7 +46,17 @@ def _others(value):
     if isinstance(value, float):
         return [value + 0.1, 0.0, 1.0, 1 / 3]
     if isinstance(value, str):
-        return ["NCHW", "NCHWc", *REQUANTISE, "float32", "float16", "int32", "int8", "uint8"]
+        return [
+            "NCHW",
+            "NHWC",
+            "NCHWc",
+            *REQUANTISE,
+            "float32",
+            "float16",
+            "int32",
+            "int8",
+            "uint8",
+        ]
     assert isinstance(value, tuple), f"no other values are known for {value!r}"
     steps = (EpilogueOp("bias"), EpilogueOp("relu"), EpilogueOp("clip", (0.0, 6.0)))
     return [(), *((*value, step) for step in steps), *((step,) for step in steps)]

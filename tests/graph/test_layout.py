@@ -53,6 +53,28 @@ def test_first_layer_reads_the_plain_input():
     assert layouts == ["NCHW", "NCHWc"]
 
 
+def test_first_layer_reads_channels_last(quick_lower):
+    """The transposition is left out, unless others read its result."""
+    net = Net(1, 12, 14, 3)
+    image = net.op("Transpose", "x", perm=[0, 3, 1, 2])
+    left, right = net.conv(image, 3, 16), net.conv(image, 3, 24, strides=[2, 2])
+    lowered = quick_lower(net.model(net.op("Relu", net.conv(left, 16, 16)), right))
+    assert operators(lowered)[:3] == ["conv2d", "conv2d", "conv2d"]
+    layouts = [d.workload.data_layout for d in lowered.decisions]
+    assert sorted(layouts) == ["NCHWc", "NHWC", "NHWC"]
+
+    net = Net(1, 12, 14, 3)
+    image = net.op("Transpose", "x", perm=[0, 3, 1, 2])
+    last = net.op("Transpose", net.conv(image, 3, 40), perm=[0, 2, 3, 1])
+    # no plain copy between blocks and the output
+    assert operators(quick_lower(net.model(last))) == ["conv2d", "permute_dims"]
+
+    net = Net(1, 12, 14, 3)
+    image = net.op("Transpose", "x", perm=[0, 3, 1, 2])
+    lowered = quick_lower(net.model(net.conv(image, 3, 16), net.op("Sigmoid", image)))
+    assert "permute_dims" in "".join(operators(lowered))
+
+
 def test_input_with_many_channels_is_reordered_once(quick_lower):
     net = Net(1, 32, 8, 8)
     left, right = net.conv("x", 32, 16), net.conv("x", 32, 16, k=1)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.core.epilogue_op import without_fixed_point
-from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.core.workload import PLAIN, Conv2dWorkload
 from tvmconv.machines.device import Device
 from tvmconv.machines.multiply import lacking, multiply_of_bytes
 from tvmconv.machines.record import Machine
@@ -93,10 +93,18 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
     # every product is of an input value and a weight: a requirement of builds without error budget
     sums_products: bool = True
+    # whether it reads NHWC input
+    channels_last: bool = False
 
     def unsupported(self, workload: Conv2dWorkload, machine: DeviceT) -> str | None:
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
-        return refusal(workload.types, self.types) or self.unsuited(workload, machine)
+        reason = self._layout_refusal(workload) or refusal(workload.types, self.types)
+        return reason or self.unsuited(workload, machine)
+
+    def _layout_refusal(self, workload: Conv2dWorkload) -> str | None:
+        if workload.data_layout == "NHWC" and not self.channels_last:
+            return "it does not read NHWC input"
+        return None
 
     @abstractmethod
     def unsuited(self, workload: Conv2dWorkload, machine: DeviceT) -> str | None:
@@ -177,7 +185,7 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
 
         Channel blocks hold surplus lanes, or channels of other groups, with zero weights.
         """
-        if workload.data_layout == "NCHW":
+        if workload.data_layout in PLAIN:
             return False
         block, groups = machine.channel_block, workload.groups
         if groups == 1:
@@ -201,7 +209,7 @@ class Algorithm(DeviceAlgorithm[Machine]):
     ``bias``, and ``residual`` if it has a step ``add``. ``c`` is the machine's channel block:
 
     ========  ==========================================================================
-    data      ``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` if ``data_layout`` is ``NCHW``.
+    data      ``(N, C/c, H, W, c)``, or plain if ``data_layout`` is ``NCHW`` or ``NHWC``.
     weight    :meth:`packed_weight_shape`
     zero      ``(4,)`` of the data's type: the zero point, if padding is not 0.
     bias      ``(K/c, c)`` of the accumulator's type.
@@ -221,6 +229,8 @@ class Algorithm(DeviceAlgorithm[Machine]):
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
+        if reason := self._layout_refusal(workload):
+            return reason
         if self.integers and workload.types.is_integer:
             reason = _integer_refusal(workload, machine)
             return reason or self.unsuited(workload, machine)

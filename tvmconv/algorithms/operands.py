@@ -20,9 +20,12 @@ DWORD_BYTES = 4
 
 
 def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
-    """``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` if the layout is ``NCHW``."""
+    """``(N, C/c, H, W, c)``, or the plain shape if the layout is ``NCHW`` or ``NHWC``."""
     if workload.data_layout == "NCHW":
         return workload.data_shape
+    if workload.data_layout == "NHWC":
+        planes, channels, height, width = workload.data_shape
+        return planes, height, width, channels
     planes, channels, height, width = workload.data_shape
     return (planes, machine.blocks(channels), height, width, machine.channel_block)
 

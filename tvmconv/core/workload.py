@@ -19,6 +19,9 @@ from .datatypes import FLOAT32, DataTypes
 from .epilogue_op import QUANTISE, EpilogueOp, parse_step
 from .errors import WorkloadError
 
+# layouts of inputs without channel blocks
+PLAIN = ("NCHW", "NHWC")
+
 
 @dataclass(frozen=True)
 class Conv2dWorkload:
@@ -26,8 +29,8 @@ class Conv2dWorkload:
 
     Logical shapes are NCHW and OIHW; sizes in elements. ``dilation`` 1 means dense.
     ``data_layout`` is the layout in which the kernel reads its input: ``"NCHWc"`` (channel
-    blocks of the machine's block size) or ``"NCHW"`` (plain, for first layers). The output is
-    always ``NCHWc``. ``types`` are the tensors' types, with the kind of quantization.
+    blocks of the machine's block size), or plain for first layers, ``"NCHW"`` or ``"NHWC"``. The
+    output is always ``NCHWc``. ``types`` are the tensors' types, with the kind of quantization.
     ``epilogue`` steps run in order on the accumulator.
 
     A 3-D convolution sums 2-D convolutions of adjacent planes. ``in_depth`` consecutive images of
@@ -74,8 +77,9 @@ class Conv2dWorkload:
                 f"groups={self.groups} must divide in_channels={self.in_channels} "
                 f"and out_channels={self.out_channels}"
             )
-        if self.data_layout not in ("NCHW", "NCHWc"):
-            raise WorkloadError(f"data_layout={self.data_layout!r} must be 'NCHW' or 'NCHWc'")
+        if self.data_layout not in ("NCHWc", *PLAIN):
+            known = ", ".join(("NCHWc", *PLAIN))
+            raise WorkloadError(f"data_layout={self.data_layout!r} must be one of {known}")
         if min(self.out_depth, self.out_height, self.out_width) < 1:
             depth = f"{self.out_depth}x" if self.is_volume else ""
             raise WorkloadError(
@@ -237,8 +241,8 @@ class Conv2dWorkload:
             parts.append(f"dd{self.dilation_d - 1}")
         if (self.dilation_h, self.dilation_w) != (1, 1):
             parts.append(f"dh{self.dilation_h - 1}dw{self.dilation_w - 1}")
-        if self.data_layout == "NCHW":
-            parts.append(":nchw")
+        if self.data_layout in PLAIN:
+            parts.append(f":{self.data_layout.lower()}")
         parts.append(self.types.text)
         return "".join(parts) + "".join(f"+{op}" for op in self.epilogue)
 
@@ -263,7 +267,7 @@ class Conv2dWorkload:
         if missing := {"ic", "ih", "oc", "kh"} - set(values):
             raise WorkloadError(f"{text!r} lacks {sorted(missing)}; {_EXAMPLE}")
         marks = match["marks"].split(":")[1:]
-        nchw = marks[:1] == ["nchw"]
+        plain = [layout for layout in PLAIN if marks[:1] == [layout.lower()]]
         ph = values.get("ph", 0)
         pw = values.get("pw", ph)
         dh = values.get("dh", 0)
@@ -284,8 +288,8 @@ class Conv2dWorkload:
             dilation_h=dh + 1,
             dilation_w=values.get("dw", dh) + 1,
             groups=values.get("g", 1),
-            types=DataTypes.parse(marks[nchw:]),
-            data_layout="NCHW" if nchw else "NCHWc",
+            types=DataTypes.parse(marks[len(plain) :]),
+            data_layout=plain[0] if plain else "NCHWc",
             epilogue=tuple(parse_step(s) for s in match["epi"].split("+")[1:]),
             in_depth=values.get("id", 1),
             kernel_d=values.get("kd", 1),

@@ -170,9 +170,9 @@ def is_channels_first(node: Node, block: int) -> bool:
     return _is_transposition(node, FIRST) and node.output.dims[1] % block == 0
 
 
-def is_channels_last(node: Node, block: int) -> bool:
-    """Whether a node transposes float32 (N, C, H, W) of whole blocks to (N, H, W, C)."""
-    return _is_transposition(node, LAST) and node.output.dims[3] % block == 0
+def is_channels_last(node: Node) -> bool:
+    """Whether a node transposes float32 (N, C, H, W) to (N, H, W, C)."""
+    return _is_transposition(node, LAST)
 
 
 def _is_transposition(node: Node, axes: tuple[int, ...]) -> bool:

@@ -28,6 +28,8 @@ from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving
 from tvmconv.graph.rewrite.fold import as_float32
+from tvmconv.graph.rewrite.tokens import FIRST, axes_of
+from tvmconv.kernels import registry
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
@@ -44,13 +46,16 @@ class LayoutPlan:
     """Nodes that compute on blocks, and the decision of each convolution.
 
     Nodes in ``leaving`` read blocks and write the plain layout. Convolutions in ``pixels`` have
-    vectors of pixels: they read and write the plain layout, and need no decision.
+    vectors of pixels: they read and write the plain layout, and need no decision. Convolutions in
+    ``channels_last`` read (N, H, W, C): ``absorbed`` are the transpositions that are left out.
     """
 
     blocked: set[Node] = field(default_factory=set)
     pixels: dict[Node, PixelLayer] = field(default_factory=dict)
     leaving: set[Node] = field(default_factory=set)
     decisions: dict[Node, Decision] = field(default_factory=dict)
+    channels_last: set[Node] = field(default_factory=set)
+    absorbed: set[Node] = field(default_factory=set)
 
     def is_interleaved(self, node: Node) -> bool:
         """Whether the kernel of a layer in ``pixels`` also computes this depth-to-space."""
@@ -92,6 +97,10 @@ def plan_layouts(
                 if layer := by_pixels(decision, machine, policy, around, join):
                     plan.pixels[node] = layer
                     continue
+            if _reads_channels_last(node, decision, machine):
+                last = replace(decision.workload, data_layout="NHWC")
+                decision = replace(decision, workload=last)
+                plan.channels_last.add(node)
             plan.decisions[node] = _explained(decision, node, policy)
             if decision.workload.data_layout == "NCHWc":
                 in_blocks.add(source)
@@ -113,7 +122,32 @@ def plan_layouts(
             plan.leaving.add(node)
         else:
             in_blocks.update(node.outputs)
+    for node in plan.channels_last:
+        made, value = node.args[0].producer, node.args[0]
+        if plan.channels_last.issuperset(users[value]) and value not in graph.outputs:
+            plan.absorbed.add(made)
     return plan
+
+
+def _reads_channels_last(node: Node, decision: Decision, machine: Device) -> bool:
+    """Whether a first layer reads (N, H, W, C) itself, in place of a transposed copy.
+
+    Its kernel reads single values of the input, in either order at the same cost.
+    """
+    source, workload = node.args[0], decision.workload
+    made = source.producer
+    if (
+        workload.data_layout != "NCHW"
+        or made is None
+        or made.op != "permute_dims"
+        or axes_of(made) != FIRST
+    ):
+        return False
+    algorithm, last = decision.chosen.algorithm, replace(workload, data_layout="NHWC")
+    if source.dims != workload.data_shape or made.args[0].is_const:
+        return False
+    expression = registry.algorithm(algorithm, machine.kind)
+    return expression.channels_last and expression.unsupported(last, machine) is None
 
 
 def decided_nodes(graph: Graph, machine: Device) -> list[Node]:

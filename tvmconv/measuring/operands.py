@@ -55,6 +55,14 @@ def blocked(array: Array, lanes: int, fill: float = 0) -> Array:
     return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
 
 
+def arranged(data: Array, workload: Conv2dWorkload, lanes: int, fill: float = 0) -> Array:
+    """An NCHW input in the layout that a workload's kernel reads; see :func:`blocked`."""
+    if workload.data_layout == "NCHWc":
+        return blocked(data, lanes, fill)
+    plain = data if workload.data_layout == "NCHW" else data.transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(plain)
+
+
 def unblocked(array: Array, channels: int) -> Array:
     """NCHWc to NCHW without the surplus lanes."""
     n, _, height, width, _ = array.shape

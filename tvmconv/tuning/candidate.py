@@ -15,7 +15,7 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.stored import read_device
-from tvmconv.measuring.operands import blocked, random_operands, typed, unblocked
+from tvmconv.measuring.operands import arranged, blocked, random_operands, typed, unblocked
 from tvmconv.tuning.gpu_runner import make_gpu_runner
 from tvmconv.tuning.runner import CandidateRunner, make_runner
 from tvmconv.tvm_api.types import DeviceTensor
@@ -78,7 +78,7 @@ class SeededOperands:
         else:
             data, residual = self._floating()
         self.scale = float(np.abs(self.expected).max()) or 1.0
-        self.data = data if w.data_layout == "NCHW" else blocked(data, lanes, _POISON)
+        self.data = arranged(data, w, lanes, _POISON)
         self.residual = None if residual is None else blocked(residual, lanes, _POISON)
 
     @property

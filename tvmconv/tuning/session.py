@@ -260,11 +260,13 @@ def _of_model(
     from tvmconv.graph.prelude import plan_model
 
     planned = plan_model(model, machine, policy, shapes, fold_budget, outputs)
-    return [
-        (d.layer, d.workload, weight_facts(node, d.workload, machine))
-        for each in planned
-        for node, d in each.plan.decisions.items()
-    ]
+    found = []
+    for node, d in (pair for each in planned for pair in each.plan.decisions.items()):
+        w = d.workload
+        # a build selects the config of a layer that reads NHWC as if it read NCHW
+        w = replace(w, data_layout="NCHW") if w.data_layout == "NHWC" else w
+        found.append((d.layer, w, weight_facts(node, w, machine)))
+    return found
 
 
 def _weight(task: Task, machine: Device, settings: Settings) -> float:

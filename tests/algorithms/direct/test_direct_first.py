@@ -19,7 +19,7 @@ from tvmconv.kernels.kernel import make_kernel
 
 @each_machine
 @settings(max_examples=5)
-@given(workload=conv2d_workloads(groups=(1,), data_layouts=("NCHW",)))
+@given(workload=conv2d_workloads(groups=(1,), data_layouts=("NCHW", "NHWC")))
 def test_any_problem(machine, workload):
     check_kernel(workload, machine, "direct_first")
 
@@ -29,7 +29,7 @@ def test_any_problem(machine, workload):
 @settings(max_examples=250)
 @given(
     workload=conv2d_workloads(
-        groups=(1,), data_layouts=("NCHW",), max_size=40, max_kernel=8, max_stride=4
+        groups=(1,), data_layouts=("NCHW", "NHWC"), max_size=40, max_kernel=8, max_stride=4
     ),
     cores=st.sampled_from((1, 3)),
 )

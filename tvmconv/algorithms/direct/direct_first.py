@@ -1,4 +1,4 @@
-"""Direct convolution of a network's first layer: plain NCHW in, blocked NCHWc out.
+"""Direct convolution of a network's first layer: plain NCHW or NHWC in, blocked NCHWc out.
 
 An image has too few channels to fill a vector. Vectors therefore run over output channels. The
 input is read as broadcast scalars from the plain layout, without a blocked or padded copy. This is
@@ -24,28 +24,31 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.core.config import Config
-from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.core.workload import PLAIN, Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
 
 class DirectFirst(Algorithm):
-    """Direct convolution from ``(N, C, H, W)``.
+    """Direct convolution from ``(N, C, H, W)`` or ``(N, H, W, C)``.
 
     Knob ``oc``: output blocks of one register tile, contiguous in the packed weight.
     """
 
     name = "direct_first"
     integers = True
+    channels_last = True
     blocks = ("conv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Layers other than ungrouped convolutions of a plain input."""
-        if workload.data_layout != "NCHW":
-            return "it reads plain NCHW input, not channel blocks"
+        if workload.data_layout not in PLAIN:
+            return "it reads plain NCHW or NHWC input, not channel blocks"
         if workload.groups > 1:
             return "it has no groups"
         packs = multiply_of(workload, machine).is_packed
+        if packs and workload.data_layout != "NCHW":
+            return "it reads dwords of rows from NCHW"
         if packs and workload.dilation_w > 1:
             return "the taps of its rows are not neighbors"
         if packs and machine.code.by_lane:
@@ -67,7 +70,10 @@ class DirectFirst(Algorithm):
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
-            pixel = inside_image(given.data[plane, ci, row, column], row, column, w, tests)
+            place = (plane, ci, row, column)
+            if w.data_layout == "NHWC":
+                place = (plane, row, column, ci)
+            pixel = inside_image(given.data[place], row, column, w, tests)
             weight = given.weight[b // oc, kernel_row(w, depth, r), s, ci, b % oc, lane]
             return te.sum(given.product(pixel, weight), axis=[*depth, r, s, ci])
 

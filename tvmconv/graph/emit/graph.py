@@ -43,8 +43,8 @@ def _emit(emitter: Emitter, node: Node) -> None:
         emit_pixel_conv(emitter, node, pixels[node])
     elif node.op == RUN_TIME_CONV:
         emit_run_time_conv(emitter, node)
-    elif emitter.plan.is_interleaved(node):
-        pass  # the layer before it includes it
+    elif emitter.plan.is_interleaved(node) or node in emitter.plan.absorbed:
+        pass  # the layer before or after it includes it
     elif node.op == CONV:
         emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)
     elif node.op == DENSE:

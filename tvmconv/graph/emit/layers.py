@@ -29,9 +29,12 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     """A convolution kernel as the plan decided."""
     decision = emitter.plan.decisions[node]
     workload, chosen, types = decision.workload, decision.chosen, decision.workload.types
-    kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
     blocked = workload.data_layout == "NCHWc"
     data, weight, *rest = node.args
+    if node in emitter.plan.channels_last:
+        assert data.producer is not None
+        data = data.producer.args[0]
+    kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
     # kernels treat an image of one column as a row
     as_row = workload.result_shape[-2:] != node.output.dims[-2:]
     machine = processor(emitter.machine)

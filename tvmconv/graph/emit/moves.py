@@ -123,7 +123,17 @@ def _blocks_of_rows(emitter: Emitter, node: Node) -> RelaxExpr:
 def rows_of_blocks(emitter: Emitter, node: Node) -> RelaxExpr:
     """An image (N, H, W, C) of blocks of channels."""
     emitter.reorders += 1
-    blocks = emitter.as_blocked(node.args[0])
+    blocks, lanes = emitter.as_blocked(node.args[0]), emitter.lanes
+    if node.output.dims[3] % lanes:
+
+        def expression(x: Tensor) -> Tensor:
+            return te.compute(
+                node.output.dims,
+                lambda n, h, w, c: x[n, c // lanes, h, w, c % lanes],
+                name="permute_dims",
+            )
+
+        return emitter.call(expression, [blocks], record_of(node), opaque=True)
     rows = emitter.bind(relax.op.permute_dims(blocks, (0, 2, 3, 1, 4)), record_of(node))
     return emitter.reshape(rows, node.output.dims, node.layer)
 

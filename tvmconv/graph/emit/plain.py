@@ -70,7 +70,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         _call(emitter, node, lambda x: map_tensor(x, function, record.operator), record)
     elif node.op in ("nn.softmax", "nn.log_softmax") and node.output.dtype == "float32":
         emitter.plain[node.output] = _softmax(emitter, node, record)
-    elif is_channels_last(node, emitter.lanes) and emitter.has_blocks_only(node.args[0]):
+    elif is_channels_last(node) and emitter.has_blocks_only(node.args[0]):
         emitter.plain[node.output] = rows_of_blocks(emitter, node)
     elif transposes_rows(node) and emitter.machine.runs_along_axes:
         axes = axes_of(node)

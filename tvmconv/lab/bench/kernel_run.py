@@ -18,7 +18,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
-from tvmconv.measuring.operands import blocked, kernel_facts, typed, unblocked
+from tvmconv.measuring.operands import arranged, blocked, kernel_facts, typed, unblocked
 
 
 class KernelRun:
@@ -46,7 +46,7 @@ class KernelRun:
         w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
         data = typed(inputs["data"], w.types.data)
-        values = [data if w.data_layout == "NCHW" else blocked(data, lanes)]
+        values = [arranged(data, w, lanes)]
         known = constants if isinstance(constants, Constants) else _constants(w, constants)
         start = perf_counter()
         values += constant_arguments(kernel, known)
@@ -69,7 +69,7 @@ class KernelRun:
         from tvmconv.tvm_api import runtime
 
         w, machine = self.kernel.workload, self.kernel.machine
-        if w.data_layout != "NCHW":
+        if w.data_layout == "NCHWc":
             source = runtime.tensor(np.ascontiguousarray(data))
             self._before = to_blocks(source, self._arguments[0], machine, self.threads)
         plain = runtime.empty(w.result_shape, w.types.output)

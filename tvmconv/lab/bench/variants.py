@@ -18,7 +18,7 @@ from tvmconv.machines.device import Device
 from tvmconv.report.knobs import listed
 from tvmconv.tuning.untuned import untuned_choice
 
-_LAYOUTS = {"nchw": "NCHW", "nchwc": "NCHWc"}
+_LAYOUTS = {"nchw": "NCHW", "nhwc": "NHWC", "nchwc": "NCHWc"}
 _WRITE = (
     "write NAME, -NAME or NAME:KNOB=VALUE/VALUE:..., e.g. direct,im2win_nchw:level=all; NAME may "
     "be all, and NAME:steps names the steps of its paper"
