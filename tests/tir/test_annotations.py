@@ -59,9 +59,15 @@ def _of_rows():
 
     x = te.placeholder((5, 1001), name="x")
     twice = te.compute(x.shape, lambda i, j: x[i, j] + x[i, j])
-    results = {"rule": twice, "reduction": topi.sum(x, [1]), "transposition": topi.transpose(x)}
-    for name, result in results.items():
-        yield name, te.create_prim_func([x, result]).with_attr("global_symbol", "main")
+    image = te.placeholder((1001, 3), name="image")
+    results = {
+        "rule": (x, twice),
+        "reduction": (x, topi.sum(x, [1])),
+        "transposition": (x, topi.transpose(x)),
+        "colors": (image, topi.transpose(image)),
+    }
+    for name, arguments in results.items():
+        yield name, te.create_prim_func(arguments).with_attr("global_symbol", "main")
 
 
 FUNCTIONS = dict(scheduled())
@@ -74,7 +80,7 @@ def keys(func):
 
 
 def test_every_algorithm_is_here():
-    others = {"gemm", "pairs", "rule", "reduction", "transposition", "scalable", "strips"}
+    others = {"gemm", "pairs", "rule", "reduction", "transposition", "colors", "scalable", "strips"}
     assert {*registry.names(), *others} == FUNCTIONS.keys()
 
 

@@ -36,6 +36,7 @@ PANEL = "tvmconv.panel"
 RESULT = "tvmconv.result"
 TRANSPOSE = "tvmconv.transpose"
 TRANSPOSE_LANES = "tvmconv.transpose_lanes"
+TRANSPOSE_NEIGHBORS = "tvmconv.transpose_neighbors"
 COMBINE = "tvmconv.combine"
 SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
@@ -120,6 +121,12 @@ DECLARED = {
         "around the vectorized loop of a copy",
         _FLAG,
         "the copy is one rectangle, transposed in each 128-bit lane of the registers",
+        "tvmconv.TransposeCopies",
+    ),
+    TRANSPOSE_NEIGHBORS: Annotation(
+        "around the vectorized loop of a copy",
+        _FLAG,
+        "the copy is one rectangle; its short lines follow each other in memory and are one vector",
         "tvmconv.TransposeCopies",
     ),
     COMBINE: Annotation(

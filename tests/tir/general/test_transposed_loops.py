@@ -71,6 +71,27 @@ def test_two_lines_are_interleaved():
     check(func, expected)
 
 
+def test_three_neighbors_are_shuffled_with_the_lines_after_them():
+    x = te.placeholder((12, 3), name="x")
+    func = te.create_prim_func([x, te.compute((3, 12), lambda i, j: x[j, i])])
+
+    @T.prim_func(s_tir=True)
+    def expected(x: T.Buffer((12, 3), "float32"), y: T.Buffer((3, 12), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for row, tile in T.grid(1, 3):
+            for line in T.serial(4, annotations={"tvmconv.transpose_neighbors": 1}):
+                for lane in T.vectorized(3):
+                    y[lane, (row * 3 + tile) * 4 + line] = x[(row * 3 + tile) * 4 + line, lane]
+
+    check(func, expected)
+
+
+def test_three_elements_of_longer_lines_are_left_to_others():
+    x = te.placeholder((12, 4), name="x")
+    func = te.create_prim_func([x, te.compute((3, 12), lambda i, j: x[j, i])])
+    assert transposed_loops(func, _VECTOR_BYTES, parallel=False) is None
+
+
 def test_a_plain_copy_is_left_to_others():
     x = te.placeholder((8, 4), name="x")
     func = te.create_prim_func([x, te.compute((8, 4), lambda i, j: x[i, j])])

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
-from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES
+from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.interleave import LANE_BYTES, Kept, interleaved, lane_indices, shuffle
 from tvmconv.tir.general.rewrite import (
@@ -30,7 +30,8 @@ def TransposeCopies() -> Any:
     Rewrite: squares of the copy are loaded as vectors, transposed by shuffles of two vectors, and
     stored as vectors. Loops that do not fit the pattern are unchanged. The other annotation makes
     rectangles: each 128-bit lane of a register is a square of its own. The short side is moved as
-    pieces of a register, the long one as whole registers.
+    pieces of a register, the long one as whole registers. Two or three elements are no piece: where
+    such lines follow each other, they are one long vector, whose elements are shuffled at once.
 
     Why here: VectorizeLoop makes one side of such a copy a gather or a scatter. LLVM lowers it to
     one load or store per element.
@@ -42,6 +43,7 @@ def _transpose_copies(func: Any) -> Any:
     rules = {
         TRANSPOSE: lambda loop, _value: _squares(loop) or loop,
         TRANSPOSE_LANES: lambda loop, _value: _rectangle(loop) or loop,
+        TRANSPOSE_NEIGHBORS: lambda loop, _value: _neighbors(loop) or loop,
     }
     return replace_marked(func, rules)
 
@@ -231,4 +233,35 @@ def _rectangle(outer: Any) -> Any:
         for number, line in enumerate(lines):
             piece = list(range(number * short, (number + 1) * short))
             stored(tirx.Shuffle([vector], piece), 1 - along, line, short)
+    return tirx.SeqStmt(kept.statements)
+
+
+def _neighbors(outer: Any) -> Any:
+    """The loops as one vector of whole lines; None if they do not fit the pattern.
+
+    LLVM knows the shuffles of two and three interleaved lines.
+    """
+    if (found := _copy(outer)) is None:
+        return None
+    store, loops, along, _ = found
+    extents = [int(loop.extent) for loop in loops]
+    read, written = extents[along], extents[1 - along]
+    kept, load, first = Kept(str(store.value.source.dtype)), store.value, (0, 0)
+
+    def loaded(line: int, size: int) -> Any:
+        place = _line(load.indices, loops, first, along, line, size)
+        return kept(tirx.BufferLoad(load.source, place))
+
+    def stored(value: Any, line: int, size: int) -> None:
+        place = _line(store.indices, loops, first, 1 - along, line, size)
+        kept.statements.append(tirx.BufferStore(store.buffer, value, place))
+
+    if read < written:
+        lines = loaded(0, read * written)
+        for line in range(read):
+            stored(tirx.Shuffle([lines], list(range(line, read * written, read))), line, written)
+    else:
+        vectors = [loaded(line, read) for line in range(written)]
+        order = [line * read + place for place in range(read) for line in range(written)]
+        stored(tirx.Shuffle(vectors, order), 0, read * written)
     return tirx.SeqStmt(kept.statements)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
-from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES
+from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.interleave import LANE_BYTES
 from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
@@ -19,6 +19,8 @@ _PART, _MOST = 4, 16
 _PAIR = 2
 # the shortest piece of a register
 _PIECE_BYTES = 4
+# lines of so few elements are no pieces of registers
+_FEW = (2, 3)
 # neighbors along a line of the result that are written before the next lines
 _BLOCK = 128
 
@@ -190,13 +192,32 @@ def _tile(copy: _Copy, item: int, vector_bytes: int) -> _Tile | None:
     if written == _PAIR:
         side = _power(min(lanes, _MOST, read))
         return _Tile(side, _PAIR, "") if side >= _PART else None
-    found = None if partly or repeated else _rectangle(read, written, lanes, lane)
-    if found and min(found.read, found.written) * item >= _PIECE_BYTES:
-        return found
+    if not partly and not repeated:
+        if min(read, written) in _FEW:
+            return _neighbors(copy, lanes)
+        found = _rectangle(read, written, lanes, lane)
+        if found and min(found.read, found.written) * item >= _PIECE_BYTES:
+            return found
     side = _power(min(lanes, _MOST, read, written))
     if side < _PART or (partly and side != written):
         return None
     return _Tile(side, side, TRANSPOSE)
+
+
+def _neighbors(copy: _Copy, lanes: int) -> _Tile | None:
+    """A rectangle whose short lines follow each other in memory; None where they do not."""
+    if copy.read.extent < copy.written.extent:
+        short, long, buffer, indices = copy.read, copy.written, copy.load.source, copy.load.indices
+    else:
+        short, long = copy.written, copy.read
+        buffer, indices = copy.store.buffer, copy.store.indices
+    size = _power(min(lanes, long.extent))
+    if size < _PART or len(indices) < 2 or not indices[-2].same_as(long.var):
+        return None
+    if int(buffer.shape[-1]) != short.extent or any(uses(i, long.var) for i in indices[:-2]):
+        return None
+    sizes = (short.extent, size) if short is copy.read else (size, short.extent)
+    return _Tile(*sizes, TRANSPOSE_NEIGHBORS)
 
 
 def _rectangle(read: int, written: int, lanes: int, lane: int) -> _Tile | None:
