@@ -75,3 +75,11 @@ def inside_image(
     lowest = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h - w.pad_top
     rightmost = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w - w.pad_left
     return zero_unless([*tests, *image_tests(w, row, column, lowest, rightmost)], value, zero)
+
+
+def columns_inside(workload: Conv2dWorkload) -> float:
+    """Share of the taps of kernel rows that are inside the image, over all outputs."""
+    w = workload
+    firsts = [x * w.stride_w - w.pad_left for x in range(w.out_width)]
+    taps = [first + s * w.dilation_w for first in firsts for s in range(w.kernel_w)]
+    return sum(0 <= column < w.in_width for column in taps) / len(taps)
