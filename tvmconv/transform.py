@@ -29,6 +29,7 @@ def SubstituteConv2d(
     memory_budget: int | None = None,
     overrides: Overrides | None = None,
     finite: bool = True,
+    requantize: str = "float",
     log: str | os.PathLike[str] | None = None,
 ) -> Pass:
     """Replace convolutions by tvmconv's kernels.
@@ -46,6 +47,9 @@ def SubstituteConv2d(
     compute arithmetic, a clip, sigmoid, tanh or a padding, as TVM's ONNX importer and ``topi``
     write them. A clip keeps NaN.
 
+    Quantized convolutions and dense layers, between ``dequantize`` and ``quantize``, become INT8
+    kernels, as in a build.
+
     Everything else is unchanged and legal for ``relax.build``. The pass warns of a convolution
     whose weight is not a constant, and leaves it: run ``relax.transform.BindParams`` first.
 
@@ -57,7 +61,7 @@ def SubstituteConv2d(
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
         Convolution algorithms to choose from; by default all.
-    error_budget, memory_budget, overrides, finite, log
+    error_budget, memory_budget, overrides, finite, requantize, log
         As for :func:`tvmconv.build`; tuning logs are used as there.
 
     Returns
@@ -104,7 +108,7 @@ def SubstituteConv2d(
     """
     machine = resolve_machine(target, threads)
     policy = make_policy(
-        algorithms, error_budget, memory_budget, overrides, search_path(log), finite=finite
+        algorithms, error_budget, memory_budget, overrides, search_path(log), finite, requantize
     )
 
     def transform(mod: IRModule, context: object) -> IRModule:

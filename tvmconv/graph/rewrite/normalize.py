@@ -18,6 +18,7 @@ from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.match import IN_FLOAT
 from tvmconv.graph.quantized.dense import dense_as_convolution, note_wide_products
 from tvmconv.graph.quantized.layers import fuse_integer_layers, is_weight
+from tvmconv.graph.quantized.moved_constants import move_constants
 from tvmconv.graph.quantized.pool import fuse_averages
 from tvmconv.graph.quantized.regions import dequantize_per_reader, fold_dequantized, move_roundings
 from tvmconv.graph.quantized.sums import fuse_integer_sums
@@ -48,6 +49,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     ``requantize`` selects how INT8 kernels rescale accumulators: ``"float"`` or ``"fixed"``.
     """
     fold_constants(graph)
+    move_constants(graph)
     fold_dequantized(graph, is_weight)
     graph.forward(_split_batch_norm)
     # INT8 layers are found in between: they read matrices, FP32 layers read tensors of any rank
