@@ -43,7 +43,7 @@ _COMMANDS = """
 
 | file | command |
 |---|---|
-| [im2win](../results/im2win.json.gz) | suite `dnn12`, the algorithms below |
+| [im2win](../results/im2win.json.gz) | suite `dnn12`, `--stages --cold`, four algorithms |
 | [im2win-memory](../results/im2win-memory.json.gz) | the same with `--memory` |
 | [vgg16](../results/vgg16.json.gz) | suite `vgg16`, `--baselines all` |
 | [resnet50](../results/resnet50.json.gz) | suite `resnet50`, `--baselines all` |
