@@ -7,12 +7,17 @@ from pathlib import Path
 
 from docs.figures.diagrams import memory_layouts, pipeline, shared_object, winograd_flow
 from docs.figures.latency import latency
+from docs.figures.papers import direct_peak, im2win_cpu, im2win_gpu, int8_winograd
 from docs.figures.plots import roofline, tile_error
 from docs.figures.svg import DARK, LIGHT, Figure, Palette
 
 FIGURES: dict[str, Callable[[Palette], Figure]] = {
     "latency": latency,
     "memory-layouts": memory_layouts,
+    "paper-direct": direct_peak,
+    "paper-im2win-cpu": im2win_cpu,
+    "paper-im2win-gpu": im2win_gpu,
+    "paper-int8-winograd": int8_winograd,
     "pipeline": pipeline,
     "roofline": roofline,
     "shared-object": shared_object,

@@ -10,6 +10,7 @@ from statistics import geometric_mean, mean
 from typing import Any
 
 from docs.figures.latency import RESULTS
+from docs.figures.papers import SECTIONS
 from docs.generate.benchmarks import saved
 from docs.generate.ratios import ratios, spread, times, wins
 from tvmconv.core.workload import Conv2dWorkload
@@ -42,7 +43,7 @@ _COMMANDS = """
 
 | file | command |
 |---|---|
-| [im2win](../results/im2win.json.gz) | suite `dnn12`, the algorithms below |
+| [im2win](../results/im2win.json.gz) | suite `dnn12`, `--stages --cold`, four algorithms |
 | [im2win-memory](../results/im2win-memory.json.gz) | the same with `--memory` |
 | [vgg16](../results/vgg16.json.gz) | suite `vgg16`, `--baselines all` |
 | [resnet50](../results/resnet50.json.gz) | suite `resnet50`, `--baselines all` |
@@ -51,12 +52,8 @@ _COMMANDS = """
 | [arm-peers](../results/arm-peers.json.gz) | suite `winograd16`, `--target ft2000plus --estimate` |
 | [int8-winograd](../results/int8-winograd.json.gz) | suite `quantised_winograd` |
 
-For example:
-
-```sh slow
-tvmconv bench run --suite dnn12 --threads 1 --algorithms direct,im2win,im2win_nchw,im2col:mc=0 \\
-    --baselines none --rounds 3
-```
+[Measure the papers](../contributing/measure-the-papers.md) has one command for each table, under
+the conditions of the papers.
 
 How the measurements were made, layer by layer, is in the notes: [im2win](../notes/im2win.md),
 [direct](../notes/direct.md), [Winograd](../notes/winograd.md), [GEMM](../notes/gemm.md),
@@ -71,7 +68,14 @@ def page() -> str:
 
 
 def _section(title: str, paper: str, rows: Iterable[tuple[str, str, str]]) -> str:
-    lines = [f"\n## {title}\n", f"{paper}\n", "| claim | here | verdict |", "|---|---|---|"]
+    lines = [f"\n## {title}\n", f"{paper}\n"]
+    for name, caption in SECTIONS.get(title, ()):
+        lines += [
+            f"![{caption}](../figures/{name}-{palette}.svg#only-{palette})"
+            for palette in ("light", "dark")
+        ]
+        lines.append(f"\n{caption}.\n")
+    lines += ["| claim | here | verdict |", "|---|---|---|"]
     lines += [f"| {claim} | {here} | {verdict} |" for claim, here, verdict in rows]
     return "\n".join(lines) + "\n"
 
