@@ -17,6 +17,7 @@ from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.algorithms.integer.dwords import block_read, widened_shape
 from tvmconv.algorithms.integer.wide_weights import widens_weights
 from tvmconv.algorithms.multiply import multiply_of
+from tvmconv.algorithms.padding import computed_share
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
@@ -153,7 +154,8 @@ class DirectSchedule(ConvSchedule[Machine]):
         """Predicted cycles by part of the model."""
         wide = int(config.get("wide", 0))
         model = WideTileModel(workload, machine, wide) if wide else TileModel(workload, machine)
-        return model.parts(config)
+        parts = model.parts(config)
+        return {**parts, "arithmetic": parts["arithmetic"] * computed_share(workload)}
 
 
 SCHEDULE = DirectSchedule()

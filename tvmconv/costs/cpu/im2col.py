@@ -13,7 +13,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import most_pixels
-from tvmconv.costs.cpu.panel_blocks import PanelBlocks
+from tvmconv.costs.cpu.panel_blocks import PanelBlocks, rate_of
 from tvmconv.costs.cpu.products import heights
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
@@ -86,11 +86,16 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     idle = -(-tasks // machine.cores) * machine.cores / tasks
     cycle = idle / machine.cores
     computing = (products + gathered) * cycle
+    written = 0.0
+    if parts > 1:
+        # the whole depth of a block is written before the first part is read
+        moved = w.batch * panels * size * (1 + constants.PANEL_WRITE)
+        written = constants.TRAFFIC_SHOWN * moved / rate_of(machine, block * size)
     passed = max(0.0, model.activation_cycles * constants.SLOWER_STREAM - computing)
     return {
         "arithmetic": products * cycle,
         "transforms": gathered * cycle,
-        "activations": passed + w.batch * parts * blocks.panel_cycles * cycle,
+        "activations": passed + (w.batch * parts * blocks.panel_cycles + written) * cycle,
         "weights": model.weight_cycles + w.batch * blocks.weight_cycles * cycle,
     }
 

@@ -27,6 +27,12 @@ def weights_again(machine: Machine, weight_bytes: int, groups: int, tiles: int) 
     return constants.TRAFFIC_SHOWN * (tiles - 1) * weight_bytes / machine.rates.memory
 
 
+def rate_of(machine: Machine, stored: float) -> float:
+    """Bytes a cycle of a block of so many bytes, which exceeds L2, and maybe the last cache."""
+    rates = machine.rates
+    return rates.behind_l2 if stored <= machine.last_cache_bytes else rates.memory
+
+
 @dataclass(frozen=True)
 class PanelBlocks:
     """A packed product, block by block: every group of columns passes over every block of panels.
@@ -60,7 +66,8 @@ class PanelBlocks:
         if self.block * self.panel_bytes + self.others <= self.share * self.machine.l2_bytes:
             return constants.TRAFFIC_SHOWN * visits
         moved = self.panels * self.panel_bytes * (self.groups + constants.PANEL_WRITE)
-        return constants.TRAFFIC_SHOWN * (visits + moved / self.machine.rates.behind_l2)
+        rate = rate_of(self.machine, self.block * self.panel_bytes)
+        return constants.TRAFFIC_SHOWN * (visits + moved / rate)
 
     @property
     def weight_cycles(self) -> float:
