@@ -17,7 +17,7 @@ from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.algorithms.integer.dwords import block_read, widened_shape
 from tvmconv.algorithms.integer.wide_weights import widens_weights
 from tvmconv.algorithms.multiply import multiply_of
-from tvmconv.algorithms.padding import columns_inside
+from tvmconv.algorithms.padding import computed_share
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
@@ -39,9 +39,6 @@ from tvmconv.tir.annotations import (
     mark_taps,
 )
 from tvmconv.tvm_api.types import LoopRV, Schedule
-
-# columns of a kernel from which on the loops over them have bounds in place of tests
-_LONG_ROW = 16
 
 
 class DirectSchedule(ConvSchedule[Machine]):
@@ -158,10 +155,7 @@ class DirectSchedule(ConvSchedule[Machine]):
         wide = int(config.get("wide", 0))
         model = WideTileModel(workload, machine, wide) if wide else TileModel(workload, machine)
         parts = model.parts(config)
-        if workload.kernel_w >= _LONG_ROW:
-            # loops over long rows end at the padding
-            parts["arithmetic"] *= columns_inside(workload)
-        return parts
+        return {**parts, "arithmetic": parts["arithmetic"] * computed_share(workload)}
 
 
 SCHEDULE = DirectSchedule()

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tvm_api.types import Expr, Index
 
+# columns of a kernel from which on tests cost more than loops over ranges of them
+LONG_ROW = 16
+
 
 def zero_unless(tests: Sequence[Expr], value: Expr, zero: Expr | None = None) -> Expr:
     """The value if all tests hold, else ``zero``."""
@@ -77,9 +80,11 @@ def inside_image(
     return zero_unless([*tests, *image_tests(w, row, column, lowest, rightmost)], value, zero)
 
 
-def columns_inside(workload: Conv2dWorkload) -> float:
-    """Share of the taps of kernel rows that are inside the image, over all outputs."""
+def computed_share(workload: Conv2dWorkload) -> float:
+    """Share of the taps that kernels compute whose loops over long rows end at the padding."""
     w = workload
+    if w.kernel_w < LONG_ROW:
+        return 1.0
     firsts = [x * w.stride_w - w.pad_left for x in range(w.out_width)]
     taps = [first + s * w.dilation_w for first in firsts for s in range(w.kernel_w)]
     return sum(0 <= column < w.in_width for column in taps) / len(taps)

@@ -7,14 +7,13 @@ from typing import Any
 
 from tvm import tirx
 
+from tvmconv.algorithms.padding import LONG_ROW
 from tvmconv.tir.annotations import CASES, TAPS
 from tvmconv.tir.general.rewrite import nodes_of
 from tvmconv.tir.general.scope import Scope, fresh, open_conditions, outcomes, variables
 
 # copies of one loop's body beyond which code size costs more than predicates
 _MOST_COPIES = 7
-# columns of a kernel from which on predicates cost more than loops over ranges of them
-_LONG_ROW = 16
 
 
 def cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
@@ -47,7 +46,7 @@ def long_rows(stmt: Any) -> list[Any]:
     return [
         loop
         for loop in nodes_of(stmt, tirx.For)
-        if str(loop.annotations.get(TAPS, "")) == "columns" and int(loop.extent) >= _LONG_ROW
+        if str(loop.annotations.get(TAPS, "")) == "columns" and int(loop.extent) >= LONG_ROW
     ]
 
 
