@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from tvmconv.operators.vector_loops import ramp, spread, vector_type
+from tvmconv.operators.vector_loops import pieces, ramp, spread, vector_type
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# vectors of columns at once: their additions do not wait for each other
-_VECTORS = 4
+# columns whose sums stay in the nearest cache until the next row
+_BLOCK = 1024
 
 
 def running_total(
@@ -67,26 +67,57 @@ class _Scan:
         self._reverse = reverse
 
     def columns(self, outer: int, size: int, columns: int) -> None:
-        """Groups of neighboring columns, whose sums stay in registers."""
-        width = min(columns, _VECTORS * self._lanes)
+        """Neighboring columns: sums of one vector stay in registers, longer rows follow rows."""
+        if columns <= self._lanes:
+            with T.parallel(0, outer) as row:
+                self._group(row, size, columns)
+            return
+        width = min(columns, _BLOCK)
         groups, rest = divmod(columns, width)
         count = groups + (rest > 0)
         with T.parallel(0, outer * count) as piece:
             row, group = piece // count, piece % count
             if not rest:
-                self._group(row, size, group * width, width)
+                self._lines(row, size, group * width, width)
                 return
             with T.If(group < groups):
                 with T.Then():
-                    self._group(row, size, group * width, width)
+                    self._lines(row, size, group * width, width)
                 with T.Else():
-                    self._group(row, size, groups * width, rest)
+                    self._lines(row, size, groups * width, rest)
 
-    def _group(self, row: Any, size: int, first: Any, width: int) -> None:
+    def _lines(self, row: Any, size: int, first: Any, width: int) -> None:
+        """Sums of a row of columns from the sums of the row before, in the order of memory."""
+        last = size - 1
+
+        def line(step: Any, *, begins: bool) -> None:
+            now, before = (
+                last - number if self._reverse else number for number in (step, step - 1)
+            )
+
+            def store(column: Any, lanes: int) -> None:
+                place = ramp(first + column, lanes)
+                if begins and self._exclusive:
+                    value = spread(self._neutral, lanes)
+                else:
+                    value = self._value([row, before if self._exclusive else now, place], lanes)
+                if not begins:
+                    sums = tirx.BufferLoad(self._target, [row, before, place])
+                    value = self._combined(sums, value)
+                T.buffer_store(self._target, value, [row, now, place])
+
+            pieces(width, self._lanes, store)
+
+        line(0, begins=True)
+        if size > 1:
+            with T.serial(0, size - 1) as step:
+                line(step + 1, begins=False)
+
+    def _group(self, row: Any, size: int, width: int) -> None:
         sums = self._kept(width)
         with T.serial(0, size) as step:
             place = size - 1 - step if self._reverse else step
-            self._advance(sums, [row, place], first, width)
+            self._advance(sums, [row, place], 0, width)
 
     def rows(self, outer: int, size: int) -> None:
         """Rows by whole vectors, then the values that remain."""

@@ -54,8 +54,10 @@ from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
 # shorter rows of a softmax are computed side by side
 _SHORT_ROW = 8
-# shorter rows have their extreme and its position compared together
+# shorter columns of a softmax stay columns
 _LONG_ROW = 64
+# shorter rows have their extreme and its position compared together
+_POSITION_ROW = 8
 # so few neighbors leave most of a vector empty
 _FEW_COLUMNS = 7
 
@@ -159,19 +161,22 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
 
 
 def _is_position_in_rows(emitter: Emitter, node: Node) -> bool:
-    """Whether ArgMax or ArgMin runs along rows of some vectors."""
+    """Whether ArgMax or ArgMin runs along rows, or along few columns, which become rows."""
     if node.op not in ("argmax", "argmin") or not emitter.machine.runs_along_axes:
         return False
     source, axis = node.inputs[0], node.attrs["axis"]
     if source.dtype not in POSITION_TYPES or axis is None or node.output.dtype != "int64":
         return False
-    return source.dims[axis] >= _LONG_ROW and prod(source.dims[axis:][1:]) == 1
+    return source.dims[axis] >= _POSITION_ROW and prod(source.dims[axis:][1:]) <= _FEW_COLUMNS
 
 
 def _position_in_rows(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
-    dims, axis = node.inputs[0].dims, node.attrs["axis"]
-    rows = prod(dims) // dims[axis]
-    view = emitter.reshape(emitter.as_plain(node.inputs[0]), (rows, dims[axis]))
+    dims, axis = node.inputs[0].dims, node.attrs["axis"] % len(node.inputs[0].dims)
+    outer, size, columns = prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
+    view = emitter.as_plain(node.inputs[0])
+    if columns > 1:
+        view = rows_of_columns(emitter, node, view, (outer, size, columns))
+    view = emitter.reshape(view, (outer * columns, size))
     bytes_ = processor(emitter.machine).vector_bytes
     places = emitter.call(
         lambda x: extreme_position(x, node.op == "argmax", bytes_), [view], record, opaque=True
