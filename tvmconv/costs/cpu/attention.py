@@ -62,7 +62,7 @@ def _parts(form: Attention, machine: Machine, height: int) -> int:
 
 
 def fused_cycles(form: Attention, tile: AttentionTile, machine: Machine) -> float:
-    """Cycles of the loads, stores and FMAs of a head, without exponentials."""
+    """Cycles of a head without its exponentials; uneven work of threads counts as more work."""
     rows, depth, columns, width = form.sizes
     keys, values = (-(-size // machine.lanes) for size in (columns, width))
     copies = constants.COPIED_VECTOR * tile.parts * (keys * depth + values * columns)
@@ -70,11 +70,17 @@ def fused_cycles(form: Attention, tile: AttentionTile, machine: Machine) -> floa
     rate = rates.l1 if tile.rows * line <= machine.l1d_bytes // 2 else rates.l2
     passes = (_OWN_PASSES + 2 * len(form.biases)) * rows * line / rate
     shape = (tile.rows, tile.score_vectors, tile.value_vectors)
-    return _product_cycles(form, machine, shape) + copies + passes
+    whole = _product_cycles(form, machine, shape) + copies + passes
+    return whole * _imbalance(form.heads * tile.parts, machine)
+
+
+def _imbalance(tasks: int, machine: Machine) -> float:
+    """The tasks of the busiest thread over its share."""
+    return -(-tasks // machine.cores) * machine.cores / tasks
 
 
 def separate_cycles(form: Attention, machine: Machine) -> float:
-    """The same of separate functions."""
+    """Cycles of a head by separate functions, also without exponentials."""
     rows, depth, columns, width = form.sizes
     products = product_cycles(machine, rows, columns, depth)
     products += product_cycles(machine, rows, width, columns)
@@ -85,4 +91,6 @@ def separate_cycles(form: Attention, machine: Machine) -> float:
         rate = rates.l2
     elif machine.l3_bytes and whole <= machine.l3_bytes // 2:
         rate = rates.l3
-    return products + (_PASSES + 2 * len(form.biases)) * size / rate
+    # threads share the rows of fewer heads, else whole heads
+    uneven = _imbalance(form.heads, machine) if form.heads >= machine.cores else 1.0
+    return uneven * products + (_PASSES + 2 * len(form.biases)) * size / rate
