@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
+from onnxruntime import InferenceSession
 
+import tvmconv
+from tests.emulating import needs_arm, run_model
 from tests.graph.network import Net, check, prepared
 from tvmconv.graph.rewrite.attention import ATTENTION
 from tvmconv.report.explain import explain_report
+
+HEADS = {"q_num_heads": 4, "kv_num_heads": 2}
 
 
 def self_attention(net: Net, x: str, rows: int, heads: int, width: int) -> str:
@@ -90,3 +98,32 @@ def test_softmax_over_rows_and_single_rows_are_separate():
         scores = net.op("MatMul", "x", net.input("k", 1, 2, 32, 64))
         weights = net.op("Softmax", scores, axis=axis)
         assert fused(net.model(net.op("MatMul", weights, net.input("v", 1, 2, 64, 32)))) == 0
+
+
+def test_the_attention_operator_is_fused():
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Attention", ["q", "k", "v"], ["causal"], "a", is_causal=1, **HEADS),
+        helper.make_node("Attention", ["q", "k", "v"], ["plain"], "b", **HEADS),
+    ]
+    inputs = [("q", 128), ("k", 64), ("v", 64)]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value(name, TensorProto.FLOAT, [1, 49, width]) for name, width in inputs],
+        [value(name, TensorProto.FLOAT, [1, 49, 128]) for name in ("causal", "plain")],
+    )
+    opset = [helper.make_opsetid("", 23)]
+    assert fused(helper.make_model(graph, opset_imports=opset, ir_version=10)) == 2
+
+
+@needs_arm
+def test_attention_on_arm(tmp_path: Path):
+    net = Net(1, 49, 72)
+    model = net.model(self_attention(net, "x", 49, 3, 24))
+    x = np.random.default_rng(1).standard_normal((1, 49, 72)).astype("float32")
+    built = tvmconv.build(model, "aarch64", threads=2, log="none")
+    assert "attention" in [call.operator for call in built.calls]
+    (actual,) = run_model(built, tmp_path, x)
+    session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(actual, session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
