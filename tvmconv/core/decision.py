@@ -14,6 +14,8 @@ from .workload import Conv2dWorkload
 _FIRST_FORM_HERTZ = 2.5e9
 # operator of convolutions by vectors of pixels, which have calls but no decision
 PIXEL_CONV = "pixel_conv2d"
+# operator of two products and the softmax between them as one call
+ATTENTION_CALL = "attention"
 # why a candidate was not taken; "" is the chosen one
 CAUSES = (
     *("", "unsupported", "disallowed", "memory", "error", "finite", "overflow"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.artifact.facts import TargetFacts
-from tvmconv.core.decision import PIXEL_CONV, Decision, Unscheduled
+from tvmconv.core.decision import ATTENTION_CALL, PIXEL_CONV, Decision, Unscheduled
 from tvmconv.core.stored_types import wide_type
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
@@ -73,6 +73,8 @@ _SCALABLE = {
 _WHY = Column("reason", "why")
 _UNSCHEDULED = (*plain("layer", "operator"), _WHY)
 _PIXELS = (Column("layer", "layer"), Column("workload", "problem"), _WHY)
+# operators whose notes have a table of their own
+_NOTED = (PIXEL_CONV, ATTENTION_CALL)
 _VECTORS = (*plain("layer", "operator", "algorithm"), Column("vectors", "code"), _WHY)
 
 
@@ -105,10 +107,11 @@ def explain_report(
     -------
     Report
         Always has the tables ``layers``, ``candidates`` and ``memory``, and where they apply
-        ``estimates``, ``knobs``, ``vectors``, ``launches``, ``unscheduled``, ``positions`` and
-        ``in_float``. ``str()`` of it is the short view. The report of a model with several input
-        shapes has a table ``shapes`` and a report of each shape, without measurements. With
-        several targets, the report has a table ``targets`` and describes one of them.
+        ``estimates``, ``knobs``, ``vectors``, ``launches``, ``unscheduled``, ``positions``,
+        ``attention`` and ``in_float``. ``str()`` of it is the short view. The report of a model
+        with several input shapes has a table ``shapes`` and a report of each shape, without
+        measurements. With several targets, the report has a table ``targets`` and describes one of
+        them.
     """
     if model.manifest.targets:
         alone = TargetFacts(replace(model.manifest, targets=()))
@@ -232,19 +235,25 @@ def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:
 
 
 def _noted_tables(model: ModelFacts) -> list[Table]:
-    """Layers without candidates: by vectors of positions, or quantized but computed in FP32."""
+    """Layers without candidates: vectors of positions, attention, quantized layers in FP32."""
     tables = []
-    for name, title, by_pixels in (
-        ("positions", "Convolutions of plain tensors, by vectors of positions", True),
-        ("in_float", "In float32 although quantized", False),
+    for name, title, operator, columns in (
+        (
+            "positions",
+            "Convolutions of plain tensors, by vectors of positions",
+            PIXEL_CONV,
+            _PIXELS,
+        ),
+        ("attention", "Attention without stored scores", ATTENTION_CALL, _UNSCHEDULED),
+        ("in_float", "In float32 although quantized", "", _UNSCHEDULED),
     ):
         rows = [
             {"layer": c.layer, "operator": c.operator, "workload": c.workload, "reason": c.note}
             for c in model.calls
-            if c.note and (c.operator == PIXEL_CONV) == by_pixels
+            if c.note and (c.operator if c.operator in _NOTED else "") == operator
         ]
         if rows:
-            tables.append(Table(name, title, _PIXELS if by_pixels else _UNSCHEDULED, rows))
+            tables.append(Table(name, title, columns, rows))
     return tables
 
 

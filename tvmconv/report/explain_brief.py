@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.core.decision import PIXEL_CONV
+from tvmconv.core.decision import ATTENTION_CALL, PIXEL_CONV
 from tvmconv.report.document import Report
 from tvmconv.report.reasons import algorithm_text, short_reason
 from tvmconv.report.shapes import shape_text
@@ -25,6 +25,8 @@ _OPTIONAL = (
     Column("limit_share", "% of limit", ".0f", 100, leaves=2),
     Column("error_measured", "error", ".1e", leaves=3),
 )
+# calls without a decision whose note is not about INT8
+_NOTED = {PIXEL_CONV: "positions", ATTENTION_CALL: "fused"}
 _POINTER = "Equal layers share a row; ms is their sum. More: --layer NAME, or -v for all."
 
 
@@ -109,9 +111,8 @@ def _rows(model: ModelFacts, layers: Sequence[Mapping[str, Any]]) -> list[dict[s
     ]
     for call in model.calls:
         if call.note:
-            by_pixels = call.operator == PIXEL_CONV
             row = {"layer": call.layer, "shape": shape_text(call.workload), "reason": call.note}
-            rows.append({**row, "algorithm": "positions" if by_pixels else "in FP32"})
+            rows.append({**row, "algorithm": _NOTED.get(call.operator, "in FP32")})
     for left in model.unscheduled:
         row = {"layer": left.layer, "shape": left.operator, "reason": left.reason}
         rows.append({**row, "algorithm": "plain loops"})

@@ -78,7 +78,7 @@ def product_tile(machine: Machine, rows: int, columns: int, steps: int) -> Micro
     ]
     return min(
         tiles,
-        key=lambda tile: (_tiled_cycles(tile, rows, present, steps), tile.vectors, -tile.rows),
+        key=lambda tile: (tiled_cycles(tile, rows, present, steps), tile.vectors, -tile.rows),
     )
 
 
@@ -86,10 +86,10 @@ def product_cycles(machine: Machine, rows: int, columns: int, steps: int) -> flo
     """Cycles of a product of two run-time matrices on one core, with its copy of columns."""
     present = -(-columns // machine.lanes)
     tile = product_tile(machine, rows, columns, steps)
-    return _tiled_cycles(tile, rows, present, steps) + constants.COPIED_VECTOR * present * steps
+    return tiled_cycles(tile, rows, present, steps) + constants.COPIED_VECTOR * present * steps
 
 
-def _tiled_cycles(tile: Microkernel, rows: int, present: int, steps: int) -> float:
+def tiled_cycles(tile: Microkernel, rows: int, present: int, steps: int) -> float:
     """Cycles of all tiles of ``rows`` rows and ``present`` vectors of columns."""
     return sum(
         count * across * replace(tile, rows=height, vectors=vectors).cycles(steps)

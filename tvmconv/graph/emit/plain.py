@@ -10,6 +10,7 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.stored_types import numpy_type
 from tvmconv.graph.blockable import is_channels_last
+from tvmconv.graph.emit.attention import emit_attention
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.indices import CALLS, emit_without_loops
 from tvmconv.graph.emit.moves import picked, rows_of_blocks
@@ -33,6 +34,7 @@ from tvmconv.graph.emit.sorting import check_length, emit_top_k
 from tvmconv.graph.emit.statistics import standardize_plain
 from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
+from tvmconv.graph.rewrite.attention import ATTENTION
 from tvmconv.graph.rewrite.reversed_sums import REVERSE
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
@@ -85,6 +87,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         axes = node.attrs["axes"]
         record = CallRecord(node.layer, "matmul")
         _call(emitter, node, lambda a, b: matmul(a, b, axes), record)
+    elif node.op == ATTENTION:
+        emit_attention(emitter, node)
     elif is_recurrent(node):
         emit_recurrent(emitter, node)
     elif node.op == "lrn":

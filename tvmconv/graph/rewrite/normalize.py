@@ -25,6 +25,7 @@ from tvmconv.graph.quantized.sums import fuse_integer_sums
 from tvmconv.graph.quantized.tables import tabulate
 from tvmconv.graph.rewrite.activations import canonical_activations
 from tvmconv.graph.rewrite.affine import fold_affine
+from tvmconv.graph.rewrite.attention import fuse_attention
 from tvmconv.graph.rewrite.channels_last import move_channels
 from tvmconv.graph.rewrite.fold import fold_constants, scalar
 from tvmconv.graph.rewrite.norm_pools import fuse_norm_pools
@@ -88,6 +89,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     graph.remove_dead()
     if isinstance(machine, Machine):
         rewrite_products(graph)
+        fuse_attention(graph, machine)
 
 
 def _note_quantized(graph: Graph) -> None:

@@ -1,0 +1,129 @@
+"""Patterns that become one attention, and those that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnxruntime import InferenceSession
+
+import tvmconv
+from tests.emulating import needs_arm, run_model
+from tests.graph.network import Net, check, prepared
+from tvmconv.graph.rewrite.attention import ATTENTION
+from tvmconv.report.explain import explain_report
+
+HEADS = {"q_num_heads": 4, "kv_num_heads": 2}
+
+
+def self_attention(net: Net, x: str, rows: int, heads: int, width: int) -> str:
+    """Heads of one product, as timm writes them, with scaled queries."""
+    size = heads * width
+    joined = net.op("MatMul", x, net.random(size, 3 * size, scale=size**-0.5))
+    shape = net.const(np.array([1, rows, 3, heads, width]))
+    parts = net.op("Transpose", net.op("Reshape", joined, shape), perm=[2, 0, 3, 1, 4])
+    ones = net.const(np.array([1, 1, 1]))
+    first = net.const(np.array([0]))
+    q, k, v = (
+        net.op("Squeeze", part, first) for part in net.op("Split", parts, ones, outputs=3, axis=0)
+    )
+    scaled = net.op("Mul", q, net.const(np.float32(width**-0.5)))
+    scores = net.op("MatMul", scaled, net.op("Transpose", k, perm=[0, 1, 3, 2]))
+    mixed = net.op("MatMul", net.op("Softmax", scores, axis=-1), v)
+    return net.op("Transpose", mixed, perm=[0, 2, 1, 3])
+
+
+def masked_attention(net: Net, rows: int, columns: int) -> str:
+    """Cross attention of grouped heads, with a scale after the product and two biases."""
+    q, k = net.input("q", 2, 2, 3 * rows, 20), net.input("k", 2, 2, columns, 20)
+    v = net.input("v", 2, 1, columns, 24)
+    product = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = net.op("Div", product, net.const(np.float32(4)))
+    heads = net.op("Reshape", scores, net.const(np.array([2, 6, rows, columns])))
+    mask = np.where(np.arange(columns) > np.arange(rows)[:, None] + 2, -np.inf, 0)
+    biased = net.op(
+        "Add", net.op("Add", net.random(6, 1, columns), heads), net.const(np.float32(mask))
+    )
+    weights = net.op("Softmax", biased, axis=-1)
+    stacked = net.op("Reshape", weights, net.const(np.array([2, 2, 3 * rows, columns])))
+    return net.op("MatMul", stacked, v)
+
+
+def transposed_attention(net: Net, size: int) -> str:
+    """Values by columns, and a transposed result, as YOLO writes it."""
+    q, k, v = (
+        net.input(name, 1, 2, width, size) for name, width in (("a", 16), ("b", 16), ("c", 33))
+    )
+    scores = net.op("MatMul", net.op("Transpose", q, perm=[0, 1, 3, 2]), k)
+    weights = net.op("Softmax", net.op("Mul", scores, net.const(np.float32(0.25))), axis=-1)
+    return net.op("MatMul", v, net.op("Transpose", weights, perm=[0, 1, 3, 2]))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_attention_is_one_call(threads: int):
+    net = Net(1, 49, 72)
+    outputs = [self_attention(net, "x", 49, 3, 24), masked_attention(net, 35, 37)]
+    model = net.model(*outputs, transposed_attention(net, 40))
+    operators = [node.op for node in prepared(model).nodes]
+    assert operators.count(ATTENTION) == 3
+    assert not {"nn.softmax", "split", "multiply"} & set(operators)
+    built = check(model, threads=threads)
+    count = [call.operator for call in built.calls].count("attention")
+    (table,) = (t for t in explain_report(built).tables if t.name == "attention")
+    assert len(table.rows) == count > 0 and "in the cache" in table.rows[0]["reason"]
+
+
+def fused(model) -> int:
+    """The number of attentions in a graph."""
+    return [node.op for node in prepared(model).nodes].count(ATTENTION)
+
+
+def test_scores_that_others_read_are_stored():
+    net = Net(1, 2, 49, 32)
+    scores = net.op(
+        "MatMul", "x", net.op("Transpose", net.input("k", 1, 2, 64, 32), perm=[0, 1, 3, 2])
+    )
+    weights = net.op("Softmax", scores, axis=-1)
+    result = net.op("MatMul", weights, net.input("v", 1, 2, 64, 32))
+    assert fused(net.model(result)) == 1
+    assert fused(net.model(result, weights)) == 0
+    assert fused(net.model(result, scores)) == 0
+
+
+def test_softmax_over_rows_and_single_rows_are_separate():
+    for rows, axis in ((49, 2), (1, 3)):
+        net = Net(1, 2, rows, 32)
+        scores = net.op("MatMul", "x", net.input("k", 1, 2, 32, 64))
+        weights = net.op("Softmax", scores, axis=axis)
+        assert fused(net.model(net.op("MatMul", weights, net.input("v", 1, 2, 64, 32)))) == 0
+
+
+def test_the_attention_operator_is_fused():
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Attention", ["q", "k", "v"], ["causal"], "a", is_causal=1, **HEADS),
+        helper.make_node("Attention", ["q", "k", "v"], ["plain"], "b", **HEADS),
+    ]
+    inputs = [("q", 128), ("k", 64), ("v", 64)]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value(name, TensorProto.FLOAT, [1, 49, width]) for name, width in inputs],
+        [value(name, TensorProto.FLOAT, [1, 49, 128]) for name in ("causal", "plain")],
+    )
+    opset = [helper.make_opsetid("", 23)]
+    assert fused(helper.make_model(graph, opset_imports=opset, ir_version=10)) == 2
+
+
+@needs_arm
+def test_attention_on_arm(tmp_path: Path):
+    net = Net(1, 49, 72)
+    model = net.model(self_attention(net, "x", 49, 3, 24))
+    x = np.random.default_rng(1).standard_normal((1, 49, 72)).astype("float32")
+    built = tvmconv.build(model, "aarch64", threads=2, log="none")
+    assert "attention" in [call.operator for call in built.calls]
+    (actual,) = run_model(built, tmp_path, x)
+    session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(actual, session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
