@@ -14,6 +14,8 @@ from tests.tuning.examples import SMALL, V3, default
 from tvmconv.core.errors import TvmconvError
 from tvmconv.records.logfile import read_log
 from tvmconv.remote import count_devices, is_loopback, parse_address
+from tvmconv.tuning.compare import tune_auto
+from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import Final, Quick
 from tvmconv.tuning.pool import Failure, Limits, Pool, Running
 from tvmconv.tuning.remote import RemoteMeasurer
@@ -193,3 +195,17 @@ def test_addresses():
     assert is_loopback("127.0.0.1")
     assert is_loopback("localhost")
     assert not is_loopback("192.168.0.2")
+
+
+@pytest.mark.slow
+def test_metaschedule_searches_on_a_device(lab, tmp_path):
+    log = tmp_path / "a.jsonl"
+    settings = Settings(trials=4, final=Final(rounds=3, seconds=1e-3))
+    journal = Journal(log, {})
+    with Pool(workers=2) as pool:
+        measurer = RemoteMeasurer(pool, "127.0.0.1", lab.port, ["right"], QUICK)
+        outcome = tune_auto(SMALL, V3, measurer, settings, log, journal, lambda: {})
+    assert outcome.status in ("recorded", "no gain")
+    assert outcome.trials > 0
+    assert not outcome.failures
+    assert measurer.identity()["key"] == "right"

@@ -1,8 +1,8 @@
 """Traces of schedule primitives, which MetaSchedule finds: read with limits, never trusted.
 
 A trace is a JSON list of two lists. The first has the instructions, each with its name, inputs,
-attributes and outputs. The second has the decisions of those that sample, each with the place of
-its instruction. Only instructions of :data:`INSTRUCTIONS` are read: they rearrange loops and
+attributes and outputs. The second has the decision of each sampling instruction, with the place of
+the instruction. Only instructions of :data:`INSTRUCTIONS` are read: they rearrange loops and
 buffers, and TVM checks that each keeps the result.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 from .errors import ConfigError
 from .plain_data import parse
 
-# Instruction -> forms of its inputs, attributes and outputs, one letter each: b is a block, l a
-# loop, t a factor of a loop, v another sampled number, i an integer, n nothing, s a text, a a list.
-# TVM reads operands of another form as if they had the expected one.
+# Instruction -> forms of its inputs, attributes and outputs. Each operand is one letter. b is a
+# block, l a loop, t a factor of a loop, v another sampled number. i is an integer, n nothing, s a
+# text, a a list. TVM reads operands of another form as if they had the expected one.
 INSTRUCTIONS = {
     "EnterPostproc": ("", "", ""),
     "GetSBlock": ("", "ss", "b"),
@@ -60,7 +60,7 @@ _MAX_INTEGER = 1 << 16
 def trace_text(data: Any) -> str:
     """The canonical text of a trace.
 
-    Raises ``ConfigError`` if an instruction is unknown, or the data are no trace.
+    Raises ``ConfigError`` if an instruction is unknown, or the data have another form.
     """
     match data:
         case [list() as instructions, list() as decisions]:

@@ -127,7 +127,8 @@ def _export(module: Any) -> str:
     from tvmconv.compile.toolchain import Toolchain
 
     path = Path(tempfile.mkdtemp(prefix="tvmconv-")) / "candidate.so"
-    module.export_library(path, Toolchain.find(triple=os.environ[_TRIPLE]).share)
+    toolchain = Toolchain.find(triple=os.environ[_TRIPLE])
+    module.export_library(str(path), fcompile=toolchain.share)
     return str(path)
 
 
