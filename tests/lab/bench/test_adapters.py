@@ -36,8 +36,9 @@ LAYERS = (
 )
 # single precision, and what Winograd in it costs MNN
 LIMITS = {"mnn": 5e-3}
-# layers that a library cannot compute: NNPACK has no groups, no dilation and no upper bounds
-REFUSED = {"onednn": 2, "acl": 1, "nnpack": 3}
+# layers that a library cannot compute: NNPACK has no groups, no dilation and no upper bounds, the
+# baselines of papers no groups and no epilogue
+REFUSED = {"onednn": 2, "acl": 1, "nnpack": 3, "direct_loops": 4, "winograd_blas": 4}
 
 
 @pytest.fixture(scope="module")

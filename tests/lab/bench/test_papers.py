@@ -145,6 +145,7 @@ def test_the_poolings_of_ftengine() -> None:
     assert sizes == printed
 
 
+@pytest.mark.slow
 def test_a_pooling_through_the_bench() -> None:
     layers, names = ["maxpool:ic8ih9kh3sh2"], "onnxruntime,direct_loops"
     (case,) = run_plan(

@@ -119,7 +119,7 @@ def test_variants_survive_the_way_to_a_worker():
         ("nope", InputError, "unknown algorithm 'nope'.*algorithms are depthwise, direct"),
         ("-nope", InputError, "unknown algorithm 'nope'"),
         ("direct:oc", InputError, "cannot read 'oc' of direct"),
-        ("im2col:layout=nhwc", InputError, "layout=nhwc must be one of nchw, nchwc"),
+        ("im2col:layout=hwc", InputError, "layout=hwc must be one of nchw, nhwc, nchwc"),
         ("winograd:foo=all", InputError, "no knob 'foo'; it has mh, mw"),
         ("winograd:foo=2", ConfigError, "unknown knob.* foo; this schedule has"),
         ("winograd:mh=9", ConfigError, r"mh=9 .* \(values: mh: 2, 3, 4, 5, 6\)"),
