@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def prepare_builder() -> None:
-    """What each builder process of MetaSchedule needs, before it compiles."""
+    """Prepare a builder process of MetaSchedule, before it compiles."""
     from tvmconv.tvm_api import meta_schedule as ms
     from tvmconv.tvm_api.ffi import register_global_func
 
