@@ -56,6 +56,15 @@ def test_a_replayed_kernel_is_right():
     assert np.abs(error).max() <= TOLERANCE * np.abs(reference).max()
 
 
+def test_a_kernel_with_a_cached_sum_is_right():
+    instructions, decisions = read_trace(traced().config.trace)
+    first, *others = instructions
+    cached = [first, ["CacheWrite", ["b0", []], [0, "global"], ["b99"]], *others]
+    config = traced().config.with_trace(json.dumps([cached, decisions]))
+    error, reference = errors(Kernel(POINTWISE, V3, "direct", config))
+    assert np.abs(error).max() <= TOLERANCE * np.abs(reference).max()
+
+
 def test_a_build_replays_a_trace(tmp_path):
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> net (float[1,32,8,8] x, float[32,32,1,1] w,'
@@ -100,6 +109,11 @@ def damaged() -> dict[str, object]:
         "a short instruction": [[["Vectorize"]], []],
         "deep operands": [[*instructions, ["Fuse", [[[[1]]]], [1], ["l99"]]], []],
         "a factor of zero": [[*instructions, ["Split", ["l1", 0], [1, 0], ["l98", "l99"]]], []],
+        "no test of an end": [[*instructions, ["Split", ["l1", 3], [1, 1], ["l98", "l99"]]], []],
+        "a cache on the stack": [
+            [*instructions, ["CacheRead", ["b0", ["b0"]], [0, "local"], ["b99"]]],
+            [],
+        ],
         "an endless list": [[last] * 2000, []],
         "a long text": [[["GetLoops", ["x" * 1000], [], []]], []],
     }
@@ -131,6 +145,16 @@ def foreign() -> dict[str, list[object]]:
             [],
         ],
         "a parallel reduction": [[block, loops, ["Parallel", ["l5"], [], []]], []],
+        "nested vectors": [[block, loops, *[["Vectorize", [n], [], []] for n in ("l3", "l4")]], []],
+        "nested threads": [[block, loops, *[["Parallel", [n], [], []] for n in ("l1", "l2")]], []],
+        "long code": [
+            [block, loops, *[["Unroll", [f"l{n}"], [], []] for n in range(1, 9)]],
+            [],
+        ],
+        "a long unrolling pragma": [
+            [block, loops, ["Annotate", ["l0", 60000], ["pragma_auto_unroll_max_step"], []]],
+            [],
+        ],
         "long vectors": [
             [
                 *(block, loops, ["Fuse", ["l1", "l2", "l3", "l4"], [1], ["l9"]]),

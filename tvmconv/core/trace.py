@@ -17,7 +17,8 @@ from .plain_data import parse
 
 # Instruction -> forms of its inputs, attributes and outputs. Each operand is one letter. b is a
 # block, l a loop, t a factor of a loop, v another sampled number. i is an integer, n nothing, s a
-# text, a a list. TVM reads operands of another form as if they had the expected one.
+# text, a a list of numbers, c a list of blocks, which may be empty. TVM reads operands of another
+# form as if they had the expected one.
 INSTRUCTIONS = {
     "EnterPostproc": ("", "", ""),
     "GetSBlock": ("", "ss", "b"),
@@ -36,8 +37,8 @@ INSTRUCTIONS = {
     "Parallel": ("l", "", ""),
     "Vectorize": ("l", "", ""),
     "Unroll": ("l", "", ""),
-    "CacheRead": ("bb*", "is", "b"),
-    "CacheWrite": ("bb*", "is", "b"),
+    "CacheRead": ("bc", "is", "b"),
+    "CacheWrite": ("bc", "is", "b"),
     "ComputeAt": ("bl", "ii", ""),
     "ReverseComputeAt": ("bl", "ii", ""),
     "ComputeInline": ("b", "", ""),
@@ -124,6 +125,12 @@ class _Reader:
                 raise ConfigError(f"a trace has the annotation {key!r}, which is not allowed")
         if kind == "Split" and any(isinstance(f, int) and f < 1 for f in inputs):
             raise ConfigError("a trace splits a loop by a factor below 1")
+        if kind == "Split" and attributes[1]:
+            # without its test, the last iterations leave the buffers
+            raise ConfigError("a trace splits a loop without a test of its end")
+        if kind.startswith("Cache") and attributes != [attributes[0], "global"]:
+            # other scopes lie on the stack
+            raise ConfigError(f"a trace caches in {attributes[1]!r}. Expected 'global'.")
         if kind.startswith("Sample"):
             self.undecided[place] = (kind, attributes, len(outputs))
 
@@ -155,7 +162,11 @@ class _Reader:
             return self.forms.get(value, "s" if short else "?")
         if isinstance(value, int):
             return "i" if -1 <= value < _MAX_INTEGER else "?"
-        return "a" if isinstance(value, list) and all(map(_is_number, value)) else "?"
+        if not isinstance(value, list):
+            return "?"
+        if all(isinstance(name, str) and self.forms.get(name) == "b" for name in value):
+            return "c"
+        return "a" if all(map(_is_number, value)) else "?"
 
     def _define(self, kind: str, outputs: list[Any]) -> None:
         for name in outputs:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.trace import read_trace
 from tvmconv.kernels.compiler_lock import compiler_lock
-from tvmconv.tvm_api import tirx
-from tvmconv.tvm_api.ffi import structural_walk
+from tvmconv.tvm_api import tirx, types
 from tvmconv.tvm_api.s_tir import Schedule, Trace
 from tvmconv.tvm_api.types import PrimFunc
 
-# MetaSchedule uses at most 64 lanes and 512 steps; much longer code takes minutes to compile
+# of a block, and of all blocks: MetaSchedule uses at most 64 lanes and 512 steps of a block; much
+# longer code takes minutes to compile
 _MOST_LANES = 256
-_MOST_STEPS = 1024
+_MOST_STEPS = 4096
+_UNROLL = "pragma_auto_unroll_max_step"
 _TEXT = 200
 
 
@@ -34,18 +36,32 @@ def replayed(function: PrimFunc, trace: str) -> PrimFunc:
         raise ConfigError(
             f"a trace does not fit its tensor expression: {type(error).__name__} {first}"
         ) from None
-    scheduled = schedule.mod["main"]
-    _check_size(scheduled)
-    return scheduled
+    _check_size(schedule)
+    return schedule.mod["main"]
 
 
-def _check_size(function: PrimFunc) -> None:
-    loops: list[Any] = []
-    structural_walk(function.body, (tirx.For, loops.append))
-    most = {tirx.ForKind.VECTORIZED: _MOST_LANES, tirx.ForKind.UNROLLED: _MOST_STEPS}
-    for loop in loops:
-        limit, extent = most.get(loop.kind), loop.extent
-        if limit and not (isinstance(extent, tirx.IntImm) and extent.value <= limit):
+def _check_size(schedule: types.Schedule) -> None:
+    """Refuse what TVM cannot compile, or compiles to very long code."""
+    steps = 0.0
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        loops: list[Any] = [schedule.get(loop) for loop in schedule.get_loops(block)]
+        for kind in (tirx.ForKind.VECTORIZED, tirx.ForKind.PARALLEL):
+            if sum(loop.kind == kind for loop in loops) > 1:
+                raise ConfigError("a trace nests vectorized loops, or parallel ones")
+        lanes = _iterations(loops, tirx.ForKind.VECTORIZED)
+        if lanes > _MOST_LANES:
             raise ConfigError(
-                f"a trace unrolls or vectorizes {extent} iterations. Expected at most {limit}."
+                f"a trace vectorizes {lanes:.0f} iterations. Expected at most {_MOST_LANES}."
             )
+        asked = [int(loop.annotations[_UNROLL]) for loop in loops if _UNROLL in loop.annotations]
+        steps += _iterations(loops, tirx.ForKind.UNROLLED) * max(asked, default=1)
+    if steps > _MOST_STEPS:
+        raise ConfigError(
+            f"a trace unrolls {steps:.0f} iterations. Expected at most {_MOST_STEPS}."
+        )
+
+
+def _iterations(loops: list[Any], kind: int) -> float:
+    """How often nested loops of a kind run; infinite if it is no constant."""
+    extents = [loop.extent for loop in loops if loop.kind == kind]
+    return math.prod(e.value if isinstance(e, tirx.IntImm) else math.inf for e in extents)
