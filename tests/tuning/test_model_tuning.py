@@ -52,6 +52,14 @@ def test_a_search_is_shown_stopped_and_continued(instant, tmp_path):
         assert best_config(r.workload, V3, r.algorithm, [log]).config in configs
 
 
+def test_fewer_trials_than_layers_are_a_limit(instant, tmp_path):
+    seen: list[tuple[str, int, int]] = []
+    limits = {"trials": 2, "log": tmp_path / "a.jsonl", **OPTIONS}
+    report = tvmconv.tune(small_network(), V3, progress=lambda *s: seen.append(s), **limits)
+    assert {total for _, _, total in seen} == {2}
+    assert len(report.to_json()["workloads"]) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -62,6 +70,7 @@ def test_a_search_is_shown_stopped_and_continued(instant, tmp_path):
         ({"rpc_keys": ["a"]}, "require each other"),
         ({"algorithms": ["fast"]}, "'fast' is unknown"),
         ({"progress": 3}, "progress"),
+        ({"log": "none"}, "means no log"),
     ],
     ids=lambda value: "".join(value) if isinstance(value, dict) else "",
 )

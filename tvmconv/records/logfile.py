@@ -15,6 +15,8 @@ from tvmconv.records.fields import RecordError
 from tvmconv.records.record import MAX_LINE_BYTES, Record
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
+# builds read no log of this name
+NEVER = "none"
 LOGGER = logging.getLogger("tvmconv.tuning")
 # skipped lines that are reported one by one
 MOST_SHOWN = 20
@@ -111,6 +113,8 @@ def check_destination(path: Path) -> None:
 
     An existing file must hold records. Missing folders are made later.
     """
+    if str(path) == NEVER:
+        raise TvmconvError(f"the tuning log {NEVER!r} means no log to builds. Name another file.")
     if os.path.lexists(path):
         if not path.is_file():
             raise TvmconvError(f"{path} is not a regular file. Name another tuning log.")

@@ -17,12 +17,11 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
-from tvmconv.records.logfile import LOGGER, check_log, read_log
+from tvmconv.records.logfile import LOGGER, NEVER, check_log, read_log
 from tvmconv.records.record import Record, is_near, machine_facts, machine_key
 from tvmconv.records.store import best
 
 ENVIRONMENT = "TVMCONV_TUNING_LOGS"
-NEVER = "none"
 
 # predictions are good to about this: a config from elsewhere must not look slower than that
 _NEAR_TOLERANCE = 1.1

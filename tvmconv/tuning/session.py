@@ -149,9 +149,11 @@ def tune(
     """Tune workloads one after another, in the order of the time that they take.
 
     Candidates run at the ``measurer``; records are appended to ``log``, and trials are stored next
-    to it. ``total_trials`` are shared evenly among the workloads; 0 leaves the limit of
-    ``settings`` alone. The ``time_budget`` in seconds is shared by the predicted times of the
-    workloads in a network; later ones get the time that earlier ones leave. The ``space`` is
+    to it. ``total_trials`` are shared evenly among the workloads, or among as many as
+    there are trials; 0 leaves the limit of ``settings`` alone.
+
+    The ``time_budget`` in seconds is shared by the predicted times of the workloads in a network;
+    later ones get the time that earlier ones leave. The ``space`` is
     ``knobs`` of the schedules, ``auto``, which is MetaSchedule's rules on this machine, or ``both``
     for comparison. ``baselines`` are shown next to the best; ``observe`` is called after every
     trial.
@@ -176,7 +178,7 @@ def tune(
     outcomes: list[Outcome] = []
 
     weights = {task: _weight(task, machine, settings) for task in tasks}
-    ordered = sorted(tasks, key=lambda task: -weights[task])
+    ordered = sorted(tasks, key=lambda task: -weights[task])[: total_trials or None]
     for number, task in enumerate(ordered):
         left = time_budget - (time.monotonic() - start)
         if left <= 0:
