@@ -133,7 +133,7 @@ class _Reader:
             # without its test, the last iterations leave the buffers
             raise ConfigError("a trace splits a loop without a test of its end")
         if kind.startswith("Cache") and attributes != [attributes[0], "global"]:
-            # other scopes lie on the stack
+            # buffers of other scopes are on the stack
             raise ConfigError(f"a trace caches in {attributes[1]!r}. Expected 'global'.")
         if kind.startswith("Sample"):
             self.undecided[place] = (kind, attributes, len(outputs))
