@@ -1,4 +1,4 @@
-"""Bars of the papers' figures: what a paper reports, next to the saved results."""
+"""Bars of the papers' figures: values that a paper reports, next to the saved results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from docs.generate.benchmarks import saved
 from docs.generate.ratios import times
 
 _LEFT, _TOP, _WIDTH, _HEIGHT = 50, 44, 660, 190
-# cuDNN's time over im2win's for each of the twelve layers on an RTX 3090: the log of the authors'
-# repository, from which figure 4-5 of the thesis has its bars
+# cuDNN's time over im2win's for each of the twelve layers on an RTX 3090. Figure 4-5 of the thesis
+# has these bars, from the log of the authors' repository.
 _CUDNN_OVER_IM2WIN = (1.798, 1.378, 0.813, 1.305, 0.562, 0.986, 0.786, 1.706, 1.137, 1.033, 0.795,
                       1.078)  # fmt: skip
 # TensorFlow Lite's time over the paper's on Cortex-A72, its table 3.8
@@ -31,7 +31,7 @@ SECTIONS = {
         ),
     ),
     "Direct convolution without memory overhead": (
-        ("paper-direct", "Share of the FMA peak; ours is the mean of VGG-16 and ResNet-50"),
+        ("paper-direct", "Share of the FMA peak; ours: mean of VGG-16 and ResNet-50"),
     ),
     "Quantized Winograd on Arm": (
         ("paper-int8-winograd", "INT8: time of TensorFlow Lite (here LiteRT) over Winograd"),
@@ -54,7 +54,7 @@ def _bars(
     ticks: Sequence[float],
     band: tuple[float, float] | None = None,
 ) -> None:
-    """Draw groups of bars from 0, and the range ``band`` behind them."""
+    """Draw groups of bars from 0, over the range ``band``."""
     colors = [figure.palette.series[i] for i in (0, 2, 3)]
 
     def y(value: float) -> float:

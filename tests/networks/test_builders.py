@@ -14,8 +14,8 @@ import pytest
 from examples.networks import NETWORKS, parameter_count
 from tests.networks.compare import assert_matches_onnxruntime
 
-# trainable values of torchvision's models; MobileNetV1's of its authors' Keras model, those of the
-# AlexNet of 2012 from Caffe's, of LeNet-5 from its layers with all connections
+# trainable values of torchvision's models. MobileNetV1's count is of its authors' Keras model, the
+# AlexNet of 2012's of Caffe's model, and LeNet-5's of its layers with all connections.
 PARAMETERS = {
     "lenet": 61_706,
     "alexnet": 61_100_840,

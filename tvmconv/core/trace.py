@@ -63,6 +63,21 @@ def trace_text(data: Any) -> str:
 
     Raises ``ConfigError`` if an instruction is unknown, or the data have another form.
     """
+    _check(data)
+    return json.dumps(data, separators=(",", ":"))
+
+
+def read_trace(text: str) -> list[Any]:
+    """The data of a trace's text; raises ``ConfigError`` as :func:`trace_text`."""
+    try:
+        data = parse(text)
+    except ValueError as error:
+        raise ConfigError(f"a trace is not JSON: {str(error)[:_MAX_TEXT]}") from None
+    _check(data)
+    return list(data)
+
+
+def _check(data: Any) -> None:
     match data:
         case [list() as instructions, list() as decisions]:
             pass
@@ -79,17 +94,6 @@ def trace_text(data: Any) -> str:
         reader.decide(decision)
     if reader.undecided:
         raise ConfigError("a sampling instruction of a trace has no decision of its form")
-    return json.dumps(data, separators=(",", ":"))
-
-
-def read_trace(text: str) -> list[Any]:
-    """The data of a trace's text; raises ``ConfigError`` as :func:`trace_text`."""
-    try:
-        data = parse(text)
-    except ValueError as error:
-        raise ConfigError(f"a trace is not JSON: {str(error)[:_MAX_TEXT]}") from None
-    trace_text(data)
-    return list(data)
 
 
 class _Reader:
@@ -129,7 +133,7 @@ class _Reader:
             # without its test, the last iterations leave the buffers
             raise ConfigError("a trace splits a loop without a test of its end")
         if kind.startswith("Cache") and attributes != [attributes[0], "global"]:
-            # other scopes lie on the stack
+            # buffers of other scopes are on the stack
             raise ConfigError(f"a trace caches in {attributes[1]!r}. Expected 'global'.")
         if kind.startswith("Sample"):
             self.undecided[place] = (kind, attributes, len(outputs))

@@ -28,8 +28,8 @@ class Conv2dWorkload:
     """A convolution of images with its fused epilogue.
 
     Logical shapes are NCHW and OIHW; sizes in elements. ``dilation`` 1 means dense.
-    ``data_layout`` is the layout in which the kernel reads its input: ``"NCHWc"`` (channel
-    blocks of the machine's block size), or plain for first layers, ``"NCHW"`` or ``"NHWC"``. The
+    ``data_layout`` is the layout in which the kernel reads its input. It is ``"NCHWc"`` (channel
+    blocks of the machine's block size), or for first layers plain, ``"NCHW"`` or ``"NHWC"``. The
     output is always ``NCHWc``. ``types`` are the tensors' types, with the kind of quantization.
     ``epilogue`` steps run in order on the accumulator.
 

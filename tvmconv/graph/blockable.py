@@ -36,7 +36,7 @@ _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 # far enough from the overflow of exp, and from zero, that products of several results are finite
 _LARGEST_EXPONENT = 16.0
 _SMALLEST_DIVISOR = 1e-3
-# of coordinates, which plain images are resized by along their axes
+# transforms of coordinates by which plain images are resized along their axes
 _TRANSFORMS = ("align_corners", "asymmetric", "half_pixel")
 
 

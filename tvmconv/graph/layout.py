@@ -24,7 +24,7 @@ from tvmconv.graph.blockable import (
     is_exact,
     is_resized_by_axes,
 )
-from tvmconv.graph.ir import Array, Graph, Node, Value
+from tvmconv.graph.ir import Array, Graph, Node, Value, made_by
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving
 from tvmconv.graph.rewrite.fold import as_float32
@@ -97,8 +97,7 @@ def plan_layouts(
                 if layer := by_pixels(decision, machine, policy, around, join):
                     plan.pixels[node] = layer
                     continue
-            if _reads_channels_last(node, decision, machine):
-                last = replace(decision.workload, data_layout="NHWC")
+            if last := _channels_last(node, decision, machine):
                 decision = replace(decision, workload=last)
                 plan.channels_last.add(node)
             plan.decisions[node] = _explained(decision, node, policy)
@@ -129,25 +128,21 @@ def plan_layouts(
     return plan
 
 
-def _reads_channels_last(node: Node, decision: Decision, machine: Device) -> bool:
-    """Whether a first layer reads (N, H, W, C) itself, in place of a transposed copy.
+def _channels_last(node: Node, decision: Decision, machine: Device) -> Conv2dWorkload | None:
+    """The workload of a first layer that reads (N, H, W, C), in place of a transposed copy.
 
     Its kernel reads single values of the input, in either order at the same cost.
     """
     source, workload = node.args[0], decision.workload
-    made = source.producer
-    if (
-        workload.data_layout != "NCHW"
-        or made is None
-        or made.op != "permute_dims"
-        or axes_of(made) != FIRST
-    ):
-        return False
-    algorithm, last = decision.chosen.algorithm, replace(workload, data_layout="NHWC")
+    made = made_by(source, "permute_dims")
+    if workload.data_layout != "NCHW" or made is None or axes_of(made) != FIRST:
+        return None
     if source.dims != workload.data_shape or made.args[0].is_const:
-        return False
-    expression = registry.algorithm(algorithm, machine.kind)
-    return expression.channels_last and expression.unsupported(last, machine) is None
+        return None
+    last = replace(workload, data_layout="NHWC")
+    expression = registry.algorithm(decision.chosen.algorithm, machine.kind)
+    fits = expression.channels_last and expression.unsupported(last, machine) is None
+    return last if fits else None
 
 
 def decided_nodes(graph: Graph, machine: Device) -> list[Node]:

@@ -1,4 +1,4 @@
-"""Patterns that become one attention, and those that do not."""
+"""Patterns that become one attention, and patterns that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measurements of the papers need: their baselines, layouts, batches and poolings."""
+"""Baselines, layouts, batches and poolings for measurements of the papers."""
 
 from __future__ import annotations
 

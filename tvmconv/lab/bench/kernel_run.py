@@ -28,8 +28,8 @@ class KernelRun:
     ``weight`` (K, C/groups, R, S), and ``bias`` (K,). All are FP32 or of the workload's types. For
     integers, constants are the arrays of
     :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the constants themselves. A call
-    with ``nchw`` begins with the conversion of the input from NCHW, if the kernel reads channel
-    blocks, and ends with the conversion of the output to NCHW.
+    with ``nchw`` ends with the conversion of the output to NCHW. If the kernel reads channel
+    blocks, it begins with the conversion of the input from NCHW.
     """
 
     def __init__(
