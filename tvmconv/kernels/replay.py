@@ -12,8 +12,8 @@ from tvmconv.tvm_api import tirx, types
 from tvmconv.tvm_api.s_tir import Schedule, Trace
 from tvmconv.tvm_api.types import PrimFunc
 
-# of a block, and of all blocks: MetaSchedule uses at most 64 lanes and 512 steps of a block; much
-# longer code takes minutes to compile
+# limits of a block's lanes and of all blocks' steps. MetaSchedule uses at most 64 lanes and 512
+# steps in a block. Much longer code takes minutes to compile
 _MOST_LANES = 256
 _MOST_STEPS = 4096
 _UNROLL = "pragma_auto_unroll_max_step"
@@ -62,6 +62,6 @@ def _check_size(schedule: types.Schedule) -> None:
 
 
 def _iterations(loops: list[Any], kind: int) -> float:
-    """How often nested loops of a kind run; infinite if it is no constant."""
+    """How often nested loops of a kind run; infinite if that is not constant."""
     extents = [loop.extent for loop in loops if loop.kind == kind]
     return math.prod(e.value if isinstance(e, tirx.IntImm) else math.inf for e in extents)

@@ -1,9 +1,9 @@
 """Attention of heads, softmax(scale * Q K' + biases) V, as one function without stored scores.
 
 A task packs the keys and values of one head into panels of one vector. It then takes a few rows of
-queries at a time. Their scores with all keys stay in the cache: a register tile writes them, three
+queries at a time. Their scores with all keys stay in the cache. A register tile writes them, three
 passes normalize them, and a second register tile multiplies them by the values. The sums of the
-exponentials divide the result, not the weights. There is no second maximum: all scores of a row
+exponentials divide the result, not the weights. A second maximum is not needed: all scores of a row
 exist before the first exponential.
 """
 

@@ -1,4 +1,4 @@
-"""What an attention reads and writes, and how its rows are cut."""
+"""Operands and results of an attention, and the cuts of its rows."""
 
 from __future__ import annotations
 
