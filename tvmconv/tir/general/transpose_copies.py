@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir, sym, tirx
@@ -9,12 +10,7 @@ from tvm import ir, sym, tirx
 from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.interleave import LANE_BYTES, Kept, interleaved, lane_indices, shuffle
-from tvmconv.tir.general.rewrite import (
-    function_pass,
-    item_bytes,
-    replace_marked,
-    substitute,
-)
+from tvmconv.tir.general.rewrite import function_pass, item_bytes, replace_marked, substitute
 
 # the side of the smallest square
 _PART = 4
@@ -30,8 +26,9 @@ def TransposeCopies() -> Any:
     Rewrite: squares of the copy are loaded as vectors, transposed by shuffles of two vectors, and
     stored as vectors. Loops that do not fit the pattern are unchanged. The other annotation makes
     rectangles: each 128-bit lane of a register is a square of its own. The short side is moved as
-    pieces of a register, the long one as whole registers. Two or three elements are no piece: where
-    such lines follow each other, they are one long vector, whose elements are shuffled at once.
+    pieces of a register, the long one as whole registers. Lines of two or three elements are
+    shorter than a piece. Where they follow each other, they are one long vector, whose elements
+    are shuffled at once.
 
     Why here: VectorizeLoop makes one side of such a copy a gather or a scatter. LLVM lowers it to
     one load or store per element.
@@ -48,11 +45,66 @@ def _transpose_copies(func: Any) -> Any:
     return replace_marked(func, rules)
 
 
-def _copy(outer: Any) -> tuple[Any, tuple[Any, Any], int, int] | None:
-    """The copy of two loops, the loops, the loop along source lines, and the filled iterations.
+@dataclass(frozen=True, eq=False)
+class _Copy:
+    """A copy of one element in two loops, the loop ``along`` over the elements of source lines.
 
-    None if the loops do not fit the pattern.
+    The outer loop copies in its first ``filled`` iterations, and writes zeros in the others.
     """
+
+    store: Any
+    loops: tuple[Any, Any]
+    along: int
+    filled: int
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Iterations of the loops."""
+        outer, inner = self.loops
+        return int(outer.extent), int(inner.extent)
+
+    @property
+    def read(self) -> int:
+        """Elements of a source line."""
+        return self.extents[self.along]
+
+    @property
+    def written(self) -> int:
+        """Elements of a line of the destination."""
+        return self.extents[1 - self.along]
+
+    @property
+    def dtype(self) -> str:
+        """Type of an element."""
+        return str(self.store.value.source.dtype)
+
+    def loaded(self, line: int, size: int, first: tuple[int, int] = (0, 0)) -> Any:
+        """``size`` neighbors of a source line; ``first`` is where the loops begin."""
+        load = self.store.value
+        place = self._line(load.indices, self.along, line, size, first)
+        return tirx.BufferLoad(load.source, place)
+
+    def stored(self, value: Any, line: int, size: int, first: tuple[int, int] = (0, 0)) -> Any:
+        """The store of ``size`` neighbors of a line of the destination."""
+        place = self._line(self.store.indices, 1 - self.along, line, size, first)
+        return tirx.BufferStore(self.store.buffer, value, place)
+
+    def _line(
+        self, indices: Any, direction: int, line: int, size: int, first: tuple[int, int]
+    ) -> list[Any]:
+        """Indices of neighbors along one loop, at iteration ``line`` of the other loop."""
+        place = {
+            self.loops[direction].loop_var: first[direction],
+            self.loops[1 - direction].loop_var: first[1 - direction] + line,
+        }
+        *outer, last = [substitute(index, place) for index in indices]
+        if size == 1:
+            return [*outer, last]
+        return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), size)]
+
+
+def _copy(outer: Any) -> _Copy | None:
+    """The copy of a loop and the loop in it; None if they do not fit the pattern."""
     inner = outer.body
     if not isinstance(inner, tirx.For) or not isinstance(inner.body, tirx.BufferStore):
         return None
@@ -64,27 +116,25 @@ def _copy(outer: Any) -> tuple[Any, tuple[Any, Any], int, int] | None:
     along, across = _contiguous(load.indices, loops), _contiguous(store.indices, loops)
     if along is None or across != 1 - along:
         return None
-    return store, loops, along, filled
+    return _Copy(store, loops, along, filled)
 
 
 def _squares(outer: Any) -> Any:
     """The loops as transposed squares; None if they do not fit the pattern."""
-    if (found := _copy(outer)) is None:
+    if (copy := _copy(outer)) is None:
         return None
-    store, loops, along, filled = found
-    extents = [int(loop.extent) for loop in loops]
+    extents, along = copy.extents, copy.along
     # pad any number of rows to a square, so that vectors have their whole length
-    side = extents[along] if extents[1 - along] % extents[along] else min(extents)
-    if side < _PART or side & (side - 1) or extents[along] % side:
+    side = copy.read if copy.written % copy.read else min(extents)
+    if side < _PART or side & (side - 1) or copy.read % side:
         return None
-    if filled < extents[0] and (along == 0 or side != extents[0]):
+    if copy.filled < extents[0] and (along == 0 or side != extents[0]):
         return None
     statements: list[Any] = []
     for first in range(0, extents[0], side):
         for second in range(0, extents[1], side):
-            lines = min(side, extents[1 - along] - (second, first)[along])
-            square = _square(store, loops, (first, second), along, side, lines, min(lines, filled))
-            statements += square
+            lines = min(side, copy.written - (second, first)[along])
+            statements += _square(copy, (first, second), side, lines)
     return tirx.SeqStmt(statements)
 
 
@@ -121,49 +171,14 @@ def _advances(analyzer: Any, index: Any, var: Any, steps: int, distance: int) ->
     return isinstance(moved, tirx.IntImm) and int(moved) == distance
 
 
-def _line(
-    indices: Any,
-    loops: tuple[Any, Any],
-    first: tuple[int, int],
-    direction: int,
-    line: int,
-    size: int,
-) -> list[Any]:
-    """Indices of ``size`` neighbors along one loop, at iteration ``line`` of the other loop."""
-    place = {
-        loops[direction].loop_var: first[direction],
-        loops[1 - direction].loop_var: first[1 - direction] + line,
-    }
-    *outer, last = [substitute(index, place) for index in indices]
-    if size == 1:
-        return [*outer, last]
-    return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), size)]
-
-
-def _square(
-    store: Any,
-    loops: tuple[Any, Any],
-    first: tuple[int, int],
-    along: int,
-    side: int,
-    lines: int,
-    filled: int,
-) -> list[Any]:
-    """Statements that copy one square; ``along`` is the loop over ``lines`` source vectors.
-
-    The vectors after ``filled`` hold zeros.
-    """
-    load, dtype = store.value, str(store.value.source.dtype)
-    kept = Kept(dtype)
-    rows = [
-        kept(tirx.BufferLoad(load.source, _line(load.indices, loops, first, along, line, side)))
-        for line in range(filled)
-    ]
-    rows += [tirx.Broadcast(tirx.const(0, dtype), side)] * (side - filled)
+def _square(copy: _Copy, first: tuple[int, int], side: int, lines: int) -> list[Any]:
+    """Statements that copy one square of ``lines`` source vectors, or fill the last ones with 0."""
+    kept, filled = Kept(copy.dtype), min(lines, copy.filled)
+    rows = [kept(copy.loaded(line, side, first)) for line in range(filled)]
+    rows += [tirx.Broadcast(tirx.const(0, copy.dtype), side)] * (side - filled)
     for line, row in enumerate(_transposed(rows, kept)):
         used = row if lines == side else tirx.Shuffle([row], list(range(lines)))
-        place = _line(store.indices, loops, first, 1 - along, line, lines)
-        kept.statements.append(tirx.BufferStore(store.buffer, used, place))
+        kept.statements.append(copy.stored(used, line, lines, first))
     return kept.statements
 
 
@@ -199,40 +214,28 @@ def _rectangle(outer: Any) -> Any:
     Each round of :func:`interleaved` rotates the bits of (register, place in a lane) to the left.
     Pieces are ordered so that the last round leaves neighbors along the result's lines.
     """
-    if (found := _copy(outer)) is None:
+    if (copy := _copy(outer)) is None:
         return None
-    store, loops, along, filled = found
-    extents = [int(loop.extent) for loop in loops]
-    load, dtype = store.value, str(store.value.source.dtype)
-    lane, first = LANE_BYTES // item_bytes(dtype), (0, 0)
-    read, written = extents[along], extents[1 - along]
-    short, long = sorted((read, written))
-    if filled < extents[0] or short < 2 or short & (short - 1) or short > lane or long % lane:
+    kept, lane = Kept(copy.dtype), LANE_BYTES // item_bytes(copy.dtype)
+    short, long = sorted(copy.extents)
+    zeros = copy.filled < copy.extents[0]
+    if zeros or short < 2 or short & (short - 1) or short > lane or long % lane:
         return None
     pieces = lane_indices(long, lane, short)
-    kept = Kept(dtype)
-
-    def loaded(line: int, size: int) -> Any:
-        return tirx.BufferLoad(load.source, _line(load.indices, loops, first, along, line, size))
-
-    def stored(value: Any, direction: int, line: int, size: int) -> None:
-        place = _line(store.indices, loops, first, direction, line, size)
-        kept.statements.append(tirx.BufferStore(store.buffer, value, place))
-
-    if read == short:
+    if copy.read == short:
         vectors = [
-            kept(tirx.Shuffle([loaded(line, short) for line in lines], list(range(long))))
+            kept(tirx.Shuffle([copy.loaded(line, short) for line in lines], list(range(long))))
             for lines in pieces
         ]
         for line, vector in enumerate(interleaved(vectors, lane, lane.bit_length() - 1, kept)):
-            stored(vector, 1 - along, line, long)
+            kept.statements.append(copy.stored(vector, line, long))
         return tirx.SeqStmt(kept.statements)
-    vectors = [kept(loaded(line, long)) for line in range(short)]
+    vectors = [kept(copy.loaded(line, long)) for line in range(short)]
     vectors = interleaved(vectors, lane, short.bit_length() - 1, kept)
     for vector, lines in zip(vectors, pieces, strict=True):
         for number, line in enumerate(lines):
             piece = list(range(number * short, (number + 1) * short))
-            stored(tirx.Shuffle([vector], piece), 1 - along, line, short)
+            kept.statements.append(copy.stored(tirx.Shuffle([vector], piece), line, short))
     return tirx.SeqStmt(kept.statements)
 
 
@@ -241,27 +244,16 @@ def _neighbors(outer: Any) -> Any:
 
     LLVM knows the shuffles of two and three interleaved lines.
     """
-    if (found := _copy(outer)) is None:
+    if (copy := _copy(outer)) is None:
         return None
-    store, loops, along, _ = found
-    extents = [int(loop.extent) for loop in loops]
-    read, written = extents[along], extents[1 - along]
-    kept, load, first = Kept(str(store.value.source.dtype)), store.value, (0, 0)
-
-    def loaded(line: int, size: int) -> Any:
-        place = _line(load.indices, loops, first, along, line, size)
-        return kept(tirx.BufferLoad(load.source, place))
-
-    def stored(value: Any, line: int, size: int) -> None:
-        place = _line(store.indices, loops, first, 1 - along, line, size)
-        kept.statements.append(tirx.BufferStore(store.buffer, value, place))
-
+    kept, read, written = Kept(copy.dtype), copy.read, copy.written
     if read < written:
-        lines = loaded(0, read * written)
+        lines = kept(copy.loaded(0, read * written))
         for line in range(read):
-            stored(tirx.Shuffle([lines], list(range(line, read * written, read))), line, written)
+            vector = tirx.Shuffle([lines], list(range(line, read * written, read)))
+            kept.statements.append(copy.stored(vector, line, written))
     else:
-        vectors = [loaded(line, read) for line in range(written)]
+        vectors = [kept(copy.loaded(line, read)) for line in range(written)]
         order = [line * read + place for place in range(read) for line in range(written)]
-        stored(tirx.Shuffle(vectors, order), 0, read * written)
+        kept.statements.append(copy.stored(tirx.Shuffle(vectors, order), 0, read * written))
     return tirx.SeqStmt(kept.statements)
