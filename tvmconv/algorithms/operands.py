@@ -23,10 +23,9 @@ def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     """``(N, C/c, H, W, c)``, or the plain shape if the layout is ``NCHW`` or ``NHWC``."""
     if workload.data_layout == "NCHW":
         return workload.data_shape
-    if workload.data_layout == "NHWC":
-        planes, channels, height, width = workload.data_shape
-        return planes, height, width, channels
     planes, channels, height, width = workload.data_shape
+    if workload.data_layout == "NHWC":
+        return (planes, height, width, channels)
     return (planes, machine.blocks(channels), height, width, machine.channel_block)
 
 
