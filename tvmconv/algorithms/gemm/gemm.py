@@ -143,16 +143,15 @@ class _Step:
         index, extent, filled = limit
         tests = [index < extent] if filled > extent else []
         first = step * width
+        if width > 1 and not (adjacent and self.k % width == 0):
+            return zero_unless(tests, self._joined(element, first))
+        tests += [first < self.k] if self.steps * width > self.k else []
         value = element(first)
-        whole = self.k % width == 0
-        if width == 1 or (adjacent and whole):
-            if width == 1:
-                value = value.astype(self.multiply.element)
-            else:
-                value = pair(value) if adjacent < size else word(value)
-            tests += [first < self.k] if self.steps * width > self.k else []
-            return zero_unless(tests, value)
-        return zero_unless(tests, self._joined(element, first))
+        if width == 1:
+            value = value.astype(self.multiply.element)
+        else:
+            value = pair(value) if adjacent < size else word(value)
+        return zero_unless(tests, value)
 
     def _joined(self, element: Callable[[Expr], Expr], first: Expr) -> Expr:
         """The dword of values that are not neighbors, by shifts."""
