@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import ir, sym, tirx
-from tvm_ffi import dtype as parse
 
 from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
@@ -43,8 +42,7 @@ def _permuted(func: Any) -> Any:
         if len(load.indices) != 1 or isinstance(load.indices[0], tirx.Ramp):
             return load
         index = load.indices[0]
-        kind = parse(str(index.ty.dtype))
-        lanes = int(kind.lanes)
+        lanes = int(index.ty.dtype.lanes)
         places = _places(index) if lanes > 1 else None
         if places is None or places[0] is None:
             return load
