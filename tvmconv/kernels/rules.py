@@ -7,10 +7,7 @@ from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.tir.general.infinite_extrema import InfiniteExtrema
 from tvmconv.tir.general.nan_extrema import ConstantsFirst
-from tvmconv.tir.general.relax_intrinsics import (
-    VectorizableAngles,
-    VectorizableMath,
-)
+from tvmconv.tir.general.relax_intrinsics import VectorizableAngles, VectorizableMath
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tvm_api.types import IRModule, PrimFunc
 

@@ -14,8 +14,8 @@ from tvmconv.operators.math import bind, constant, polynomial
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr
 
-# 1 / (2 pi) in binary: enough digits for the turns of the largest number, and for a result as
-# close to zero as that of any number
+# 1 / (2 pi) in binary: enough digits for the whole circles of the largest number, and for the
+# result closest to zero
 _TURNS, _DIGITS = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F94, 208
 # digits of a part, whose product with a float32 number is exact in float64
 _PART, _PARTS = 28, 6
@@ -76,7 +76,7 @@ def tan(x: Expr) -> Expr:
 
 
 def _turns(x: Expr) -> Expr:
-    """Turns of an angle in float64, less the nearest whole number of them."""
+    """An angle in circles, in float64, less the nearest whole number of circles."""
 
     def summed(x: Expr) -> Expr:
         turns = x * _double(_part(0))

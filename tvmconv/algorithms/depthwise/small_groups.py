@@ -4,8 +4,8 @@ A vector of outputs holds whole groups. Each step of the reduction multiplies it
 channel of each of its groups. These inputs are the lanes of one vector of inputs in another order,
 so that one permutation replaces products by the zeros between groups. Kernel columns share it.
 
-With ``I`` inputs and ``O`` outputs a group and blocks of ``c`` channels, lane ``k`` of an output
-block reads lane ``k // O * I + i`` of its window: the ``c // O * I`` inputs of its groups.
+A group has ``I`` inputs and ``O`` outputs, and a block has ``c`` channels. The window of an output
+block is the ``c // O * I`` inputs of its groups. Lane ``k`` reads lane ``k // O * I + i`` of it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _PART, _MOST = 4, 16
 _PAIR = 2
 # the shortest piece of a register
 _PIECE_BYTES = 4
-# lines of so few elements are no pieces of registers
+# lines of so few elements are shorter than a piece
 _FEW = (2, 3)
 # neighbors along a line of the result that are written before the next lines
 _BLOCK = 128
