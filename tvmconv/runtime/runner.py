@@ -214,13 +214,12 @@ class Runner:
         stream: int | None,
     ) -> None:
         """A call with all operands in the GPU's memory; without a stream it ends complete."""
-        for info in self._outputs:
-            if info.varying is not None:
-                raise InputError(
-                    f"the shape of output {info.name!r} depends on the data, and a call in the "
-                    "GPU's memory does not return it. Pass arrays in the CPU's memory, without "
-                    "stream=."
-                )
+        if self._varying:
+            name = next(info.name for info in self._outputs if info.varying is not None)
+            raise InputError(
+                f"the shape of output {name!r} depends on the data, and a call in the GPU's memory "
+                "does not return it. Pass arrays in the CPU's memory, without stream=."
+            )
         queue, device = DEFAULT_STREAM if stream is None else stream, self._gpu.device
         capture = self._capture(stream)
         if capture and not all(isinstance(array, GpuTensor) for array in arrays):
