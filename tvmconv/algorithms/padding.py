@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tvm_api.types import Expr, Index
@@ -80,6 +81,7 @@ def inside_image(
     return zero_unless([*tests, *image_tests(w, row, column, lowest, rightmost)], value, zero)
 
 
+@lru_cache(maxsize=1024)
 def computed_share(workload: Conv2dWorkload) -> float:
     """Share of the taps that kernels compute whose loops over long rows end at the padding."""
     w = workload
