@@ -26,6 +26,7 @@ def PermutedLoads() -> Any:
 
     Pattern: a vector of elements at ``base + offsets`` with constant offsets that do not follow
     each other. They are in one aligned group of at most as many elements as the vector has lanes.
+    The buffer consists of whole groups.
 
     Rewrite: the group is loaded as a vector, whose lanes are shuffled.
 
@@ -51,6 +52,9 @@ def _permuted(func: Any) -> Any:
         group = 1 << (max(offsets) - lowest).bit_length()
         known = analyzer.modular_set(base)
         if group > lanes or lanes % group or int(known.coeff) % group:
+            return load
+        (length,) = load.source.shape
+        if not isinstance(length, tirx.IntImm) or int(length) % group:
             return load
         lane = (int(known.base) + lowest) % group
         if lane + max(offsets) - lowest >= group:
