@@ -101,12 +101,12 @@ def mixed_network() -> onnx.ModelProto:
 def pixel_network() -> onnx.ModelProto:
     """A convolution whose groups would not fill channel blocks, and a copy that transposes."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
-    pixels (float[1,10,12,11] x, float[20,1,3,3] w) => (float[1,12,11,20] y)
+    pixels (float[1,10,12,11] x, float[30,1,3,3] w) => (float[1,12,11,30] y)
     {
       c = Conv <group = 10, pads = [1, 1, 1, 1]> (x, w)
       y = Transpose <perm = [0, 2, 3, 1]> (c)
     }"""
-    return _with_weights(text, {"w": (20, 1, 3, 3)})
+    return _with_weights(text, {"w": (30, 1, 3, 3)})
 
 
 def two_convolutions() -> onnx.ModelProto:

@@ -53,7 +53,7 @@ def test_grouped_layers_with_odd_windows_are_right(seed: int):
 
 def test_multipliers_and_lone_channels_are_right():
     net = Net(1, 16, 10, 21)
-    parts = [net.conv("x", 16, 16 * count, group=16) for count in (2, 8)]
+    parts = [net.conv("x", 16, 16 * count, group=16) for count in (3, 5)]
     parts += [net.conv("x", 16, 1, 5), net.conv("x", 16, 29 * 2, 1, group=2)]
     compiled = check(net.model(*parts))
     assert pixel_calls(compiled) == 4
@@ -70,7 +70,7 @@ def test_layers_that_fill_blocks_keep_them():
 
 def test_a_named_algorithm_and_a_memory_budget_keep_blocks():
     net = Net(1, 16, 10, 12)
-    model = net.model(net.conv("x", 16, 32, group=16))
+    model = net.model(net.conv("x", 16, 48, group=16))
     assert pixel_calls(tvmconv.build(model, threads=1)) == 1
     named = {"overrides": {"*": {"algorithm": "direct"}}}
     for options in ({"algorithms": ["direct"]}, named, {"memory_budget": 0}):

@@ -9,7 +9,7 @@ from tvmconv.cli import options
 from tvmconv.cli.values import argument, value
 
 Batch = Annotated[
-    str, value("N,...", help="Batch sizes. fit:N: the largest of N, N/2, ... that fits in memory.")
+    str, value("N,...", help="Batch sizes; fit:N is halved while memory is too small.")
 ]
 Types = Annotated[
     str,

@@ -142,7 +142,7 @@ def integers(text: str, option: str) -> tuple[int, ...]:
 def batch_sizes(text: str) -> tuple[tuple[int, ...] | None, bool]:
     """``--batch``: the sizes, None for each layer's own, and whether they are limits.
 
-    ``fit:128`` is a limit: the batch is halved until the memory is sufficient.
+    ``fit:128`` is a limit: the batch is halved while memory is too small.
     """
     sizes = text.removeprefix("fit:")
     return (integers(sizes, "--batch") if sizes else None), sizes != text

@@ -10,8 +10,9 @@ from typing import Any
 
 import tvm.s_tir
 from tvm.s_tir.meta_schedule import builder, runner, tune_tir
-from tvm.s_tir.schedule import Trace
-from tvm.tirx import FloatImm, IntImm
+
+from tvmconv.tvm_api.s_tir import Trace
+from tvmconv.tvm_api.tirx import FloatImm, IntImm
 
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
 
