@@ -31,7 +31,7 @@ def replayed(function: PrimFunc, trace: str) -> PrimFunc:
     schedule = Schedule(function)
     try:
         Trace.apply_json_to_schedule(data, schedule)
-    except Exception as error:
+    except Exception as error:  # TVM's primitives raise many classes, its own among them
         first = next(iter(str(error).strip().splitlines()), "")[:_TEXT]
         raise ConfigError(
             f"a trace does not fit its tensor expression: {type(error).__name__} {first}"
