@@ -17,7 +17,6 @@ import tvmconv
 from tests.cli.verbs import data_of, invoke
 from tests.emulating import check_kernels, needs_arm, run_model
 from tests.small_network import mixed_network, small_network
-from tvmconv.cache.folder import SIZE_ENVIRONMENT
 from tvmconv.compile import emulation
 from tvmconv.compile.emulation import run_emulated
 from tvmconv.compile.toolchain import usual_driver
@@ -161,14 +160,7 @@ def test_from_onnx_to_outputs_by_commands(tmp_path: Path) -> None:
         run_emulated(library, machine.triple, (), (), {}, ("-cpu", "cortex-a53"))
 
 
-@pytest.fixture
-def kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second of equal builds takes the kernels of the first."""
-    monkeypatch.delenv(SIZE_ENVIRONMENT)
-
-
 @needs_arm
-@pytest.mark.usefixtures("kernels_are_kept")
 @pytest.mark.parametrize("weights", ["embedded", "external"])
 def test_a_bundle_is_copied_compiled_and_run(weights: str, tmp_path: Path) -> None:
     source, made, device = (tmp_path / name for name in ("small.onnx", "made", "device"))
