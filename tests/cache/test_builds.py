@@ -14,14 +14,36 @@ import onnx
 import pytest
 
 import tvmconv
-from tests.small_network import small_network
 from tvmconv.cache.entries import KERNEL, LIBRARY, MODEL, entries
 from tvmconv.cache.folder import entries_folder
 from tvmconv.compile import objects, toolchain
 from tvmconv.core.errors import TvmconvError
 from tvmconv.model_cache import CachedModel
 
-MODEL_BYTES = small_network(height=9, width=8).SerializeToString()
+
+def network(height: int) -> bytes:
+    """A convolution and a dense layer."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    two (float[1,3,{height},8] input, float[16,3,3,3] w, float[10,16] d, float[10] dense_b)
+        => (float[1,10] output)
+    {{
+      stem = Conv <pads = [1, 1, 1, 1]> (input, w)
+      mean = GlobalAveragePool (stem)
+      flat = Flatten (mean)
+      output = Gemm <transB = 1> (flat, d, dense_b)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.node[0].name = "stem"
+    draw = np.random.default_rng(1)
+    for value in list(model.graph.input)[1:]:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        weight = draw.standard_normal(shape).astype("float32")
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, value.name))
+        model.graph.input.remove(value)
+    return model.SerializeToString()
+
+
+MODEL_BYTES = network(9)
 IMAGE = np.random.default_rng(0).standard_normal((1, 3, 9, 8)).astype("float32")
 
 
@@ -142,7 +164,7 @@ def test_all_arguments_are_part_of_the_key(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "overrides.json").write_text(json.dumps(layers))
     found = [
         place(),
-        place(small_network(height=10, width=8)),
+        place(network(10)),
         place(target="x86-64-v3"),
         place(threads=2),
         place(shapes={"input": (1, 3, 9, 8)}),

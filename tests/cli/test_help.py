@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, get_type_hints
 
 import pytest
@@ -46,13 +47,19 @@ def test_help_shows_examples(words):
     assert f"  tvmconv {' '.join(words)}" in invoke(*words, "--help").stdout
 
 
+@cache
+def in_80_columns(*words):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        return invoke(*words, "--help").stdout
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_help_is_whole_in_80_columns(words, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+def test_help_is_whole_in_80_columns(words):
     command = COMMANDS[words]
-    overview = "".join(invoke(*words[:-1], "--help").stdout.split())
+    overview = "".join(in_80_columns(*words[:-1]).split())
     assert "".join(command.help.partition("\n")[0].split()) in overview
-    text = invoke(*words, "--help").stdout
+    text = in_80_columns(*words)
     assert max(map(len, text.splitlines())) <= 80
     assert re.search(r"[{}<>]|list\[", text) is None
     shown = "".join(text.split())

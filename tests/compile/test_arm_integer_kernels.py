@@ -117,8 +117,8 @@ def kernels_of(texts: Sequence[str], machine: Machine, algorithm: str) -> list[K
 @pytest.mark.parametrize(
     ("name", "direct", "depthwise", "im2col"),
     [
-        ("aarch64", [1, 2, 4, 5, 7, 8, 9, 10, 12, 14], [0, 1, 2, 3, 4, 10], [1, 4, 9]),
-        ("neoverse-n1", [0, 1, 3, 4, 6, 8, 11, 13], [1, 3, 5, 6, 7, 8, 9], [5, 8, 12]),
+        ("aarch64", [1, 2, 4, 5, 7, 9, 10, 12, 14], [0, 1, 2, 4, 10], [4, 9]),
+        ("neoverse-n1", [0, 1, 3, 6, 8, 11, 13], [1, 3, 5, 6, 7, 8, 9], [5, 12]),
     ],
     ids=["aarch64", "neoverse-n1"],
 )
@@ -163,7 +163,7 @@ def test_products_of_matrices_are_exact(tmp_path: Path):
 @pytest.mark.parametrize("name", ["a64fx", "aarch64+sve"])
 def test_products_of_sve_are_exact(name: str, tmp_path: Path):
     machine = SCALABLE[name].with_cores(2)
-    kernels = kernels_of([*DIRECT[2:5], DIRECT[9], DIRECT[-3]], machine, "direct")
+    kernels = kernels_of([*DIRECT[2:4], DIRECT[9], DIRECT[-3]], machine, "direct")
     kernels += kernels_of(DEPTHWISE[1:2], machine, "depthwise")
     kernels += kernels_of(DIRECT[4:5], machine, "im2col")
     # vectors of 512 bits, and NEON without dot products
@@ -219,10 +219,17 @@ def test_taps_that_16_bits_do_not_hold_are_refused():
 
 
 @needs_arm
-@pytest.mark.parametrize("tile", [2, 4])
-def test_winograd_is_exact(tile: int, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("tile", "problems"),
+    [
+        (2, [0, 1, 4]),
+        (4, [0, 2, 3]),
+        *(pytest.param(tile, range(5), marks=pytest.mark.slow) for tile in (2, 4)),
+    ],
+)
+def test_winograd_is_exact(tile: int, problems: Sequence[int], tmp_path: Path):
     machine, kernels = MACHINES["cortex-a72"].with_cores(2), []
-    for text in WINOGRAD:
+    for text in (WINOGRAD[i] for i in problems):
         workload = Conv2dWorkload.parse(text)
         offers = registry.offers("winograd", workload, machine)
         config = next((c for c in offers if (c["mh"], c["mw"]) == (tile, tile)), offers[-1])

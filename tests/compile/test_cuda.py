@@ -238,16 +238,29 @@ def test_a_network_of_every_rule_is_right(tmp_path):
 
 @needs_nvcc
 @needs_emulator
-def test_running_sums_and_sorting_have_kernels(tmp_path):
+def test_running_sums_sorting_and_gathers_have_kernels(tmp_path):
+    """Computed indices are clamped."""
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 17]>
-        sorted (float[3,70] x) => (float[3,5] y, int64[3,5] i) <int64 a = {1}, int64[1] k = {5}>
+        several (float[3,70] x, int64[2,70] i, int64[4,2] j)
+            => (float[3,5] largest, int64[3,5] places, float[2,70] y, float[4] z)
+        <int64 a = {1}, int64[1] k = {5}>
         { s = CumSum (x, a)
-          y, i = TopK <axis = 1> (s, k) }"""
+          largest, places = TopK <axis = 1> (s, k)
+          y = GatherElements <axis = 0> (x, i)
+          z = GatherND (x, j) }"""
     )
-    built = Built(tmp_path / "sorted", model)
-    inputs = built.inputs()
+    built = Built(tmp_path / "several", model)
+    numbers = np.random.default_rng(0)
+    inputs = {
+        "x": numbers.standard_normal((3, 70), "float32"),
+        "i": numbers.integers(-3, 3, (2, 70)),
+        "j": numbers.integers(-3, 3, (4, 2)),
+    }
     built.check(built.run(inputs), inputs)
+    edges = {**inputs, "i": np.full((2, 70), 2), "j": np.zeros((4, 2), "int64")}
+    outside = {**inputs, "i": np.full((2, 70), 1 << 40), "j": np.full((4, 2), -(1 << 40))}
+    built.check(built.run(outside), edges)
 
 
 @needs_nvcc
@@ -270,28 +283,6 @@ def test_a_count_that_is_an_input_gives_the_shape_of_the_outputs(tmp_path):
         "except tvmconv.errors.InputError as error:\n"
         "    assert 'depends on the data' in str(error), error\n"
     )
-
-
-@needs_nvcc
-@needs_emulator
-def test_computed_indices_are_clamped(tmp_path):
-    model = onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        gathers (float[3,7] x, int64[2,7] i, int64[4,2] j) => (float[2,7] y, float[4] z)
-        { y = GatherElements <axis = 0> (x, i)
-          z = GatherND (x, j) }"""
-    )
-    built = Built(tmp_path / "gathers", model)
-    numbers = np.random.default_rng(0)
-    inputs = {
-        "x": numbers.standard_normal((3, 7), "float32"),
-        "i": numbers.integers(-3, 3, (2, 7)),
-        "j": numbers.integers(-3, 3, (4, 2)),
-    }
-    built.check(built.run(inputs), inputs)
-    edges = {**inputs, "i": np.full((2, 7), 2), "j": np.zeros((4, 2), "int64")}
-    outside = {**inputs, "i": np.full((2, 7), 1 << 40), "j": np.full((4, 2), -(1 << 40))}
-    built.check(built.run(outside), edges)
 
 
 @needs_nvcc

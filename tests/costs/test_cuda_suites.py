@@ -79,15 +79,24 @@ def share_of(kernel: Kernel) -> float | None:
     return None
 
 
+# layers of reports are unusual ones
+SUITES = sorted(set(names()) - {"reported"})
+# these have exceptions of each kind: first layers, few pixels, few channels, strides
+FEW = ["dnn12", "resnet18", "squeezenet"]
+
+
 # one image has nearly all exceptions of batches, and its own
 @pytest.mark.parametrize(
-    "batch", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (32, 128))]
+    ("batch", "suites"),
+    [
+        pytest.param(1, FEW, id="1"),
+        *(pytest.param(n, SUITES, id=f"{n}-all", marks=pytest.mark.slow) for n in (1, 32, 128)),
+    ],
 )
-def test_main_loops_are_full_of_multiply_adds_but_of_the_layers_that_are_named(batch):
+def test_main_loops_are_full_of_multiply_adds_but_of_the_layers_that_are_named(batch, suites):
     known: dict[Conv2dWorkload, float | None] = {}
     found = {}
-    # layers of reports are unusual ones
-    for suite in set(names()) - {"reported"}:
+    for suite in suites:
         for layer in load_problems(suite):
             if not isinstance(layer, Layer) or layer.workload.types.is_integer:
                 continue
@@ -98,5 +107,6 @@ def test_main_loops_are_full_of_multiply_adds_but_of_the_layers_that_are_named(b
                 known[workload] = share_of(kernel)
             if (share := known[workload]) is not None and share < FULL:
                 found[f"{suite} {layer.name}"] = round(share, 3)
-    assert len(known) > 150
-    assert found == EXCEPTIONS[batch]
+    assert len(known) > (30 if suites == FEW else 150)
+    named = {name: share for name, share in EXCEPTIONS[batch].items() if name.split()[0] in suites}
+    assert found == named

@@ -1,4 +1,4 @@
-"""The command: ``python -m tests.fuzz KIND --seconds N --seed S``."""
+"""The command: ``python -m tests.fuzz KIND... --seconds N --seed S``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ KINDS = {
 
 
 def main() -> int:
-    """Run one kind; the exit status is 1 if anything happened that must not."""
+    """Run kinds one after the other; the exit status is 1 if anything happened that must not."""
     options = _options()
-    attempts: Attempts = getattr(import_module(f"tests.fuzz.{options.kind}"), KINDS[options.kind])()
+    return max([_run(kind, options) for kind in options.kinds])
+
+
+def _run(kind: str, options: argparse.Namespace) -> int:
+    attempts: Attempts = getattr(import_module(f"tests.fuzz.{kind}"), KINDS[kind])()
     counts: Counter[str] = Counter()
     start = shown = time.monotonic()
     only = options.only is not None
@@ -43,7 +47,7 @@ def main() -> int:
     ):
         counts[result.outcome] += 1
         if result.outcome in BAD:
-            _keep(attempts, result, options)
+            _keep(attempts, kind, result, options)
         if only or (options.verbose and result.outcome not in ("ok", "unchecked")):
             print(f"{result.index} {result.outcome}: {result.detail}", flush=True)
         if time.monotonic() - shown > 60:
@@ -55,10 +59,10 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kinds", nargs="+", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, help="stop after this time")
-    parser.add_argument("--count", type=int, help="stop after so many attempts")
+    parser.add_argument("--seconds", type=float, help="stop each kind after this time")
+    parser.add_argument("--count", type=int, help="stop each kind after so many attempts")
     parser.add_argument("--first", type=int, default=0, help="number of the first attempt")
     parser.add_argument("--only", type=int, metavar="N", help="attempt N alone, and its outcome")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
@@ -72,16 +76,16 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _keep(attempts: Attempts, result: Result, options: argparse.Namespace) -> None:
+def _keep(attempts: Attempts, kind: str, result: Result, options: argparse.Namespace) -> None:
     """Show a failure and how to repeat it; write its input."""
-    again = f"python -m tests.fuzz {options.kind} --seed {options.seed} --only {result.index}"
+    again = f"python -m tests.fuzz {kind} --seed {options.seed} --only {result.index}"
     print(
         f"{result.outcome.upper()} of attempt {result.index}: {again}\n{result.detail}", flush=True
     )
     if options.keep is None:
         return
     case = attempts.make(generator_of(options.seed, result.index))
-    folder = options.keep / f"{options.kind}-{options.seed}-{result.index}"
+    folder = options.keep / f"{kind}-{options.seed}-{result.index}"
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in attempts.files(case).items():
         (folder / name).write_bytes(data)

@@ -6,8 +6,18 @@ from onnx import helper
 
 from tests.frontend.onnx_runner import make_model, run_reference, whole_build
 from tests.frontend.onnx_runner import run as run_model
+from tests.kernels import alternating_machines
 from tests.layout import block, unblock
-from tests.operators.harness import HOST, Built, assert_close, each_machine, normal, onnx_node, run
+from tests.operators.harness import (
+    HOST,
+    MACHINES,
+    Built,
+    assert_close,
+    each_machine,
+    normal,
+    onnx_node,
+    run,
+)
 from tvmconv.operators.lrn import lrn, lrn_blocked
 from tvmconv.operators.moments import row_moments
 from tvmconv.operators.softmax import log_softmax, softmax
@@ -38,9 +48,8 @@ def test_softmax_of_large_and_infinite_values():
 
 
 # one vector, an overlapping one, several independent ones, some more; groups of rows and the rest
-@pytest.mark.parametrize("shape", [(35, 9), (3, 16), (17, 33), (2, 127), (2, 1001)], ids=str)
 @pytest.mark.parametrize("logarithm", [False, True])
-@each_machine
+@alternating_machines("shape", [(35, 9), (3, 16), (17, 33), (2, 127), (2, 1001)], MACHINES)
 def test_softmax_of_rows(shape, logarithm, machine):
     x = normal(*shape) * 4
     x[0, ::3] = -np.inf

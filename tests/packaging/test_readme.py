@@ -50,6 +50,8 @@ def test_blocks_are_commands_or_python():
     assert all(whole in README for whole in _SHORTENED)
 
 
+# .ci/run runs it each time, next to the wheels
+@pytest.mark.slow
 @pytest.mark.any_processor
 def test_every_block_runs(checkout):
     first = [language for language, _ in BLOCKS].index("python")

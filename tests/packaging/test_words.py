@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -59,7 +60,7 @@ def test_messages_are_plain():
     found = [
         f"{path.relative_to(words.ROOT)}: {fault}"
         for path in MESSAGES
-        for text in words.messages(path.read_text())
+        for text in words.messages(ast.parse(path.read_text()))
         for fault in words.faults(text)
     ]
     assert found == []

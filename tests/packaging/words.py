@@ -86,15 +86,15 @@ def without_examples(help_text: str) -> str:
 
 def _python(text: str) -> Iterator[str]:
     yield from _comments(text)
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield without_examples(ast.get_docstring(node) or "")
-    yield from messages(text)
+    yield from messages(tree)
 
 
-def messages(text: str) -> Iterator[str]:
+def messages(tree: ast.Module) -> Iterator[str]:
     """The errors, warnings, notes and help texts of a Python source."""
-    tree = ast.parse(text)
     constants = {
         target.id: node.value
         for node in tree.body

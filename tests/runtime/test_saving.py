@@ -299,4 +299,6 @@ def test_a_machine_of_the_first_form_is_read(dense: CompiledModel, saved: Path) 
         "vector_registers": new["vector"]["registers"],
     }
     path.write_text(json.dumps(data))
-    assert read_manifest(path).machine == replace(dense.machine, tiles=None)
+    # nor the ways of the first cache
+    read = replace(read_manifest(path).machine, l1d_ways=dense.machine.l1d_ways)
+    assert read == replace(dense.machine, tiles=None)

@@ -43,7 +43,7 @@ def check(workload: Conv2dWorkload, machine) -> None:
 
 
 @each_machine
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(workload=LAYERS.filter(dense))
 def test_layers_are_right(workload, machine):
     check(workload, machine)

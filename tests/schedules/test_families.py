@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -72,8 +73,17 @@ def test_every_algorithm_has_a_problem() -> None:
     assert {name for name, _ in TAKEN} == set(registry.names()) - {"direct_bytes", "direct_tiles"}
 
 
+def every_second(taken: list[tuple[str, str]]) -> list[Any]:
+    """Every second problem of each algorithm; slow runs have all."""
+    found: list[Any] = []
+    for name in dict.fromkeys(name for name, _ in taken):
+        for index, text in enumerate(text for other, text in taken if other == name):
+            found.append(pytest.param(name, text, marks=[pytest.mark.slow] * (index % 2)))
+    return found
+
+
 @each_toy
-@pytest.mark.parametrize(("name", "text"), TAKEN)
+@pytest.mark.parametrize(("name", "text"), every_second(TAKEN))
 def test_algorithms(machine: Machine, name: str, text: str) -> None:
     workload = Conv2dWorkload.parse(text)
     two = machine.with_cores(2)

@@ -27,7 +27,7 @@ from tvmconv.tuning.settings import Settings
 GPU = MACHINES["cuda:sm_90"]
 WORKLOAD = Conv2dWorkload.parse("mb1ic8ih6oc40kh3ph1+bias+relu")
 LARGE = Conv2dWorkload.parse("mb32ic64ih28oc128kh3ph1+bias+relu")
-# measures two candidates and the default; a second run remembers them, a third has nothing to do
+# runs with so many trials each, one after the other; a precision may follow a colon
 TUNE = """
 import json, sys
 from pathlib import Path
@@ -40,8 +40,7 @@ from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
 
 def main():
-    workload, log, tracker, precision = sys.argv[1:5]
-    algorithm = "direct" if precision == "float32" else "implicit_gemm_mma"
+    workload, log, tracker = sys.argv[1:4]
     workload = Conv2dWorkload.parse(workload)
     quick = Quick(samples=2, seconds=1e-4)
     with Pool(workers=1) as pool:
@@ -51,10 +50,14 @@ def main():
             measurer = RemoteMeasurer(pool, host, int(port), ["gpu"], quick)
         else:
             measurer = GpuMeasurer(pool, quick)
-        for trials in map(int, sys.argv[5:]):
-            final = Final(2, 1e-4)
+        for word in sys.argv[4:]:
+            trials, _, precision = word.partition(":")
             settings = Settings(
-                trials=trials, batch=2, algorithms=(algorithm,), final=final, precision=precision
+                trials=int(trials),
+                batch=2,
+                algorithms=("implicit_gemm_mma" if precision else "direct",),
+                final=Final(2, 1e-4),
+                precision=precision or "float32",
             )
             (outcome,) = tune(
                 [Task("one", workload)], MACHINES["cuda:sm_90"], measurer, Path(log), settings
@@ -158,10 +161,8 @@ def test_the_space_of_a_gpu_is_that_of_its_schedules():
         make_space(LARGE, GPU, "strassen")
 
 
-def run(
-    gpu: EmulatedGpu, log, *trials: int, tracker: str = "", precision: str = "float32"
-) -> list[dict]:
-    done = gpu.python("-c", TUNE, str(WORKLOAD), log, tracker, precision, *map(str, trials))
+def run(gpu: EmulatedGpu, log, *trials: str, tracker: str = "") -> list[dict]:
+    done = gpu.python("-c", TUNE, str(WORKLOAD), log, tracker, *trials)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -173,7 +174,7 @@ def gpu(tmp_path_factory) -> EmulatedGpu:
 
 @needs_emulator
 def test_candidates_are_measured_on_the_gpu_and_remembered(gpu, tmp_path):
-    first, again, more = run(gpu, tmp_path / "a.jsonl", 1, 1, 2)
+    first, again, more, rounded = run(gpu, tmp_path / "a.jsonl", "1", "1", "2", "1:tf32")
     assert (first["trials"], first["failures"]) == (1, {})
     assert first["identity"]["cpu"] == "emulated on the processor"
     assert again["status"] == "done before"
@@ -181,8 +182,7 @@ def test_candidates_are_measured_on_the_gpu_and_remembered(gpu, tmp_path):
     # the second candidate was compared with the default, which was the first one
     assert more["samples"] > 0
     # verified against the bound of their precision, which float32's would refuse
-    (rounded,) = run(gpu, tmp_path / "a.jsonl", 2, precision="tf32")
-    assert (rounded["trials"], rounded["failures"]) == (2, {})
+    assert (rounded["trials"], rounded["failures"]) == (1, {})
     assert rounded["best"] == "implicit_gemm_mma"
 
 
@@ -194,7 +194,7 @@ def test_what_nvcc_spills_is_not_timed_but_for_the_default(gpu, tmp_path, monkey
     spilling.chmod(0o755)
     monkeypatch.setitem(gpu.environment, "NVCC", str(spilling))
     log = tmp_path / "a.jsonl"
-    (found,) = run(gpu, log, 2)
+    (found,) = run(gpu, log, "2")
     assert (found["trials"], found["failures"]) == (2, {"spilled": 1})
     lines = [json.loads(line) for line in log.with_suffix(".trials").read_text().splitlines()]
     timed = [line["config"] for line in lines if line.get("status") == "timed"]
@@ -229,7 +229,7 @@ def test_candidates_are_measured_on_the_gpu_of_a_tracker(gpu, tmp_path):
     )
     try:
         port = lab.stdout.readline().strip()
-        (found,) = run(gpu, tmp_path / "a.jsonl", 1, tracker=f"127.0.0.1:{port}")
+        (found,) = run(gpu, tmp_path / "a.jsonl", "1", tracker=f"127.0.0.1:{port}")
     finally:
         lab.stdin.close()
         lab.wait(30)

@@ -16,6 +16,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from tests.cli.verbs import data_of
 from tests.tuning.examples import DENSE, DEPTHWISE, POINTWISE, SMALL, V3, Instant
 from tvmconv.records.logfile import read_log
 from tvmconv.records.space import refusal
@@ -28,7 +29,7 @@ from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.tuning.tuner import WorkloadTuner
 
 ALGORITHMS = ("direct", "depthwise")
-QUICK = Settings(trials=6, batch=3, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
+QUICK = Settings(trials=4, batch=2, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
 TASKS = (Task("pointwise", POINTWISE), Task("depthwise", DEPTHWISE))
 
 
@@ -42,7 +43,7 @@ def test_two_layers_from_end_to_end_and_again(tmp_path, measurer):
     log, seen = tmp_path / "a.jsonl", []
     outcomes = tune(TASKS, V3, measurer, log, QUICK, observe=seen.append)
     assert {o.workload for o in outcomes} == {POINTWISE, DEPTHWISE}
-    assert all(0 < o.trials <= 6 for o in outcomes)
+    assert all(0 < o.trials <= 4 for o in outcomes)
     assert all(o.status in ("recorded", "no gain") for o in outcomes)
     assert len(seen) >= sum(o.trials for o in outcomes)
     if log.exists():
@@ -62,17 +63,17 @@ def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, measurer):
         pass
 
     def cut(progress):
-        if progress.outcome.trials == 3:
+        if progress.outcome.trials == 2:
             raise Cut
 
     with pytest.raises(Cut):
         tune(TASKS[:1], V3, measurer, log, QUICK, observe=cut)
     (outcome,) = tune(TASKS[:1], V3, measurer, log, QUICK)
-    assert outcome.trials == 6
-    assert outcome.remembered == 3
+    assert outcome.trials == 4
+    assert outcome.remembered == 2
     lines = [json.loads(line) for line in log.with_suffix(".trials").read_text().splitlines()]
     configs = [json.dumps(line["config"]) for line in lines if "config" in line]
-    assert len(configs) == len(set(configs)) == 6
+    assert len(configs) == len(set(configs)) == 4
 
 
 def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path):
@@ -80,7 +81,7 @@ def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path):
     tune(TASKS[:1], V3, Instant(), log, QUICK, time_budget=1e-3)
     (outcome,) = tune(TASKS[:1], V3, Instant(), log, QUICK)
     assert outcome.status != "done before"
-    assert outcome.trials == 6
+    assert outcome.trials == 4
 
 
 def test_a_time_budget_is_shared_by_what_layers_take(tmp_path, monkeypatch):
@@ -233,8 +234,7 @@ def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
         assert not (log.exists() and read_log(log).skipped[:-1])
         before = lines if not lines or lines[-1].endswith("}") else lines[:-1]
         assert len(whole) <= 4
-    done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
-    report = json.loads(done.stdout)
+    report = data_of(*command[3:])
     assert {row["status"] for row in report["workloads"]} <= {
         "recorded",
         "no gain",
@@ -257,8 +257,8 @@ def heard():
 @pytest.mark.any_processor
 @pytest.mark.usefixtures("heard")
 def test_stopped_runs_lose_nothing_and_go_on(tmp_path):
-    stops = [(2, signal.SIGINT), (5, signal.SIGKILL)]
-    stop_and_resume(tmp_path, stops, trials=8, layers=[POINTWISE])
+    stops = [(2, signal.SIGINT), (4, signal.SIGKILL)]
+    stop_and_resume(tmp_path, stops, trials=5, layers=[POINTWISE])
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from tvmconv.selection.select import select
 
 
 @each_machine
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(workload=depthwise_workloads())
 def test_any_problem(machine, workload):
     check_kernel(workload, machine, "depthwise")
@@ -38,7 +38,7 @@ def test_any_problem_thoroughly(machine, workload, cores):
     check_kernel(workload, machine.with_cores(cores), "depthwise")
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     width=st.integers(1, 24),
     height=st.integers(1, 9),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import product
 
-from tests.kernels import V4, check_kernel, default_config, each_machine
+from tests.kernels import V4, alternating_machines, check_kernel, default_config, each_machine
 from tvmconv.algorithms.direct.channels import channel_tests, skips_channels, tile_channels
 from tvmconv.algorithms.direct.direct import Direct
 from tvmconv.core.config import Config
@@ -22,9 +22,7 @@ LAYERS = (
 )
 
 
-@each_machine
-@pytest.mark.parametrize("oc", [1, 2, 3])
-@pytest.mark.parametrize("text", LAYERS)
+@alternating_machines("text, oc", list(product(LAYERS, (1, 2, 3))))
 def test_results_are_right(text: str, oc: int, machine: Machine):
     workload = Conv2dWorkload.parse(text)
     assert skips_channels(workload, machine) == (machine == V4 or "ic24" not in text)

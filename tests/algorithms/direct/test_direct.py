@@ -39,7 +39,7 @@ config_for = partial(default_config, "direct")
 
 
 @each_machine
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(workload=conv2d_workloads(max_size=14).filter(dense))
 def test_any_problem(machine, workload):
     check_kernel(workload, machine, "direct")
@@ -56,7 +56,7 @@ def test_any_problem_thoroughly(machine, workload, cores):
     check_kernel(workload, machine.with_cores(cores), "direct")
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     width=st.integers(1, 20),
     height=st.integers(1, 9),

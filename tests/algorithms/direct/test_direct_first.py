@@ -18,7 +18,7 @@ from tvmconv.kernels.kernel import make_kernel
 
 
 @each_machine
-@settings(max_examples=5)
+@settings(max_examples=4)
 @given(workload=conv2d_workloads(groups=(1,), data_layouts=("NCHW", "NHWC")))
 def test_any_problem(machine, workload):
     check_kernel(workload, machine, "direct_first")
@@ -37,7 +37,7 @@ def test_any_problem_thoroughly(machine, workload, cores):
     check_kernel(workload, machine.with_cores(cores), "direct_first")
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     width=st.integers(3, 40),
     channels=st.sampled_from((16, 32, 40, 80)),

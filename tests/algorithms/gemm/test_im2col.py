@@ -40,7 +40,7 @@ def supported(workload):
 
 
 @each_machine
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     workload=conv2d_workloads(max_size=14, data_layouts=("NCHW", "NCHWc")).filter(supported),
     mc=st.sampled_from((None, 0, 1)),

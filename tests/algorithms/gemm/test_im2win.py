@@ -11,6 +11,7 @@ from tests.kernels import (
     V3,
     V4,
     allocated,
+    alternating_machines,
     check_kernel,
     default_config,
     dense,
@@ -27,7 +28,7 @@ LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel"
 
 
 @each_machine
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(workload=conv2d_workloads(max_size=14).filter(dense))
 def test_any_problem(machine, workload):
     check_kernel(workload, machine, "im2win")
@@ -44,8 +45,7 @@ def test_any_problem_thoroughly(machine, workload, cores):
     check_kernel(workload, machine.with_cores(cores), "im2win")
 
 
-@each_machine
-@pytest.mark.parametrize("level", LEVELS)
+@alternating_machines("level", LEVELS)
 @settings(max_examples=2)
 @given(
     workload=conv2d_workloads(

@@ -53,7 +53,7 @@ PROBLEMS = conv2d_workloads(max_size=12, channels=(8, 16, 24, 32, 48, 64), group
 )
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(workload=PROBLEMS, seed=st.integers(0, 99))
 def test_any_problem_with_any_config(workload, seed):
     check(workload, MACHINE, any_config(workload, MACHINE, seed))

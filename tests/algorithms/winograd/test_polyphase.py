@@ -38,7 +38,7 @@ def strided(workload: Conv2dWorkload) -> bool:
 
 
 @each_form
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(
     workload=conv2d_workloads(max_size=20, max_kernel=7, groups=(1,)).filter(strided),
     seed=st.integers(0, 99),

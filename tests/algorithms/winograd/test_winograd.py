@@ -62,7 +62,7 @@ check = partial(kernels.check_announced, "winograd")
 
 
 @each_machine
-@settings(max_examples=7)
+@settings(max_examples=5)
 @given(workload=workloads(), seed=st.integers(0, 99))
 def test_any_problem_with_any_config(machine, workload, seed):
     check(workload, machine, any_config(workload, machine, seed))
@@ -82,7 +82,7 @@ def test_any_problem_thoroughly(machine, workload, seed, cores):
 
 
 @each_machine
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(workload=volumes(workloads(max_size=10, max_kernel=3)), seed=st.integers(0, 99))
 def test_any_volume_with_any_config(machine, workload, seed):
     check(workload, machine, any_config(workload, machine, seed))

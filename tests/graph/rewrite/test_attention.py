@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from onnx import TensorProto, helper
 from onnxruntime import InferenceSession
 
@@ -61,15 +60,22 @@ def transposed_attention(net: Net, size: int) -> str:
     return net.op("MatMul", v, net.op("Transpose", weights, perm=[0, 1, 3, 2]))
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_attention_is_one_call(threads: int):
+def test_attention_is_one_call():
     net = Net(1, 49, 72)
     outputs = [self_attention(net, "x", 49, 3, 24), masked_attention(net, 35, 37)]
     model = net.model(*outputs, transposed_attention(net, 40))
     operators = [node.op for node in prepared(model).nodes]
     assert operators.count(ATTENTION) == 3
     assert not {"nn.softmax", "split", "multiply"} & set(operators)
-    built = check(model, threads=threads)
+    assert_calls_are_explained(check(model, threads=2))
+
+
+def test_attention_on_one_thread():
+    net = Net(1, 1)
+    assert_calls_are_explained(check(net.model(transposed_attention(net, 40)), threads=1))
+
+
+def assert_calls_are_explained(built: tvmconv.CompiledModel) -> None:
     count = [call.operator for call in built.calls].count("attention")
     (table,) = (t for t in explain_report(built).tables if t.name == "attention")
     assert len(table.rows) == count > 0 and "in the cache" in table.rows[0]["reason"]

@@ -155,8 +155,8 @@ def test_quantized_network(workers, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["onnxruntime", "ncnn", "mnn", "tvmconv"])
 def test_files_are_loaded_in_fresh_processes(name, tmp_path, monkeypatch):
-    # the quickest of two loads, where benches use the quickest of five
-    monkeypatch.setattr("tvmconv.lab.bench.rounds._LOADS", 2)
+    # benches use the quickest of five loads
+    monkeypatch.setattr("tvmconv.lab.bench.rounds._LOADS", 1)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), path)
     info = write_model_case(tmp_path, path, None)

@@ -116,7 +116,7 @@ def test_kernels_that_are_wrong_or_missing_are_reported(gpu, kernels, tmp_path):
             data["launches"][0]["grid"][0] -= 1
             content = json.dumps(data).encode() + b"\n" + fatbin
         (folder / path.name).write_bytes(content)
-    words = ("--kernels", folder, "--baselines", "none", "--json")
+    words = ("--kernels", folder, "--samples", "5", "--baselines", "none", "--json")
     done = gpu.tvmconv(*WORDS, *words, **bare(gpu, tmp_path))
     assert done.returncode == 0, done.stderr
     rows = {row["contender"]: row for row in json.loads(done.stdout)["measurements"]}
@@ -205,7 +205,8 @@ def test_plans_for_gpus_have_their_own_libraries_and_algorithms():
 @needs_emulator
 def test_rounded_kernels_are_called_what_they_are(gpu, tmp_path):
     words = (*WORDS[:-1], "implicit_gemm_mma,implicit_gemm,implicit_gemm_mma:precision=fp16")
-    done = gpu.tvmconv(*words, "--precision", "tf32", "--baselines", "none", "--json")
+    words += ("--precision", "tf32", "--samples", "5")
+    done = gpu.tvmconv(*words, "--baselines", "none", "--json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     rows = {row["contender"]: row for row in data["measurements"]}

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tvmconv.core.errors import ArtifactError
-from tvmconv.lab.emulation.module import EmulatedModule, compile_cuda
+from tvmconv.lab.emulation.compiler import compile_cuda
+from tvmconv.lab.emulation.module import EmulatedModule
 
 # as TVM's code generator writes it
 REVERSE = """

@@ -142,10 +142,10 @@ def test_tune_writes_estimated_records_and_goes_on(tmp_path, monkeypatch):
     # the same command has nothing to do, and one with more trials goes on
     (again,) = data_of(*words, "--trials-per-layer", 4)["workloads"]
     assert again["status"] == "done before"
-    more = data_of(*words, "--trials-per-layer", 6)
+    more = data_of(*words, "--trials-per-layer", 5)
     (row,) = more["workloads"]
     assert row["remembered"] == 4
-    assert more["trials"] == 2
+    assert more["trials"] == 1
     # another processor's estimates are others: nothing is remembered
     context = json.loads(log.with_suffix(".trials").read_text().splitlines()[0])["context"]
     assert "cortex-a57" in context["times"]

@@ -34,9 +34,9 @@ def check(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def limited(folder: Path) -> Path:
-    """A model whose threads the environment limits."""
-    return toolchain.toy(toolchain.compiler(), folder / "limited.so")
+def plain(folder: Path) -> Path:
+    """A model as the compiler makes it by default."""
+    return toolchain.toy(toolchain.compiler(), folder / "plain.so")
 
 
 def created(check: Path, model: Path, *weights: Path) -> tuple[int, str]:
@@ -53,13 +53,12 @@ def test_layout_of_structs(folder: Path) -> None:
     assert toolchain.run(program).stdout == (toolchain.HERE / "abi_64bit.txt").read_text()
 
 
-def test_visible_names_and_needed_libraries(folder: Path) -> None:
-    model = toolchain.toy(toolchain.compiler(), folder / "named.so")
-    listed = toolchain.run(toolchain.tool("nm"), "-D", "--defined-only", model).stdout
+def test_visible_names_and_needed_libraries(plain: Path) -> None:
+    listed = toolchain.run(toolchain.tool("nm"), "-D", "--defined-only", plain).stdout
     names = {line.split()[-1] for line in listed.splitlines()}
     functions = {f"__tvm_ffi_{name}" for name in ("main", "profile", "target")}
     assert names == {"tvmconv_model", "tvmconv_model_toy", *functions}
-    needed = toolchain.run(toolchain.tool("readelf"), "-d", model).stdout
+    needed = toolchain.run(toolchain.tool("readelf"), "-d", plain).stdout
     libraries = {
         line.split("[")[1].split(".")[0] for line in needed.splitlines() if "NEEDED" in line
     }
@@ -68,9 +67,8 @@ def test_visible_names_and_needed_libraries(folder: Path) -> None:
     assert libraries <= {"libc", "libm", "libpthread", "libdl"}
 
 
-def test_both_names_are_the_same_functions(folder: Path) -> None:
-    model = toolchain.toy(toolchain.compiler(), folder / "twice.so")
-    library = ctypes.CDLL(str(model))
+def test_both_names_are_the_same_functions(plain: Path) -> None:
+    library = ctypes.CDLL(str(plain))
     size = (ctypes.c_uint32 * 2).in_dll(library, "tvmconv_model")[1]
     words = ctypes.c_size_t * (size // ctypes.sizeof(ctypes.c_size_t))
     usual, own = (
@@ -101,7 +99,7 @@ def test_features_are_those_of_the_system(folder: Path, monkeypatch: pytest.Monk
 
 def test_missing_features_are_named(folder: Path, check: Path) -> None:
     model = toolchain.toy(
-        toolchain.compiler(), folder / "wide.so", '-DTOY_FEATURES="wishes","dreams"'
+        toolchain.compiler(), folder / "wide.so", "-O0", '-DTOY_FEATURES="wishes","dreams"'
     )
     status, message = created(check, model)
     assert status == 2
@@ -111,7 +109,8 @@ def test_missing_features_are_named(folder: Path, check: Path) -> None:
 
 
 def test_length_of_vectors(folder: Path, check: Path) -> None:
-    model = toolchain.toy(toolchain.compiler(), folder / "scalable.so", "-DTOY_VECTOR_BITS=65536")
+    bits = "-DTOY_VECTOR_BITS=65536"
+    model = toolchain.toy(toolchain.compiler(), folder / "scalable.so", "-O0", bits)
     status, message = created(check, model)
     assert status == 2
     assert "vectors of 65536 bits" in message
@@ -119,8 +118,8 @@ def test_length_of_vectors(folder: Path, check: Path) -> None:
 
 def test_no_memory(folder: Path, check: Path) -> None:
     for images, options in ((1, ()), (8, ("-DTOY_BATCHED",))):
-        arena = "-DTOY_ARENA=UINT64_C(1)<<60"
-        model = toolchain.toy(toolchain.compiler(), folder / f"huge{images}.so", arena, *options)
+        flags = ("-O0", "-DTOY_ARENA=UINT64_C(1)<<60", *options)
+        model = toolchain.toy(toolchain.compiler(), folder / f"huge{images}.so", *flags)
         status, message = created(check, model)
         text = r"the system gave no memory for (\d+) bytes of activations and workspace"
         found = re.fullmatch(text, message)
@@ -241,15 +240,13 @@ def test_weights_in_memory(separate: Path) -> None:
 
 
 @pytest.mark.parametrize(("variable", "threads"), [("1", 1), ("2", 2), ("999", 2), ("", 2)])
-def test_environment_limits_threads(
-    limited: Path, check: Path, variable: str, threads: int
-) -> None:
-    done = toolchain.run(check, limited, "print_threads", TVMCONV_NUM_THREADS=variable)
+def test_environment_limits_threads(plain: Path, check: Path, variable: str, threads: int) -> None:
+    done = toolchain.run(check, plain, "print_threads", TVMCONV_NUM_THREADS=variable)
     assert done.stdout.split() == [str(min(threads, available_cpus()))] * 2
 
 
 @pytest.mark.parametrize("variable", ["some", "0", "-3", "2x"])
-def test_environment_without_a_number_of_threads(limited: Path, check: Path, variable: str) -> None:
-    done = toolchain.run(check, limited, "print_threads", TVMCONV_NUM_THREADS=variable)
+def test_environment_without_a_number_of_threads(plain: Path, check: Path, variable: str) -> None:
+    done = toolchain.run(check, plain, "print_threads", TVMCONV_NUM_THREADS=variable)
     assert done.returncode != 0
     assert "TVMCONV_NUM_THREADS" in done.stdout + done.stderr

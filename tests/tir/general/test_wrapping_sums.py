@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -135,8 +136,14 @@ def promised(name: str, machine: Machine, monkeypatch: Any) -> list[bool]:
     return [bool(nuw or nsw) for nuw, nsw in _SUM.findall(str(code.inspect_source("ll")))]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", LAYERS)
+# every second pair by default: each kind of kernel, and each target
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        pytest.param(*pair, marks=[pytest.mark.slow] * (index % 2))
+        for index, pair in enumerate(product(LAYERS, TARGETS))
+    ],
+)
 def test_llvm_is_promised_nothing_of_the_sums_of_8_bit_kernels(
     name: str, target: str, monkeypatch: Any
 ):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tvmconv.core.errors import ArtifactError
-from tvmconv.lab.emulation.module import compile_cuda
+from tvmconv.lab.emulation.compiler import compile_cuda
 
 _SOURCE = Path(__file__).parent / "c/driver.c"
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, ptx_version
+from tvmconv.lab.emulation.compiler import compile_cuda
 from tvmconv.lab.emulation.driver import compile_driver
-from tvmconv.lab.emulation.module import compile_cuda
 from tvmconv.lab.emulation.translate import translate
 from tvmconv.measuring.processes import package_path
 
