@@ -38,7 +38,10 @@ def test_softmax_of_large_and_infinite_values():
 
 
 # one vector, an overlapping one, several independent ones, some more; groups of rows and the rest
-@pytest.mark.parametrize("shape", [(35, 9), (3, 16), (17, 33), (2, 127), (2, 1001)], ids=str)
+SHAPES = [(35, 9), (35, 5), (16, 1), (3, 16), (17, 33), (2, 127), (2, 1001)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("logarithm", [False, True])
 @each_machine
 def test_softmax_of_rows(shape, logarithm, machine):

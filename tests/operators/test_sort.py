@@ -64,6 +64,7 @@ def test_is_built_as_part_of_a_model():
     ):
         np.testing.assert_array_equal(actual, wanted, strict=True)
 
+
 def test_sums_down_columns_that_are_and_are_not_whole_vectors():
     widths, axis = (1, 5, 16, 17, 100, 128, 131), {"axis": np.array(0)}
     x = {f"x{width}": np.round(normal(9, width) * 4) for width in widths}
