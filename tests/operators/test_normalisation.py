@@ -48,8 +48,11 @@ def test_softmax_of_large_and_infinite_values():
 
 
 # one vector, an overlapping one, several independent ones, some more; groups of rows and the rest
+SHAPES = [(35, 9), (35, 5), (16, 1), (3, 16), (17, 33), (2, 127), (2, 1001)]
+
+
 @pytest.mark.parametrize("logarithm", [False, True])
-@alternating_machines("shape", [(35, 9), (3, 16), (17, 33), (2, 127), (2, 1001)], MACHINES)
+@alternating_machines("shape", SHAPES, MACHINES)
 def test_softmax_of_rows(shape, logarithm, machine):
     x = normal(*shape) * 4
     x[0, ::3] = -np.inf

@@ -65,6 +65,20 @@ def test_is_built_as_part_of_a_model():
         np.testing.assert_array_equal(actual, wanted, strict=True)
 
 
+def test_sums_down_columns_that_are_and_are_not_whole_vectors():
+    widths, axis = (1, 5, 16, 17, 100, 128, 131), {"axis": np.array(0)}
+    x = {f"x{width}": np.round(normal(9, width) * 4) for width in widths}
+    nodes, wanted = [], []
+    for name, value in x.items():
+        nodes.append(helper.make_node("CumSum", [name, "axis"], [f"{name}_s"], exclusive=1))
+        nodes.append(helper.make_node("CumSum", [name, "axis"], [f"{name}_r"], reverse=1))
+        wanted += [np.cumsum(value, 0) - value, np.cumsum(value[::-1], 0)[::-1]]
+    shapes = {name: value.shape for name, value in x.items()}
+    model = make_model(nodes, shapes, [node.output[0] for node in nodes], axis)
+    for actual, expected in zip(run(model, x, whole_build), wanted, strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
 @pytest.mark.parametrize(
     ("opset", "attributes"), [(9, {"k": 4}), (10, {}), (11, {"sorted": 0, "largest": 0})]
 )

@@ -12,6 +12,8 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 # columns whose sums stay in the nearest cache until the next row
 _BLOCK = 1024
+# vectors of columns whose sums stay in registers
+_HELD = 8
 
 
 def running_total(
@@ -67,8 +69,8 @@ class _Scan:
         self._reverse = reverse
 
     def columns(self, outer: int, size: int, columns: int) -> None:
-        """Neighboring columns: sums of one vector stay in registers, longer rows follow rows."""
-        if columns <= self._lanes:
+        """Neighboring columns: sums of a few vectors stay in registers, longer rows follow rows."""
+        if columns <= self._lanes * _HELD:
             with T.parallel(0, outer) as row:
                 self._group(row, size, columns)
             return
@@ -114,10 +116,13 @@ class _Scan:
                 line(step + 1, begins=False)
 
     def _group(self, row: Any, size: int, width: int) -> None:
-        sums = self._kept(width)
+        starts = range(0, width, self._lanes)
+        parts = [(start, min(self._lanes, width - start)) for start in starts]
+        sums = [self._kept(part) for _, part in parts]
         with T.serial(0, size) as step:
             place = size - 1 - step if self._reverse else step
-            self._advance(sums, [row, place], 0, width)
+            for held, (start, part) in zip(sums, parts, strict=True):
+                self._advance(held, [row, place], start, part)
 
     def rows(self, outer: int, size: int) -> None:
         """Rows by whole vectors, then the values that remain."""

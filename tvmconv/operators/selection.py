@@ -45,6 +45,9 @@ class Selection:
             self._keys[place] = self._key(place)
         with T.serial(0, self._room) as place:
             self._places[place] = place
+        if self._size <= _RANKED:
+            # ranks of all cost less than a selection before those of the best
+            return self._ranked(self._size)
         self._count[0] = _int(self._room)
         if self._room < self._size:
             self._select()
@@ -52,7 +55,7 @@ class Selection:
         if self._size > self._k:
             with T.If(self._count[0] > self._k), T.Then():
                 self._select()
-        return self._ranked() if self._k <= _RANKED else self._sorted()
+        return self._ranked(self._k) if self._k <= _RANKED else self._sorted()
 
     def _collect(self) -> None:
         """Go through the rest of the row; select whenever the collection is full."""
@@ -121,20 +124,20 @@ class Selection:
                 parts[lane] = parts[lane] + parts[width + lane]
         return parts[0]
 
-    def _ranked(self) -> Any:
+    def _ranked(self, entries: int) -> Any:
         """Each entry's rank is how many are better, or equal and before it."""
-        width = 1 << (self._k - 1).bit_length()
-        ranks, kept = registers(width, "int32"), scratch(self._k, "int32")
+        width = 1 << (entries - 1).bit_length()
+        ranks, kept = registers(width, "int32"), scratch(entries, "int32")
         with side_by_side(width) as lane:
             ranks[lane] = _int(0)
-        with T.serial(0, self._k) as other, side_by_side(width) as lane:
+        with T.serial(0, entries) as other, side_by_side(width) as lane:
             mine, its = self._keys[lane], self._keys[other]
             ahead = tirx.any(its > mine, tirx.all(its == mine, other < lane))
             ranks[lane] = ranks[lane] + tirx.Cast("int32", ahead)
         order = scratch(width, "int32")
         with side_by_side(width) as lane:
             order[lane] = ranks[lane]
-        with T.serial(0, self._k) as place:
+        with T.serial(0, entries) as place:
             kept[order[place]] = self._places[place]
         return kept
 

@@ -51,10 +51,11 @@ from tvmconv.operators.remainder import remainder
 from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
+from tvmconv.operators.softmax_short_rows import are_short
 from tvmconv.tvm_api import relax, topi
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
-# shorter rows of a softmax are computed side by side
+# shorter rows of a softmax, if they are few, are computed side by side
 _SHORT_ROW = 8
 # shorter columns of a softmax stay columns
 _LONG_ROW = 64
@@ -150,10 +151,11 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     shape, machine = node.output.dims, emitter.machine
     axis = node.attrs["axis"] % len(shape)
     outer, size, columns = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-    shortest = _SHORT_ROW if columns == 1 else _LONG_ROW
-    if machine.runs_along_axes and size > shortest and columns <= _FEW_COLUMNS:
+    fixed = machine.runs_along_axes and not processor(machine).vector.scalable
+    if fixed and columns <= _FEW_COLUMNS:
         cpu = processor(machine)
-        if not cpu.vector.scalable:
+        by_rows = columns == 1 and (size > _SHORT_ROW or are_short(outer, size, cpu.lanes))
+        if by_rows or size > _LONG_ROW:
             loops = partial(softmax_rows, lanes=cpu.lanes, logarithm=logarithm)
             view = rows_of_columns(emitter, node, data, (outer, size, columns))
             view = emitter.reshape(view, (outer * columns, size))
