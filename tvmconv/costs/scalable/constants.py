@@ -15,3 +15,5 @@ FEW_BLOCKS = _segments(
     1.3, "ratio", "Winograd tiles of fewer than four output blocks: 1.16 to 1.38"
 )
 DEPTHWISE_TILE = _segments(6.0, "cycles per tile", "addresses and predicates of a tile")
+IMAGE_SQUARES = _segments(1.5, "cycles per position", "copy of NCHW channels into blocks of four")
+IMAGE_ELEMENTS = _segments(4.0, "cycles per position", "copy of NHWC channels, one by one")
