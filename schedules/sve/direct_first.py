@@ -20,7 +20,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
-from tvmconv.costs.scalable.direct_first import MOST_BLOCKS, MOST_VECTORS, StemModel
+from tvmconv.costs.scalable.direct_first import MOST_BLOCKS, MOST_VECTORS, StemModel, fixed_parts
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
@@ -45,9 +45,7 @@ class SveDirectFirstSchedule(ConvSchedule[Machine]):
             Knob(
                 "oc",
                 "output blocks of the register tile",
-                lambda w, machine: range(
-                    1, min(MOST_BLOCKS, machine.blocks(w.out_channels)) + 1
-                ),
+                lambda w, machine: range(1, min(MOST_BLOCKS, machine.blocks(w.out_channels)) + 1),
             ),
             *_NEON_KNOBS,
             Knob(
@@ -62,9 +60,12 @@ class SveDirectFirstSchedule(ConvSchedule[Machine]):
     )
 
     def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-        """The best of scalable code, if a layer has it, and of NEON code."""
+        """The best of scalable code, if a layer has it, and of NEON code.
+
+        Vectors of one segment are NEON's, which need no copy.
+        """
         fixed = self.KNOBS.complete(NEON.default_config(workload, machine))
-        if workload.types != FLOAT32:
+        if workload.types != FLOAT32 or machine.segments < 2:
             return (fixed,)
         return self.KNOBS.complete(StemModel(workload, machine).best()), fixed
 
@@ -104,9 +105,7 @@ class SveDirectFirstSchedule(ConvSchedule[Machine]):
         if workload.is_volume:
             mark_taps(schedule, reduction[0])
         tile = (c, kb_tile)
-        register_tile(
-            schedule, block, output, at=x, reduction=reduction[0], tile=tile, lane=lane
-        )
+        register_tile(schedule, block, output, at=x, reduction=reduction[0], tile=tile, lane=lane)
         mark_segments(schedule, x, config.int("vectors"))
 
     def explain_cost(
@@ -114,7 +113,8 @@ class SveDirectFirstSchedule(ConvSchedule[Machine]):
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
         if not config.int("vectors"):
-            return NEON.explain_cost(workload, machine, config)
+            parts = NEON.explain_cost(workload, machine, config)
+            return fixed_parts(workload, machine, config, parts)
         return StemModel(workload, machine).parts(config)
 
 

@@ -3,8 +3,8 @@
 The five loops of NEON code (:mod:`tvmconv.schedules.cpu.gemm`) surround a tile of ``mr`` rows by
 some scalable vectors. FTEngine's tiles of 2VL x 8 and 2VL x 10 are among them (Tan 2023, section
 4.2.4). A segment has four columns of C. A's rows are lanes of vectors. The panels of B are as wide
-as the tile at run time (:mod:`tvmconv.tir.sve.interleaved_panels`). B that is packed before the call
-has panels of one segment, which a vector gathers: no other form serves every vector length.
+as the tile at run time (:mod:`tvmconv.tir.sve.interleaved_panels`). B that is packed before the
+call has panels of one segment, which a vector gathers: they serve every vector length.
 """
 
 from __future__ import annotations
