@@ -17,7 +17,7 @@ from tvmconv.costs.scalable.direct import gather_cycles, segment_registers
 from tvmconv.machines.record import Machine
 
 # output blocks and vectors of tiles
-MOST_BLOCKS, MOST_VECTORS = 8, 4
+MOST_BLOCKS, MOST_VECTORS = 8, 3
 
 
 @dataclass(frozen=True)
