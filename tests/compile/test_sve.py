@@ -126,7 +126,7 @@ def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
         config = Config.of(kc=0, **knobs)
         kernels.append(make_kernel(Conv2dWorkload.parse(text), SCALABLE, "im2col", config))
     assert all(kernel.config["vectors"] for kernel in kernels)
-    # a length that is no power of two, which early CPUs may have
+    # a length other than a power of two
     check_kernels(kernels, SCALABLE, tmp_path, *map(vectors_of, (*LENGTHS, 384)))
 
 
