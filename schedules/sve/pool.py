@@ -2,8 +2,8 @@
 
 Some vectors of positions are computed at a time, each with all taps of its windows, as in FTEngine
 (Tan 2023, section 3.2.1). Rows of a tile share what their windows read. Strided positions are
-gathered. Coordinates that max pooling clamps, and divisors of averages that vary, are computed for
-each lane.
+gathered. Coordinates that max pooling clamps are computed for each lane. NEON code is for pooling
+that it reads sooner (:mod:`tvmconv.costs.scalable.pool`).
 """
 
 from __future__ import annotations
@@ -81,4 +81,5 @@ def _rows(schedule: Schedule, pool: Block, machine: Machine) -> int:
     if window is None:
         return 1
     is_max = has_operator(schedule, pool, "max_pool")
-    return scalable_rows(tuple(int(size) for size in window), is_max, pool.extents[2], machine)
+    size = (pool.extents[2], pool.extents[3])
+    return scalable_rows(tuple(int(part) for part in window), is_max, size, machine)

@@ -18,12 +18,12 @@ class StripModel(SegmentModel):
     """
 
     @property
-    def rows(self) -> int:  # type: ignore[override]
+    def rows(self) -> int:
         """Runs of positions: each row has its own strip."""
         return self.workload.out_height
 
     @property
-    def run(self) -> int:  # type: ignore[override]
+    def run(self) -> int:
         """Positions of a run."""
         return self.workload.out_width
 

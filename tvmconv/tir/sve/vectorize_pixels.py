@@ -126,7 +126,8 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Pan
 
     def made(tile: Any, limit: int | None) -> tuple[list[Pixels], list[Any]]:
         """The vectors of a tile, and the allocations of their private buffers."""
-        groups, allocations = [], []
+        groups = list[Pixels]()
+        allocations = list[Any]()
         for vector in range(vectors):
             own: dict[Any, dict[int, Any]] = {}
             for buffer, used in places.items():
@@ -165,7 +166,7 @@ def _splits(loop: Any, vectors: int) -> bool:
 
     That is for long loops of few instructions. A reduction hides the masks of its tile.
     """
-    inner = []
+    inner = list[Any]()
     tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
     if inner or loop.kind != tirx.ForKind.SERIAL or is_fold(loop):
         return False
