@@ -29,6 +29,8 @@ SVE_SUM = r"fm(?:la|ad)\s+z\d+\.s, p\d/m, z\d+\.s, z\d+\.s"
 SVE_LOAD = r"ld1w\s+\{ z\d+\.s \}"
 SVE_GATHER = r"ld1d\s+\{ z\d+\.d \}, p\d/z, \[x\d+, z\d+\.d, lsl #3\]"
 SVE_STORE = r"st1w\s+\{ z\d+\.s \}"
+# stack space for scalable vectors; other ``str`` of them may be plain stores of whole tiles
+SVE_FRAME = r"addvl\s+sp, sp, #-"
 SVE_SPILL = r"(?:str|ldr)\s+z\d+, \["
 # the stack slot of a scalable vector may be addressed by any register
 _SPILL = re.compile(rf"(?=.*%[xyz]mm).*\(%rsp|(?:st|ld)\w+\s+[qv]\d+.*\[sp|{SVE_SPILL}")

@@ -3,7 +3,8 @@
 The five loops of NEON code (:mod:`tvmconv.schedules.cpu.gemm`) surround a tile of ``mr`` rows by
 some scalable vectors. FTEngine's tiles of 2VL x 8 and 2VL x 10 are among them (Tan 2023, section
 4.2.4). A segment has four columns of C. A's rows are lanes of vectors. The panels of B are as wide
-as the tile at run time (:mod:`tvmconv.tir.sve.interleaved_panels`).
+as the tile at run time (:mod:`tvmconv.tir.sve.interleaved_panels`). B that is packed before the
+call has panels of one segment, which a vector gathers: they serve every vector length.
 """
 
 from __future__ import annotations
@@ -55,10 +56,9 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
             f"{tile} is not possible: {config}. Expected vectors up to {MOST_VECTORS}, and "
             f"nr={machine.lanes}. Change vectors or nr."
         )
-    if config["prepacked"] or config.int("ahead") or config.int("fetch"):
+    if config.int("ahead") or config.int("fetch"):
         raise ConfigError(
-            f"{tile} packs B itself and prefetches nothing: {config}. Expected prepacked, ahead "
-            "and fetch of 0. Set them to 0."
+            f"{tile} prefetches nothing: {config}. Expected ahead and fetch of 0. Set them to 0."
         )
     check_registers(machine, tile_registers(mr, vectors, machine), tile)
 
@@ -81,7 +81,8 @@ def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: 
     schedule.reorder(panel, p, block, v, tile, x, inner, i, lane)
     mark_cases(schedule, panel, p, block)
     mark_parallel(schedule, *((panel,) if across else (block,)))
-    _pack_b(schedule, p, machine, config, parallel=not across and machine.cores > 1)
+    if not config["prepacked"]:
+        _pack_b(schedule, p, machine, config, parallel=not across and machine.cores > 1)
     neon.pack_a(schedule, block, machine)
     register_tile(schedule, product, output, at=tile, reduction=x, tile=(inner, i), lane=lane)
     mark_segments(schedule, v, vectors, kc)

@@ -1,15 +1,24 @@
 """Pooling by scalable vectors of the positions of a row.
 
-Four vectors of positions are computed at a time, each with all taps of its windows, as in FTEngine
-(Tan 2023, section 3.2.1). Strided positions are gathered. Coordinates that max pooling clamps, and
-divisors of averages that vary, are computed for each lane.
+Some vectors of positions are computed at a time, each with all taps of its windows, as in FTEngine
+(Tan 2023, section 3.2.1). Rows of a tile share what their windows read. Strided positions are
+gathered. Coordinates that max pooling clamps are computed for each lane. NEON code is for pooling
+that it reads sooner (:mod:`tvmconv.costs.scalable.pool`).
 """
 
 from __future__ import annotations
 
+from tvmconv.costs.scalable.pool import scalable_rows
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import Block, blocks, has_operator, inline_injective, parallelize
+from tvmconv.schedules.common.nest import (
+    Block,
+    annotation,
+    blocks,
+    has_operator,
+    inline_injective,
+    parallelize,
+)
 from tvmconv.tir.annotations import mark_segments
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
@@ -19,7 +28,8 @@ _VECTORS = 4
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule pooling whose rows fill a vector; None leaves others to NEON's rules.
 
-    1. Windows of few taps are one expression: the loop over a row's positions is vectorized.
+    1. Windows of few taps are one expression: the loop over a row's positions is vectorized, for
+       several rows whose windows overlap. NEON code stays where it reads its taps sooner.
     2. Larger windows are a reduction: the accumulators of some vectors stay in registers.
     3. Threads share images, blocks and rows.
     """
@@ -32,10 +42,16 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     if pool is None or not _fits(pool, machine):
         return None
     if len(found) == 1 and pool.kinds == "SSSSS":
-        *outer, pixel, lane = pool.loops
+        rows = _rows(schedule, pool, machine)
+        if not rows:
+            return None
+        *outer, height, pixel, lane = pool.loops
+        height, row = schedule.split(height, [None, rows])
+        schedule.reorder(height, pixel, row, lane)
+        schedule.unroll(row)
         schedule.vectorize(lane)
-        parallelize(schedule, outer, pool.work, machine.cores)
-        mark_segments(schedule, pixel, _VECTORS)
+        parallelize(schedule, [*outer, height], pool.work, machine.cores)
+        mark_segments(schedule, pixel, max(1, _VECTORS // rows))
         return schedule
     if pool.kinds != "SSSSSRR" or len(found) > 2 or found[0].name != pool.name:
         return None
@@ -57,3 +73,13 @@ def _fits(pool: Block, machine: Machine) -> bool:
     """Whether a vector has several positions, and a row at least as many."""
     extents = pool.extents
     return all(extents) and extents[3] >= machine.segments > 1 and extents[4] == machine.lanes
+
+
+def _rows(schedule: Schedule, pool: Block, machine: Machine) -> int:
+    """Rows of a tile; 0 for NEON code."""
+    window = annotation(schedule, pool, "tvmconv.window")
+    if window is None:
+        return 1
+    is_max = has_operator(schedule, pool, "max_pool")
+    size = (pool.extents[2], pool.extents[3])
+    return scalable_rows(tuple(int(part) for part in window), is_max, size, machine)

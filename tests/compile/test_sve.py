@@ -66,6 +66,22 @@ PANELS = {
     "ic3ih23iw15oc24kh11sh4+relu": {"oc": 6, "mr": 2, "mc": 2, "vectors": 3},
     "ic1ih9iw10oc8kh5ph2+add": {"oc": 2, "mr": 30, "mc": 0, "vectors": 4},
 }
+# one and more channels, rows that end inside of tiles, gathered positions, NHWC, volumes
+STEMS = (
+    "ic3ih12oc16kh3ph1:nchw+bias+relu",
+    "mb2ic3ih23iw15oc24kh7sh2ph3:nchw+add",
+    "ic1ih9iw10oc8kh5ph2:nchw",
+    "ic6ih8oc12kh3dh1ph2:nchw",
+    "ic3ih9iw11oc12kh3sh2ph1:nhwc+sigmoid",
+    "mb2ic3id4ih7iw8oc8kd3kh3pd1ph1:nchw",
+)
+# strips whose positions are gathered, and of one row, where they are neighbors
+STRIPS = (
+    "mb2ic8ih9oc24kh3ph1+bias+relu",
+    "ic12ih10iw13oc16kh3sh2ph1+add",
+    "g2ic16ih8oc24kh5ph2",
+    "ic8ih7oc8kh1",
+)
 # by default NEON code
 GATHERED = ("g8ic8ih13iw17oc8kh3sh2ph1+bias+relu", "g4ic4ih9iw11oc4kh5sh2sw3ph2")
 
@@ -95,6 +111,7 @@ def test_every_algorithm_at_fixed_length(tmp_path: Path) -> None:
 @needs_arm
 def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
     layers = {"direct": DIRECT, "winograd": WINOGRAD, "depthwise": DEPTHWISE}
+    layers |= {"direct_first": STEMS, "im2win": STRIPS}
     kernels = [
         scalable_kernel(Conv2dWorkload.parse(text), SCALABLE, name)
         for name, texts in layers.items()
@@ -109,7 +126,8 @@ def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
         config = Config.of(kc=0, **knobs)
         kernels.append(make_kernel(Conv2dWorkload.parse(text), SCALABLE, "im2col", config))
     assert all(kernel.config["vectors"] for kernel in kernels)
-    check_kernels(kernels, SCALABLE, tmp_path, *map(vectors_of, LENGTHS))
+    # a length other than a power of two
+    check_kernels(kernels, SCALABLE, tmp_path, *map(vectors_of, (*LENGTHS, 384)))
 
 
 @needs_arm
@@ -140,6 +158,8 @@ def test_tasks_keep_to_their_own_pixels(tmp_path: Path) -> None:
         kernels.append(make_kernel(workload, SCALABLE, "direct"))
         panels = Config.of(oc=4, mr=13, mc=0, kc=0, vectors=2)
         kernels.append(make_kernel(workload, SCALABLE, "im2col", panels))
+    for text, name in ((STEMS[1], "direct_first"), (STRIPS[1], "im2win")):
+        kernels.append(scalable_kernel(Conv2dWorkload.parse(text), SCALABLE, name))
     check_kernels(kernels, SCALABLE, tmp_path, *map(vectors_of, (256, 2048)), caller=HOSTILE)
 
 

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from tvm import te
 
-from tests.assembly import SVE_GATHER, SVE_LANE, SVE_LOAD, Assembly, assembly, matching, spills
+from tests.assembly import (
+    SVE_FRAME,
+    SVE_GATHER,
+    SVE_LANE,
+    SVE_LOAD,
+    Assembly,
+    assembly,
+    matching,
+    spills,
+)
 from tests.compile.test_sve import SCALABLE
 from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
@@ -21,6 +30,7 @@ from tvmconv.machines.presets import MACHINES
 from tvmconv.operators.dense import dense, pack_dense_weight
 from tvmconv.operators.pool import PoolWindow, avg_pool, max_pool
 from tvmconv.operators.softmax import log_softmax, softmax
+from tvmconv.tir.general.record_vector_code import recorded_code
 from tvmconv.tir.pipeline import compile_function
 
 LENGTHS = (128, 256, 512, 2048)
@@ -102,7 +112,12 @@ def test_pooling_at_every_vector_length(tmp_path: Path) -> None:
         (PoolWindow(3, 1, 1, 1, dilation=2), PoolWindow(3, 2, 2, 2, dilation=2)),
         (SAME, PoolWindow(3, 3, 1, 1, ceil_mode=True)),
     )
-    check([pooled(kind, *pair) for kind in ("max", "avg") for pair in windows], tmp_path)
+    cases = [pooled(kind, *pair) for kind in ("max", "avg") for pair in windows]
+    # rows of a tile that share what they read
+    shared = ((HALVED, HALVED), (SAME, SAME), (PoolWindow(3, 1), PoolWindow(3, 2)))
+    for kind in ("max", "avg"):
+        cases += [pooled(kind, *pair, (2, 3, 16, 35, 4)) for pair in shared]
+    check(cases, tmp_path)
 
 
 @needs_arm
@@ -129,12 +144,23 @@ def test_softmax_keeps_vectors_of_its_sums_and_exponentials(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
-def test_pooling_loads_each_tap_of_a_vector_at_once(name: str) -> None:
-    machine = MACHINES[name]
-    loops = pooled("max", HALVED, HALVED, (1, 2, 56, 56, 4)).assembly(machine).loops()
-    body = max(loops, key=lambda loop: len(matching(SVE_GATHER, loop)))
-    assert len(matching(SVE_GATHER, body)) == 9 * 4
-    assert not spills(body)
+def test_rows_of_a_pooling_tile_gather_what_they_share_once(name: str) -> None:
+    code = pooled("max", HALVED, HALVED, (1, 2, 56, 56, 4)).assembly(MACHINES[name])
+    body = max(code.loops(), key=lambda loop: len(matching(SVE_GATHER, loop)))
+    # nine rows of three columns for four rows of outputs
+    assert len(matching(SVE_GATHER, body)) == 27
+    assert not code.has(SVE_FRAME)
+
+
+@pytest.mark.parametrize("name, scalable", [("ftengine", True), ("neoverse-v1+sve", False)])
+def test_pooling_without_overlap_is_scalable_if_neon_code_loads_later(
+    name: str, scalable: bool
+) -> None:
+    """Neoverse V1 starts three NEON loads in a cycle."""
+    two = PoolWindow(2, 2)
+    with recorded_code() as codes:
+        pooled("max", two, two, (1, 2, 56, 56, 4)).assembly(MACHINES[name])
+    assert ("SVE" in codes["main"]) == scalable
 
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from tvm import topi
 
-from tests.assembly import SVE_LANE, SVE_LOAD, assembly, matching, spills
+from tests.assembly import SVE_GATHER, SVE_LANE, SVE_LOAD, assembly, matching, spills
 from tests.compile.test_sve import LENGTHS, SCALABLE
 from tests.compile.test_sve_operators import Case
 from tests.emulating import CALL, HOSTILE, needs_arm, run_functions, vectors_of
@@ -44,14 +45,16 @@ MATRICES = ((3, 20, 38, 64, False), (1, 13, 100, 36, True), (1, 7, 24, 35, True)
 @pytest.mark.parametrize("caller", [CALL, pytest.param(HOSTILE, marks=pytest.mark.slow)])
 def test_products_at_every_vector_length(caller: Path, tmp_path: Path) -> None:
     functions, operands, expected = [], [], []
-    for text, knobs in PRODUCTS.items():
+    for (text, knobs), prepacked in product(PRODUCTS.items(), (False, True)):
         workload = GemmWorkload.parse(text)
-        kernel = make_gemm(workload, SCALABLE, **knobs)
+        kernel = make_gemm(workload, SCALABLE, prepacked=prepacked, **knobs)
         assert kernel.config["vectors"] == 2
         inputs = random_operands(workload)
         functions.append(kernel.prim_func())
-        operands.append([*inputs.values()])
         expected.append(exact(workload, inputs))
+        if prepacked:
+            inputs = {**inputs, "b": kernel.pack_b(inputs["b"])}
+        operands.append([*inputs.values()])
     for case in (multiplied(*shape) for shape in MATRICES):
         functions.append(case.function(SCALABLE))
         operands.append([*case.arrays])
@@ -87,14 +90,19 @@ def test_products_of_computed_matrices_multiply_by_lanes(name: str, transposed: 
     assert codes["main"].startswith("SVE")
 
 
-@pytest.mark.parametrize("knobs", [{"prepacked": True, "vectors": 2}, {"nr": 8}, {"vectors": 4}])
+@pytest.mark.parametrize("knobs", [{"ahead": 64}, {"nr": 8}, {"vectors": 4}])
 def test_tiles_that_scalable_vectors_do_not_have_are_refused(knobs: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"tile mr=.* vectors"):
         make_gemm(GemmWorkload(64, 64, 64), SCALABLE, **knobs)
 
 
-def test_columns_packed_before_have_neon_code() -> None:
-    assert make_gemm(GemmWorkload(64, 64, 64), SCALABLE, prepacked=True).config["vectors"] == 0
+@pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
+def test_columns_packed_before_are_gathered(name: str) -> None:
+    kernel = make_gemm(GemmWorkload(512, 512, 512), MACHINES[name], prepacked=True)
+    body = assembly(compile_function(kernel.prim_func(), kernel.machine)).hot_loop(SVE_LANE)
+    assert len(matching(SVE_LANE, body)) == 2 * 2 * kernel.config.int("mr")
+    assert len(matching(SVE_GATHER, body)) == 2 * 2
+    assert not spills(body)
 
 
 def test_a_product_without_batches_has_neon_code() -> None:

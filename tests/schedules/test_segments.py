@@ -119,3 +119,54 @@ def test_tiles_that_do_not_fit_are_refused(knobs):
     config = registry.default_config("direct", workload, CORES[0]).replace(**knobs)
     with pytest.raises(ConfigError, match=r"registers|Expected 1 to 4|oh=1 ow=1"):
         make_kernel(workload, CORES[0], "direct", config)
+
+
+@pytest.mark.parametrize("core", CORES[:2], ids=lambda core: core.name)
+@pytest.mark.parametrize("layer", ["ic3ih224oc64kh3ph1:nchw", "ic3ih224oc64kh7sh2ph3:nchw"])
+def test_stems_multiply_by_channels_of_a_copy(core, layer):
+    workload = Conv2dWorkload.parse(layer)
+    config = registry.default_config("direct_first", workload, core)
+    assert config["vectors"]
+    body = assembly(make_kernel(workload, core, "direct_first", config)).hot_loop(SVE_LANE)
+    sums, gathers = len(matching(SVE_LANE, body)), len(matching(SVE_GATHER, body))
+    tile = config.int("oc") * config.int("vectors")
+    assert sums and sums % (3 * tile) == 0
+    taps = sums // (3 * tile)
+    assert gathers == (taps * config.int("vectors") if workload.stride_w > 1 else 0)
+    # LLVM's order for Neoverse V1 spills neighboring positions of every tile
+    assert not spills(body) or (core.mcpu, gathers) == ("neoverse-v1", 0)
+
+
+def test_vectors_of_one_segment_leave_stems_to_neon_code():
+    workload = Conv2dWorkload.parse("ic3ih224oc64kh3ph1:nchw")
+    config = registry.default_config("direct_first", workload, MACHINES["neoverse-n2+sve"])
+    assert config["vectors"] == 0
+
+
+@pytest.mark.parametrize("core", CORES[:2], ids=lambda core: core.name)
+def test_im2win_gathers_positions_of_strips(core):
+    kernel = scalable_kernel(Conv2dWorkload.parse("ic64ih28oc64kh3ph1"), core, "im2win")
+    body = assembly(kernel).hot_loop(SVE_LANE)
+    vectors = kernel.config.int("vectors")
+    sums, gathers = len(matching(SVE_LANE, body)), len(matching(SVE_GATHER, body))
+    assert gathers and sums == 4 * kernel.config.int("oc") * gathers
+    assert gathers % vectors == 0
+    # LLVM loads weights far ahead of gathers if it orders code as for execution in order
+    assert not spills(body) or core.code.loads_ahead
+
+
+@pytest.mark.parametrize(
+    "name, text, knobs",
+    [
+        ("direct_first", "ic3ih12oc64kh3ph1:nchw", {"oc": 8, "vectors": 4}),
+        ("direct_first", "ic3ih12oc64kh3ph1:nchw", {"vectors": 5}),
+        ("direct_first", "ic3ih12oc64kh3ph1:nchw", {"tile_w": 2}),
+        ("im2win", "ic64ih28oc64kh3ph1", {"oc": 8, "vectors": 4}),
+        ("im2win", "ic64ih28oc64kh3ph1", {"ow": 2}),
+    ],
+)
+def test_tiles_of_stems_and_strips_that_do_not_fit_are_refused(name, text, knobs):
+    workload = Conv2dWorkload.parse(text)
+    config = scalable_kernel(workload, CORES[0], name).config.replace(**knobs)
+    with pytest.raises(ConfigError, match=r"tile oc="):
+        make_kernel(workload, CORES[0], name, config)

@@ -11,7 +11,7 @@ import pytest
 import tvm
 from tvm import te, tirx
 
-from tests.assembly import SVE_SPILL, assembly, matching
+from tests.assembly import SVE_FRAME, assembly
 from tests.compile.test_sve import LENGTHS, SCALABLE
 from tests.emulating import needs_arm, run_functions, vectors_of
 from tvmconv.kernels.rules import schedule_function
@@ -55,7 +55,7 @@ def test_whole_blocks_are_one_masked_loop(name: str) -> None:
     code = assembly(compile_function(function, SCALABLE))
     for instruction in ("whilelt", "ld1w", "st1w"):
         assert code.count(instruction), instruction
-    assert not matching(SVE_SPILL, code.lines)
+    assert not code.has(SVE_FRAME)
 
 
 def test_what_has_no_instruction_has_neon_code() -> None:

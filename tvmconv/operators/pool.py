@@ -196,7 +196,10 @@ def _windows(
 ) -> Tensor:
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     shape = (batch, blocks, rows.output(height), columns.output(width), lanes)
-    attrs = {"tvmconv.operator": name}
+    # for schedules, which see neither the windows nor their padding
+    sizes = [rows.kernel, columns.kernel, rows.stride, columns.stride]
+    padded = [int(not rows.inside(height)), int(not columns.inside(width))]
+    attrs = {"tvmconv.operator": name, "tvmconv.window": [*sizes, *padded]}
 
     def row(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr, tap: Index) -> list[Expr]:
         line = rows.tap(h, tap)

@@ -121,6 +121,22 @@ def test_an_iteration_takes_as_many_pixels_as_its_vectors_hold():
     check(VectorizePixels(), _pixels(2, 0), expected.with_body(body))
 
 
+@pytest.mark.parametrize("pixels, masked", [(10, 2), (100, 4)])
+def test_long_loops_mask_the_last_tile_only(pixels: int, masked: int) -> None:
+    """Two vectors a tile: a short loop masks both; a long one has two tiles, one of them whole."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def doubled(x: T.Buffer((pixels * 4,), "float32"), y: T.Buffer((pixels * 4,), "float32")):
+        for p in T.serial(pixels, annotations={SEGMENTS: [2, 0]}):
+            y[T.Ramp(p * 4, 1, 4)] = x[T.Ramp(p * 4, 1, 4)] * T.Broadcast(T.float32(2), 4)
+
+    text = str(VectorizePixels()(tvm.IRModule({"main": doubled})))
+    assert text.count("sve.st1") == masked
+    # the masks of a load and of a store
+    assert text.count("sve.whilelt") == 2 * 2
+    assert text.count("sve.ptrue") == (0 if masked == 2 else 2 * 2)
+
+
 def test_an_unmarked_loop_stays():
     check_same(VectorizePixels(), _pixels())
 

@@ -3,7 +3,8 @@
 An image has too few channels to fill a vector. Vectors therefore run over output channels. The
 input is read as broadcast scalars from the plain layout, without a blocked or padded copy. This is
 section 4 of Zhang et al. 2018 with one input channel in a block. Integer layers broadcast dwords of
-neighboring pixels from a padded copy (:mod:`tvmconv.algorithms.integer.row_dwords`).
+neighboring pixels from a padded copy (:mod:`tvmconv.algorithms.integer.row_dwords`). Scalable
+vectors read lanes from a padded copy (:mod:`tvmconv.algorithms.direct.padded_image`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
+from tvmconv.algorithms.direct.padded_image import (
+    image_bytes,
+    image_shape,
+    left_edge,
+    padded_image,
+)
 from tvmconv.algorithms.integer.dwords import Factors, dword_size
 from tvmconv.algorithms.integer.row_dwords import (
     dwords_of_row,
@@ -22,7 +29,7 @@ from tvmconv.algorithms.integer.row_dwords import (
 )
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
-from tvmconv.algorithms.padding import input_plane, inside_image
+from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.workload import PLAIN, Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -32,7 +39,8 @@ from tvmconv.tvm_api.types import Expr, Tensor
 class DirectFirst(Algorithm):
     """Direct convolution from ``(N, C, H, W)`` or ``(N, H, W, C)``.
 
-    Knob ``oc``: output blocks of one register tile, contiguous in the packed weight.
+    Knob ``oc``: output blocks of one register tile, contiguous in the packed weight. ``vectors``,
+    which schedules for scalable vectors have, selects the copy with channel blocks.
     """
 
     name = "direct_first"
@@ -63,6 +71,8 @@ class DirectFirst(Algorithm):
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         if multiply_of(w, machine).is_packed:
             return given.arguments(given.output(self._dword_sums(given, oc)))
+        if config.get("vectors", 0):
+            return given.arguments(given.output(self._lane_sums(given, oc)))
         ci, r, s = reduction_axes(ci=w.in_channels, r=w.kernel_h, s=w.kernel_w)
         depth = depth_axes(w)
 
@@ -79,6 +89,27 @@ class DirectFirst(Algorithm):
 
         total = self.reduction(output_shape(w, machine), tap)
         return given.arguments(given.output(total))
+
+    def _lane_sums(self, given: Operands, oc: int) -> Tensor:
+        """Block ``conv2d`` of scalable vectors, whose factors are channels of a block."""
+        from tvmconv.tvm_api import te
+
+        w, machine = given.workload, given.machine
+        image, first = padded_image(given), left_edge(w, machine) - w.pad_left
+        blocks, channels = int(image.shape[1]), min(w.in_channels, machine.lanes)
+        r, s, cb, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, cb=blocks, c=channels)
+        depth = depth_axes(w)
+
+        def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
+            plane, tests = input_plane(w, n, depth[0] if depth else 0)
+            row = h * w.stride_h + r * w.dilation_h
+            column = first + x * w.stride_w + s * w.dilation_w
+            pixel = zero_unless(tests, image[plane, cb, row, column, c])
+            channel = cb * channels + c
+            weight = given.weight[b // oc, kernel_row(w, depth, r), s, channel, b % oc, lane]
+            return te.sum(given.product(pixel, weight), axis=[*depth, r, s, cb, c])
+
+        return self.reduction(output_shape(w, machine), tap)
 
     def _dword_sums(self, given: Operands, oc: int) -> Tensor:
         """Block ``conv2d`` of integer layers."""
@@ -111,14 +142,17 @@ class DirectFirst(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/(oc*k), T*R, S, C, oc, k)``, ``k`` the machine's lanes.
 
-        Integer types: :func:`~tvmconv.algorithms.integer.row_dwords.packed_shape`.
+        Scalable vectors have zeros for channels that fill up the last of several blocks. Integer
+        types: :func:`~tvmconv.algorithms.integer.row_dwords.packed_shape`.
         """
         oc = config.int("oc")
         if multiply_of(workload, machine).is_packed:
             return packed_shape(workload, machine, oc)
         groups = -(-machine.blocks(workload.out_channels) // oc)
-        taps = (*workload.weight_shape[2:], workload.in_channels)
-        return (groups, *taps, oc, machine.channel_block)
+        channels = workload.in_channels
+        if config.get("vectors", 0) and channels > machine.lanes:
+            channels = image_shape(workload, machine)[1] * machine.lanes
+        return (groups, *workload.weight_shape[2:], channels, oc, machine.channel_block)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -126,12 +160,16 @@ class DirectFirst(Algorithm):
         """OIHW to :meth:`packed_weight_shape`, surplus output channels zero."""
         if multiply_of(workload, machine).is_packed:
             return packed_rows(weight, workload, machine, config.int("oc"))
-        groups, *_, oc, lanes = self.packed_weight_shape(workload, machine, config)
-        split = split_outputs(weight, groups, oc, lanes)
+        groups, *_, channels, oc, lanes = self.packed_weight_shape(workload, machine, config)
+        padded = np.zeros((weight.shape[0], channels, *weight.shape[2:]), weight.dtype)
+        padded[:, : weight.shape[1]] = weight
+        split = split_outputs(padded, groups, oc, lanes)
         return np.ascontiguousarray(split.transpose(0, 4, 5, 3, 1, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The padded copy of integer layers; accumulators are registers."""
+        """The padded copy of integer layers and of scalable vectors; accumulators are registers."""
+        if config.get("vectors", 0):
+            return image_bytes(workload, machine)
         return rows_bytes(workload, machine) if multiply_of(workload, machine).is_packed else 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:

@@ -15,3 +15,18 @@ FEW_BLOCKS = _segments(
     1.3, "ratio", "Winograd tiles of fewer than four output blocks: 1.16 to 1.38"
 )
 DEPTHWISE_TILE = _segments(6.0, "cycles per tile", "addresses and predicates of a tile")
+POOL_GATHER = _segments(0.4, "cycles per segment", "a gather of pooling on Neoverse V1")
+
+_stems = fitted(
+    "scalable stems",
+    "estimates by llvm-mca for Neoverse V1: 3x3, 7x7 and 11x11 kernels, 12 tiles",
+    "tvmconv bench --estimate --suite alexnet --target neoverse-v1+sve",
+)
+IMAGE_SQUARES = _stems(
+    1.0, "cycles per position", "copy of NCHW channels into blocks: 0.5, and as much from L2"
+)
+IMAGE_ELEMENTS = _stems(1.2, "cycles per position", "copy of NHWC channels into blocks")
+STEM_TILE = _stems(6.0, "cycles per tile", "beginning and end of a tile of vectors")
+STEM_ROW = _stems(5.0, "cycles per kernel row", "the loop over a kernel row of a tile")
+STEM_NEON = _stems(1.1, "ratio", "FMAs of NEON code over its cost model")
+STEM_NEON_TILE = _stems(25.0, "cycles per tile", "beginning and end of a tile of NEON code")

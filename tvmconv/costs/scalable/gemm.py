@@ -27,12 +27,11 @@ def tile_registers(rows: int, vectors: int, machine: Machine) -> int:
 def default_config(workload: GemmWorkload, machine: Machine, prepacked: bool = False) -> Config:
     """The tile that fills up the fewest rows, or NEON code.
 
-    NEON code is for prepacked B, whose panels have a fixed width. It is also for columns that are
-    not whole segments, for integers, and for products smaller than a vector.
+    NEON code is for columns that are not whole segments, for integers, and for products smaller
+    than a vector.
     """
     w, lanes = workload, machine.lanes
-    plain = prepacked or w.types.is_integer
-    if plain or w.n % lanes or w.m < lanes or not 1 < machine.segments <= w.n // lanes:
+    if w.types.is_integer or w.n % lanes or w.m < lanes or not 1 < machine.segments <= w.n // lanes:
         fixed = gemm_blocks.default_config(workload, machine, prepacked)
         return Config.of(**fixed, vectors=0)
     rows, vectors = min(_TILES, key=lambda tile: (_cycles(w, machine, *tile), tile))
@@ -40,7 +39,7 @@ def default_config(workload: GemmWorkload, machine: Machine, prepacked: bool = F
     tile = Microkernel(machine, rows, vectors * machine.segments)
     blocked = gemm_blocks.blocked(w, machine, tile)
     own = {"nr": lanes, "unroll": _UNROLLED, "ahead": 0, "fetch": 0, "tasks": 1}
-    return Config.of(**blocked.replace(**own), vectors=vectors)
+    return Config.of(**blocked.replace(**own, prepacked=prepacked), vectors=vectors)
 
 
 def _cycles(workload: GemmWorkload, machine: Machine, rows: int, vectors: int) -> float:

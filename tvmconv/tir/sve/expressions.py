@@ -17,6 +17,7 @@ from tvmconv.tir.sve.gathers import gathered
 from tvmconv.tir.sve.interleaved_panels import Panels
 from tvmconv.tir.sve.predicates import Lanes
 from tvmconv.tir.sve.vectors import (
+    ALL,
     FLAGS,
     FLOATS,
     SEGMENT,
@@ -28,7 +29,6 @@ from tvmconv.tir.sve.vectors import (
     scalable,
 )
 
-_ALL = 31  # the pattern of ptrue that sets every lane
 # operations with an instruction. LLVM would call a function for each lane of others, which is not
 # possible for scalable vectors
 _OPERATIONS = {
@@ -146,7 +146,7 @@ class Pixels(Lanes):
                 return gathered(self, load.source, first, tests)
             address = self.address(load.source, index)
             return intrinsic(FLOATS, "ld1", self.mask(tests), address)
-        whole = intrinsic(FLAGS, "ptrue", number(_ALL))
+        whole = intrinsic(FLAGS, "ptrue", number(ALL))
         address = tirx.address_of(tirx.BufferLoad(load.source, [first]))
         return intrinsic(FLOATS, "ld1rq", whole, address)
 

@@ -13,7 +13,15 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvmconv.tir.general.rewrite import substitute, uses
-from tvmconv.tir.sve.vectors import FLAGS, SEGMENT, NoScalableForm, intrinsic, length, number
+from tvmconv.tir.sve.vectors import (
+    ALL,
+    FLAGS,
+    SEGMENT,
+    NoScalableForm,
+    intrinsic,
+    length,
+    number,
+)
 
 
 @dataclass
@@ -21,12 +29,12 @@ class Lanes:
     """The lanes of one vector of positions.
 
     ``pixel`` is the variable of the position index, and ``first`` the index of the vector's first
-    position. Lanes beyond ``count`` positions are neither read nor written.
+    position. Lanes beyond ``count`` positions are neither read nor written; without it, all exist.
     """
 
     pixel: Any
     first: Any
-    count: int
+    count: int | None
     analyzer: Any
 
     def varies(self, expression: Any) -> bool:
@@ -35,7 +43,9 @@ class Lanes:
 
     def mask(self, tests: Sequence[Any] = ()) -> Any:
         """The lanes of positions that exist and pass all tests."""
-        upper, lower, others = [number(self.count)], list[Any](), list[Any]()
+        upper, lower, others = list[Any](), list[Any](), list[Any]()
+        if self.count is not None:
+            upper.append(number(self.count))
         for test in _conjuncts(tests):
             if not self.varies(test):
                 others.append(tirx.Broadcast(test, length()))
@@ -45,7 +55,7 @@ class Lanes:
                 others.append(self.each(test, self.numbers()))
             else:
                 (upper if bound[0] else lower).append(bound[1])
-        found = self._below(upper, tirx.min)
+        found = self._below(upper, tirx.min) if upper else intrinsic(FLAGS, "ptrue", number(ALL))
         if lower:
             found = tirx.And(found, tirx.Not(self._below(lower, tirx.max)))
         for flags in others:

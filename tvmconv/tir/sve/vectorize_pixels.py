@@ -18,6 +18,9 @@ from tvmconv.tir.sve.horizontal_sums import folded, is_fold
 from tvmconv.tir.sve.interleaved_panels import Panels, PanelUse, panels_of
 from tvmconv.tir.sve.vectors import NoScalableForm, number, scalable
 
+# segments of each vector from which on a loop has separate code for its last tile
+_LONG = 8
+
 
 def VectorizePixels() -> Any:
     """A pass that computes as many neighboring positions at once as vectors hold.
@@ -28,7 +31,8 @@ def VectorizePixels() -> Any:
     position are in buffers of their own. Other loops are unchanged.
 
     Rewrite: each iteration computes that many vectors of ``vscale`` positions. Predicates mask the
-    last positions and failed tests; masked lanes read zero. Values common to all positions are
+    last positions and failed tests; masked lanes read zero. Long loops without a reduction have the
+    last tile as separate code, and no mask before it. Values common to all positions are
     repeated in every segment (``ld1rq``). A channel that multiplies a vector is a lane of each
     segment (``fmla z, z, z.s[r]``). A loop that only sums segments, or keeps their maxima,
     accumulates vectors and reduces their segments at the end.
@@ -116,28 +120,57 @@ def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
 
 def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Panels) -> Any:
     count = int(loop.extent)
-    tile = ir.Var("tile", loop.loop_var.ty)
     pixels = vectors * tirx.vscale()
-    places = _places(loop.body, private, analyzer)
-    groups, allocations = [], []
-    for vector in range(vectors):
-        own: dict[Any, dict[int, Any]] = {}
-        for buffer, used in places.items():
-            named = {p: f"{buffer.name}_{p}_{vector}" for p in sorted(used)}
-            kind = scalable(buffer.dtype)
-            own[buffer] = {p: local_buffer((1,), kind, name) for p, name in named.items()}
-            for made in own[buffer].values():
-                allocations.append(on_stack(made))
-        first = tile * pixels + vector * tirx.vscale()
-        offset = vector * tirx.vscale()
-        groups.append(Pixels(loop.loop_var, first, count, analyzer, own, panels, (tile, offset)))
     tiles = tirx.floordiv(number(count) + pixels - 1, pixels)
-    if is_fold(loop) and loop.body.buffer not in private:
-        return folded(loop, groups, lambda body: tirx.For(tile, number(0), tiles, loop.kind, body))
-    body = _statement(loop.body, groups, ())
-    if allocations:
-        body = tirx.SeqStmt([*allocations, body])
-    return tirx.For(tile, number(0), tiles, loop.kind, body)
+    places = _places(loop.body, private, analyzer)
+
+    def made(tile: Any, limit: int | None) -> tuple[list[Pixels], list[Any]]:
+        """The vectors of a tile, and the allocations of their private buffers."""
+        groups = list[Pixels]()
+        allocations = list[Any]()
+        for vector in range(vectors):
+            own: dict[Any, dict[int, Any]] = {}
+            for buffer, used in places.items():
+                named = {p: f"{buffer.name}_{p}_{vector}" for p in sorted(used)}
+                kind = scalable(buffer.dtype)
+                own[buffer] = {p: local_buffer((1,), kind, name) for p, name in named.items()}
+                allocations += map(on_stack, own[buffer].values())
+            first = tile * pixels + vector * tirx.vscale()
+            place = (tile, vector * tirx.vscale())
+            groups.append(Pixels(loop.loop_var, first, limit, analyzer, own, panels, place))
+        return groups, allocations
+
+    def repeated(begin: Any, end: Any, limit: int | None) -> Any:
+        """The tiles of a range, whose lanes exist up to a limit of positions."""
+        tile = ir.Var("tile", loop.loop_var.ty)
+        # without an addition of zero, so that indices stay simple
+        index = tile if begin is None else begin + tile
+        groups, allocations = made(index, limit)
+        if is_fold(loop) and loop.body.buffer not in private:
+            return folded(
+                loop, groups, lambda body: tirx.For(tile, number(0), end, loop.kind, body)
+            )
+        body = _statement(loop.body, groups, ())
+        body = tirx.SeqStmt([*allocations, body]) if allocations else body
+        extent = end if begin is None else end - begin
+        return tirx.For(tile, number(0), extent, loop.kind, body)
+
+    if not _splits(loop, vectors):
+        return repeated(None, tiles, count)
+    whole = tirx.truncdiv(number(count), pixels)
+    return tirx.SeqStmt([repeated(None, whole, None), repeated(whole, tiles, count)])
+
+
+def _splits(loop: Any, vectors: int) -> bool:
+    """Whether the last tile is separate code, so that others need no ``whilelt`` for each vector.
+
+    That is for long loops of few instructions. A reduction hides the masks of its tile.
+    """
+    inner = list[Any]()
+    tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
+    if inner or loop.kind != tirx.ForKind.SERIAL or is_fold(loop):
+        return False
+    return int(loop.extent) >= _LONG * vectors
 
 
 def _by_pixel(loop: Any) -> set[Any]:

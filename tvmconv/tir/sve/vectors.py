@@ -9,6 +9,8 @@ from tvm import tirx
 # FP32 values of a segment; segments of the longest vector
 SEGMENT = 4
 MOST_SEGMENTS = 2048 // 32 // SEGMENT
+# the pattern of ptrue that sets every lane
+ALL = 31
 FLOATS, FLAGS = "float32xvscalex4", "boolxvscalex4"
 
 
