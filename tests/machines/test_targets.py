@@ -171,6 +171,8 @@ def test_processors_that_halve_the_longest_vectors():
     assert halved.isa == whole.isa == "avx512"
     assert (halved.fma_units, halved.rates.multiply_adds) == (1, 1.0)
     assert (whole.fma_units, whole.rates.multiply_adds) == (2, 2.0)
-    assert halved.rates.l2 == whole.rates.l2
+    # Zen 5 has measured bandwidths, for vectors of any length
+    assert halved.rates.l3 == MACHINES["x86-64-v4"].rates.l3 < whole.rates.l3 < whole.rates.l2
+    assert as_processor(MACHINES["x86-64-v3"], "znver5").rates.l3 == whole.rates.l3
     shorter = as_processor(MACHINES["x86-64-v3"], "znver4")
     assert shorter.rates.multiply_adds == MACHINES["x86-64-v3"].rates.multiply_adds

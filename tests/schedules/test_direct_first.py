@@ -71,6 +71,15 @@ def test_default_fits_the_registers(machine, problem):
     assert module.predicted_cycles(workload, machine, config) > 0
 
 
+@each_target
+def test_columns_of_one_pixel_have_sums_to_spare(machine):
+    """More than the latency of FMAs needs: a load that comes late must not delay them."""
+    workload = Conv2dWorkload.parse("ic1ih200iw120oc64kh2kw120:nchw")
+    config = default_config("direct_first", workload, machine)
+    assert config.int("tile_w") == 1
+    assert config.int("oc") * config.int("tile_h") >= 1.5 * machine.minimum_accumulators
+
+
 @pytest.mark.parametrize(("core", "word"), [("cortex-a53", 1), ("cortex-a55", 0)])
 def test_cycles_of_loads_that_block_count(core, word):
     """Two cycles a vector of weights; one for each pixel's dword, or none where it is free."""

@@ -1,4 +1,4 @@
-"""Winograd of strided kernels against float64, and what is left out of its products."""
+"""Winograd of strided and long kernels against float64, and what their products leave out."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from tests import kernels
 from tests.kernels import V3, V4, each_machine
 from tests.strategies import conv2d_workloads
 from tests.toy_family import TOY
-from tvmconv.algorithms.winograd.polyphase import PhaseAxis, split_filter
+from tvmconv.algorithms.winograd.polyphase import PhaseAxis, phase_count, split_filter
 from tvmconv.algorithms.winograd.winograd import Winograd
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.winograd import WinogradModel
+from tvmconv.kernels import registry
 from tvmconv.kernels.registry import default_config, offers
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.x86 import as_processor
+from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET
 from tvmconv.selection.select import select
 
 # as on 64-bit Arm
@@ -31,16 +33,15 @@ check = partial(kernels.check_announced, "winograd")
 each_form = pytest.mark.parametrize("machine", [TOY, LANES], ids=["plain", "lanes"])
 
 
-def strided(workload: Conv2dWorkload) -> bool:
-    """Whether tiles take a kernel that has a stride along an axis or two."""
-    dense = (workload.stride_h, workload.stride_w) == (1, 1)
-    return not dense and Winograd().unsupported(workload, TOY) is None
+def has_phases(workload: Conv2dWorkload) -> bool:
+    """Whether tiles take a kernel that has a stride, or more taps than a tile."""
+    return phase_count(workload) > 1 and Winograd().unsupported(workload, TOY) is None
 
 
 @each_form
 @settings(max_examples=3)
 @given(
-    workload=conv2d_workloads(max_size=20, max_kernel=7, groups=(1,)).filter(strided),
+    workload=conv2d_workloads(max_size=20, max_kernel=9, groups=(1,)).filter(has_phases),
     seed=st.integers(0, 99),
 )
 def test_any_problem_with_any_config(machine, workload, seed):
@@ -51,7 +52,7 @@ def test_any_problem_with_any_config(machine, workload, seed):
 @each_form
 @settings(max_examples=150)
 @given(
-    workload=conv2d_workloads(max_size=40, max_kernel=11, groups=(1,)).filter(strided),
+    workload=conv2d_workloads(max_size=40, max_kernel=11, groups=(1,)).filter(has_phases),
     seed=st.integers(0, 999),
     cores=st.sampled_from((1, 3)),
 )
@@ -71,6 +72,10 @@ def test_any_problem_thoroughly(machine, workload, seed, cores):
         "ic8ih12iw13oc8kh3sh1sw2ph1",
         "ic8ih12iw13oc8kh3kw1sh2sw2ph1pw0",
         "ic4id5ih9oc8kd3kh3sd2sh2pd1ph1",
+        # parts: all whole, the last one shorter along the columns, with a stride
+        "ic20ih14iw15oc24kh9ph4+bias",
+        "mb2ic8ih1iw40oc8kh1kw32pw16",
+        "ic8ih40iw41oc8kh17sh2ph3",
     ],
 )
 def test_shapes_that_networks_use(problem):
@@ -79,7 +84,10 @@ def test_shapes_that_networks_use(problem):
 
 
 @each_machine
-@pytest.mark.parametrize("problem", ["ic32ih20oc48kh3sh2ph1+bias+add+relu", "ic20ih13oc16kh5sh2"])
+@pytest.mark.parametrize(
+    "problem",
+    ["ic32ih20oc48kh3sh2ph1+bias+add+relu", "ic20ih13oc16kh5sh2", "ic20ih13oc16kh8kw11ph4+bias"],
+)
 def test_defaults_of_x86(machine, problem):
     """Two blocks of input channels and more: panels of weights are prefetched for the next."""
     check(Conv2dWorkload.parse(problem), machine)
@@ -103,14 +111,31 @@ def test_input_is_read_once_by_all_phases():
     assert strided == pytest.approx(dense / 2)
 
 
-@pytest.mark.parametrize("kernel", range(1, 12))
+@pytest.mark.parametrize("kernel", [*range(1, 12), 31, 64])
 @pytest.mark.parametrize("stride", range(1, 5))
 def test_phases_have_all_taps_of_a_kernel(kernel, stride):
     axis = PhaseAxis(kernel, stride)
-    rows = [len(range(a, kernel, stride)) for a in range(axis.count)]
-    assert sum(rows) == kernel and min(rows) > 0
-    assert rows.count(axis.taps) == axis.whole and axis.taps == max(rows)
-    assert axis.products(4) == sum(4 + taps - 1 for taps in rows)
+    phases = [range(axis.first(a), kernel, stride)[: axis.taps] for a in range(axis.count)]
+    assert sorted(tap for phase in phases for tap in phase) == list(range(kernel))
+    rows = [len(phase) for phase in phases]
+    assert max(rows) == axis.taps < 8 and min(rows) > 0
+    assert rows == sorted(rows, reverse=True) and rows.count(axis.taps) == axis.whole
+    split = axis.split(np.arange(1.0, kernel + 1))
+    assert [[tap - 1 for tap in row if tap] for row in split] == [list(phase) for phase in phases]
+    # products at infinity are left out where the last tap is missing
+    missing = sum(axis.taps - 1 - taps for taps in rows if taps < axis.taps)
+    assert axis.products(4) == sum(4 + taps - 1 for taps in rows) + missing
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+@pytest.mark.parametrize("problem", ["ic64ih46oc64kh9ph4", "ic64ih56oc64kh11ph5"])
+def test_long_kernels_are_cut_within_the_error_budget(problem, machine):
+    """The tile of four rows or columns multiplies a third as often as direct convolution."""
+    workload = Conv2dWorkload.parse(problem)
+    chosen = select(workload, machine).chosen
+    assert chosen.algorithm == "winograd" and chosen.error <= DEFAULT_ERROR_BUDGET
+    done = registry.algorithm("winograd").multiplies(workload, machine, chosen.config)
+    assert done < workload.macs / 2.5
 
 
 def test_what_is_left_out_has_weights_of_zero():

@@ -90,10 +90,11 @@ def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
 def unsuited_window(workload: Conv2dWorkload, *, by_phases: bool = False) -> str | None:
     """Why tiles save nothing for a window, as a clause; None if they do.
 
-    ``by_phases`` permits cutting a strided kernel into dense ones.
+    ``by_phases`` permits cutting a strided or long kernel into short dense ones.
     """
     w = workload
-    tall, wide = (axis.taps for axis in phases(w))
+    axes = phases(w)
+    tall, wide = (axis.taps for axis in axes)
     if (w.stride_h, w.stride_w) != (1, 1) and not by_phases:
         return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
     if (w.dilation_h, w.dilation_w) != (1, 1):
@@ -102,7 +103,7 @@ def unsuited_window(workload: Conv2dWorkload, *, by_phases: bool = False) -> str
         return "a 1x1 kernel has no products to save"
     if tall * wide == 1:
         return f"a {w.kernel_h}x{w.kernel_w} kernel at such a stride has no products to save"
-    if max(tall, wide) >= most_products(w):
+    if max(tall, wide) >= most_products(w) or (not by_phases and any(a.is_cut for a in axes)):
         return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {most_products(w)} points"
     return None
 

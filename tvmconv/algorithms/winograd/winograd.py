@@ -10,8 +10,9 @@ channels instead of products: every stage then works on the blocked layout of th
    then access neighboring planes at a time.
 4. ``rows``, ``output``: ``A^T M A``, the epilogue, and only the pixels that exist.
 
-Strided layers are sums of dense ones (:mod:`tvmconv.algorithms.winograd.polyphase`). Their
-transformed values are stored like further input channels.
+Strided layers, and layers with long kernels, are sums of layers with short dense kernels
+(:mod:`tvmconv.algorithms.winograd.polyphase`). Their transformed values are stored like further
+input channels.
 
 INT8 layers have the same stages, with integer matrices, 16-bit transformed values, 2-way dot
 products and 32-bit accumulators. They are exact (:mod:`tvmconv.algorithms.winograd.integers`).
@@ -52,7 +53,7 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 
 class Winograd(Algorithm):
-    """Convolution without dilation and groups, with at most 8 products per axis.
+    """Convolution without dilation and groups, with at most 8 products per axis of a tile.
 
     The expression reads the parameters ``mh`` and ``mw``, the output tile, and ``kr``. A register
     tile and a group of packed weights have ``kr`` output blocks. ``fused``, ``rh`` and ``rw``
@@ -105,8 +106,8 @@ class Winograd(Algorithm):
         integer = w.types.is_integer
         down, along = phases(w)
         last = ((tiles.rows - 1) * tiles.mh + tall.n, (tiles.columns - 1) * tiles.mw + wide.n)
-        lowest = (last[0] - 1) * down.stride + down.count - 1 - w.pad_top
-        rightmost = (last[1] - 1) * along.stride + along.count - 1 - w.pad_left
+        lowest = (last[0] - 1) * down.stride + down.first(down.count - 1) - w.pad_top
+        rightmost = (last[1] - 1) * along.stride + along.first(along.count - 1) - w.pad_left
         phase_blocks = in_blocks // phase_count(w)
 
         # tiles of a patch: one, or a row of them, whose neighbors share columns
@@ -117,8 +118,8 @@ class Winograd(Algorithm):
             t = g * group
             y = t // tiles.columns % tiles.rows * tiles.mh + i
             x = t % tiles.columns * tiles.mw + j
-            y = y * down.stride + cb // phase_blocks // along.count - w.pad_top
-            x = x * along.stride + cb // phase_blocks % along.count - w.pad_left
+            y = y * down.stride + down.first(cb // phase_blocks // along.count) - w.pad_top
+            x = x * along.stride + along.first(cb // phase_blocks % along.count) - w.pad_left
             cb = cb % phase_blocks
             plane_blocks = phase_blocks // w.kernel_d
             image = t // (tiles.columns * tiles.rows)

@@ -74,10 +74,14 @@ def pixel_cycles(
     tile = pixel_tile(w, machine, phases, divides=divides)
     if tile is None:
         return inf
-    results = w.batch * w.out_channels * w.out_height * w.out_width
+    sums, results = _sums(w, machine, tile), w.batch * w.out_channels * w.out_height * w.out_width
     stored = itemsize(w.types.output) * results / machine.rates.behind_l2
     if phases != (1, 1):
         stored += constants.INTERLEAVED * results
+    else:
+        # as in direct convolution. 1x1 layers of 3 groups took 0.5 of predictions that added
+        # stores to sums, and channel blocks with their layout changes 0.75
+        stored = max(0.0, stored - sums)
     copied = 0.0
     if is_padded(w, machine.lanes):
         vectors = w.batch * w.in_channels * w.in_height * -(-w.in_width // machine.lanes)
@@ -86,7 +90,7 @@ def pixel_cycles(
     cores = min(machine.cores, w.batch * w.groups)
     # weights come from memory, as in direct convolution
     weights = itemsize(w.types.weight) * prod(w.weight_shape) / machine.rates.memory
-    return (_sums(w, machine, tile) + copied + stored) / cores + weights / machine.cores
+    return (sums + copied + stored) / cores + weights / machine.cores
 
 
 def _sums(w: Conv2dWorkload, machine: Machine, tile: PixelTile) -> float:

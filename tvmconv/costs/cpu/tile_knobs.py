@@ -20,7 +20,7 @@ OUT_BLOCKS: Knob[Conv2dWorkload] = Knob(
 TILE_ROWS: Knob[Conv2dWorkload] = Knob(
     "tile_h",
     "rows of the register tile",
-    lambda w, machine: (rows for rows in (1, 2, 3, 4) if rows <= w.out_height),
+    lambda w, machine: range(1, min(w.out_height, 6) + 1),
 )
 PANEL_HEIGHT: Knob[Conv2dWorkload] = Knob(
     "mr",
