@@ -128,7 +128,7 @@ def dense(workload: Conv2dWorkload) -> bool:
 
 
 def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
-    """The function's operands, its output last: in the blocked layout, NaN before the call."""
+    """The function's operands, its output last: in the kernel's layout, NaN before the call."""
     w, lanes, types = kernel.workload, kernel.machine.channel_block, kernel.workload.types
     data = laid_out(arrays.data, w, lanes, SURPLUS)
     weight = typed(arrays.weight, types.weight)
@@ -139,9 +139,11 @@ def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
         bias = np.zeros(blocks * lanes, np.float32)
         bias[: w.out_channels] = arrays.bias
         arguments.append(bias.reshape(blocks, lanes))
+    plain = kernel.expression.plain_output
     if w.has("add"):
-        arguments.append(typed(block(arrays.residual, lanes, SURPLUS), types.output))
-    shape = (planes, blocks, height, width, lanes)
+        residual = arrays.residual if plain else block(arrays.residual, lanes, SURPLUS)
+        arguments.append(typed(residual, types.output))
+    shape = w.result_shape if plain else (planes, blocks, height, width, lanes)
     return [*arguments, np.full(shape, np.nan, numpy_type(types.output))]
 
 
@@ -161,7 +163,7 @@ def integer_arguments(kernel: Kernel, operands: IntegerOperands) -> list[np.ndar
 
 
 def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.ndarray:
-    """The kernel's output in its blocked layout."""
+    """The kernel's output in its own layout."""
     return callable_kernel(kernel, draft)(kernel_operands(kernel, arrays))
 
 
@@ -200,7 +202,7 @@ def errors(kernel: Kernel, draft: bool = False) -> tuple[np.ndarray, np.ndarray]
 def differences(
     kernel: Kernel, arrays: ConvArrays, actual: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`errors`, of an output in the blocked layout."""
+    """As :func:`errors`, of an output in the kernel's layout."""
     workload = kernel.workload
     expected = convolution(
         workload,
@@ -208,7 +210,8 @@ def differences(
         {"weight": arrays.weight, "bias": arrays.bias},
     )
     assert np.isfinite(actual).all(), (workload, kernel.config)
-    return unblock(actual, workload.out_channels) - expected, expected
+    plain = kernel.expression.plain_output
+    return (actual if plain else unblock(actual, workload.out_channels)) - expected, expected
 
 
 def check_kernel(

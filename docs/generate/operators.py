@@ -32,6 +32,12 @@ tvmconv check model.onnx
 Every shape must be known when the model is built. Constant subgraphs are folded.
 A node with an attribute that is not listed is refused. Nothing is ignored silently.
 
+`BatchNormalization` with `training_mode=1` computes the mean and the variance of its batch.
+Its other two results are the running statistics. Such a node is not folded into a convolution.
+Before operator set 14, a node with five results does the same. Its last result is the variance;
+onnxruntime saves `1 / sqrt(variance + epsilon)` there.
+`spatial=0` is refused, and so is `is_test=0` before operator set 7.
+
 ## Computed at run time
 
 | operator | attributes | since opset |

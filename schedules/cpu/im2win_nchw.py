@@ -10,6 +10,8 @@ register  Algorithm 6: a tile of columns and output blocks accumulates in regist
 cache     output blocks outside images and rows: their weights stay in cache.
 parallel  output blocks and images over the threads
 ========  ================================================================================
+
+A row of accumulators, which are vectors of output channels, is transposed in registers to NCHW.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.tir.annotations import mark_cases
-from tvmconv.tvm_api.types import BlockRV, Schedule
+from tvmconv.schedules.common.nest import vectorize_loop
+from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_transpose
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
 # FMAs per cycle and lane that each level reached on the twelve layers, docs/notes/im2win.md
@@ -96,18 +99,21 @@ class Im2winNchwSchedule(ConvSchedule[Machine]):
     ) -> None:
         """Schedule :class:`~tvmconv.algorithms.reproductions.im2win_nchw.Im2winNchw`."""
         level = LEVELS.index(str(config["level"]))
-        block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+        block, finished = schedule.get_sblock("conv2d"), schedule.get_sblock("finished")
         n, kb, m, x, lane, c, v, u = schedule.get_loops(block)
         if level >= LEVELS.index("register"):
-            _registers(schedule, block, output, config, level)
+            _registers(schedule, machine, config, level)
             return
         if level == 0:
+            schedule.compute_inline(finished)
             schedule.reorder(n, kb, lane, m, x, c, v, u)
             return
         schedule.reorder(kb, n, m, c, x, v, u, lane)
+        schedule.reverse_compute_at(finished, m)
+        _write_rows(schedule, m, machine)
         if level >= LEVELS.index("vector"):
             schedule.vectorize(lane)
-            schedule.vectorize(schedule.get_loops(output)[-1])
+            schedule.vectorize(schedule.get_loops(finished)[-1])
         if (
             level >= LEVELS.index("unroll")
             and workload.kernel_h * workload.kernel_w <= _MOST_UNROLLED
@@ -128,9 +134,8 @@ class Im2winNchwSchedule(ConvSchedule[Machine]):
 SCHEDULE = Im2winNchwSchedule()
 
 
-def _registers(
-    schedule: Schedule, block: BlockRV, output: BlockRV, config: Config, level: int
-) -> None:
+def _registers(schedule: Schedule, machine: Machine, config: Config, level: int) -> None:
+    block, finished = schedule.get_sblock("conv2d"), schedule.get_sblock("finished")
     n, kb, m, x, lane, c, v, u = schedule.get_loops(block)
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     group, kb_tile = schedule.split(kb, [None, config.int("oc")])
@@ -138,9 +143,24 @@ def _registers(
     outer = (group, n, m) if level >= LEVELS.index("cache") else (n, m, group)
     schedule.reorder(*outer, x_outer, c, v, u, v_tile, x_tile, kb_tile, lane)
     if level == LEVELS.index("parallel"):
-        schedule.parallel(schedule.fuse(group, n))
+        mark_parallel(schedule, group, n)
         image, channel, *_ = schedule.get_loops(schedule.get_sblock("windows"))
         schedule.parallel(schedule.fuse(image, channel))
-    mark_cases(schedule, x_outer, *([group] if level < LEVELS.index("parallel") else []))
+    mark_cases(schedule, group, x_outer)
     tile = (v_tile, x_tile, kb_tile)
-    register_tile(schedule, block, output, at=x_outer, reduction=c, tile=tile, lane=lane)
+    register_tile(schedule, block, finished, at=x_outer, reduction=c, tile=tile, lane=lane)
+    _write_rows(schedule, outer[-1], machine)
+
+
+def _write_rows(schedule: Schedule, at: LoopRV, machine: Machine) -> None:
+    """Write finished rows of channel blocks as rows of channels, by squares in registers."""
+    output = schedule.get_sblock("output")
+    schedule.reverse_compute_at(output, at, preserve_unit_loops=True)
+    *_, channel, _, x = schedule.get_loops(output)
+    block, lane = schedule.split(channel, [None, machine.channel_block])
+    vectors = vectorize_loop(schedule, x, machine.lanes)
+    *_, x = schedule.get_loops(output)
+    schedule.reorder(block, *([vectors] if vectors else []), lane, x)
+    # the last block may have fewer channels
+    mark_cases(schedule, block, lane)
+    mark_transpose(schedule, lane)

@@ -180,6 +180,9 @@ def norm(d: Draft) -> None:
         if op == "BatchNormalization":
             variance = np.abs(d.array((channels,), x.dtype)) + x_type(x)(0.5)
             parameters += [d.operand((channels,), x.dtype), d.constant(variance)]
+            if d.opset >= 14 and d.chance(0.3):
+                d.call(op, [x, *parameters], 3, training_mode=1, momentum=0.75, **given)
+                return
         d.call(op, [x, *parameters], **given)
 
 

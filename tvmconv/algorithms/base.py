@@ -95,6 +95,8 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     sums_products: bool = True
     # whether it reads NHWC input
     channels_last: bool = False
+    # whether output and residual are (N, K, OH, OW) where a channel block has many channels
+    plain_output: bool = False
 
     def unsupported(self, workload: Conv2dWorkload, machine: DeviceT) -> str | None:
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
@@ -218,7 +220,7 @@ class Algorithm(DeviceAlgorithm[Machine]):
     numbers   float32 numbers of later steps, see :mod:`tvmconv.operators.requantise`;
               for ``"fixed"`` int32, see :mod:`tvmconv.operators.fixed_point`
     residual  the output's shape
-    output    ``(N, K/c, OH, OW, c)``
+    output    ``(N, K/c, OH, OW, c)``, or ``(N, K, OH, OW)`` with :attr:`plain_output`
     ========  ==========================================================================
 
     :mod:`tvmconv.kernels.arguments` makes the constants. ``N`` counts the planes of all volumes in

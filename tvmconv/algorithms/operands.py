@@ -69,8 +69,13 @@ class Operands:
         machine: Machine,
         packed_weight: tuple[int, ...],
         packed_type: str = "",
+        *,
+        plain_output: bool = False,
     ) -> Operands:
-        """Placeholders for a weight of this packed shape, and type if not the workload's."""
+        """Placeholders for a weight of this packed shape, and type if not the workload's.
+
+        With ``plain_output`` the residual is ``(N, K, OH, OW)``, as :meth:`plain_output` is.
+        """
         from tvmconv.operators.fixed_point import SCALES
         from tvmconv.tvm_api import te
 
@@ -89,7 +94,9 @@ class Operands:
             te.placeholder(input_shape(w, machine), t.data, name="data"),
             te.placeholder(packed_weight, packed_type or t.weight, name="weight"),
             bias=optional("bias", shape[1::3], t.accumulator, w.has("bias")),
-            residual=optional("residual", shape, t.output, w.has("add")),
+            residual=optional(
+                "residual", w.result_shape if plain_output else shape, t.output, w.has("add")
+            ),
             zero=optional("zero", (DWORD_BYTES,), t.data, t.quantisation.data_zero_point),
             scale=optional("scale", scales, rescaled_by, kind != "none"),
             numbers=optional("numbers", (numbers,), rescaled_by, numbers > 0),
@@ -134,7 +141,7 @@ class Operands:
         from tvmconv.operators.requantise import rescaled
 
         bias = self.bias[place[1], place[4]] if self.bias is not None else None
-        residual = self.residual[place] if self.residual is not None else None
+        residual = self._residual_at(place) if self.residual is not None else None
         if self.scale is None:
             types = self.workload.types
             residual = None if residual is None else residual.astype(types.accumulator)
@@ -154,13 +161,40 @@ class Operands:
         factor = scale[place[1], place[4]]
         return rescaled(total, steps, output, factor, numbers, residual, packs=packs)
 
-    def output(self, sums: Callable[..., Expr], begun: bool = False) -> Tensor:
+    def _residual_at(self, place: tuple[Index, ...]) -> Expr:
+        """The residual for the output at ``place``; zero in surplus lanes of a plain one."""
+        from tvmconv.tvm_api import tirx
+
+        assert self.residual is not None
+        if len(self.residual.shape) == len(place):
+            return self.residual[place]
+        (n, kb, h, x, k), channels = place, self.workload.out_channels
+        channel = kb * self.machine.channel_block + k
+        value = self.residual[n, channel, h, x]
+        if channels % self.machine.channel_block == 0:
+            return value
+        return tirx.if_then_else(channel < channels, value, tirx.const(0, self.residual.dtype))
+
+    def output(
+        self, sums: Callable[..., Expr], begun: bool = False, *, name: str = "output"
+    ) -> Tensor:
         """Block ``output``: the epilogue of ``sums`` at every index, see :meth:`finished`."""
         from tvmconv.tvm_api import te
 
         return te.compute(
             output_shape(self.workload, self.machine),
             lambda n, kb, h, x, k: self.finished(sums(n, kb, h, x, k), (n, kb, h, x, k), begun),
+            name=name,
+        )
+
+    def plain_output(self, sums: Callable[..., Expr]) -> Tensor:
+        """Blocks ``finished``, as :meth:`output`, and ``output``, which is ``(N, K, OH, OW)``."""
+        from tvmconv.tvm_api import te
+
+        finished, lanes = self.output(sums, name="finished"), self.machine.channel_block
+        return te.compute(
+            self.workload.result_shape,
+            lambda n, k, h, x: finished[n, k // lanes, h, x, k % lanes],
             name="output",
         )
 

@@ -107,12 +107,11 @@ def _as_step(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
 
 def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
     """The step of an inference-mode BatchNormalization with constant statistics."""
-    if trains(node):
-        mark = "training_mode=1" if node.opset >= 14 else f"outputs {list(node.outputs[1:])}"
-        mark = "is_test=0" if node.opset < 7 else mark
+    if trains(node) and node.opset < 7:
+        # exporters of that time wrote is_test=0, the default, for inference too
         raise node.error(
-            f"it is in training mode, by {mark}, which computes the statistics of the data",
-            "export the model for inference",
+            f"it is in training mode, by is_test=0 in operator set {node.opset}",
+            "export the model for inference, or with operator set 7 or later",
         )
     if not node.attrs.get("spatial", 1):
         raise node.error("spatial=0 is not supported", "export the model with a newer opset")
@@ -120,7 +119,11 @@ def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
     values = [graph.constants.get(name) for name in node.inputs[1:5]]
     if len(values) != 4 or len(shape) < 2:
         raise node.error("it needs five inputs, the first of rank 2 or more")
-    if any(v is None for v in values) or graph.types[node.inputs[0]].dtype != "float32":
+    if (
+        trains(node)
+        or any(v is None for v in values)
+        or graph.types[node.inputs[0]].dtype != "float32"
+    ):
         return None
     arrays = [np.asarray(v, np.float64) for v in values]
     if any(a.shape != (shape[1],) for a in arrays):

@@ -195,7 +195,9 @@ def _batch_norm(node: OnnxNode, operands: Operands) -> list[Array | None]:
         ]
         # operator sets before 14 give the batch's own statistics as well
         saved = [*running, own_mean, own_variance]
-        statistics = [value.astype(data.dtype) for value in saved]
+        # operator set 14 allows the running statistics another type
+        types = [parameters[2].dtype, parameters[3].dtype, data.dtype, data.dtype]
+        statistics = [value.astype(dtype) for value, dtype in zip(saved, types, strict=True)]
         mean, variance = own_mean, own_variance
     column = (1, -1) + (1,) * (data.ndim - 2)
     scale = gamma / np.sqrt(variance + epsilon)

@@ -64,11 +64,22 @@ def known_outputs(
     if node.op == "Transpose" and not data.shape and not node.attrs.get("perm"):
         # onnx does not infer it before operator set 13
         return [replace(data, name=node.outputs[0])]
+    if node.op == "BatchNormalization" and node.opset < 14 and any(node.outputs[1:]):
+        return _batch_statistics(node, data)
     return (
         gathered_output(graph, node)
         or unpooled_output(graph, node, operands)
         or window_outputs(graph, node)
     )
+
+
+def _batch_statistics(node: OnnxNode, data: TensorInfo) -> list[TensorInfo]:
+    """A BatchNormalization with statistics, of which onnx infers the first result only."""
+    if len(data.shape) < 2:
+        raise node.error("it needs five inputs, the first of rank 2 or more")
+    shapes = [data.shape, *[data.shape[1:2]] * (len(node.outputs) - 1)]
+    named = zip(node.outputs, shapes, strict=True)
+    return [TensorInfo(name, shape, data.dtype) for name, shape in named if name]
 
 
 def window_outputs(graph: OnnxGraph, node: OnnxNode) -> list[TensorInfo] | None:

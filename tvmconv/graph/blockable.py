@@ -207,10 +207,10 @@ def _prelu(node: Node) -> bool:
 
 
 def _standardize(node: Node) -> bool:
-    """Over the channels of each pixel, or over groups of channels."""
-    if not _always(node) or node.attrs["kind"] == "channels":
+    """Over the channels of each pixel, over the batch, or over groups of channels."""
+    if not _always(node) or node.attrs["kind"] != "rows":
         return _always(node)
-    batch, channels = node.output.dims[:2]
+    batch, channels = node.outputs[0].dims[:2]
     groups, rest = divmod(node.attrs["rows"], batch)
     return rest == 0 and 0 < groups <= channels and channels % groups == 0
 

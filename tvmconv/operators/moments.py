@@ -10,15 +10,20 @@ Golub and LeVeque, Algorithms for computing the sample variance, The American St
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from tvmconv.operators.pool import tree
 from tvmconv.tvm_api import te, tirx
-from tvmconv.tvm_api.types import Expr, Tensor
+from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 
 def _inverse(total: Expr, count: int, epsilon: float) -> Expr:
     """1 / sqrt(total / count + epsilon)."""
-    variance = total * tirx.const(1.0 / count, "float32")
+    return _root(total * tirx.const(1.0 / count, "float32"), epsilon)
+
+
+def _root(variance: Expr, epsilon: float) -> Expr:
+    """1 / sqrt(variance + epsilon)."""
     one = tirx.const(1.0, "float32")
     return one / tirx.sqrt(variance + tirx.const(epsilon, "float32"))
 
@@ -98,17 +103,9 @@ def group_moments(data: Tensor, channels: int, groups: int, epsilon: float) -> l
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     size, shape = channels // groups, (batch, blocks, 1, 1, lanes)
     count = size * height * width
-    # a tree over part of a row in each step: a single running sum would wait for each addition
-    chunk = next(u for u in range(min(width, 8), 0, -1) if width % u == 0)
 
     def pooled(name: str, element: Callable[..., Expr]) -> Tensor:
-        row, column = te.reduce_axis((0, height), "row"), te.reduce_axis((0, width // chunk), "col")
-
-        def partial(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
-            values = [element(n, b, row, column * chunk + k, c) for k in range(chunk)]
-            return te.sum(tree(values, lambda left, right: left + right), axis=[row, column])
-
-        own = te.compute(shape, partial, name=name)
+        own = _image_sums(data, name, element)
         if size == 1:
             return own
         each = te.reduce_axis((0, size), "each")
@@ -140,3 +137,57 @@ def group_moments(data: Tensor, channels: int, groups: int, epsilon: float) -> l
     )
     inverse = te.compute(shape, lambda *i: _inverse(squares[i], count, epsilon), name="inverse")
     return [mean, inverse]
+
+
+def batch_moments(data: Tensor, epsilon: float) -> list[Tensor]:
+    """Mean, ``1 / sqrt(variance + epsilon)`` and variance of each channel over the whole batch.
+
+    FP32 data are ``(N, CB, H, W, c)``, with results ``(1, CB, 1, 1, c)``; values of surplus lanes
+    have no meaning. Or they are plain, ``(N, C, K)``, with results ``(1, C, 1)``.
+    """
+    batch, channels, *image = (int(d) for d in data.shape)
+    blocked = len(image) > 1
+    shape = (1, channels, *((1, 1, image[2]) if blocked else (1,)))
+    count = batch * prod(image[:2])
+
+    def pooled(name: str, element: Callable[..., Expr]) -> Tensor:
+        n, k = te.reduce_axis((0, batch), "n"), te.reduce_axis((0, image[0]), "k")
+        if blocked:
+            own = _image_sums(data, f"{name}_images", element)
+        elif image[0] == 1:
+            return te.compute(shape, lambda _, c, one: te.sum(element(n, c, one), n), name=name)
+        else:
+            own = te.compute(
+                (batch, channels, 1),
+                lambda n, c, one: te.sum(element(n, c, k), k),
+                name=f"{name}_images",
+            )
+        if batch == 1:
+            return own
+        return te.compute(shape, lambda _, *i: te.sum(own[(n, *i)], n), name=name)
+
+    def place(b: Expr, inside: tuple[Expr, ...]) -> tuple[Index, ...]:
+        return (0, b, 0, 0, inside[2]) if blocked else (0, b, 0)
+
+    shift = te.compute(shape, lambda _, b, *i: data[place(b, i)], name="shift")
+    total = pooled("total", lambda n, b, *i: data[(n, b, *i)] - shift[place(b, i)])
+    scale = tirx.const(1.0 / count, "float32")
+    mean = te.compute(shape, lambda *i: shift[i] + total[i] * scale, name="mean")
+    squares = pooled("squares", lambda n, b, *i: _square(data[(n, b, *i)] - mean[place(b, i)]))
+    variance = te.compute(shape, lambda *i: squares[i] * scale, name="variance")
+    inverse = te.compute(shape, lambda *i: _root(variance[i], epsilon), name="inverse")
+    return [mean, inverse, variance]
+
+
+def _image_sums(data: Tensor, name: str, element: Callable[..., Expr]) -> Tensor:
+    """``(N, CB, 1, 1, c)``: sums of ``element`` over each image of ``(N, CB, H, W, c)``."""
+    batch, blocks, height, width, lanes = (int(d) for d in data.shape)
+    # a tree over part of a row in each step: a single running sum would wait for each addition
+    chunk = next(u for u in range(min(width, 8), 0, -1) if width % u == 0)
+    row, column = te.reduce_axis((0, height), "row"), te.reduce_axis((0, width // chunk), "col")
+
+    def partial(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+        values = [element(n, b, row, column * chunk + k, c) for k in range(chunk)]
+        return te.sum(tree(values, lambda left, right: left + right), axis=[row, column])
+
+    return te.compute((batch, blocks, 1, 1, lanes), partial, name=name)

@@ -57,6 +57,31 @@ def test_every_level_of_the_ladder(machine, level, workload):
     check_kernel(workload, machine, "im2win_nchw", config)
 
 
+# last tiles and squares, one channel of a last block, short rows, few channels, squares only
+ROWS = [
+    "mb2ic3ih9iw7oc49kh3kw2sh2sw1:nchw+bias+add",
+    "ic5ih11iw37oc20kh3ph1:nchw+bias+relu",
+    "ic4ih5oc7kh1:nchw",
+    "mb2ic2ih4iw34oc64kh3:nchw",
+]
+
+
+@alternating_machines("problem", ROWS)
+def test_rows_of_nchw(machine, problem):
+    check_kernel(Conv2dWorkload.parse(problem), machine, "im2win_nchw")
+
+
+@pytest.mark.slow
+@each_machine
+@settings(max_examples=100)
+@given(
+    workload=conv2d_workloads(max_size=40, max_kernel=8, groups=(1,), data_layouts=("NCHW",)),
+    cores=st.sampled_from((1, 3)),
+)
+def test_rows_of_nchw_thoroughly(machine, workload, cores):
+    check_kernel(workload, machine.with_cores(cores), "im2win_nchw")
+
+
 @each_target
 @pytest.mark.parametrize("rows", [1, 2, 7, 14])
 @pytest.mark.parametrize("oh", [1, 3, 4])
@@ -68,9 +93,10 @@ def test_workspace_is_that_of_one_region(machine, rows, oh):
 
 
 @each_target
-@pytest.mark.parametrize("level", ["unroll", "parallel"])
+@pytest.mark.parametrize("level", ["base", "unroll", "parallel"])
 def test_workspace_of_the_whole_tensor(machine, level):
-    workload = Conv2dWorkload.parse("ic3ih14oc32kh3ph1:nchw")
+    # rows that are too long for the stack
+    workload = Conv2dWorkload.parse("ic4ih34oc32kh3ph1:nchw")
     config = default_config("im2win_nchw", workload, machine, level=level)
     kernel = make_kernel(workload, machine, "im2win_nchw", config)
     assert allocated(kernel) == kernel.expression.workspace_bytes(workload, machine, kernel.config)

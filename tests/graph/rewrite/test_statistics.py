@@ -73,6 +73,20 @@ def test_images_stay_in_blocks():
     check(model)
 
 
+def test_statistics_of_a_batch_stay_in_blocks() -> None:
+    """After a convolution, with channels that do not fill their blocks, and running statistics."""
+    net = Net(3, 3, 5, 6)
+    x = net.op("Add", net.conv("x", 3, 20), net.const(np.float32(50)))
+    parameters = [net.random(20) for _ in range(4)]
+    x, mean, variance = net.op("BatchNormalization", x, *parameters, outputs=3, training_mode=1)
+    model = net.model(net.op("Relu", x), mean, variance)
+    graph, plan = planned(model)
+    (node,) = (node for node in graph.nodes if node.op == STANDARDIZE)
+    assert node in plan.blocked and len(node.outputs) == 3
+    assert not {"mean", "sqrt", "divide"} & set(other_ops(graph))
+    check(model)
+
+
 def test_signals_and_tokens():
     net = Net(2, 24, 30)
     x = net.op("Conv", "x", net.random(24, 24, 3), pads=[1, 1])

@@ -1,8 +1,9 @@
-"""im2win convolution from plain NCHW input, in the variants of the paper's ablation.
+"""im2win convolution from NCHW to NCHW, in the variants of the paper's ablation.
 
 This is section 2.2.1 and Algorithms 2 to 6 of Lu (2023). The whole window tensor
 ``X[n, c, m, k * Hf + u] = I[n, c, m * s + u, k]`` is written first. Filters are re-ordered so that
-a filter is read in the order of a window. The output is channel-blocked, as everywhere in tvmconv.
+a filter is read in the order of a window. Accumulators are vectors of output channels. Each row of
+them is transposed in registers to rows of NCHW, while it is in the nearest cache.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class Im2winNchw(Algorithm):
     """Dense convolution, to compare the steps of the paper, and for first layers."""
 
     name = "im2win_nchw"
-    blocks = ("windows", "conv2d", "output")
-    stages = (("window transform", ("windows",)), ("product", ("conv2d", "output")))
+    blocks = ("windows", "conv2d", "finished", "output")
+    stages = (("window transform", ("windows",)), ("product", ("conv2d", "finished", "output")))
+    plain_output = True
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Layers that the paper does not have, except for padding and dilation."""
@@ -40,7 +42,8 @@ class Im2winNchw(Algorithm):
         from tvmconv.tvm_api import te
 
         w = workload
-        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
+        packed = self.packed_weight_shape(w, machine, config)
+        given = Operands.of(w, machine, packed, plain_output=True)
 
         def transform(n: Expr, c: Expr, m: Expr, k: Expr, u: Expr) -> Expr:
             y = m * w.stride_h + u * w.dilation_h - w.pad_top
@@ -56,7 +59,7 @@ class Im2winNchw(Algorithm):
             return te.sum(given.product(value, given.weight[kb, c, v, u, k]), axis=[c, v, u])
 
         total = self.reduction(output_shape(w, machine), multiply)
-        return given.arguments(given.output(total))
+        return given.arguments(given.plain_output(total))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -74,15 +77,25 @@ class Im2winNchw(Algorithm):
         return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 1))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The whole window tensor, and all accumulators that are not in registers."""
+        """The whole window tensor, and accumulators that are not in registers.
+
+        The base level keeps all of them, the others rows that are written next.
+        """
+        w, level = workload, config["level"]
+        blocks, rows = machine.blocks(w.out_channels), 1
+        if level == "base":
+            rows = w.batch * blocks * w.out_height
+        elif level in ("register", "cache", "parallel"):
+            rows = min(config.int("oc"), blocks)
+        sums = rows * w.out_width * machine.channel_block
+        return self.window_bytes(w) + itemsize(w.types.accumulator) * sums
+
+    @staticmethod
+    def window_bytes(workload: Conv2dWorkload) -> int:
+        """Bytes of the window tensor: equation 2-4 of the thesis, with padding and dilation."""
         w = workload
         windows = w.batch * w.in_channels * w.out_height * columns(w) * w.kernel_h
-        total = itemsize(w.types.data) * windows
-        if config["level"] not in ("register", "cache", "parallel"):
-            blocks = machine.blocks(w.out_channels)
-            sums = w.batch * blocks * w.out_height * w.out_width * machine.channel_block
-            total += itemsize(w.types.accumulator) * sums
-        return total
+        return itemsize(w.types.data) * windows
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """MACs with padded output channels."""

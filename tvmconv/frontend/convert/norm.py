@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.frontend.convert.writer import RelaxWriter, converts
+from tvmconv.frontend.evaluate import trains
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -13,12 +14,14 @@ op = relax.op
 
 
 @converts("BatchNormalization", attrs="epsilon is_test momentum spatial training_mode", inputs=5)
-def batch_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Inference with parameters that are not constants; the others were folded before.
+def batch_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
+    """Training, or inference with parameters that are not constants; others were folded before.
 
-    :mod:`tvmconv.frontend.affine` has refused training and ``spatial=0``.
+    :mod:`tvmconv.frontend.affine` has refused ``spatial=0``, and training before operator set 7.
     """
     shape = e.shape(node.inputs[0])
+    if trains(node):
+        return _batch_statistics(e, node, shape)
     column = (1, shape[1], *[1] * (len(shape) - 2))
     dtype = e.dtype(node.inputs[0])
     scale, shift, mean, variance = (
@@ -31,11 +34,37 @@ def batch_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     return op.add(op.multiply(centered, factor), shift)
 
 
+def _batch_statistics(e: RelaxWriter, node: OnnxNode, shape: tuple[int, ...]) -> list[RelaxExpr]:
+    """Normalize each channel by its mean and variance in the batch, and move the running ones.
+
+    The variance is that of the batch, divided by the number of its values. Operator sets before 14
+    also give the batch's own mean and variance.
+    """
+    axes = [axis for axis in range(len(shape)) if axis != 1]
+    normal, mean, variance = _standardized(e, node, e.value(node.inputs[0]), axes)
+    column = (1, shape[1], *[1] * (len(shape) - 2))
+    y = e.emit(_scale_shift(e, node, normal, column))
+    results, momentum = [y], float(node.attrs.get("momentum", 0.9))
+    own = [mean, variance, mean, variance]
+    for place, (name, value) in enumerate(zip(node.outputs[1:], own, strict=False)):
+        if not name:
+            results.append(y)
+            continue
+        dtype = e.dtype(name)
+        flat = e.emit(op.astype(op.reshape(value, (shape[1],)), dtype), "statistic")
+        if place < 2:
+            old = e.emit(op.astype(e.value(node.inputs[3 + place]), dtype), "running")
+            kept = e.emit(op.multiply(old, e.scalar(momentum, dtype)), "kept")
+            flat = op.add(kept, op.multiply(flat, e.scalar(1 - momentum, dtype)))
+        results.append(flat)
+    return results
+
+
 @converts("InstanceNormalization", attrs="epsilon", inputs=3)
 def instance_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Normalize each plane of each image."""
     shape = e.shape(node.inputs[0])
-    normal = _standardized(e, node, e.value(node.inputs[0]), list(range(2, len(shape))))
+    normal, *_ = _standardized(e, node, e.value(node.inputs[0]), list(range(2, len(shape))))
     column = (1, shape[1], *[1] * (len(shape) - 2))
     return _scale_shift(e, node, normal, column)
 
@@ -46,7 +75,7 @@ def layer_norm(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", -1)) % len(shape)
     axes = list(range(axis, len(shape)))
-    mean, centered, deviation = _statistics(e, node, e.value(node.inputs[0]), axes)
+    mean, centered, _, deviation = _statistics(e, node, e.value(node.inputs[0]), axes)
     y = e.emit(op.multiply(op.divide(centered, deviation), e.value(node.inputs[1])), "scaled")
     results = [op.add(y, e.value(node.inputs[2])) if node.input(2) else y]
     if len(node.outputs) > 1:
@@ -72,36 +101,41 @@ def group_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         "groups",
     )
     axes = list(range(2, len(shape) + 1))
-    normal = e.emit(_standardized(e, node, grouped, axes), "normal")
+    normal, *_ = _standardized(e, node, grouped, axes)
     if node.opset < 21:
         scaled = e.emit(_scale_shift(e, node, normal, (1, groups, *[1] * (len(shape) - 1))), "own")
         return op.reshape(scaled, shape)
     return _scale_shift(e, node, op.reshape(normal, shape), (1, shape[1], *[1] * (len(shape) - 2)))
 
 
-def _standardized(e: RelaxWriter, node: OnnxNode, x: RelaxExpr, axes: list[int]) -> RelaxExpr:
-    """(x - mean) / sqrt(variance + epsilon) over the axes."""
-    _, centered, deviation = _statistics(e, node, x, axes)
-    return op.divide(centered, deviation)
+def _standardized(
+    e: RelaxWriter, node: OnnxNode, x: RelaxExpr, axes: list[int]
+) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
+    """(x - mean) / sqrt(variance + epsilon) over the axes, the mean and the variance."""
+    mean, centered, variance, deviation = _statistics(e, node, x, axes)
+    return e.emit(op.divide(centered, deviation), "normal"), mean, variance
 
 
 def _statistics(
     e: RelaxWriter, node: OnnxNode, x: RelaxExpr, axes: list[int]
-) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
-    """Mean, x - mean and sqrt(variance + epsilon) over the axes, variance in two passes."""
+) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr, RelaxExpr]:
+    """Mean, x - mean, variance and sqrt(variance + epsilon), the variance in two passes."""
     dtype = e.dtype(node.inputs[0])
     mean = e.emit(op.mean(x, axes, keepdims=True), "mean")
     centered = e.emit(op.subtract(x, mean), "centred")
     variance = e.emit(op.mean(op.multiply(centered, centered), axes, keepdims=True), "variance")
     epsilon = e.scalar(float(node.attrs.get("epsilon", 1e-5)), dtype)
-    return mean, centered, e.emit(op.sqrt(op.add(variance, epsilon)), "deviation")
+    return mean, centered, variance, e.emit(op.sqrt(op.add(variance, epsilon)), "deviation")
 
 
 def _scale_shift(
     e: RelaxWriter, node: OnnxNode, x: RelaxExpr, column: tuple[int, ...]
 ) -> RelaxExpr:
-    scale = e.emit(op.reshape(e.value(node.inputs[1]), column), "scale")
-    shift = e.emit(op.reshape(e.value(node.inputs[2]), column), "shift")
+    dtype = e.dtype(node.inputs[0])
+    scale, shift = (
+        e.emit(op.reshape(op.astype(e.value(name), dtype), column), "parameter")
+        for name in node.inputs[1:3]
+    )
     return op.add(op.multiply(x, scale), shift)
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.evaluate import trains
 from tvmconv.frontend.graph import OnnxGraph, OnnxNode
 from tvmconv.frontend.images.along import ALONG
 from tvmconv.frontend.images.inputs import BatchError
@@ -153,6 +154,8 @@ def _broadcast(places: Places, node: OnnxNode) -> Place:
 def _separate(places: Places, node: OnnxNode) -> Place:
     place = places.only(node, *_IMAGES[node.op])
     if place.axis:
+        raise places.mixes(node, place.axis)
+    if node.op == "BatchNormalization" and trains(node):
         raise places.mixes(node, place.axis)
     if node.op == "MaxPool" and any(node.outputs[1:]):
         raise places.refusal(node, "counts indices through all images")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.evaluate import trains
 from tvmconv.frontend.graph import Extent, OnnxGraph, OnnxNode
 from tvmconv.frontend.sizes.maker import Found, Maker, Rule, only, with_input
 from tvmconv.frontend.sizes.moves import MOVES
@@ -104,7 +105,8 @@ def _broadcast(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
 
 def _images(make: Maker, node: OnnxNode, infos: list[TensorInfo]) -> Found:
     name, extent = only(make, node, 0)
-    if extent.axis:
+    mixes = node.op == "BatchNormalization" and trains(node)
+    if extent.axis or mixes:
         raise make.refusal(name)
     return node, extent
 

@@ -9,7 +9,7 @@ from operator import mul
 
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
-from tvmconv.operators.moments import channel_moments, group_moments, row_moments
+from tvmconv.operators.moments import batch_moments, channel_moments, group_moments, row_moments
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
@@ -17,22 +17,29 @@ _Moments = Callable[[Tensor], list[Tensor]]
 
 
 def standardize_blocked(emitter: Emitter, node: Node) -> None:
-    """Standardize blocked images over all channels of each pixel, or over groups of channels."""
-    attrs, (batch, channels, *_) = node.attrs, node.output.dims
+    """Standardize blocked images: channels of each pixel, groups of channels, or the batch."""
+    attrs, (batch, channels, *_) = node.attrs, node.outputs[0].dims
     epsilon, data = attrs["epsilon"], emitter.as_blocked(node.args[0])
 
     def expression(x: Tensor) -> list[Tensor]:
         if attrs["kind"] == "channels":
             return channel_moments(x, channels, epsilon)
+        if attrs["kind"] == "batch":
+            return _used(node, batch_moments(x, epsilon))
         return group_moments(x, channels, attrs["rows"] // batch, epsilon)
 
     parts = _call(emitter, node, expression, data)
-    emitter.set_blocked(node.output, _applied(emitter, node, data, parts))
+    emitter.set_blocked(node.outputs[0], _applied(emitter, node, data, parts))
+    for value, part in zip(node.outputs[1:], parts[::2], strict=False):
+        emitter.set_blocked(value, part)
 
 
 def standardize_plain(emitter: Emitter, node: Node) -> None:
-    """Standardize plain tensors over rows, or over the channels of each pixel."""
-    attrs, dims = node.attrs, node.output.dims
+    """Standardize plain tensors over rows, over the channels of each pixel, or over the batch."""
+    attrs, dims = node.attrs, node.outputs[0].dims
+    if attrs["kind"] == "batch":
+        _standardize_batch(emitter, node)
+        return
     epsilon, data = attrs["epsilon"], emitter.as_plain(node.args[0])
     if attrs["kind"] == "channels":
         view = emitter.reshape(data, (*dims, 1))
@@ -57,11 +64,31 @@ def standardize_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emitter.reshape(applied, dims, node.layer)
 
 
+def _standardize_batch(emitter: Emitter, node: Node) -> None:
+    dims, epsilon, data = (
+        node.outputs[0].dims,
+        node.attrs["epsilon"],
+        emitter.as_plain(node.args[0]),
+    )
+    view = emitter.reshape(data, (*dims[:2], prod(dims[2:])))
+    moments = _call(emitter, node, lambda x: _used(node, batch_moments(x, epsilon)), view)
+    shape = (1, dims[1], *(1,) * (len(dims) - 2))
+    parts = [emitter.reshape(moment, shape) for moment in moments]
+    emitter.plain[node.outputs[0]] = _applied(emitter, node, data, parts)
+    for value, part in zip(node.outputs[1:], parts[::2], strict=False):
+        emitter.plain[value] = part
+
+
+def _used(node: Node, moments: list[Tensor]) -> list[Tensor]:
+    """Mean and inverse deviation, and the variance where the node has it as a result."""
+    return moments[: max(2, len(node.outputs))]
+
+
 def _call(emitter: Emitter, node: Node, expression: _Moments, data: RelaxExpr) -> list[RelaxExpr]:
-    """Both statistics by one function."""
-    record = CallRecord(node.layer, "moments", flops=4 * prod(node.output.dims))
-    both = emitter.call(expression, [data], record, opaque=True)
-    return emitter.parts(both, 2, record)
+    """All statistics by one function."""
+    record = CallRecord(node.layer, "moments", flops=4 * prod(node.outputs[0].dims))
+    results = emitter.call(expression, [data], record, opaque=True)
+    return emitter.parts(results, max(2, len(node.outputs)), record)
 
 
 def _applied(emitter: Emitter, node: Node, data: RelaxExpr, parts: list[RelaxExpr]) -> RelaxExpr:

@@ -58,7 +58,7 @@ def _moved(node: Node, images: dict[Value, Value]) -> Node | None:
         return None
     if node.op in _UNARY:
         return _made(node, [image], shape)
-    if node.op == STANDARDIZE and node.attrs["rows"] == n * height * width:
+    if node.op == STANDARDIZE and node.attrs.get("rows") == n * height * width:
         return _made(node, [image], shape, kind="channels")
     if node.op == "matmul" and node.args[1].is_const and len(node.args[1].dims) == 2:
         weight = node.args[1]

@@ -9,9 +9,13 @@ The scale, shift and activation after it are merged into that pass.
 ``kind``
     ``"rows"``: the operand in row-major order is cut into ``rows`` equal pieces, each with
     statistics of its own: InstanceNormalization (a piece for each channel), GroupNormalization,
-    LayerNormalization. ``"channels"``: each pixel of (N, C, H, W), over its channels.
+    LayerNormalization. ``"channels"``: each pixel of (N, C, H, W), over its channels. ``"batch"``:
+    each channel of (N, C, ...) over the whole batch, as BatchNormalization in training.
 ``epsilon``
     Added to the variance.
+
+A node of kind ``"batch"`` may have two more results, which running statistics read: the mean and
+the variance, in the shape of the operand with 1 for all axes but the channels.
 """
 
 from __future__ import annotations
@@ -26,23 +30,33 @@ STANDARDIZE = "tvmconv.standardise"
 
 def fuse_statistics(graph: Graph) -> None:
     """Replace the last node of each pattern; other nodes without readers become dead."""
-    for node in graph.nodes:
-        if node.op == "divide" and node.output.shape is not None:
-            _standardize(node)
+    uses = graph.use_counts()
 
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        if node.op == "divide" and node.output.shape is not None:
+            statistics = _standardize(node)
+            # in the pattern, the mean and the variance have one reader each
+            if node.attrs.get("kind") == "batch" and any(uses[value] > 1 for value in statistics):
+                for value in statistics:
+                    node.outputs.append(Value(value.shape, value.dtype, value.name, None, node))
+                    mapping[value] = node.outputs[-1]
+        return [node]
+
+    graph.forward(visit)
     graph.forward(_without_views)
 
 
-def _standardize(node: Node) -> None:
+def _standardize(node: Node) -> tuple[Value, ...]:
+    """Make the node a standardization; returns mean and variance, or nothing for other nodes."""
     centered, deviation = node.args
     root = made_by(deviation, "sqrt")
     added = made_by(root.args[0], "add") if root else None
     subtracted = made_by(centered, "subtract")
     if not added or not subtracted or node.output.dtype != "float32":
-        return
+        return ()
     source, mean = subtracted.args[0], made_by(subtracted.args[1], "mean")
     if mean is None or mean.args[0] is not source or source.shape is None or source.is_const:
-        return
+        return ()
     for spread, number in (added.args, added.args[::-1]):
         variance, epsilon = made_by(spread, "mean"), scalar(number)
         if variance is None or epsilon is None or _squared(variance.args[0]) is not centered:
@@ -51,10 +65,12 @@ def _standardize(node: Node) -> None:
         if axes is None or axes != _axes(variance):
             continue
         attrs = _attributes(source.dims, axes)
-        if attrs is not None:
-            node.op, node.args, node.call = STANDARDIZE, [source], None
-            node.attrs = {**attrs, "epsilon": epsilon}
-        return
+        if attrs is None:
+            return ()
+        node.op, node.args, node.call = STANDARDIZE, [source], None
+        node.attrs = {**attrs, "epsilon": epsilon}
+        return mean.output, variance.output
+    return ()
 
 
 def _squared(value: Arg) -> Value | None:
@@ -82,6 +98,8 @@ def _attributes(shape: tuple[int, ...], axes: tuple[int, ...]) -> dict[str, obje
         return None
     if axes == tuple(range(first, len(shape))):
         return {"kind": "rows", "rows": prod(shape[:first])}
+    if axes == (0, *range(2, len(shape))):
+        return {"kind": "batch"}
     return {"kind": "channels"} if len(shape) == 4 and axes == (1,) else None
 
 

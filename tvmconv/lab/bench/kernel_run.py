@@ -28,8 +28,8 @@ class KernelRun:
     ``weight`` (K, C/groups, R, S), and ``bias`` (K,). All are FP32 or of the workload's types. For
     integers, constants are the arrays of
     :func:`~tvmconv.lab.bench.integer_case.write_integer_case`, or the constants themselves. A call
-    with ``nchw`` ends with the conversion of the output to NCHW. If the kernel reads channel
-    blocks, it begins with the conversion of the input from NCHW.
+    with ``nchw`` ends with the conversion of the output to NCHW, unless the kernel writes it. If
+    the kernel reads channel blocks, it begins with the conversion of the input from NCHW.
     """
 
     def __init__(
@@ -51,10 +51,14 @@ class KernelRun:
         start = perf_counter()
         values += constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
+        plain = kernel.expression.plain_output
         if w.has("add"):
-            values.append(blocked(typed(inputs["residual"], w.types.output), lanes))
+            residual = typed(inputs["residual"], w.types.output)
+            values.append(residual if plain else blocked(residual, lanes))
         planes, channels, height, width = w.result_shape
-        shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
+        shape: tuple[int, ...] = (planes, kernel.machine.blocks(channels), height, width, lanes)
+        if plain:
+            shape = w.result_shape
         self._result = runtime.empty(shape, w.types.output)
         tensors = [runtime.tensor(np.ascontiguousarray(v)) for v in values]
         self._arguments = (*tensors, self._result)
@@ -72,6 +76,8 @@ class KernelRun:
         if w.data_layout == "NCHWc":
             source = runtime.tensor(np.ascontiguousarray(data))
             self._before = to_blocks(source, self._arguments[0], machine, self.threads)
+        if self.kernel.expression.plain_output:
+            return
         plain = runtime.empty(w.result_shape, w.types.output)
         self._after = from_blocks(self._result, plain, machine, self.threads)
         self._plain = plain
@@ -143,7 +149,10 @@ class KernelRun:
         if self._after:
             result: Array = self._plain.numpy()
             return result
-        return unblocked(self._result.numpy(), self.kernel.workload.out_channels)
+        own: Array = self._result.numpy()
+        if self.kernel.expression.plain_output:
+            return own
+        return unblocked(own, self.kernel.workload.out_channels)
 
 
 def _in_order(*calls: Callable[[], object] | None) -> None:
