@@ -68,7 +68,7 @@ def fused_cycles(form: Attention, tile: AttentionTile, machine: Machine) -> floa
     copies = constants.COPIED_VECTOR * tile.parts * (keys * depth + values * columns)
     rates, line = machine.rates, keys * machine.vector_bytes
     rate = rates.l1 if tile.rows * line <= machine.l1d_bytes // 2 else rates.l2
-    passes = (_OWN_PASSES + 2 * len(form.biases)) * rows * line / rate
+    passes = (_OWN_PASSES + 2 * form.steps) * rows * line / rate
     shape = (tile.rows, tile.score_vectors, tile.value_vectors)
     whole = _product_cycles(form, machine, shape) + copies + passes
     return whole * _imbalance(form.heads * tile.parts, machine)
@@ -93,4 +93,4 @@ def separate_cycles(form: Attention, machine: Machine) -> float:
         rate = rates.l3
     # threads share the rows of fewer heads, else whole heads
     uneven = _imbalance(form.heads, machine) if form.heads >= machine.cores else 1.0
-    return uneven * products + (_PASSES + 2 * len(form.biases)) * size / rate
+    return uneven * products + (_PASSES + 2 * form.steps) * size / rate
