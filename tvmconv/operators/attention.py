@@ -250,7 +250,7 @@ class _Heads:
         """A vector after a step."""
         other = spread(math.constant(step.value), lanes)
         if step.kind == "fill_nan":
-            # only NaN is not: TVM takes a comparison of a value with itself for a constant
+            # false for NaN only; TVM folds the comparison of a value with itself
             return tirx.Select(value >= spread(math.constant(-inf), lanes), value, other)
         tensor = other
         if step.tensor is not None:
