@@ -86,6 +86,8 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     graph.remove_dead()
     lower_volumes(graph)
     fold_affine(graph)
+    # reshapes around arithmetic that is folded now
+    graph.forward(_cancel_reshape)
     graph.remove_dead()
     if isinstance(machine, Machine):
         rewrite_products(graph)
