@@ -76,7 +76,8 @@ class _Finder:
 
     def _product(self, name: str, x: str) -> tuple[float, list[str]]:
         """The number and the factors whose product a value is; ``x`` is one of the factors."""
-        number, factors, left = 1.0, [], [name]
+        number, left = 1.0, [name]
+        factors: list[str] = []
         while left:
             name = left.pop()
             value = self._scalar(name)
@@ -92,7 +93,8 @@ class _Finder:
 
     def _parts(self, name: str) -> list[str]:
         """All values that are multiplied to make a value."""
-        found, left = [], [name]
+        left = [name]
+        found: list[str] = []
         while left and len(found) <= _MOST_FACTORS:
             inner = [each for each in self._factors(left.pop())[0] if self._scalar(each) is None]
             found += inner

@@ -145,7 +145,8 @@ def apply_activation(step: EpilogueOp, x: Exact) -> Exact:
         case "silu":
             return x * _sigmoid(x)
         case "gelu":
-            return x * (0.5 + 0.5 * np.vectorize(erf, otypes=[np.float64])(x * sqrt(0.5)))
+            curve: Exact = np.vectorize(erf, otypes=[np.float64])(x * sqrt(0.5))
+            return x * (0.5 + 0.5 * curve)
         case "gelutanh":
             return x * _sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3))
         case "tanh":
