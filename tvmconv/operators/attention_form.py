@@ -150,8 +150,3 @@ class Attention:
         """The shape of the result."""
         whole = (*self.batch, self.query.rows[0], self.value.columns[0])
         return tuple(whole[axis] for axis in self.order)
-
-    @property
-    def steps(self) -> int:
-        """Operations on scores and weights that are not part of the softmax."""
-        return len(self.before) + len(self.after)
