@@ -109,7 +109,8 @@ def test_batch_norm_of_two_dimensions_and_run_time_statistics() -> None:
     check(make_model([norm], inputs, ["y"]), {"x": noise(2, 5, 3), **constants})
 
 
-C = {"half": 0.5, "one": 1.0, "root": 2**0.5}
+C = {"half": 0.5, "one": 1.0, "root": 2**0.5, "two": 2.0, "three": 3.0}
+C |= {"cubic": 0.044715, "scale": (2 / np.pi) ** 0.5, "inverse": 0.5**0.5}
 SPELLINGS = {
     "half_last": [("Div", "x root", "a"), ("Erf", "a", "e"), ("Add", "e one", "f"),
                   ("Mul", "x f", "g"), ("Mul", "g half", "y")],
@@ -117,6 +118,19 @@ SPELLINGS = {
                    ("Mul", "x half", "g"), ("Mul", "g f", "y")],
     "half_on_factor": [("Div", "x root", "a"), ("Erf", "a", "e"), ("Add", "one e", "f"),
                        ("Mul", "f half", "g"), ("Mul", "x g", "y")],
+    "divided_last": [("Mul", "inverse x", "a"), ("Erf", "a", "e"), ("Add", "e one", "f"),
+                     ("Mul", "x f", "g"), ("Div", "g two", "y")],
+    "of_a_product": [("Mul", "z z", "x"), ("Mul", "x inverse", "a"), ("Erf", "a", "e"),
+                     ("Add", "e one", "f"), ("Mul", "x half", "g"), ("Mul", "f g", "y")],
+    "tanh_of_products": [("Mul", "x x", "a"), ("Mul", "a x", "b"), ("Mul", "cubic b", "c"),
+                         ("Add", "x c", "d"), ("Mul", "d scale", "e"), ("Tanh", "e", "t"),
+                         ("Add", "t one", "f"), ("Mul", "x half", "g"), ("Mul", "g f", "y")],
+    "tanh_of_power": [("Pow", "x three", "a"), ("Mul", "a cubic", "b"), ("Add", "b x", "c"),
+                      ("Mul", "scale c", "d"), ("Tanh", "d", "t"), ("Add", "one t", "f"),
+                      ("Mul", "f x", "g"), ("Mul", "half g", "y")],
+    "tanh_of_square": [("Mul", "x cubic", "a"), ("Mul", "a x", "b"), ("Add", "one b", "c"),
+                       ("Mul", "x scale", "d"), ("Mul", "d c", "e"), ("Tanh", "e", "t"),
+                       ("Add", "t one", "f"), ("Mul", "x half", "g"), ("Mul", "g f", "y")],
 }  # fmt: skip
 
 
@@ -124,9 +138,10 @@ SPELLINGS = {
 def test_gelu_spelled_out(name: str) -> None:
     nodes = [helper.make_node(op, ins.split(), [out]) for op, ins, out in SPELLINGS[name]]
     constants = {key: np.float32(value) for key, value in C.items()}
-    model = make_model(nodes, {"x": (1, 3, 4, 5)}, ["y"], constants, opset=13)
-    assert operators(model) == ["Gelu"]
-    check(model, {"x": 4 * noise(1, 3, 4, 5)})
+    name = nodes[0].input[0] if nodes[0].output[0] == "x" else "x"
+    model = make_model(nodes, {name: (1, 3, 4, 5)}, ["y"], constants, opset=13)
+    assert operators(model)[-1] == "Gelu" and len(operators(model)) == 1 + (name == "z")
+    check(model, {name: 4 * noise(1, 3, 4, 5)})
 
 
 def test_a_near_miss_stays_as_it_is() -> None:

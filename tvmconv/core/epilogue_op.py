@@ -20,6 +20,8 @@ EPILOGUE_KINDS: dict[str, int] = {
     "hardsigmoid": 2,
     "hardswish": 0,
     "silu": 0,
+    "gelu": 0,
+    "gelutanh": 0,
     "tanh": 0,
 }
 # INT8 layers only: a value that the model rounds to 8 bits and reads back between other steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import pi
 from typing import Any
 
 import numpy as np
@@ -81,20 +82,26 @@ def _attribute(value: Any) -> Any:
 def spelled_out(node: OnnxNode, opset: int) -> list[onnx.NodeProto]:
     """The node as ONNX nodes in a model of operator set ``opset``."""
     if node.op == "Gelu" and node.opset < 20:
+        numbers = {"one": 1.0, "half": 0.5}
+        if node.attrs.get("approximate") == "tanh":
+            numbers |= {"scale": (2 / pi) ** 0.5, "factor": 0.044715}
+            curve = [
+                ("Mul", ("x", "x"), "square"),
+                ("Mul", ("square", "factor"), "scaled"),
+                ("Add", ("scaled", "one"), "growth"),
+                ("Mul", ("x", "scale"), "near"),
+                ("Mul", ("near", "growth"), "inner"),
+                ("Tanh", ("inner",), "curve"),
+            ]
+        else:
+            numbers |= {"root": 2**-0.5}
+            curve = [("Mul", ("x", "root"), "inner"), ("Erf", ("inner",), "curve")]
         constants = [
             helper.make_node("Constant", [], [f"{node.outputs[0]}.{key}"], value=_scalar(value))
-            for key, value in (("root", 2**-0.5), ("one", 1.0), ("half", 0.5))
+            for key, value in numbers.items()
         ]
-        return constants + _spelled(
-            node,
-            [
-                ("Mul", ("x", "root"), "scaled"),
-                ("Erf", ("scaled",), "erf"),
-                ("Add", ("erf", "one"), "sum"),
-                ("Mul", ("x", "sum"), "product"),
-                ("Mul", ("product", "half"), "y"),
-            ],
-        )
+        gate = [("Add", ("curve", "one"), "sum"), ("Mul", ("x", "sum"), "product")]
+        return constants + _spelled(node, [*curve, *gate, ("Mul", ("product", "half"), "y")])
     attributes = {name: _attribute(value) for name, value in node.attrs.items()}
     # the model's operator set has no such form
     domain = MICROSOFT if node.op in LINEAR and node.opset != opset else ""

@@ -23,8 +23,6 @@ from tvmconv.graph.rewrite.tokens import FIRST, LAST, axes_of
 _UNARY = (
     "abs",
     "negative",
-    "nn.gelu",
-    "nn.gelu_tanh",
     "erf",
     "square",
     "floor",
@@ -132,7 +130,7 @@ def _split(node: Node) -> bool:
 
 
 def slice_ranges(node: Node) -> list[tuple[int, int, int]] | None:
-    """(begin, count, step) of each of the four axes of a ``strided_slice``, if constant."""
+    """(begin, count, step) of each axis of a ``strided_slice``, if constant."""
     lists = [arg for arg in node.args[1:] if isinstance(arg, list)]
     numbers = [[scalar(item) for item in arg] for arg in lists]
     if len(numbers) < 3 or any(n is None for part in numbers for n in part):
@@ -146,6 +144,15 @@ def slice_ranges(node: Node) -> list[tuple[int, int, int]] | None:
         first = begin + size if begin < 0 else begin
         limit = size if step > 0 else size - 1
         ranges[axis] = (max(0, min(first, limit)), result[axis], step)
+    return ranges
+
+
+def split_ranges(node: Node, part: Value) -> list[tuple[int, int, int]]:
+    """(begin, count, step) of each axis, of one result of a ``split``."""
+    axis = int(node.attrs["axis"]) % len(part.dims)
+    ranges = [(0, size, 1) for size in part.dims]
+    before = node.outputs[: node.outputs.index(part)]
+    ranges[axis] = (sum(v.dims[axis] for v in before), part.dims[axis], 1)
     return ranges
 
 

@@ -16,27 +16,10 @@ ScalarFunction = Callable[[Expr], Expr]
 _READ_ONCE = ("relu", "clip", "hardsigmoid")
 
 
-def _gelu(x: Expr) -> Expr:
-    half = math.constant(0.5)
-    return math.bind(
-        x, lambda v: v * (half + half * math.erf(v * math.constant(0.7071067811865476)))
-    )
-
-
-def _gelu_tanh(x: Expr) -> Expr:
-    def gate(v: Expr) -> Expr:
-        cubic = v * (math.constant(0.7978845608028654) + math.constant(0.035677408136) * v * v)
-        return math.constant(0.5) * v * (math.constant(1.0) + math.tanh(cubic))
-
-    return math.bind(x, gate)
-
-
 _SCALARS: dict[str, ScalarFunction] = {
     "exp": math.exp,
     "log": math.log,
     "erf": math.erf,
-    "nn.gelu": _gelu,
-    "nn.gelu_tanh": _gelu_tanh,
     "abs": tirx.abs,
     "negative": lambda x: math.constant(0.0) - x,
     "square": lambda x: x * x,

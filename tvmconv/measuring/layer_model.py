@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,5 +125,30 @@ def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, Array]) -> list[d
         case "silu":
             gate = f"{y}_gate"
             return [node("Sigmoid", [x], gate), node("Mul", [x, gate], y)]
+        case "gelu" | "gelutanh":
+            return _gelu_nodes(step.kind, x, y, constants)
     names = {"relu": "Relu", "sigmoid": "Sigmoid", "hardswish": "HardSwish", "tanh": "Tanh"}
     return [node(names[step.kind], [x], y)]
+
+
+def _gelu_nodes(kind: str, x: str, y: str, constants: dict[str, Array]) -> list[dict[str, Any]]:
+    """x * 0.5 * (1 + f(x)), as exporters write it before opset 20."""
+    numbers = {"half": 0.5, "one": 1.0, "root": sqrt(0.5), "cubic": 0.044715, "scale": sqrt(2 / pi)}
+    constants |= {f"gelu_{name}": np.array(n, "float32") for name, n in numbers.items()}
+    if kind == "gelu":
+        curve = [node("Mul", [x, "gelu_root"], f"{y}_in"), node("Erf", [f"{y}_in"], f"{y}_curve")]
+    else:
+        curve = [
+            node("Mul", [x, x], f"{y}_square"),
+            node("Mul", [f"{y}_square", "gelu_cubic"], f"{y}_scaled"),
+            node("Add", [f"{y}_scaled", "gelu_one"], f"{y}_sum"),
+            node("Mul", [x, "gelu_scale"], f"{y}_outer"),
+            node("Mul", [f"{y}_outer", f"{y}_sum"], f"{y}_in"),
+            node("Tanh", [f"{y}_in"], f"{y}_curve"),
+        ]
+    return [
+        *curve,
+        node("Add", [f"{y}_curve", "gelu_one"], f"{y}_gate"),
+        node("Mul", [x, f"{y}_gate"], f"{y}_whole"),
+        node("Mul", [f"{y}_whole", "gelu_half"], y),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import erf, pi, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +144,11 @@ def apply_activation(step: EpilogueOp, x: Exact) -> Exact:
             return x * gate
         case "silu":
             return x * _sigmoid(x)
+        case "gelu":
+            curve: Exact = np.vectorize(erf, otypes=[np.float64])(x * sqrt(0.5))
+            return x * (0.5 + 0.5 * curve)
+        case "gelutanh":
+            return x * _sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3))
         case "tanh":
             return 2 * _sigmoid(2 * x) - 1
     raise ValueError(f"epilogue step {step} has no reference")

@@ -1,5 +1,7 @@
 """Attention of heads, softmax(scale * Q K' + biases) V, as one function without stored scores.
 
+Masks may replace scores before the softmax, and weights after it.
+
 A task packs the keys and values of one head into panels of one vector. It then takes a few rows of
 queries at a time. Their scores with all keys stay in the cache. A register tile writes them, three
 passes normalize them, and a second register tile multiplies them by the values. The sums of the
@@ -14,7 +16,7 @@ from math import inf
 from typing import Any
 
 from tvmconv.operators import math
-from tvmconv.operators.attention_form import Attention, AttentionTile, Operand
+from tvmconv.operators.attention_form import Attention, AttentionTile, Operand, Step
 from tvmconv.operators.attention_panels import Neighbors, pack_panels
 from tvmconv.operators.negative_exp import exp_of_negative
 from tvmconv.operators.row_vectors import RowVectors, side_by_side
@@ -27,6 +29,7 @@ from tvmconv.tvm_api.types import Tensor
 def attention(form: Attention, tile: AttentionTile, *tensors: Tensor, transposed: str) -> Tensor:
     """The result of an attention, FP32.
 
+    ``tensors`` have one axis: FP32 operands, biases and factors, and masks of booleans.
     ``transposed`` is the annotation of loops that copy squares in registers.
     """
 
@@ -62,7 +65,6 @@ class _Heads:
         form, tile = self._form, self._tile
         rows, depth, columns, width = form.sizes
         lanes = tile.lanes
-        outer, inner = place_of(head, form.batch), place_of(head, form.value_batch)
         keys = scratch(self._lines * lanes * depth, "float32")
         values = scratch(-(-width // lanes) * lanes * columns, "float32")
         self._queries = scratch(tile.rows * depth, "float32")
@@ -71,15 +73,15 @@ class _Heads:
         self._scores = scratch(tile.rows * self._stride, "float32")
         self._factors = scratch(tile.rows, "float32")
         self._last = scratch(lanes, "float32")
-        self._pack(form.key, outer, keys, (depth, columns))
-        self._pack(form.value, inner, values, (columns, width))
+        self._pack(form.key, head, keys, (depth, columns))
+        self._pack(form.value, head, values, (columns, width))
 
         def block(first: Any, count: int) -> None:
-            self._copy_queries(outer, first, count)
+            self._copy_queries(head, first, count)
             self._multiply_keys(keys, count)
             with T.serial(0, count) as row:
                 self._normalize(head, first + row, row)
-            self._multiply_values(values, inner, first, count)
+            self._multiply_values(values, head, first, count)
 
         whole, rest = divmod(rows, tile.rows)
         share = -(-whole // tile.parts)
@@ -93,25 +95,24 @@ class _Heads:
         elif rest:
             block(whole * tile.rows, rest)
 
-    def _pack(
-        self, operand: Operand, batch: Sequence[Any], panels: Any, sizes: tuple[int, int]
-    ) -> None:
+    def _pack(self, operand: Operand, head: Any, panels: Any, sizes: tuple[int, int]) -> None:
         """Copy a matrix of steps by columns into panels of one vector of columns."""
         source = self._sources[operand.number]
 
         def value(step: Any, column: Any) -> Any:
-            return source[tuple(operand.place(batch, step, column))]
+            place = operand.place(head, step, column)
+            return source[place]
 
         pack_panels(value, panels, sizes, self._tile.lanes, operand.neighbors, self._transposed)
 
-    def _copy_queries(self, batch: Sequence[Any], first: Any, count: int) -> None:
+    def _copy_queries(self, head: Any, first: Any, count: int) -> None:
         """Copy some rows of the queries, and scale them."""
         operand, depth = self._form.query, self._form.sizes[1]
         source, factor = self._sources[operand.number], math.constant(self._form.scale)
         target = self._queries
 
         def value(row: Any, step: Any) -> Any:
-            return source[tuple(operand.place(batch, first + row, step))]
+            return source[operand.place(head, first + row, step)]
 
         if operand.neighbors != Neighbors.COLUMNS:
             with T.grid(count, depth) as (row, step):
@@ -135,11 +136,12 @@ class _Heads:
         sizes = (count, depth, self._lines)
         self._tiles(self._queries, depth, keys, sizes, self._tile.score_vectors, store)
 
-    def _multiply_values(self, values: Any, batch: Sequence[Any], first: Any, count: int) -> None:
+    def _multiply_values(self, values: Any, head: Any, first: Any, count: int) -> None:
         """Write some rows of the result."""
         form, lanes, target = self._form, self._tile.lanes, self._target
         _, _, columns, width = form.sizes
         lines = -(-width // lanes)
+        batch = place_of(head, form.batch)
 
         def place(row: int, column: Any) -> tuple[Any, ...]:
             whole = [*batch, first + row, column]
@@ -206,9 +208,8 @@ class _Heads:
     def _normalize(self, head: Any, row: Any, line: Any) -> None:
         """Replace a row of scores by exponentials, and store one over their sum."""
         scores, start, lanes = self._scores, line * self._stride, self._tile.lanes
-        biases = [self._bias(number, dims, head, row) for number, dims in self._form.biases]
-        if biases:
-            self._add(biases, start)
+        if self._form.before:
+            self._apply(self._form.before, start, head, row)
         size = self._lines * lanes
         if rest := self._form.sizes[2] % lanes:
             with side_by_side(lanes) as lane:
@@ -224,33 +225,43 @@ class _Heads:
 
         total = vectors.reduced(math.constant(0.0), exponential, lambda a, b: a + b)
         self._factors[line] = math.constant(1.0) / total
+        if self._form.after:
+            self._apply(self._form.after, start, head, row, self._factors[line])
+            self._factors[line] = math.constant(1.0)
 
-    def _add(self, biases: Sequence[Callable[[Any, int], Any]], start: Any) -> None:
-        """Add the biases to a row of scores."""
-        scores = self._scores
+    def _apply(
+        self, steps: Sequence[Step], start: Any, head: Any, row: Any, factor: Any = None
+    ) -> None:
+        """Replace a row of scores or weights, after a multiplication by a factor."""
+        scores, whole = self._scores, head * self._form.sizes[0] + row
 
         def store(first: Any, lanes: int) -> None:
             place = ramp(start + first, lanes)
             value = scores[place]
-            for bias in biases:
-                value = value + bias(first, lanes)
+            if factor is not None:
+                value = value * spread(factor, lanes)
+            for step in steps:
+                value = self._after(step, value, whole, first, lanes)
             scores[place] = value
 
         pieces(self._form.sizes[2], self._tile.lanes, store, overlap=False)
 
-    def _bias(
-        self, number: int, dims: tuple[int, ...], head: Any, row: Any
-    ) -> Callable[[Any, int], Any]:
-        """Vectors of a bias in one row; ``dims`` are of the scores to which it is added."""
-        source = self._sources[number]
-        shape = [int(size) for size in source.shape]
-        outer = place_of(head * self._form.sizes[0] + row, dims[:-1])
-        own = outer[len(outer) - len(shape) + 1 :] if len(shape) > 1 else []
-        fixed = [0 if n == 1 else index for n, index in zip(shape[:-1], own, strict=True)]
-
-        def read(first: Any, lanes: int) -> Any:
-            if shape[-1] == 1:
-                return spread(source[(*fixed, 0)], lanes)
-            return source[(*fixed, ramp(first, lanes))]
-
-        return read
+    def _after(self, step: Step, value: Any, row: Any, first: Any, lanes: int) -> Any:
+        """A vector after a step."""
+        other = spread(math.constant(step.value), lanes)
+        if step.kind == "fill_nan":
+            # false for NaN only; TVM folds the comparison of a value with itself
+            return tirx.Select(value >= spread(math.constant(-inf), lanes), value, other)
+        tensor = other
+        if step.tensor is not None:
+            begin, distance = step.place(row)
+            source = self._sources[step.number]
+            tensor = (
+                source[ramp(begin + first, lanes)] if distance else spread(source[begin], lanes)
+            )
+        if step.kind == "add":
+            return value + tensor
+        if step.kind == "multiply":
+            return value * tensor
+        kept, filled = (value, other) if step.kind == "keep" else (other, value)
+        return tirx.Select(tensor, kept, filled)

@@ -8,46 +8,85 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.attention_panels import Neighbors
+from tvmconv.operators.vector_loops import place_of
+
+# a number of steps, and the distance of a step in elements
+Part = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Operand:
-    """Where a matrix of each head is in a tensor.
+    """Where the matrix of each head is in a tensor.
 
     Parameters
     ----------
     number
         The tensor, by its number among the arguments.
-    dims
-        The shape of the operand: any batch axes, rows, columns. Batch axes broadcast.
-    axes
-        For each axis of the operand the axis of the tensor.
-    offsets
-        For each axis of the tensor the index where the operand begins.
+    heads
+        Axes of the heads, outermost first. The sizes of all operands have one product.
+    rows, columns
+        Axes of the matrix.
+    offset
+        The first element.
     """
 
     number: int
-    dims: tuple[int, ...]
-    axes: tuple[int, ...]
-    offsets: tuple[int, ...]
+    heads: tuple[Part, ...]
+    rows: Part
+    columns: Part
+    offset: int = 0
 
     @property
     def neighbors(self) -> Neighbors:
         """The axis along which elements are neighbors in memory."""
-        last = len(self.offsets) - 1
-        if self.axes[-1] == last:
+        if self.columns[1] == 1:
             return Neighbors.COLUMNS
-        return Neighbors.ROWS if self.axes[-2] == last else Neighbors.NONE
+        return Neighbors.ROWS if self.rows[1] == 1 else Neighbors.NONE
 
-    def place(self, batch: Sequence[Any], row: Any, column: Any) -> list[Any]:
-        """The indices of an element, for indices of the batch axes of the whole product."""
-        outer = batch[len(batch) - len(self.dims) + 2 :]
-        sizes = self.dims[:-2]
-        logical = [0 if n == 1 else index for n, index in zip(sizes, outer, strict=True)]
-        indices: list[Any] = list(self.offsets)
-        for axis, index in zip(self.axes, [*logical, row, column], strict=True):
-            indices[axis] += index
-        return indices
+    def place(self, head: Any, row: Any, column: Any) -> Any:
+        """The flat index of an element."""
+        indices = place_of(head, [size for size, _ in self.heads])
+        outer = sum(i * distance for i, (_, distance) in zip(indices, self.heads, strict=True))
+        return self.offset + outer + row * self.rows[1] + column * self.columns[1]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on scores or weights.
+
+    Parameters
+    ----------
+    kind
+        ``add`` and ``multiply`` by the tensor, or by ``value`` without a tensor. ``keep`` and
+        ``fill`` write ``value`` where the tensor is false and true. ``fill_nan`` replaces NaN.
+    dims
+        The shape of the scores, to which the tensor is broadcast.
+    tensor
+        The shape of the tensor; None without a tensor.
+    number
+        The tensor, by its number among the arguments.
+    value
+        A number.
+    """
+
+    kind: str
+    dims: tuple[int, ...]
+    tensor: tuple[int, ...] | None = None
+    number: int = -1
+    value: float = 0.0
+
+    def place(self, row: Any) -> tuple[Any, int]:
+        """The first element of the tensor for a row of all heads, and the distance of columns."""
+        assert self.tensor is not None
+        shape = (1,) * (len(self.dims) - len(self.tensor)) + self.tensor
+        first, distance = 0, 1
+        indices = place_of(row, self.dims[:-1])
+        columns = shape[-1]
+        for size, index in zip(reversed(shape[:-1]), reversed(indices), strict=True):
+            if size != 1:
+                first = first + index * (distance * columns)
+                distance *= size
+        return first, int(columns != 1)
 
 
 @dataclass(frozen=True)
@@ -72,23 +111,23 @@ class Attention:
     ----------
     query, key, value
         Operands ``(rows, depth)``, ``(depth, columns)`` and ``(columns, width)`` of each head.
-    batch, value_batch
-        Batch axes of the first and of the second product: two views of the same heads.
+    batch
+        The heads as batch axes of the result.
     scale
         Factor of the queries.
-    biases
-        Tensors that are added to the scores, by number, with the shape of the scores there.
+    before, after
+        Steps from the product of queries and keys to the softmax, and from there to the values.
     order
-        For each axis of the result in memory the axis of ``(*value_batch, rows, width)``.
+        For each axis of the result in memory the axis of ``(*batch, rows, width)``.
     """
 
     query: Operand
     key: Operand
     value: Operand
     batch: tuple[int, ...]
-    value_batch: tuple[int, ...]
     scale: float
-    biases: tuple[tuple[int, tuple[int, ...]], ...]
+    before: Sequence[Step]
+    after: Sequence[Step]
     order: tuple[int, ...]
 
     @property
@@ -99,11 +138,15 @@ class Attention:
     @property
     def sizes(self) -> tuple[int, int, int, int]:
         """Rows, depth, columns and width of a head."""
-        (rows, depth), (columns, width) = self.query.dims[-2:], self.value.dims[-2:]
-        return rows, depth, columns, width
+        return (
+            self.query.rows[0],
+            self.query.columns[0],
+            self.value.rows[0],
+            self.value.columns[0],
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the result."""
-        whole = (*self.value_batch, self.query.dims[-2], self.value.dims[-1])
+        whole = (*self.batch, self.query.rows[0], self.value.columns[0])
         return tuple(whole[axis] for axis in self.order)

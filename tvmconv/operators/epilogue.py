@@ -16,7 +16,7 @@ from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr
 
 # operators of activations, of one FP32 number or vector
-SIGMOID, TANH = "tvmconv.sigmoid", "tvmconv.tanh"
+SIGMOID, TANH, ERF = "tvmconv.sigmoid", "tvmconv.tanh", "tvmconv.erf"
 
 
 def apply_step(
@@ -45,6 +45,13 @@ def apply_step(
         return value * gate
     if kind == "silu":
         return value * _call(SIGMOID, value)
+    if kind == "gelu":
+        half = literal(0.5, value)
+        return value * (half + half * _call(ERF, value * literal(0.7071067811865476, value)))
+    if kind == "gelutanh":
+        cubic = literal(0.7978845608028654, value) + literal(0.035677408136, value) * value * value
+        # 1 + tanh(z) is 2 sigmoid(2 z)
+        return value * _call(SIGMOID, literal(2.0, value) * value * cubic)
     return _call(TANH, value)
 
 

@@ -324,6 +324,13 @@ def erf(x: Expr) -> Expr:
     return bind(x, bounded, "erf_in")
 
 
+def inline_erf(x: Expr) -> Expr:
+    """Error function without variables."""
+    within = limited(x, -4.0, 4.0)
+    square = within * within
+    return within * polynomial(square, _ERF_NUMERATOR) / polynomial(square, _ERF_DENOMINATOR)
+
+
 def pow_positive(x: Expr, exponent: float) -> Expr:
     """``x**exponent`` for ``x > 0``, as ``e**(exponent * log x)``."""
     return exp(log(x) * constant(exponent))

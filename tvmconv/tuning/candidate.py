@@ -24,7 +24,7 @@ from tvmconv.tvm_api.types import DeviceTensor
 _ERROR_FLOOR = 1e-5
 _ERROR_FACTOR = 4.0
 # steps that approximate a function
-_APPROXIMATED = {"sigmoid", "hardswish", "silu", "tanh"}
+_APPROXIMATED = {"sigmoid", "hardswish", "silu", "gelu", "gelutanh", "tanh"}
 # fits into 8 bits
 _POISON = 100
 _SEED = 0

@@ -60,6 +60,69 @@ def transposed_attention(net: Net, size: int) -> str:
     return net.op("MatMul", v, net.op("Transpose", weights, perm=[0, 1, 3, 2]))
 
 
+def heads_of(net: Net, x: str, rows: int, heads: int, width: int) -> list[str]:
+    """Queries, keys and values as slices of a batch of 2, as PyTorch's exporter writes them."""
+    shape = net.const(np.array([2, rows, 3, heads, width]))
+    parts = net.op("Transpose", net.op("Reshape", x, shape), perm=[2, 0, 3, 1, 4])
+    ends = [net.const(np.array([n])) for n in range(4)]
+    return [
+        net.op("Squeeze", net.op("Slice", parts, ends[n], ends[n + 1], ends[0]), ends[0])
+        for n in range(3)
+    ]
+
+
+def guarded_attention(net: Net, x: str, mask: str) -> str:
+    """A scale of both operands, keys transposed by reshapes, and a guard of rows without keys."""
+    q, k, v = heads_of(net, x, 33, 2, 16)
+    root, zero = net.const(np.float32(0.5)), net.const(np.float32(0))
+    flat = net.op("Reshape", k, net.const(np.array([-1, 33, 16])))
+    keys = net.op("Transpose", flat, perm=[0, 2, 1])
+    keys = net.op("Reshape", keys, net.const(np.array([2, 2, 16, 33])))
+    scores = net.op("MatMul", net.op("Mul", q, root), net.op("Mul", keys, root))
+    bias = net.op("Where", mask, zero, net.const(np.float32(-np.inf)))
+    weights = net.op("Softmax", net.op("Add", scores, bias), axis=-1)
+    return net.op("MatMul", net.op("Where", net.op("IsNaN", weights), zero, weights), v)
+
+
+def selected_attention(net: Net, x: str, mask: str) -> str:
+    """Scores of cosines with a factor for each head, and masks before and after the softmax."""
+    q, k, v = heads_of(net, x, 33, 2, 16)
+    product = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = net.op("Add", net.op("Mul", product, net.random(2, 1, 1)), net.random(2, 33, 33))
+    kept = net.op("Where", mask, scores, net.const(np.float32(-1e4)))
+    weights = net.op("Softmax", kept, axis=-1)
+    dropped = net.op("Where", net.op("Not", mask), net.const(np.float32(0)), weights)
+    return net.op("MatMul", dropped, v)
+
+
+def test_masks_slices_and_reshapes_are_part_of_attention():
+    net = Net(2, 33, 96)
+    limit = np.zeros((33, 33), np.float32)
+    limit[3] = np.inf
+    mask = net.op("Greater", net.input("m", 2, 1, 33, 33), net.const(limit))
+    model = net.model(guarded_attention(net, "x", mask), selected_attention(net, "x", mask))
+    operators = [node.op for node in prepared(model).nodes]
+    assert operators.count(ATTENTION) == 2
+    assert set(operators) <= {ATTENTION, "greater", "logical_xor", "where", "reshape"}
+    check(model)
+
+
+def test_attention_of_half_precision():
+    half = TensorProto.FLOAT16
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["s"]),
+        helper.make_node("Cast", ["s"], ["c"], to=TensorProto.FLOAT),
+        helper.make_node("Softmax", ["c"], ["w"], axis=-1),
+        helper.make_node("Cast", ["w"], ["h"], to=half),
+        helper.make_node("MatMul", ["h", "v"], ["y"]),
+    ]
+    shapes = {"q": [2, 33, 16], "k": [2, 16, 40], "v": [2, 40, 16], "y": [2, 33, 16]}
+    values = [helper.make_tensor_value_info(n, half, shape) for n, shape in shapes.items()]
+    graph = helper.make_graph(nodes, "net", values[:3], values[3:])
+    opset = [helper.make_opsetid("", 17)]
+    assert fused(helper.make_model(graph, opset_imports=opset, ir_version=9)) == 1
+
+
 def test_attention_is_one_call():
     net = Net(1, 49, 72)
     outputs = [self_attention(net, "x", 49, 3, 24), masked_attention(net, 35, 37)]

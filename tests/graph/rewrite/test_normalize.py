@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tests.graph.network import Net, convs, other_ops, prepared
+from tests.graph.network import Net, check, convs, other_ops, prepared
 from tvmconv.graph.ir import Graph, Value, constant, make_node
 from tvmconv.graph.rewrite.fold import evaluate, fold_constants
 from tvmconv.graph.rewrite.normalize import merge_duplicates
@@ -185,3 +185,18 @@ def test_padding_merges_into_pooling_only_where_it_cannot_win():
 
     assert ops(activation=True) == ["nn.max_pool2d"]
     assert ops(activation=False) == ["nn.pad", "nn.max_pool2d"]
+
+
+def test_batch_norm_of_tokens_is_part_of_the_product():
+    net = Net(1, 9, 16)
+    product = net.op("MatMul", "x", net.random(16, 32))
+    flat = net.op("Reshape", product, net.const(np.array([9, 32])))
+    numbers = [net.random(32), net.random(32), net.random(32), net.const(np.ones(32, "float32"))]
+    tokens = net.op(
+        "Reshape", net.op("BatchNormalization", flat, *numbers), net.const(np.array([1, 9, 32]))
+    )
+    result = net.op("Add", net.op("HardSwish", tokens), net.input("r", 1, 9, 32))
+    model = net.model(result)
+    (dense,) = prepared(model).nodes
+    assert [step.kind for step in dense.attrs["epilogue"]] == ["bias", "hardswish", "add"]
+    check(model)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import erf
+
 import numpy as np
 import pytest
 from tvm import te, tirx
@@ -10,11 +12,12 @@ from tvm.script import tirx as T
 from tests.operators.harness import HOST, Built
 from tests.tir.rewrites import check, check_same
 from tvmconv.operators import math
-from tvmconv.operators.epilogue import SIGMOID, TANH
+from tvmconv.operators.epilogue import ERF, SIGMOID, TANH
 from tvmconv.operators.products import registered
 from tvmconv.tir.general.activations import Activations
 
-EXPRESSIONS = {SIGMOID: math.inline_sigmoid, TANH: math.inline_tanh}
+EXPRESSIONS = {SIGMOID: math.inline_sigmoid, TANH: math.inline_tanh, ERF: math.inline_erf}
+REFERENCES = {SIGMOID: lambda x: 1 / (1 + np.exp(-x)), TANH: np.tanh, ERF: np.vectorize(erf)}
 
 
 def activation(name, x):
@@ -39,10 +42,9 @@ def test_a_number_becomes_its_expression(name):
     check_same(Activations(), expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "reference"), [(SIGMOID, lambda x: 1 / (1 + np.exp(-x))), (TANH, np.tanh)]
-)
-def test_vectors_and_a_rest_are_right(name, reference):
+@pytest.mark.parametrize("name", REFERENCES)
+def test_vectors_and_a_rest_are_right(name):
+    reference = REFERENCES[name]
     x = np.linspace(-80, 80, 1031, dtype="float32")
     x[:3] = np.nan, np.inf, -np.inf
     built = Built(lambda t: te.compute(t.shape, lambda i: activation(name, t[i])), [x], HOST)

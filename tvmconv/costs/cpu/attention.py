@@ -68,7 +68,9 @@ def fused_cycles(form: Attention, tile: AttentionTile, machine: Machine) -> floa
     copies = constants.COPIED_VECTOR * tile.parts * (keys * depth + values * columns)
     rates, line = machine.rates, keys * machine.vector_bytes
     rate = rates.l1 if tile.rows * line <= machine.l1d_bytes // 2 else rates.l2
-    passes = (_OWN_PASSES + 2 * len(form.biases)) * rows * line / rate
+    # steps read and write a row once, and each reads its tensor
+    steps = sum(2 + len(part) for part in (form.before, form.after) if part)
+    passes = (_OWN_PASSES + steps) * rows * line / rate
     shape = (tile.rows, tile.score_vectors, tile.value_vectors)
     whole = _product_cycles(form, machine, shape) + copies + passes
     return whole * _imbalance(form.heads * tile.parts, machine)
@@ -93,4 +95,6 @@ def separate_cycles(form: Attention, machine: Machine) -> float:
         rate = rates.l3
     # threads share the rows of fewer heads, else whole heads
     uneven = _imbalance(form.heads, machine) if form.heads >= machine.cores else 1.0
-    return uneven * products + (_PASSES + 2 * len(form.biases)) * size / rate
+    # steps before the softmax are merged into the product, later ones are passes
+    steps = len(form.before) + 2 * len(form.after)
+    return uneven * products + (_PASSES + steps) * size / rate

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tvmconv.core.decision import ATTENTION_CALL
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
@@ -13,7 +15,7 @@ from tvmconv.tvm_api.types import Tensor
 def emit_attention(emitter: Emitter, node: Node) -> None:
     """Both products and the softmax between them."""
     form, tile = node.attrs["form"], node.attrs["tile"]
-    args = [emitter.as_plain(value) for value in node.inputs]
+    args = [emitter.reshape(emitter.as_plain(v), (prod(v.dims),)) for v in node.inputs]
 
     def expression(*tensors: Tensor) -> Tensor:
         return attention(form, tile, *tensors, transposed=TRANSPOSE)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmconv.core.datatypes import itemsize
-from tvmconv.graph.blockable import is_channels_first, slice_ranges
+from tvmconv.graph.blockable import is_channels_first, slice_ranges, split_ranges
 from tvmconv.graph.emit.emitter import (
     CallRecord,
     Emitter,
@@ -72,12 +72,8 @@ def _in_blocks(emitter: Emitter, whole: Value, channels: Sequence[int]) -> bool:
 
 
 def _split(emitter: Emitter, node: Node) -> None:
-    axis, begin = node.attrs["axis"] % 4, 0
     for result in node.outputs:
-        ranges = [(0, size, 1) for size in result.dims]
-        ranges[axis] = (begin, result.dims[axis], 1)
-        begin += result.dims[axis]
-        _cut(emitter, node, result, ranges)
+        _cut(emitter, node, result, split_ranges(node, result))
 
 
 def _slice(emitter: Emitter, node: Node) -> None:

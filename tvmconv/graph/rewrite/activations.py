@@ -25,10 +25,12 @@ ACTIVATIONS = (
     "hardsigmoid",
     "hardswish",
     "nn.silu",
+    "nn.gelu",
+    "nn.gelu_tanh",
     "tanh",
 )
 # steps with many operations, and steps that read their operand more than once
-_CURVES = ("sigmoid", "silu", "tanh")
+_CURVES = ("sigmoid", "silu", "gelu", "gelutanh", "tanh")
 _REPEATING = (*_CURVES, "hardswish", "leakyrelu")
 
 
@@ -63,8 +65,9 @@ def epilogue_step(node: Node) -> EpilogueOp | None:
         return EpilogueOp("leakyrelu", (float(attrs["alpha"]),))
     if node.op == "hardsigmoid":
         return EpilogueOp("hardsigmoid", (attrs["alpha"], attrs["beta"]))
-    plain = ("nn.relu", "sigmoid", "nn.silu", "tanh", "hardswish")
-    return EpilogueOp(node.op.removeprefix("nn.")) if node.op in plain else None
+    plain = ("nn.relu", "sigmoid", "nn.silu", "nn.gelu", "nn.gelu_tanh", "tanh", "hardswish")
+    kind = node.op.removeprefix("nn.").replace("_", "")
+    return EpilogueOp(kind) if node.op in plain else None
 
 
 def limits_of(node: Node) -> tuple[float, float] | None:

@@ -12,7 +12,7 @@ _LAYERS = ("nn.conv2d", "dense")
 def channel_affine(node: Node, source: Value, axis: int = 1) -> tuple[Array, Array] | None:
     """(scale, shift), one float64 number per channel, if the node computes scale*source + shift.
 
-    ``axis`` is the channel axis of the source: 1 for feature maps, the last for matrices.
+    ``axis`` is the channel axis of the source: 1 for feature maps, -1 for matrices.
     """
     if node.op not in ("add", "subtract", "multiply", "divide") or source.shape is None:
         return None
@@ -50,31 +50,42 @@ def fold_affine(graph: Graph) -> None:
     """Fold arithmetic after convolutions and dense layers; the third argument becomes the bias.
 
     Chains end at values with several readers, because another reader needs the value.
+    Reshapes that keep the channels may come between a fully connected layer and the arithmetic.
     """
     counts, users = graph.use_counts(), graph.users()
     absorbed: set[int] = set()
     for node in graph.nodes:
         if node.op not in _LAYERS or node.const(1) is None or node.output.shape is None:
             continue
-        axis = 1 if node.op == "nn.conv2d" else len(node.output.dims) - 1
+        axis = 1 if node.op == "nn.conv2d" else -1
         channels = node.output.dims[axis]
         scale, shift = np.ones(channels), np.zeros(channels)
-        changed = False
-        while counts[node.output] == 1 and node.output in users:
-            follower = users[node.output][0]
+        changed, last = False, node
+        while counts[last.output] == 1 and last.output in users:
+            follower = users[last.output][0]
             if len(follower.outputs) != 1:
                 break
-            step = channel_affine(follower, node.output, axis)
+            if node.op == "dense" and _keeps_columns(follower):
+                last = follower
+                continue
+            step = channel_affine(follower, last.output, axis)
             if step is None:
                 break
             scale, shift = scale * step[0], shift * step[0] + step[1]
-            node.outputs = follower.outputs
-            node.output.producer = node
+            last.outputs = follower.outputs
+            last.output.producer = last
             absorbed.add(id(follower))
             changed = True
         if changed:
             _apply(node, scale, shift)
     graph.nodes = [node for node in graph.nodes if id(node) not in absorbed]
+
+
+def _keeps_columns(node: Node) -> bool:
+    """Whether a node only changes the shape of rows."""
+    if node.op != "reshape" or node.output.shape is None or node.args[0].shape is None:
+        return False
+    return bool(node.output.dims) and node.output.dims[-1:] == node.args[0].dims[-1:]
 
 
 def _apply(node: Node, scale: Array, shift: Array) -> None:

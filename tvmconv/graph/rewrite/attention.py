@@ -1,10 +1,12 @@
-"""Recognizes attention: a product, a scale, biases, a softmax over columns, and a second product.
+"""Recognizes attention: a product, steps on scores, a softmax over columns, and a second product.
 
-:data:`ATTENTION` has the tensors that its form reads as arguments, and the attributes
+Steps are factors, biases and masks; masks may also follow the softmax. The one form of all patterns
+is :class:`~tvmconv.operators.attention_form.Attention`. :data:`ATTENTION` has the tensors that it
+reads as arguments, and the attributes
 
 ``form``
     The :class:`~tvmconv.operators.attention_form.Attention`. Operands are read where they are in
-    memory, through transpositions and slices.
+    memory, through transpositions, slices and reshapes.
 ``tile``
     The :class:`~tvmconv.operators.attention_form.AttentionTile` that the cost model selected.
 ``gain``
@@ -21,18 +23,17 @@ from dataclasses import replace
 from math import isfinite, prod
 
 from tvmconv.costs.cpu.attention import attention_tile, fused_cycles, separate_cycles
-from tvmconv.graph.ir import Graph, Node, Value, fused_node, made_by, make_node
-from tvmconv.graph.rewrite.attention_operands import Source, factor_of, source_of
+from tvmconv.graph.ir import Graph, Node, Value, fused_node, make_node
+from tvmconv.graph.rewrite.attention_operands import Source, sources_of
+from tvmconv.graph.rewrite.attention_steps import Chain, chain_to
 from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.machines.record import Machine
-from tvmconv.operators.attention_form import Attention, Operand
+from tvmconv.operators.attention_form import Attention
 
 ATTENTION = "tvmconv.attention"
 
 # separate products of fewer rows read keys and values in place
 _FEWEST_ROWS = 8
-
-_Bias = tuple[Value, tuple[int, ...]]
 
 
 def fuse_attention(graph: Graph, machine: Machine) -> None:
@@ -56,16 +57,15 @@ def _replaced(
     node: Node, counts: Counter[Value], users: dict[Value, list[Node]], machine: Machine
 ) -> list[Node]:
     """The nodes that replace a second product; none if it is not part of a pattern."""
-    found = _operands(node)
+    found = _operands(node, counts)
     if found is None:
         return []
-    weights, value, flipped = found
-    softmax = _softmax(weights, counts)
-    scores = _Scores.of(softmax.args[0], counts) if softmax else None
-    if softmax is None or scores is None:
-        return []
+    weights, values, flipped = found
+    softmax = weights.begin
+    scores = chain_to(softmax.args[0], _is_product, counts)
     *outer, first, second = node.output.dims
-    known = scores.form(value, (*outer, second, first) if flipped else node.output.dims)
+    result = (*outer, second, first) if flipped else node.output.dims
+    known = _form(scores, weights, values, result) if scores is not None else None
     if known is None:
         return []
     form, tensors = known
@@ -113,98 +113,68 @@ def _is_product(node: Node) -> bool:
     return known and all(len(value.dims) >= 2 for value in values)
 
 
-def _operands(node: Node) -> tuple[Value, Source, bool] | None:
+def _operands(node: Node, counts: Counter[Value]) -> tuple[Chain, list[Source], bool] | None:
     """The weights, the values, and whether the product is ``values' @ weights'``."""
     if not _is_product(node):
         return None
     left, right = node.args
     own, other = _axes(node, 0), _axes(node, 1)
-    if own == tuple(range(len(own))) and _is_weights(left):
-        return left, source_of(right, other), False
+    plain = tuple(range(len(own)))
+    if own == plain and (weights := chain_to(left, _is_softmax, counts)) is not None:
+        return weights, list(sources_of(right, other)), False
     *outer, row, column = other
-    if (*outer, column, row) == tuple(range(len(other))) and _is_weights(right):
+    if (*outer, column, row) == tuple(range(len(other))):
+        weights = chain_to(right, _is_softmax, counts)
         *batch, first, second = own
-        return right, source_of(left, (*batch, second, first)), True
+        if weights is not None:
+            return weights, list(sources_of(left, (*batch, second, first))), True
     return None
 
 
-def _is_weights(value: Value) -> bool:
-    while (made := made_by(value, "reshape")) is not None:
-        value = made.args[0]
-    return made_by(value, "nn.softmax") is not None
+def _is_softmax(node: Node) -> bool:
+    """Whether a node is a softmax over columns."""
+    if node.op != "nn.softmax" or node.output.dtype != "float32" or node.output.shape is None:
+        return False
+    rank = len(node.output.dims)
+    return int(node.attrs["axis"]) % rank == rank - 1
 
 
-def _softmax(value: Value, counts: Counter[Value]) -> Node | None:
-    """The softmax over columns that makes the weights, if only one node reads them."""
-    columns = value.dims[-1]
-    while counts[value] == 1 and (made := made_by(value, "reshape")) is not None:
-        value = made.args[0]
-    made = made_by(value, "nn.softmax")
-    if made is None or counts[value] != 1 or value.dtype != "float32":
+def _form(
+    scores: Chain, weights: Chain, values: list[Source], result: tuple[int, ...]
+) -> tuple[Attention, list[Value]] | None:
+    """The attention whose result has a shape, and the tensors that it reads."""
+    product = scores.begin
+    *batch, rows, columns = product.output.dims
+    *outer, height, _ = result
+    before = list(scores.steps)
+    # the first factors belong to the product
+    scale = 1.0
+    while before and before[0][0].kind == "multiply" and before[0][1] is None:
+        scale *= before.pop(0)[0].value
+    left, right = (sources_of(arg, _axes(product, i)) for i, arg in enumerate(product.args))
+    # the values have no factor of their own in the kernel
+    plain = [source for source in values if source.scale == 1]
+    sources = [
+        next(source for source in found if source.operand(heads, 0) is not None)
+        for found, heads in ((left, batch), (right, batch), (plain, outer))
+    ]
+    scale *= prod(source.scale for source in sources)
+    fits = (height, prod(outer)) == (rows, prod(batch)) and values[-1].rows == columns
+    if not fits or not isfinite(scale):
         return None
-    axis = int(made.attrs["axis"]) % len(value.dims)
-    return made if axis == len(value.dims) - 1 and value.dims[-1] == columns else None
-
-
-class _Scores:
-    """The first product, with its scale and biases."""
-
-    def __init__(self, product: Node, scale: float, biases: list[_Bias]) -> None:
-        self._product, self._scale, self._biases = product, scale, biases
-
-    @classmethod
-    def of(cls, value: Value, counts: Counter[Value]) -> _Scores | None:
-        """The scores that are the operand of a softmax; None for other values."""
-        scale = 1.0
-        biases: list[_Bias] = []
-        while value.shape is not None and counts[value] == 1 and value.producer is not None:
-            made = value.producer
-            if _is_product(made):
-                return cls(made, scale, biases[::-1])
-            if (scaled := factor_of(made)) is not None:
-                value, number = scaled
-                scale *= number
-            elif made.op == "reshape" and made.args[0].dims[-1:] == value.dims[-1:]:
-                value = made.args[0]
-            elif made.op == "add" and scale == 1:
-                parts = [v for v in made.args if v.shape == value.shape and _leads(v)]
-                if len(parts) != 1 or made.other(parts[0]).dtype != "float32":
-                    return None
-                biases.append((made.other(parts[0]), value.dims))
-                value = parts[0]
-            else:
-                return None
-        return None
-
-    def form(self, value: Source, result: tuple[int, ...]) -> tuple[Attention, list[Value]] | None:
-        """The attention with these values and this shape, and the tensors that it reads."""
-        product = self._product
-        sources = [source_of(arg, _axes(product, i)) for i, arg in enumerate(product.args)]
-        sources.append(value)
-        tensors = list(dict.fromkeys([s.value for s in sources] + [b for b, _ in self._biases]))
-        query, key, values = (
-            Operand(tensors.index(s.value), s.dims, s.axes, s.offsets) for s in sources
+    steps = (*before, *weights.steps)
+    read = [source.value for source in sources] + [tensor for _, tensor in steps if tensor]
+    tensors = list(dict.fromkeys(read))
+    query, key, value = (
+        source.operand(heads, tensors.index(source.value))
+        for source, heads in zip(sources, (batch, batch, outer), strict=True)
+    )
+    assert query and key and value
+    first, last = (
+        tuple(
+            replace(step, number=tensors.index(tensor)) if tensor else step for step, tensor in part
         )
-        *batch, rows, columns = product.output.dims
-        *outer, height, _ = result
-        scale = self._scale * prod(source.scale for source in sources)
-        # the values have no factor of their own in the kernel
-        fits = (height, prod(outer)) == (rows, prod(batch)) and value.dims[-2] == columns
-        if not fits or value.scale != 1 or not isfinite(scale):
-            return None
-        biases = tuple((tensors.index(bias), dims) for bias, dims in self._biases)
-        order = tuple(range(len(result)))
-        form = Attention(query, key, values, tuple(batch), tuple(outer), scale, biases, order)
-        return form, tensors
-
-
-def _leads(value: Value) -> bool:
-    """Whether a value is a product of two matrices, with factors, biases and other shapes."""
-    made = value.producer
-    if made is None or not made.args or _is_product(made):
-        return made is not None and _is_product(made)
-    if (scaled := factor_of(made)) is not None:
-        return _leads(scaled[0])
-    if made.op == "reshape":
-        return _leads(made.args[0])
-    return made.op == "add" and any(_leads(v) for v in made.args if v.shape == value.shape)
+        for part in (before, weights.steps)
+    )
+    order = tuple(range(len(result)))
+    return Attention(query, key, value, tuple(outer), scale, first, last, order), tensors

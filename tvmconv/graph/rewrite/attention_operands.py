@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from math import prod
 
+from tvmconv.graph.blockable import slice_ranges, split_ranges
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.rewrite.fold import scalar
+from tvmconv.graph.rewrite.memory_view import MemoryView
+from tvmconv.operators.attention_form import Operand, Part
 
 
 @dataclass(frozen=True)
 class Source:
-    """A tensor that holds an operand of the shape ``dims``, without the factor ``scale``.
-
-    ``axes`` are the axes of the tensor for each axis of the operand, and ``offsets`` the first
-    index along each axis of the tensor.
-    """
+    """A tensor, and the elements of it that are an operand's, without the factor ``scale``."""
 
     value: Value
-    dims: tuple[int, ...]
-    axes: tuple[int, ...]
-    offsets: tuple[int, ...]
+    view: MemoryView
     scale: float = 1.0
 
+    @property
+    def rows(self) -> int:
+        """Rows of the matrix."""
+        return prod(size for size, _ in self.view.axes[-2])
 
-def source_of(value: Value, axes: tuple[int, ...]) -> Source:
-    """The tensor before transpositions, slices and factors of an operand.
+    def operand(self, batch: Sequence[int], number: int) -> Operand | None:
+        """The matrix of each head; None if rows or columns are several axes of the memory."""
+        *_, rows, columns = self.view.axes
+        if len(rows) > 1 or len(columns) > 1:
+            return None
+        whole = self.view.broadcast((*batch, 1, 1))
+        heads: tuple[Part, ...] = tuple(part for axis in whole.axes[:-2] for part in axis)
+        row, column = (axis[0] if axis else (1, 0) for axis in (rows, columns))
+        return Operand(number, heads, row, column, whole.offset)
+
+
+def sources_of(value: Value, axes: Sequence[int]) -> Iterator[Source]:
+    """The tensors in which an operand is, the earliest one first.
 
     ``axes`` are the axes of ``value`` for each axis of the operand.
     """
-    dims = tuple(value.dims[axis] for axis in axes)
-    found = Source(value, dims, axes, (0,) * len(value.dims))
-    while (earlier := _earlier(found)) is not None:
-        found = earlier
-    return found
+    for source in _sources(value):
+        yield replace(source, view=source.view.transposed(axes))
+
+
+def _sources(value: Value) -> list[Source]:
+    made = value.producer
+    found = [Source(value, MemoryView.row_major(value.dims))]
+    if made is None or not made.inputs or made.inputs[0].shape is None:
+        return found
+    if (scaled := factor_of(made)) is not None:
+        tensor, number = scaled
+        return [replace(s, scale=s.scale * number) for s in _sources(tensor)] + found
+    if made.op not in ("permute_dims", "reshape", "split", "strided_slice"):
+        return found
+    earlier = ((source, _seen(source.view, made, value)) for source in _sources(made.inputs[0]))
+    return [replace(s, view=view) for s, view in earlier if view is not None] + found
 
 
 def factor_of(node: Node) -> tuple[Value, float] | None:
@@ -51,51 +75,15 @@ def factor_of(node: Node) -> tuple[Value, float] | None:
     return None
 
 
-def _earlier(source: Source) -> Source | None:
-    made = source.value.producer
-    if made is None or not made.inputs or made.inputs[0].shape is None:
-        return None
-    if (scaled := factor_of(made)) is not None:
-        tensor, number = scaled
-        return replace(source, value=tensor, scale=source.scale * number)
-    rules = {"permute_dims": _transposed, "reshape": _squeezed, "split": _split}
-    rule = rules.get(made.op)
-    return rule(source, made) if rule else None
-
-
-def _transposed(source: Source, made: Node) -> Source:
-    rank = len(source.offsets)
-    given = made.attrs.get("axes")
-    order = tuple(reversed(range(rank))) if given is None else [int(a) % rank for a in given]
-    offsets = [0] * rank
-    for axis, offset in zip(order, source.offsets, strict=True):
-        offsets[axis] = offset
-    axes = tuple(order[axis] for axis in source.axes)
-    return replace(source, value=made.args[0], axes=axes, offsets=tuple(offsets))
-
-
-def _squeezed(source: Source, made: Node) -> Source | None:
-    """Before the removal of one axis of size 1."""
-    before, dims = made.args[0].dims, source.value.dims
-    for axis in range(len(before)):
-        if before[axis] == 1 and (*before[:axis], *before[axis + 1 :]) == dims:
-            axes = tuple(each + (each >= axis) for each in source.axes)
-            offsets = (*source.offsets[:axis], 0, *source.offsets[axis:])
-            return replace(source, value=made.args[0], axes=axes, offsets=offsets)
-    return None
-
-
-def _split(source: Source, made: Node) -> Source | None:
-    """The tensor of which the operand is a part."""
-    whole: Value = made.args[0]
-    sizes = [output.dims for output in made.outputs]
-    differing = [
-        axis for axis, size in enumerate(whole.dims) if any(dims[axis] != size for dims in sizes)
-    ]
-    if len(differing) != 1:
-        return None
-    axis, number = differing[0], made.outputs.index(source.value)
-    start = [0, *accumulate(dims[axis] for dims in sizes)][number]
-    offsets = list(source.offsets)
-    offsets[axis] += start
-    return replace(source, value=whole, offsets=tuple(offsets))
+def _seen(view: MemoryView, made: Node, value: Value) -> MemoryView | None:
+    """The view of a node's result where ``view`` is its operand's."""
+    if made.op == "reshape":
+        return view.reshaped(value.dims)
+    rank = len(view.axes)
+    if made.op == "permute_dims":
+        given = made.attrs.get("axes")
+        return view.transposed(
+            range(rank)[::-1] if given is None else [int(a) % rank for a in given]
+        )
+    ranges = slice_ranges(made) if made.op == "strided_slice" else split_ranges(made, value)
+    return None if ranges is None else view.sliced(ranges)

@@ -14,7 +14,7 @@ from tvmconv.graph.rewrite.activations import ACTIVATIONS
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
 from tvmconv.graph.rewrite.tokens import FIRST, LAST, axes_of
 
-_UNARY = (*ACTIVATIONS, "nn.gelu", "nn.gelu_tanh", "negative", "abs", "square")
+_UNARY = (*ACTIVATIONS, "negative", "abs", "square")
 
 
 def move_channels(graph: Graph) -> None:

@@ -34,6 +34,7 @@ from tvmconv.graph.rewrite.padding import merge_padding
 from tvmconv.graph.rewrite.patterns import fuse_patterns
 from tvmconv.graph.rewrite.reversed_sums import reverse_sums
 from tvmconv.graph.rewrite.row_gathers import fuse_picks
+from tvmconv.graph.rewrite.row_moves import merge_row_moves
 from tvmconv.graph.rewrite.statistics import fuse_statistics
 from tvmconv.graph.rewrite.tokens import transpose_images
 from tvmconv.graph.rewrite.transposed import lower_transposed
@@ -86,10 +87,13 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     graph.remove_dead()
     lower_volumes(graph)
     fold_affine(graph)
+    # reshapes around arithmetic that is folded now
+    graph.forward(_cancel_reshape)
     graph.remove_dead()
     if isinstance(machine, Machine):
         rewrite_products(graph)
         fuse_attention(graph, machine)
+        merge_row_moves(graph)
 
 
 def _note_quantized(graph: Graph) -> None:

@@ -81,7 +81,7 @@ def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
         return None
     n, channels, width = node.output.shape
     shape, attrs = (n, channels, 1, width), dict(node.attrs)
-    if node.op in (*ACTIVATIONS, "nn.gelu", "nn.gelu_tanh", STANDARDIZE):
+    if node.op in (*ACTIVATIONS, STANDARDIZE):
         return make_node(node.op, [images[node.args[0]]], shape, layer=node.layer, attrs=attrs)
     if node.op in _POOLS:
         attrs |= {
