@@ -119,7 +119,7 @@ def test_transposed_convolutions_write_squares_of_pixels(
 
 @pytest.mark.parametrize("kernel", [(2, 2), (3, 1), (1, 4)])
 def test_short_rows_of_many_channels_are_products(kernel: tuple[int, int]):
-    net = Net(2, 128, 5, 7)
+    net = Net(2, 128, 7, 3)
     weight = net.random(128, 6, *kernel)
     x = net.op("ConvTranspose", "x", weight, net.random(6), strides=list(kernel))
     compiled = check(net.model(net.op("LeakyRelu", x)), threads=2)

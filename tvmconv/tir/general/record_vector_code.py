@@ -15,7 +15,7 @@ from tvmconv.tir.general.rewrite import function_pass, nodes_of
 NO_SCALABLE_FORM = "tvmconv.no_scalable_form"
 # where the pass writes
 _RECORD: ContextVar[dict[str, str] | None] = ContextVar("vector_code", default=None)
-_PLAIN = "its schedule has no scalable form"
+_PLAIN = "its schedule has no scalable form, or NEON code costs less"
 
 
 @contextmanager
