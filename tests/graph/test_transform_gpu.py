@@ -31,9 +31,14 @@ from tvmconv.transform import ScheduleOperators, SubstituteConv2d
 folder, convolutions, *precisions = sys.argv[1:]
 target, transform = tvm.target.Target({"kind": "cuda", "arch": "sm_90"}), relax.transform
 given, device = np.load(f"{folder}/x.npy"), tvm.cuda(0)
+
+def rounded(_layer, _workload, candidates):
+    # selection would choose few of them for layers so small
+    return next((each for each in candidates if each.precision), None)
+
 for precision in precisions:
     passes = [
-        SubstituteConv2d(target, precision=precision),
+        SubstituteConv2d(target, precision=precision, overrides=rounded),
         transform.LegalizeOps(),
         transform.AnnotateTIROpPattern(),
         transform.FuseOps(),
@@ -74,8 +79,11 @@ def emulated(folder: Path, model: onnx.ModelProto, *precisions: str) -> None:
     assert done.returncode == 0, done.stderr
     (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {info.name: x})
     for precision in precisions:
-        error = np.abs(np.load(folder / f"{precision}.npy") - expected).max()
-        assert error <= (1e-5 if precision == "float32" else 1e-3) * np.abs(expected).max()
+        result = np.load(folder / f"{precision}.npy")
+        error = np.abs(result - expected).max() / np.abs(expected).max()
+        # a sum of rounded operands that is exactly float32 would be a fault, too
+        low, high = (0, 1e-5) if precision == "float32" else (1e-5, 5e-3)
+        assert low <= error <= high, precision
 
 
 @needs_emulator
