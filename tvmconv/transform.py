@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tvmconv.core import errors
-from tvmconv.machines.targets import TargetLike, resolve_machine
+from tvmconv.machines.targets import TargetLike, resolve_device
 from tvmconv.records.lookup import search_path
-from tvmconv.selection.policy import make_policy
+from tvmconv.selection.policy import check_precision, make_policy
 from tvmconv.tvm_api import ir
 from tvmconv.tvm_api.ffi import register_error
 from tvmconv.tvm_api.types import IRModule, Pass
@@ -30,6 +30,7 @@ def SubstituteConv2d(
     overrides: Overrides | None = None,
     finite: bool = True,
     requantize: str = "float",
+    precision: str = "float32",
     log: str | os.PathLike[str] | None = None,
 ) -> Pass:
     """Replace convolutions by tvmconv's kernels.
@@ -47,6 +48,9 @@ def SubstituteConv2d(
     compute arithmetic, a clip, sigmoid, tanh or a padding, as TVM's ONNX importer and ``topi``
     write them. A clip keeps NaN.
 
+    For a CUDA target, the kernels are machine code of the GPU. Pass the same target to
+    ``relax.build``. Launches go to the stream that TVM sets.
+
     Quantized convolutions and dense layers, between ``dequantize`` and ``quantize``, become INT8
     kernels, as in a build.
 
@@ -56,12 +60,13 @@ def SubstituteConv2d(
     Parameters
     ----------
     target
-        As for :func:`tvmconv.build`.
+        As for :func:`tvmconv.build`: one CPU, or a GPU such as ``"cuda:sm_90"``.
     threads
-        Threads that the kernels are partitioned for; by default all CPUs of this process.
+        Threads that the kernels are partitioned for; by default all CPUs of this process. A GPU's
+        kernels are called by one thread.
     algorithms
         Convolution algorithms to choose from; by default all.
-    error_budget, memory_budget, overrides, finite, requantize, log
+    error_budget, memory_budget, overrides, finite, requantize, precision, log
         As for :func:`tvmconv.build`; tuning logs are used as there.
 
     Returns
@@ -74,8 +79,10 @@ def SubstituteConv2d(
     TargetError
         If the target is unknown.
     ConfigError
-        If an algorithm's name is unknown. When the pass runs: if no allowed algorithm computes a
-        layer within the budgets, or an override matches no layer.
+        If an algorithm's name is unknown, or the target lacks the precision. When the pass runs: if
+        no allowed algorithm computes a layer within the budgets, or an override matches no layer.
+    ArtifactError
+        When the pass runs, for a CUDA target: if nvcc and NVRTC, or a C compiler, are missing.
 
     Examples
     --------
@@ -106,10 +113,18 @@ def SubstituteConv2d(
     >>> round(float(result[0, 0, 4, 4]), 3)
     144.0
     """
-    machine = resolve_machine(target, threads)
+    machine = resolve_device(target, threads)
     policy = make_policy(
-        algorithms, error_budget, memory_budget, overrides, search_path(log), finite, requantize
+        algorithms,
+        error_budget,
+        memory_budget,
+        overrides,
+        search_path(log),
+        finite,
+        requantize,
+        precision,
     )
+    check_precision(policy, machine)
 
     def transform(mod: IRModule, context: object) -> IRModule:
         from tvmconv.graph.substitute import substitute
@@ -124,7 +139,7 @@ def ScheduleOperators(target: TargetLike = "native", threads: int | None = None)
 
     Without it, operators between the convolutions run as plain serial loops. Consecutive calls of
     these functions become one call, too. Functions of symbolic shape are scheduled only, and
-    ``relax.build`` compiles them.
+    ``relax.build`` compiles them. For a CUDA target, ``relax.build`` schedules these, too.
 
     Parameters
     ----------
@@ -140,16 +155,17 @@ def ScheduleOperators(target: TargetLike = "native", threads: int | None = None)
     ------
     TargetError
         If the target is unknown.
+    ModelError
+        When the pass runs, for a CUDA target: if a function has no kernel for GPUs.
     """
-    machine = resolve_machine(target, threads)
+    machine = resolve_device(target, threads)
 
     def transform(mod: IRModule, context: object) -> IRModule:
-        from tvmconv.compile.external import compile_functions
+        from tvmconv.compile.external import compile_functions, schedule_functions
         from tvmconv.kernels.compiler_lock import compiler_lock
-        from tvmconv.kernels.rules import schedule_module
 
         with compiler_lock():
-            scheduled = schedule_module(mod, machine)
+            scheduled = schedule_functions(mod, machine)
         return compile_functions(scheduled, machine, lambda _var, _func: True)
 
     return _module_pass(transform, "tvmconv.ScheduleOperators")

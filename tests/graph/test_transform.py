@@ -167,6 +167,23 @@ def test_volumes_are_replaced():
     assert_same(mod, passed, "main", (2, 3, 4, 9, 9))
 
 
+@pytest.mark.parametrize(("size", "padding"), [(12, 0), (11, 1), (9, 0)])
+def test_poolings_that_round_up_stay_between_kernels(size, padding):
+    builder, x = relax.BlockBuilder(), tensor("x", 1, 16, size, size)
+    window = {"strides": 2, "padding": padding, "ceil_mode": True}
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.conv2d(x, weight(16, 16, 3, 3), padding=1))
+            y = builder.emit(relax.op.nn.max_pool2d(y, (3, 3), **window))
+            result = builder.emit_output(relax.op.nn.conv2d(y, weight(16, 16, 1, 1)))
+        builder.emit_func_output(result)
+    mod = builder.get()
+    passed = SubstituteConv2d("native", threads=1)(mod)
+    (names,) = passed.attrs["tvmconv.calls"].values()
+    assert sum(name.startswith("max_pool2d") for name in names) == 1
+    assert_same(mod, passed, "main", (1, 16, size, size))
+
+
 def test_symbolic_batch_is_left_alone():
     builder = relax.BlockBuilder()
     n = tvm.tirx.Var("n", "int64")

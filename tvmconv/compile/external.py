@@ -9,12 +9,18 @@ for other back ends do. :mod:`tvmconv.compile.joined` joins consecutive calls.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmconv.compile.joined import Line, is_plain
+from tvmconv.compile.joined import Joined, KernelStep, Line, is_plain
+from tvmconv.compile.vm_calls import gpu_library
 from tvmconv.kernels.compiler_lock import compiler_lock
+from tvmconv.kernels.families import schedules_of
+from tvmconv.kernels.rules import schedule_function
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.tir.general.c_functions import PACKED
 from tvmconv.tir.pipeline import compile_function, joined_calls
@@ -25,6 +31,7 @@ from tvmconv.tvm_api.types import (
     BindingBlock,
     GlobalVar,
     IRModule,
+    Module,
     PrimFunc,
     RelaxExpr,
     RelaxVar,
@@ -35,19 +42,20 @@ CALLS = "tvmconv.calls"
 
 
 def compile_functions(
-    mod: IRModule, machine: Machine, wanted: Callable[[GlobalVar, PrimFunc], bool]
+    mod: IRModule, machine: Device, wanted: Callable[[GlobalVar, PrimFunc], bool]
 ) -> IRModule:
     """Replace functions of a module by their machine code, called by ``call_dps_packed``.
 
     The attribute :data:`CALLS` lists the kernels of each such call. ``wanted`` says whether to
     compile the ``PrimFunc`` of a variable. Functions with symbolic arguments, or with calls other
-    than ``call_tir``, are never compiled.
+    than ``call_tir``, are never compiled. For a GPU, functions of symbolic shape are not, either.
+    Raises :class:`ModelError` or :class:`ArtifactError` as a build for the GPU does.
     """
     with compiler_lock():
-        replace = _replaced(mod, wanted)
+        replace = _replaced(mod, machine, wanted)
     if replace is None:
         return mod
-    compiled = compile_function(ir.IRModule(replace.code), machine, calls=joined_calls).as_import()
+    compiled = _BACK_ENDS[machine.kind](replace, machine)
     attributes = dict(mod.attrs) if mod.attrs else {}
     attributes[EXTERNAL_MODULES] = [*attributes.get(EXTERNAL_MODULES, []), compiled]
     attributes[CALLS] = {**attributes.get(CALLS, {}), **replace.calls}
@@ -56,7 +64,28 @@ def compile_functions(
     return ir.IRModule(kept, attrs=attributes)
 
 
-def _replaced(mod: IRModule, wanted: Callable[[GlobalVar, PrimFunc], bool]) -> _Replacement | None:
+def schedule_functions(mod: IRModule, machine: Device) -> IRModule:
+    """Schedule every function of a module that :func:`compile_functions` may compile."""
+    functions = {
+        var: schedule_function(func, machine)
+        if isinstance(func, tirx.PrimFunc) and _may_compile(func, machine)
+        else func
+        for var, func in mod.functions_items()
+    }
+    return ir.IRModule(functions, attrs=mod.attrs)
+
+
+def _may_compile(func: PrimFunc, machine: Device) -> bool:
+    return isinstance(machine, Machine) or _is_static(func)
+
+
+def _is_static(func: PrimFunc) -> bool:
+    return all(isinstance(n, tirx.IntImm) for buffer in func.params for n in buffer.shape)
+
+
+def _replaced(
+    mod: IRModule, machine: Device, wanted: Callable[[GlobalVar, PrimFunc], bool]
+) -> _Replacement | None:
     """The rewritten module and the functions to compile; None if there are none."""
     functions = dict(mod.functions_items())
     search = _Calls()
@@ -69,10 +98,13 @@ def _replaced(mod: IRModule, wanted: Callable[[GlobalVar, PrimFunc], bool]) -> _
         if isinstance(func, tirx.PrimFunc)
         and var in search.plain
         and var not in search.other
+        and _may_compile(func, machine)
         and wanted(var, func)
     }
     if not chosen:
         return None
+    if finished := getattr(schedules_of(machine, "rules"), "finished", None):
+        chosen = {var: finished(func) for var, func in chosen.items()}
     libraries = mod.attrs.get(EXTERNAL_MODULES, []) if mod.attrs else []
     # a later pass may reuse the name of a function that an earlier library holds
     replace = _Replacement(mod, chosen, f"tvmconv{len(libraries)}_")
@@ -80,6 +112,27 @@ def _replaced(mod: IRModule, wanted: Callable[[GlobalVar, PrimFunc], bool]) -> _
         if isinstance(func, relax.Function):
             replace.builder_.update_func(var, replace.rewritten(func))
     return replace
+
+
+def _for_cpu(replace: _Replacement, machine: Machine) -> Module:
+    with compiler_lock():
+        joined = {
+            symbol: each.function.with_attr("global_symbol", symbol).with_attr(PACKED, True)
+            for symbol, each in replace.joined.items()
+        }
+        code = ir.IRModule({**replace.code, **joined})
+    return compile_function(code, machine, calls=joined_calls).as_import()
+
+
+def _for_gpu(replace: _Replacement, machine: CudaMachine) -> Module:
+    return gpu_library(ir.IRModule(replace.code), replace.joined, machine, replace.prefix)
+
+
+# compilers of the replaced functions, by kind of device
+_BACK_ENDS: dict[str, Callable[[_Replacement, Any], Module]] = {
+    Machine.kind: _for_cpu,
+    CudaMachine.kind: _for_gpu,
+}
 
 
 @visitor
@@ -106,29 +159,30 @@ class _Calls(PyExprVisitor):
 class _Replacement(PyExprMutator):
     """Replaces calls of functions by calls of machine code.
 
-    ``code`` holds the functions to compile, by symbol. Kernels of static shape lack the attribute
-    :data:`PACKED`; the functions that call them, and kernels of symbolic shape, have it.
+    ``code`` holds the functions to compile, by symbol, and ``joined`` the functions that call them.
+    Kernels of symbolic shape, which TVM calls itself, have the attribute :data:`PACKED`.
     """
 
     def __init__(self, mod: IRModule, chosen: dict[GlobalVar, PrimFunc], prefix: str) -> None:
         super().__init__(mod)
-        self.mod = mod
         self.chosen = chosen
         self.prefix = prefix
         self.code: dict[str, PrimFunc] = {}
+        self.joined: dict[str, Joined] = {}
         self.kernels: dict[GlobalVar, str] = {}
         self.symbols: dict[GlobalVar, str] = {}
         self.reads: Counter[RelaxVar] = Counter()
-        self.lines: dict[str, str] = {}
+        self.lines: dict[tuple[KernelStep, ...], str] = {}
         self.calls: dict[str, list[str]] = {}
         for var, func in chosen.items():
             if _is_static(func):
-                self.kernels[var] = f"{prefix}kernel_{var.name_hint}"
+                self.kernels[var] = self._symbol(f"kernel_{var.name_hint}")
                 self.code[self.kernels[var]] = func.with_attr("global_symbol", self.kernels[var])
             else:
                 name = str(var.name_hint)
-                self.symbols[var] = self._add(name, func)
-                self.calls[self.symbols[var]] = [name]
+                symbol = self.symbols[var] = self._symbol(name)
+                named = func.with_attr("global_symbol", symbol)
+                self.code[symbol], self.calls[symbol] = named.with_attr(PACKED, True), [name]
 
     def rewritten(self, function: RelaxExpr) -> Any:
         """A function with its calls replaced."""
@@ -156,12 +210,12 @@ class _Replacement(PyExprMutator):
     def _joined(self, bindings: Sequence[Binding], new: Callable[..., RelaxVar]) -> list[Binding]:
         """The bindings with one call for each sequence of calls."""
         done: list[Binding] = []
-        line = Line(self.mod, self.kernels)
+        line = Line(self.chosen, self.kernels)
         for binding in bindings:
             if line.take(binding):
                 continue
             done += self._call(line, new)
-            line = Line(self.mod, self.kernels)
+            line = Line(self.chosen, self.kernels)
             if not line.take(binding):
                 done.append(binding)
         return [*done, *self._call(line, new)]
@@ -179,7 +233,8 @@ class _Replacement(PyExprMutator):
         if joined.key not in self.lines:
             names = [str(step.function.name_hint) for step in line.steps]
             name = names[0] if len(names) == 1 else f"{names[0]}_to_{names[-1]}"
-            symbol = self._add(name, joined.function)
+            symbol = self._symbol(name)
+            self.joined[symbol] = joined
             self.lines[joined.key], self.calls[symbol] = symbol, names
         arguments = relax.Tuple(joined.arguments)
         symbol, types = self.lines[joined.key], list(joined.types)
@@ -196,18 +251,14 @@ class _Replacement(PyExprMutator):
             bindings.append(relax.VarBinding(var, value))
         return bindings
 
-    def _add(self, name: str, func: PrimFunc) -> str:
-        """Add a function that TVM calls; returns its symbol."""
-        symbol, count = self.prefix + name, 1
-        while symbol in self.code:
+    def _symbol(self, name: str) -> str:
+        """A new symbol, which is a name in C."""
+        first = symbol = self.prefix + re.sub(r"\W", "_", name, flags=re.ASCII)
+        count = 1
+        while symbol in self.code or symbol in self.joined:
             count += 1
-            symbol = f"{self.prefix}{name}_{count}"
-        self.code[symbol] = func.with_attr("global_symbol", symbol).with_attr(PACKED, True)
+            symbol = f"{first}_{count}"
         return symbol
-
-
-def _is_static(func: PrimFunc) -> bool:
-    return all(isinstance(n, tirx.IntImm) for buffer in func.params for n in buffer.shape)
 
 
 def _reads(expr: RelaxExpr) -> Counter[RelaxVar]:

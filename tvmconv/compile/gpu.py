@@ -64,14 +64,17 @@ def compile_gpu(functions: Any, machine: CudaMachine) -> GpuCode:
     return GpuCode(machine, sources, tuple(fatbin for fatbin, _ in made), launches, modules)
 
 
-def write_fatbins(gpu: GpuCode, folder: Path) -> str:
-    """Write the modules as files; returns assembler that includes them as data."""
+def write_fatbins(gpu: GpuCode, folder: Path, prefix: str = "") -> str:
+    """Write the modules as files; returns assembler that includes them as data.
+
+    ``prefix`` begins the names of the data.
+    """
     folder.mkdir(exist_ok=True)
     lines = ['\t.section .rodata.tvmconv_gpu,"a",%progbits']
     for index, fatbin in enumerate(gpu.fatbins):
         path = folder / f"kernels_{index}.fatbin"
         path.write_bytes(fatbin)
-        symbol = _symbol(index)
+        symbol = _symbol(prefix, index)
         lines += [
             f"\t.balign {_ALIGNMENT}",
             f"\t.globl {symbol}",
@@ -94,33 +97,45 @@ def gpu_definitions(gpu: GpuCode, program: Program) -> list[str]:
         call.record.kernel: len(call.operands) for call in program.calls if call.record.kernel
     }
     replay = all(not tensor.shape or tensor.shape[0] == 1 for tensor in program.inputs)
-    rows, functions = list[str](), list[str]()
+    tables, first = kernel_tables(gpu, list(parameters), replay=replay)
+    functions = list[str]()
     for symbol, count in parameters.items():
-        launches = gpu.launches[symbol]
-        functions += _function(symbol, count, launches, len(rows))
-        rows += [_row(launch, gpu.modules[launch.kernel]) for launch in launches]
-    count = len(gpu.fatbins)
-    modules = ", ".join(_symbol(index) for index in range(count))
+        functions += _function(symbol, count, gpu.launches[symbol], first[symbol])
+    return [*tables, "", *functions]
+
+
+def kernel_tables(
+    gpu: GpuCode, symbols: Sequence[str], *, replay: bool = False, prefix: str = ""
+) -> tuple[list[str], dict[str, int]]:
+    """C of the table of launches, and the index of the first launch of each function.
+
+    ``symbols`` are the functions whose launches the table has. ``replay`` is whether launches are
+    replayed as a graph by default, and ``prefix`` is as for :func:`write_fatbins`.
+    """
+    rows, first = list[str](), dict[str, int]()
+    for symbol in symbols:
+        first[symbol] = len(rows)
+        rows += [_row(launch, gpu.modules[launch.kernel]) for launch in gpu.launches[symbol]]
+    names = [_symbol(prefix, index) for index in range(len(gpu.fatbins))]
     oldest = gpu.machine.architectures[0].removeprefix("sm_")
-    return [
-        *(f"extern const char {_symbol(index)}[];" for index in range(count)),
-        *([f"static const char *const modules[] = {{{modules}}};"] if count else []),
+    tables = [
+        *(f"extern const char {name}[];" for name in names),
+        *([f"static const char *const modules[] = {{{', '.join(names)}}};"] if names else []),
         *(["static const tvmconv_kernel kernels[] = {", *rows, "};"] if rows else []),
         "const tvmconv_gpu_code tvmconv_this_gpu = {",
         f"    .architecture = {oldest},",
-        f"    .module_count = {count},",
+        f"    .module_count = {len(names)},",
         f"    .kernel_count = {len(rows)},",
         f"    .replay = {int(replay)},",
-        *(["    .modules = modules,"] if count else []),
+        *(["    .modules = modules,"] if names else []),
         *(["    .kernels = kernels,"] if rows else []),
         "};",
-        "",
-        *functions,
     ]
+    return tables, first
 
 
-def _symbol(index: int) -> str:
-    return f"tvmconv_fatbin_{index}"
+def _symbol(prefix: str, index: int) -> str:
+    return f"{prefix}tvmconv_fatbin_{index}"
 
 
 def _row(launch: Launch, module: int) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,39 +20,78 @@ from tvmconv.program.places import Buffer, ConstantPool, Step, place_in_arena
 from tvmconv.program.program import Place
 from tvmconv.tir.general.rewrite import byte_size
 from tvmconv.tvm_api import ir, relax, tirx
-from tvmconv.tvm_api.types import Binding, GlobalVar, IRModule, PrimFunc, RelaxExpr, RelaxVar
+from tvmconv.tvm_api.types import Binding, GlobalVar, PrimFunc, RelaxExpr, RelaxVar
 
 # raises the error that the failing function has set
 _FAILED = tirx.call_intrin("int32", "tirx.tvm_throw_last_error")
+
+
+class Pointer(NamedTuple):
+    """An operand of a kernel: the index of a parameter, and the offset there in bytes."""
+
+    parameter: int
+    offset: int
+
+
+class KernelStep(NamedTuple):
+    """A call of a kernel by its name in the object code."""
+
+    kernel: str
+    operands: tuple[Pointer, ...]
 
 
 @dataclass(frozen=True)
 class Joined:
     """The one call that replaces a sequence of calls.
 
-    The parameters of ``function`` are the tensors from outside, one block of all constants, the
-    results, and memory for intermediate tensors. ``arguments`` and ``types`` are arguments of
-    ``call_dps_packed``. ``results`` has the index of the result that replaces a variable, or of
-    each part of a tuple. ``key`` is equal for functions that compute the same.
+    ``parameters`` are TIR buffers: the tensors from outside, one block of all constants, the
+    results, and memory for intermediate tensors. ``steps`` are the calls of kernels in order.
+    ``arguments`` and ``types`` are arguments of ``call_dps_packed``. ``results`` has the index of
+    the result that replaces a variable, or of each part of a tuple.
     """
 
-    function: PrimFunc
+    parameters: Sequence[Any]
+    steps: Sequence[KernelStep]
     arguments: Sequence[RelaxExpr]
     types: Sequence[Any]
     results: Mapping[RelaxVar, int | tuple[int, ...]]
-    key: str
+
+    @property
+    def key(self) -> tuple[KernelStep, ...]:
+        """Equal for functions that compute the same."""
+        return tuple(self.steps)
+
+    @cached_property
+    def function(self) -> PrimFunc:
+        """The call as a function for CPUs."""
+        body = []
+        for step in self.steps:
+            pointers = [self._expression(operand) for operand in step.operands]
+            code = tirx.call_extern("int32", step.kernel, *pointers)
+            body.append(tirx.IfThenElse(code != 0, tirx.Evaluate(_FAILED), None))
+        whole = tirx.SeqStmt(body) if len(body) > 1 else body[0]
+        return tirx.PrimFunc(list(self.parameters), whole)
+
+    def _expression(self, pointer: Pointer) -> Any:
+        buffer = self.parameters[pointer.parameter]
+        if not pointer.offset:
+            return buffer.data
+        return tirx.address_of(buffer[tirx.IntImm("int64", pointer.offset)])
 
 
 class Line:
-    """Consecutive bindings, each a call of a function of ``mod`` or a name of results.
+    """Consecutive bindings, each a call of one of ``functions`` or a name of results.
 
-    The functions have static shapes; ``symbols`` are their names in the object code.
+    The functions have static shapes; ``symbols`` are their names in the object code. Parameters
+    after the results are workspace.
     """
 
-    def __init__(self, mod: IRModule, symbols: Mapping[GlobalVar, str]) -> None:
+    def __init__(
+        self, functions: Mapping[GlobalVar, PrimFunc], symbols: Mapping[GlobalVar, str]
+    ) -> None:
         self.bindings: list[Binding] = []
         self.steps: list[Step] = []
-        self._mod = mod
+        self._functions = functions
         self._symbols = symbols
         self._values: dict[RelaxVar, Buffer | tuple[Buffer, ...]] = {}
         self._inputs: dict[RelaxExpr, Buffer] = {}
@@ -80,7 +120,7 @@ class Line:
 
     def _call(self, call: Any) -> Buffer | tuple[Buffer, ...]:
         function, arguments = call.args
-        parameters = list(self._mod[function].params)
+        parameters = list(self._functions[function].params)
         given = list(arguments.fields)
         operands = [
             self._operand(expr, parameter)
@@ -90,11 +130,13 @@ class Line:
         (kind,) = call.ty_args
         several = isinstance(kind, relax.TupleType)
         kinds = list(kind.fields) if several else [kind]
-        for parameter, each in zip(parameters[len(given) :], kinds, strict=True):
+        own = parameters[len(given) :]
+        for parameter, each in zip(own, kinds, strict=False):
             results.append(Buffer(byte_size(parameter)))
             self._types[results[-1]], self._parameters[results[-1]] = each, parameter
+        workspace = [Buffer(byte_size(parameter)) for parameter in own[len(kinds) :]]
         record = KernelCall("", self._symbols[function], "")
-        self.steps.append(Step(function, record, operands, results))
+        self.steps.append(Step(function, record, operands, [*results, *workspace]))
         return tuple(results) if several else results[0]
 
     def _operand(self, expr: RelaxExpr, parameter: Any) -> Buffer:
@@ -121,49 +163,39 @@ class Line:
                 part.place, part.index = Place.OUTPUT, outputs.setdefault(part, len(outputs))
             places = tuple(outputs[part] for part in parts)
             results[var] = places if isinstance(value, tuple) else places[0]
-        tensors = {
-            buffer: tirx.decl_buffer(
-                self._parameters[buffer].shape,
-                str(self._parameters[buffer].dtype),
-                f"{buffer.place.value}{buffer.index}",
-            )
-            for buffer in (*self._inputs.values(), *outputs)
-        }
-        arguments = list(self._inputs)
-        parameters = [tensors[buffer] for buffer in self._inputs.values()]
-        types = [self._types[buffer] for buffer in outputs]
+        arguments, types = list(self._inputs), [self._types[buffer] for buffer in outputs]
+        order: list[Buffer | Place] = [*self._inputs.values(), *outputs]
+        sizes: dict[Place, int] = {}
         pool = ConstantPool()
         pool.place(self.steps)
-        blocks = {}
         if pool.constants:
+            order.insert(len(arguments), Place.CONSTANT)
             arguments.append(relax.const(np.concatenate(list(pieces(pool.constants)))))
-            blocks[Place.CONSTANT] = tirx.decl_buffer((pool.bytes,), "uint8", "constants")
-            parameters.append(blocks[Place.CONSTANT])
-        parameters += [tensors[buffer] for buffer in outputs]
+            sizes[Place.CONSTANT] = pool.bytes
         arena = place_in_arena(self.steps)
         if arena.bytes:
+            order.append(Place.ARENA)
             types.append(relax.TensorType((arena.bytes,), "uint8"))
-            blocks[Place.ARENA] = tirx.decl_buffer((arena.bytes,), "uint8", "arena")
-            parameters.append(blocks[Place.ARENA])
+            sizes[Place.ARENA] = arena.bytes
+        index = {key: number for number, key in enumerate(order)}
 
-        def pointer(buffer: Buffer) -> Any:
-            if buffer in tensors:
-                return tensors[buffer].data
+        def parameter(key: Buffer | Place) -> Any:
+            if isinstance(key, Place):
+                return tirx.decl_buffer((sizes[key],), "uint8", key.value)
+            known = self._parameters[key]
+            return tirx.decl_buffer(known.shape, str(known.dtype), f"{key.place.value}{key.index}")
+
+        def pointer(buffer: Buffer) -> Pointer:
+            if buffer in index:
+                return Pointer(index[buffer], 0)
             if not buffer.bytes:
-                return parameters[-1].data
-            return tirx.address_of(blocks[buffer.place][tirx.IntImm("int64", buffer.offset)])
+                return Pointer(len(order) - 1, 0)
+            return Pointer(index[buffer.place], buffer.offset)
 
-        body = []
-        for step in self.steps:
-            pointers = map(pointer, step.buffers)
-            code = tirx.call_extern("int32", step.record.kernel, *pointers)
-            body.append(tirx.IfThenElse(code != 0, tirx.Evaluate(_FAILED), None))
-        function = tirx.PrimFunc(parameters, tirx.SeqStmt(body) if len(body) > 1 else body[0])
-        key = "\n".join(
-            " ".join([step.record.kernel, *map(str, map(Buffer.as_operand, step.buffers))])
-            for step in self.steps
-        )
-        return Joined(function, arguments, types, results, key)
+        steps = [
+            KernelStep(step.record.kernel, tuple(map(pointer, step.buffers))) for step in self.steps
+        ]
+        return Joined([parameter(key) for key in order], steps, arguments, types, results)
 
 
 def is_plain(call: Any) -> bool:

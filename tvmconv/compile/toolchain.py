@@ -115,6 +115,16 @@ class Toolchain:
         """Make a shared object whose missing symbols the loading process provides."""
         self._run(["-shared", "-o", output, *objects])
 
+    def one_object(self, output: Path, sources: Sequence[Path]) -> None:
+        """Make one relocatable object from files of C (GNU) and assembler."""
+        parts = [source.with_suffix(f"{source.suffix}.o") for source in sources]
+        commands = []
+        for source, part in zip(sources, parts, strict=True):
+            options = _GNU99 if source.suffix == ".c" else _ASSEMBLER
+            commands.append([*options, "-c", str(source), "-o", str(part)])
+        self._run(*commands)
+        self._run(["-r", "-nostdlib", "-o", str(output), *map(str, parts)])
+
     def program(self, source: Path, output: Path) -> None:
         """Compile a C file into a program that may open models."""
         self._run([*_C99, str(source), "-o", str(output), "-Wl,--as-needed", "-ldl"])

@@ -17,7 +17,7 @@ from tvmconv.graph.read import Bound, is_readable, read_bindings, value_of
 from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.kernels.rules import SCHEDULED, schedule_function
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
 from tvmconv.tvm_api import ir, relax, tirx
@@ -26,7 +26,7 @@ from tvmconv.tvm_api.relax import PyExprMutator, mutator
 from tvmconv.tvm_api.types import BindingBlock, GlobalVar, IRModule, RelaxExpr, RelaxVar
 
 
-def substitute(mod: IRModule, machine: Machine, policy: Policy | None) -> IRModule:
+def substitute(mod: IRModule, machine: Device, policy: Policy | None) -> IRModule:
     """Rewrite every dataflow block that holds a convolution with constant weights.
 
     Convolution kernels and other functions that must not be merged become machine code.
@@ -37,7 +37,7 @@ def substitute(mod: IRModule, machine: Machine, policy: Policy | None) -> IRModu
 
 
 @compiler_lock()
-def _scheduled(mod: IRModule, machine: Machine, policy: Policy | None) -> tuple[IRModule, set[str]]:
+def _scheduled(mod: IRModule, machine: Device, policy: Policy | None) -> tuple[IRModule, set[str]]:
     """The module with scheduled kernels, and the names of the functions to compile."""
     visitor = _Substitution(mod, machine, policy)
     for var, func in mod.functions_items():
@@ -57,7 +57,7 @@ def _scheduled(mod: IRModule, machine: Machine, policy: Policy | None) -> tuple[
 
 @mutator
 class _Substitution(PyExprMutator):
-    def __init__(self, mod: IRModule, machine: Machine, policy: Policy | None) -> None:
+    def __init__(self, mod: IRModule, machine: Device, policy: Policy | None) -> None:
         super().__init__(mod)
         self.mod = mod
         self.machine = machine
@@ -148,7 +148,7 @@ def _constant_based(value: Arg) -> bool:
 
 
 def _scheduled_opaque(
-    mod: IRModule, before: IRModule, machine: Machine
+    mod: IRModule, before: IRModule, machine: Device
 ) -> tuple[IRModule, set[str]]:
     """Schedule the functions that the substitution added and that must not be merged."""
     known = {var.name_hint for var in before.get_global_vars()}

@@ -42,8 +42,9 @@ def resolve_device(
     Parameters
     ----------
     target
-        A GPU: ``cuda:sm_90``, ``cuda:sm_80,sm_90`` for code of both (scheduled for the first), or
-        ``cuda`` for the GPU of this host. Otherwise as in :func:`resolve_machine`.
+        A GPU: ``cuda:sm_90``, ``cuda:sm_80,sm_90`` for code of both (scheduled for the first),
+        ``cuda`` for the GPU of this host, or TVM's target with ``arch``. Otherwise as in
+        :func:`resolve_machine`.
     threads
         As in :func:`resolve_machine`; GPU kernels are called by one thread.
     gpu
@@ -57,6 +58,9 @@ def _gpu(target: TargetLike, index: int = 0) -> CudaMachine | None:
     """The GPU of a target, or None if it is a CPU; ``cuda`` is the GPU of this host's number."""
     if isinstance(target, CudaMachine):
         return target
+    if (options := _tvm_options(target)) and options.get("kind") == "cuda":
+        # TVM's own target, which others pass to relax.build; its limits of blocks are not read
+        target = ":".join(("cuda", *([str(options["arch"])] if "arch" in options else [])))
     if not isinstance(target, str) or target.partition(":")[0] != "cuda":
         return None
     if target == "cuda":
@@ -117,16 +121,23 @@ def _resolve(target: TargetLike) -> Machine:
                 "repeat the call for each; tvmconv.build takes a Python list."
             )
         options = _named(target) or _parse_classic(target)
-    elif isinstance(target, dict):
-        options = dict(target)
-    elif hasattr(target, "attrs") and hasattr(target, "kind"):
-        options = {"kind": str(target.kind), **{str(k): v for k, v in target.attrs.items()}}
+    elif (read := _tvm_options(target)) is not None:
+        options = read
     else:
         raise TargetError(
             f"unsupported type of target {target!r}; supported: string, dictionary, TVM Target and "
             "Machine"
         )
     return _from_options(options, target)
+
+
+def _tvm_options(target: TargetLike) -> dict[str, Any] | None:
+    """The options of a target in TVM's dictionary form, or as an object; None for other targets."""
+    if isinstance(target, dict):
+        return dict(target)
+    if hasattr(target, "attrs") and hasattr(target, "kind"):
+        return {"kind": str(target.kind), **{str(k): v for k, v in target.attrs.items()}}
+    return None
 
 
 def _native() -> Machine:

@@ -30,7 +30,7 @@ from tvmconv.graph.rewrite.channels_last import move_channels
 from tvmconv.graph.rewrite.fold import fold_constants, scalar
 from tvmconv.graph.rewrite.norm_pools import fuse_norm_pools
 from tvmconv.graph.rewrite.one_dimensional import raise_signals
-from tvmconv.graph.rewrite.padding import merge_padding
+from tvmconv.graph.rewrite.padding import merge_padding, pad_ceilings
 from tvmconv.graph.rewrite.patterns import fuse_patterns
 from tvmconv.graph.rewrite.reversed_sums import reverse_sums
 from tvmconv.graph.rewrite.row_gathers import fuse_picks
@@ -51,6 +51,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     ``requantize`` selects how INT8 kernels rescale accumulators: ``"float"`` or ``"fixed"``.
     """
     fold_constants(graph)
+    pad_ceilings(graph)
     move_constants(graph)
     fold_dequantized(graph, is_weight)
     graph.forward(_split_batch_norm)

@@ -1,4 +1,4 @@
-"""Merges explicit zero padding into the convolution or pooling that reads it."""
+"""Padding of convolutions and poolings: explicit zeros, and what ``ceil_mode`` adds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,26 @@ from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.rewrite.volumes import is_volume_conv
 
 _NON_NEGATIVE = ("nn.relu", "sigmoid", "hardsigmoid")
+
+
+def pad_ceilings(graph: Graph) -> None:
+    """Give max poolings with ``ceil_mode`` padding after the end, which is never selected."""
+    for node in graph.nodes:
+        attrs = node.attrs
+        if node.op != "nn.max_pool2d" or not attrs["ceil_mode"] or attrs["layout"] != "NCHW":
+            continue
+        if node.output.shape is None or node.args[0].shape is None:
+            continue
+        padding, inside = list(attrs["padding"]), True
+        for axis in range(2):
+            start = (node.output.dims[2 + axis] - 1) * attrs["strides"][axis] - padding[axis]
+            span = (attrs["pool_size"][axis] - 1) * attrs["dilation"][axis] + 1
+            size = node.args[0].dims[2 + axis]
+            padding[2 + axis] = max(padding[2 + axis], start + span - size)
+            inside = inside and start < size
+        if inside:
+            node.attrs = {**attrs, "padding": tuple(padding), "ceil_mode": False}
+            node.call = None
 
 
 def merge_padding(graph: Graph) -> None:

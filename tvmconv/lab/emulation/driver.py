@@ -9,7 +9,9 @@ from pathlib import Path
 from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.emulation.compiler import compile_cuda
 
-_SOURCE = Path(__file__).parent / "c/driver.c"
+_SOURCES = Path(__file__).parent / "c"
+# the version of each of its symbols
+_CUDART = "libcudart.so.13"
 
 
 def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
@@ -31,8 +33,20 @@ def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
 
 def compile_driver(folder: Path) -> None:
     """Write ``libcuda.so.1`` alone; raises :class:`ArtifactError` without a working C compiler."""
-    options = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1"]
-    command = ["cc", *options, "-o", str(folder / "libcuda.so.1"), str(_SOURCE), "-ldl"]
+    _compile("driver.c", folder / "libcuda.so.1", "-ldl")
+
+
+def compile_runtime(folder: Path) -> None:
+    """Write a ``libcudart.so.13`` next to a driver, for TVM's runtime; fails as the driver."""
+    script = folder / "cudart.map"
+    script.write_text(f"{_CUDART} {{ global: cuda*; local: *; }};\n")
+    driver = f"-L{folder}", "-l:libcuda.so.1"
+    _compile("cudart.c", folder / _CUDART, f"-Wl,--version-script={script}", *driver)
+
+
+def _compile(source: str, output: Path, *libraries: str) -> None:
+    options = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", f"-Wl,-soname,{output.name}"]
+    command = ["cc", *options, "-o", str(output), str(_SOURCES / source), *libraries]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -13,14 +13,7 @@
 /* sets of operands that a state has graphs of */
 #define KNOWN_OPERANDS 4
 
-/* The states of this model on one GPU share it; the last state frees it. */
-struct gpu_part {
-    struct gpu_part *next;
-    int index, device; /* the driver's number of it, and its handle */
-    int32_t states, has_run; /* a call was made, for which the driver loaded kernels */
-    cu_handle context, *modules, *functions;
-    cu_pointer constants;
-};
+#include "modules.c"
 
 static struct {
     pthread_mutex_t mutex;
@@ -72,42 +65,10 @@ static int32_t refuse_status(char *message, size_t size, const char *what, uint6
     return status == CU_NO_MEMORY ? TVMCONV_MEMORY : TVMCONV_UNSUPPORTED;
 }
 
-/* The GPU of a part, if there is one of that number, and the kernels are for it. */
-static int32_t find_gpu(struct gpu_part *part, char *message, size_t size) {
-    int count = 0, major = 0, minor = 0;
-    char name[128] = "";
-    cu_result status = driver.device_count(&count);
-    if (!status && count < 1) status = CU_NO_DEVICE;
-    if (!status && part->index >= count) {
-        snprintf(message, size,
-                 "GPU %d does not exist: the driver shows %d, numbered from 0; CUDA_VISIBLE_DEVICES "
-                 "may hide some",
-                 part->index, count);
-        return TVMCONV_UNSUPPORTED;
-    }
-    if (!status) status = driver.device_get(&part->device, part->index);
-    if (!status) status = driver.device_attribute(&major, CU_MAJOR, part->device);
-    if (!status) status = driver.device_attribute(&minor, CU_MINOR, part->device);
-    if (!status) status = driver.device_name(name, sizeof name, part->device);
-    if (status) {
-        snprintf(message, size, "cannot open a GPU: %s", driver_text(status));
-        return TVMCONV_UNSUPPORTED;
-    }
-    /* a later one takes the machine code of the same generation, or translates the PTX */
-    if (10 * major + minor >= tvmconv_this_gpu.architecture) return TVMCONV_OK;
-    snprintf(message, size,
-             "this model was built for %s, and the GPU here (%s) has sm_%d%d. Build it for this GPU.",
-             tvmconv_this_description.target, name, major, minor);
-    return TVMCONV_UNSUPPORTED;
-}
-
-#include "modules.c"
-
 /* Frees the shared part on the GPU; in the context. */
 static void unload(struct gpu_part *part) {
     if (part->constants) driver.release(part->constants);
-    for (int32_t i = 0; part->modules && i < tvmconv_this_gpu.module_count; ++i)
-        if (part->modules[i]) driver.module_unload(part->modules[i]);
+    unload_kernels(part);
 }
 
 static void free_part(struct gpu_part *part) {
@@ -119,27 +80,10 @@ static void free_part(struct gpu_part *part) {
 /* Loads kernels and constants; in the context. */
 static int32_t load(struct gpu_part *part, const char *constants, char *message, size_t size) {
     const uint64_t bytes = tvmconv_this_description.weight_bytes;
-    part->modules = calloc((size_t)tvmconv_this_gpu.module_count + 1, sizeof *part->modules);
-    part->functions = calloc((size_t)tvmconv_this_gpu.kernel_count + 1, sizeof *part->functions);
-    if (!part->modules || !part->functions)
-        return refuse(message, size, TVMCONV_MEMORY, "the system gave no memory");
-    cu_result status = load_kernels(part);
-    if (status) {
-        char advice[160] = "";
-        int version = 0;
-        if (status == CU_NO_BINARY)
-            snprintf(advice, sizeof advice, "; build the model for this GPU");
-        else if ((status == CU_BAD_IMAGE || status == CU_LATER_PTX) && !driver.version(&version))
-            snprintf(advice, sizeof advice,
-                     "; it supports CUDA up to %d.%d. Update the driver, or build the model with an "
-                     "older nvcc or NVRTC",
-                     version / 1000, version % 1000 / 10);
-        snprintf(message, size, "the GPU's driver rejects kernels for %s: %s%s",
-                 tvmconv_this_description.target, driver_text(status), advice);
-        return TVMCONV_UNSUPPORTED;
-    }
+    int32_t failed = load_kernels(part, message, size);
+    if (failed) return failed;
     if (!bytes) return TVMCONV_OK;
-    status = driver.allocate(&part->constants, bytes);
+    cu_result status = driver.allocate(&part->constants, bytes);
     if (!status) status = driver.copy(part->constants, (cu_pointer)constants, bytes, NULL);
     if (!status) status = driver.stream_wait(NULL);
     return status ? refuse_status(message, size, "weights", bytes, status) : TVMCONV_OK;
@@ -225,14 +169,6 @@ static void forget_part(const struct gpu_part *part) {
     struct gpu_part **link = &gpus.parts;
     while (*link && *link != part) link = &(*link)->next;
     if (*link) *link = part->next;
-}
-
-/* Makes a context current, or reports why it cannot. */
-static int32_t enter(cu_handle context, char *message, size_t size) {
-    cu_result status = driver.context_push(context);
-    if (!status) return TVMCONV_OK;
-    snprintf(message, size, "the GPU cannot be used: %s", driver_text(status));
-    return TVMCONV_UNSUPPORTED;
 }
 
 /* Makes the part of a GPU, with kernels and constants; its context stays current. */

@@ -7,40 +7,9 @@
  *     target()                                      the number of the target that runs here, from 0
  *
  * Tensors are DLTensor * or TVM's tensor objects, on the CPU. For a model on a GPU, all tensors of main
- * may be there. The call is then queued to the stream that TVM's environment names. TVM is not
- * linked: the types are copied from tvm/ffi/c_api.h and dlpack.h, and its functions are looked
- * up. */
+ * may be there. The call is then queued to the stream that TVM's environment names. */
 
-typedef struct {
-    int32_t type_index;
-    uint32_t padding;
-    union {
-        int64_t integer;
-        void *pointer;
-    } value;
-} ffi_any;
-
-enum { FFI_NONE = 0, FFI_INTEGER = 1, FFI_DLTENSOR = 7, FFI_TENSOR = 70 };
-
-/* Every object starts with reference counts, type index, padding and deleter. */
-enum { FFI_OBJECT_HEADER = 24 };
-
-typedef struct {
-    void *data;
-    struct {
-        int32_t type, id;
-    } device;
-    int32_t rank;
-    struct {
-        uint8_t code, bits;
-        uint16_t lanes;
-    } dtype;
-    const int64_t *shape;
-    const int64_t *strides; /* in elements; NULL: dense */
-    uint64_t byte_offset;
-} dl_tensor;
-
-enum { DL_CPU = 1, DL_CUDA = 2 };
+#include "ffi_types.c"
 
 static const struct {
     const char *name;
@@ -54,41 +23,6 @@ static const struct {
     {"float8_e5m2", 12, 8}, {"float8_e5m2fnuz", 13, 8}, {"float8_e8m0fnu", 14, 8},
     {"float4_e2m1fn", 1, 8}, {"int4", 0, 8}, {"uint4", 1, 8}, {"int2", 0, 8}, {"uint2", 1, 8},
 };
-
-typedef void (*ffi_set_error)(const char *kind, const char *text);
-typedef void *(*ffi_get_stream)(int32_t device_type, int32_t device_id);
-
-/* A function of TVM's; NULL where there is none. */
-static void *ffi_function(const char *name) {
-    void *symbol = dlsym(RTLD_DEFAULT, name);
-    if (symbol == NULL) { /* loaded, but not for all to see */
-        void *library = dlopen("libtvm_ffi.so", RTLD_LAZY | RTLD_NOLOAD);
-        if (library) {
-            symbol = dlsym(library, name);
-            dlclose(library); /* the caller holds it */
-        }
-    }
-    return symbol;
-}
-
-static int ffi_raise(const char *kind, const char *text) {
-    void *symbol = ffi_function("TVMFFIErrorSetRaisedFromCStr");
-    if (symbol) {
-        ffi_set_error set_error;
-        memcpy(&set_error, &symbol, sizeof set_error);
-        set_error(kind, text);
-    }
-    return -1;
-}
-
-/* The stream that a GPU's calls go to; NULL, the default one, where none was set. */
-static void *ffi_stream(void) {
-    void *symbol = ffi_function("TVMFFIEnvGetStream");
-    ffi_get_stream get_stream;
-    if (symbol == NULL) return NULL;
-    memcpy(&get_stream, &symbol, sizeof get_stream);
-    return get_stream(DL_CUDA, 0);
-}
 
 /* ---- A state for each calling thread ---- */
 
@@ -156,24 +90,6 @@ static tvmconv_state *ffi_own_state(char *message, size_t size) {
 }
 
 /* ---- Arguments ---- */
-
-static const dl_tensor *ffi_tensor(const ffi_any *argument) {
-    if (argument->type_index == FFI_DLTENSOR) return argument->value.pointer;
-    if (argument->type_index == FFI_TENSOR)
-        return (const dl_tensor *)(const void *)((const char *)argument->value.pointer +
-                                                 FFI_OBJECT_HEADER);
-    return NULL;
-}
-
-static int is_dense(const dl_tensor *given) {
-    int64_t stride = 1;
-    if (given->strides == NULL) return 1;
-    for (int32_t i = given->rank - 1; i >= 0; --i) {
-        if (given->shape[i] != 1 && given->strides[i] != stride) return 0;
-        stride *= given->shape[i];
-    }
-    return 1;
-}
 
 /* The data of a tensor argument; NULL, and an error raised, if it does not fit. Counts tensors on a
  * GPU, which are allowed if there is a count. Axis 0 of the tensor is so many times as large. */
@@ -273,7 +189,7 @@ static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
         status = images != 1
                      ? tvmconv_run_batch(state, images, first, pointers + inputs)
                : timed ? tvmconv_profile(state, first, pointers + inputs, pointers[tensors])
-               : on_gpu ? tvmconv_enqueue(state, ffi_stream(), first, pointers + inputs)
+               : on_gpu ? tvmconv_enqueue(state, ffi_stream(0), first, pointers + inputs)
                         : tvmconv_run(state, first, pointers + inputs);
     return status ? ffi_raise("RuntimeError", status == TVMCONV_BUSY
                                                   ? "this thread is already in a run of the model"

@@ -6,6 +6,7 @@ module reads these launches. The program that tvmconv generates performs them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from tvmconv.tir.pipeline import Pipeline
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 _LAUNCH = "tirx.call_ffi_kernel"
 _AXES = ("x", "y", "z")
+# Where TVM's runtime for CUDA is loaded, TVM compiles what it prints, unless this variable is set
+_SOURCE_ONLY = "TVM_COMPILE_FORCE_FALLBACK"
 # nvcc does not derive this bound from launch bounds, and would keep tests that cannot fail
 _ASSUMED = re.compile(r"__launch_bounds__\((\d+)[^)]*\) \w+\([^)]*\) \{\n")
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
@@ -99,9 +102,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     printed = {str(func.attrs["global_symbol"]) for func in kernels}
     launches = {symbol: _launches(symbol, hosts[name], printed) for symbol, name in names.items()}
     device = finalize_device_passes()(lowered)
-    build = tvm.get_global_func("target.build.cuda")
-    target = tvm.target.Target(machine.tvm_target())
-    text = str(build(device, target).inspect_source("cuda")) if kernels else ""
+    text = _printed(device, machine) if kernels else ""
     called = "".join(
         definitions
         for definitions, calls in (
@@ -124,6 +125,21 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     )
     kernels_text = _ASSUMED.sub(r"\g<0>  __builtin_assume(threadIdx.x < \1);\n", kernels_text)
     return CudaCode(_PREAMBLE + DEFINITIONS + called + kernels_text, launches)
+
+
+def _printed(device: Any, machine: CudaMachine) -> str:
+    """The CUDA source that TVM prints for kernels."""
+    build = tvm.get_global_func("target.build.cuda")
+    before = os.environ.get(_SOURCE_ONLY)
+    os.environ[_SOURCE_ONLY] = "1"
+    try:
+        module = build(device, tvm.target.Target(machine.tvm_target()))
+    finally:
+        if before is None:
+            del os.environ[_SOURCE_ONLY]
+        else:
+            os.environ[_SOURCE_ONLY] = before
+    return str(module.inspect_source("cuda"))
 
 
 def _bounds(match: re.Match[str], resident: Mapping[str, int]) -> str:

@@ -252,6 +252,14 @@ EXPORTED int cuGetErrorString(int status, const char **text) {
     return INVALID;
 }
 
+/* The names are not known: the number in place of each. */
+EXPORTED int cuGetErrorName(int status, const char **text) {
+    static __thread char name[32];
+    snprintf(name, sizeof name, "CUDA error %d", status);
+    *text = name;
+    return 0;
+}
+
 EXPORTED int cuDeviceGetCount(int *count) {
     if (!started) return NOT_STARTED;
     *count = gpu_count();
@@ -471,6 +479,22 @@ EXPORTED int cuFuncSetAttribute(void *handle, int attribute, int value) {
     pthread_mutex_unlock(&mutex);
     return status;
 }
+
+/* A launch as TVM's runtime makes it; its attributes, such as a cluster's size, are refused. */
+EXPORTED int cuLaunchKernelEx(const void *given, void *handle, void **arguments, void **extra) {
+    const struct {
+        unsigned grid[3], block[3], shared;
+        void *stream, *attributes;
+        unsigned attribute_count;
+    } *config = given;
+    const unsigned *grid = config->grid, *block = config->block;
+    if (config->attribute_count) return NOT_SUPPORTED;
+    return cuLaunchKernel(handle, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                          config->shared, config->stream, arguments, extra);
+}
+
+/* TVM's runtime offers it to kernels that no schedule here makes. */
+EXPORTED int cuTensorMapEncodeTiled(void) { return NOT_SUPPORTED; }
 
 /* For tests: what was done in this process since it began. */
 EXPORTED long emulated_count(const char *what) {
