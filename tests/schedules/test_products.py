@@ -16,7 +16,6 @@ from tvmconv.costs.cpu.microkernel import most_rows
 from tvmconv.costs.cpu.products import best_tile, dense_tile, heights, product_tile
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.operators.dense import dense, pack_dense_weight
 from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import compile_function
 
@@ -42,12 +41,8 @@ def product_code(name, machine):
         built = compile_function(kernel.prim_func(), machine)
         return assembly(built), mr * nr // machine.lanes
     if name == "dense":
-        tile = dense_tile(64, 96, 128, machine)
-        weight = pack_dense_weight(normal(96, 128), tile)
-        dense_ = Built(
-            lambda x, w: dense(x, w, outputs=128, tile=tile), [normal(64, 96), weight], machine
-        )
-        return dense_.code, tile.rows * tile.vectors
+        kernel = make_kernel(Conv2dWorkload.parse("mb64ic96ih1oc128kh1:nc"), machine, name)
+        return assembly(kernel), kernel.config.int("rows") * kernel.config.int("width")
     if name == "matmul":
         best = product_tile(machine, 64, 128, 96)
         matmul = Built(

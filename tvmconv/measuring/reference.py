@@ -28,6 +28,12 @@ def convolution(
     ``int64`` for integers without an epilogue.
     """
     w = workload
+    if w.is_matrix:
+        rows = inputs["data"].astype(dtype).reshape(w.batch, w.in_channels)
+        weight = constants["weight"].astype(dtype).reshape(w.out_channels, w.in_channels)
+        sums = (rows @ weight.T).reshape(w.result_shape)
+        bias = _optional(constants, "bias").reshape(-1, 1, 1)
+        return _with_epilogue(w, sums, bias, _optional(inputs, "residual"))
     pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
     volumes = inputs["data"].astype(dtype).reshape(w.batch, w.in_depth, *w.data_shape[1:])
     data = np.pad(volumes, ((0, 0), *pads))
