@@ -1,8 +1,8 @@
 """Fully connected layers by scalable vectors of outputs.
 
 A segment has four neighboring outputs, where other layers have a position's channels. Four elements
-of the data are repeated in every segment (``ld1rq``), and FMAs multiply by their lanes. The loops
-are those of NEON, but the loop over a tile's vectors, several at once, is outside the inner
+of the data are repeated in every segment (``ld1rq``), and FMAs multiply by their lanes. As in
+NEON's schedule, but the loop over a tile's vectors, several at once, is outside the inner
 dimension. Layers without whole vectors of data or outputs use NEON code.
 """
 

@@ -54,7 +54,7 @@ def command(
     ] = "knobs",
     tuning_log: Annotated[
         Path | None,
-        destinations.log_file("-o", "--tuning-log", help="Log to append to, by default your own."),
+        destinations.log_file("--tuning-log", "-o", help="Log to append to, by default your own."),
     ] = None,
     baselines: Annotated[
         str,

@@ -273,7 +273,7 @@ def _decide_dense(
 ) -> Decision:
     """Any algorithm within the budgets: ``algorithms=`` and name patterns are for convolutions.
 
-    CPUs have one algorithm, whose workspace is small: ``memory_budget`` does not apply to it.
+    CPUs have one algorithm, which ``memory_budget`` cannot replace by another one.
     """
     if policy is not None:
         named = tuple(o for o in policy.overrides if o.pattern == node.layer)

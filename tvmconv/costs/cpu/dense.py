@@ -14,8 +14,8 @@ from tvmconv.machines.record import Machine
 
 # the axis that threads share: tiles of outputs, or tiles of rows
 OUTPUTS, ROWS = "outputs", "rows"
-# Positions of the inner dimension that a single row reads alternately, because prefetchers of one
-# stream pause at each page boundary (measured: 4 streams 11.9 GB/s, one stream 10.8 GB/s)
+# Positions of the inner dimension that a single row reads alternately. Prefetchers of one stream
+# pause at each page boundary (measured: 4 streams 11.9 GB/s, one stream 10.8 GB/s).
 _STREAMS = (4, 2, 1)
 # vectors of the widest tile of one row that is worth trying
 _WIDEST = 8
