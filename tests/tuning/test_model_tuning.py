@@ -97,9 +97,12 @@ def test_wrong_arguments_are_named(options, text):
         tvmconv.tune("model.onnx", V3, **options)
 
 
-@pytest.mark.parametrize("target", [["native", "x86-64-v3"], "z80", 3])
-def test_a_search_has_one_target(target):
-    with pytest.raises(TvmconvError, match="target"):
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [(["native", "x86-64-v3"], "one target"), ("z80", "'z80'"), (3, "type of target 3")],
+)
+def test_a_search_has_one_target(target, text):
+    with pytest.raises(TvmconvError, match=text):
         tvmconv.tune("model.onnx", target)
 
 

@@ -132,6 +132,8 @@ def tune(
         requantize=requantize,
         algorithms=() if algorithms is None else check_algorithms(algorithms),
     )
+    if isinstance(target, list | tuple):
+        raise ConfigError(f"tune searches for one target, got {shown(target)}. Call it for each.")
     machine = resolve_device(target, threads)
     on_gpu = isinstance(machine, CudaMachine)
     if on_gpu and SPACES[search] != KNOBS:
