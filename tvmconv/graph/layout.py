@@ -193,7 +193,8 @@ def oihw_weight(node: Node, workload: Conv2dWorkload, lanes: int = 0) -> Array:
     """
     weight = as_float32(node.args[1].data)
     if lanes and (image := flattened_image(node)) is not None:
-        weight = block_flattened_weight(weight, *image.dims[1:], lanes)
+        _, channels, height, width = image.dims
+        weight = block_flattened_weight(weight, channels, height, width, lanes)
     return (weight if node.op == CONV else weight.T).reshape(workload.weight_shape)
 
 
