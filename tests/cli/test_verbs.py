@@ -80,12 +80,12 @@ def test_profile_tables_trace_and_csv(folder: Path, library: Path):
         "--csv", folder / "layers.csv",
     )  # fmt: skip
     layers = report["layers"]
-    convolutions = [row for row in layers if row["workload"]]
-    assert {row["layer"] for row in convolutions} == {
-        "stem", "depthwise", "point", "left", "right", "projection",
+    decided = [row for row in layers if row["workload"]]
+    assert {row["layer"] for row in decided} == {
+        "stem", "depthwise", "point", "left", "right", "projection", "dense",
     }  # fmt: skip
-    for row in convolutions:
-        assert row["algorithm"] in ("direct", "direct_first", "depthwise")
+    for row in decided:
+        assert row["algorithm"] in ("direct", "direct_first", "depthwise", "dense")
         assert row["gflops"] >= 0
         assert row["peak_share"] == pytest.approx(row["gflops"] / report["peak_gflops"])
         assert row["config"]
@@ -100,7 +100,8 @@ def test_profile_tables_trace_and_csv(folder: Path, library: Path):
 
 def test_explain_gives_reasons(library: Path):
     report = data_of("explain", library)
-    assert len(report["layers"]) == report["convolutions"] == 6
+    assert (report["convolutions"], report["fully_connected_layers"]) == (6, 1)
+    assert len(report["layers"]) == 7
     assert all(row["reason"] and row["knobs"] for row in report["layers"])
     assert {row["name"] for row in report["memory"]} >= {"arena_bytes", "padding_bytes"}
     text = invoke("explain", library).stdout
