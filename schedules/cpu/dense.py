@@ -44,7 +44,7 @@ class DenseSchedule(ConvSchedule[Machine]):
             ),
             Knob(
                 "share",
-                "tiles that threads share: of outputs, or of rows",
+                "whether threads share tiles of outputs or of rows",
                 lambda w, machine: (dense.OUTPUTS, dense.ROWS),
                 neutral=dense.OUTPUTS,
                 closed=True,

@@ -38,7 +38,7 @@ ALGORITHMS: dict[str, str] = {
     "strassen": "tvmconv.algorithms.gemm.strassen:Strassen",
 }
 
-# algorithms of fully connected layers on CPUs; on GPUs those of convolutions compute them
+# algorithms of fully connected layers on CPUs; on GPUs, algorithms of convolutions compute them
 PRODUCTS: dict[str, str] = {"dense": "tvmconv.algorithms.gemm.dense:Dense"}
 
 # Variants for comparison with papers: benchmarks and tests run them, selection and tuner never
