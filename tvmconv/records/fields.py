@@ -18,7 +18,7 @@ _MAX_NAME = 200
 _MAX_SECONDS = 1e4
 _MAX_KNOBS = 64
 _MAX_EXTENT = 1 << 16
-# fully connected layers have more outputs than images have channels: one for each word
+# fully connected layers have more outputs than images have channels: one for each token
 _MAX_OUTPUTS = 1 << 20
 _MAX_MACS = 1 << 42
 _MAX_DEPTH = 8
