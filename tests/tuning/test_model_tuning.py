@@ -106,6 +106,12 @@ def test_a_search_has_one_target(target, text):
         tvmconv.tune("model.onnx", target)
 
 
+@pytest.mark.parametrize("budget", [-1, "64MiB", 1.5, True])
+def test_a_folding_budget_is_whole(budget, tmp_path):
+    with pytest.raises(ConfigError, match="fold_budget"):
+        tvmconv.tune(small_network(), V3, fold_budget=budget, log=tmp_path / "a.jsonl")
+
+
 def test_one_algorithm_by_name_leaves_the_other_layers_out(instant, tmp_path):
     limits = {"trials": 4, "log": tmp_path / "a.jsonl", "threads": 1}
     report = tvmconv.tune(small_network(), V3, algorithms="depthwise", **limits)
