@@ -133,6 +133,10 @@ def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
     data = laid_out(arrays.data, w, lanes, SURPLUS)
     weight = typed(arrays.weight, types.weight)
     arguments = [typed(data, types.data), kernel.pack_weight(weight)]
+    if w.is_matrix:
+        arguments += [arrays.bias] if w.has("bias") else []
+        arguments += [arrays.residual[:, :, 0, 0].copy()] if w.has("add") else []
+        return [*arguments, np.full((w.batch, w.out_channels), np.nan, np.float32)]
     planes, channels, height, width = w.result_shape
     blocks = kernel.machine.blocks(channels)
     if w.has("bias"):

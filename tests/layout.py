@@ -22,11 +22,15 @@ def laid_out(
     """(N, C, H, W) in the layout that a workload's kernel reads."""
     if workload.data_layout == "NCHWc":
         return block(data, lanes, fill)
+    if workload.is_matrix:
+        return data[:, :, 0, 0].copy()
     plain = data if workload.data_layout == "NCHW" else data.transpose(0, 2, 3, 1)
     return np.ascontiguousarray(plain)
 
 
 def unblock(data: np.ndarray, channels: int) -> np.ndarray:
-    """Inverse of :func:`block`."""
+    """Inverse of :func:`block`; a matrix is images of one pixel."""
+    if data.ndim == 2:
+        return data[:, :, None, None]
     n, blocks, h, w, lanes = data.shape
     return data.transpose(0, 1, 4, 2, 3).reshape(n, blocks * lanes, h, w)[:, :channels]

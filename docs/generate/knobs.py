@@ -35,6 +35,7 @@ def page(machine: Machine) -> str:
     parts = [_HEAD]
     for title, names in (
         ("Algorithms", registry.ALGORITHMS),
+        ("Fully connected layers", registry.PRODUCTS),
         ("Reproductions", registry.REPRODUCTIONS),
     ):
         parts.append(f"\n## {title}\n")

@@ -1,67 +1,100 @@
-"""Fully connected layers with packed weights."""
+"""Fully connected layers with packed weights, for every CPU family.
+
+1. One register tile (rows x vectors of outputs) covers the inner dimension, or a part of it.
+2. Threads share tiles of outputs, so that one thread reads each weight. Or they share tiles of
+   rows, which a thread computes with all weights. They also share parts of the inner dimension.
+3. A single row reads its weights once, at memory bandwidth. It reads several positions of the inner
+   dimension alternately.
+4. If FMAs multiply by lane, the inner dimension is split by vectors of data, with unrolled steps.
+5. The epilogue is a separate pass over the few results, because the last tile may be wider than the
+   output.
+"""
 
 from __future__ import annotations
 
+from tvmconv.core.config import Config
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import dense
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import Block, annotation, blocks, has_operator, parallelize
+from tvmconv.schedules.common.nest import inspect, parallelize
 from tvmconv.schedules.cpu.elementwise import spatial_block
-from tvmconv.tvm_api.types import PrimFunc, Schedule
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
-def product_of(func: PrimFunc) -> tuple[Schedule, Block, Block] | None:
-    """A schedule of a fully connected layer, its product and its last block; None for others."""
-    from tvmconv.tvm_api.s_tir import Schedule
+class DenseSchedule(ConvSchedule[Machine]):
+    """A register tile over the whole inner dimension, or over parts of it."""
 
-    schedule = Schedule(func, enable_check=False)
-    found = blocks(schedule)
-    product = next((b for b in found if has_operator(schedule, b, "dense")), None)
-    return (schedule, product, found[1]) if product and len(found) == 2 else None
-
-
-def finish_layer(schedule: Schedule, last: Block, machine: Machine) -> Schedule:
-    """Schedule the last block, whose handle a register tile has replaced."""
-    for block in blocks(schedule):
-        if block.name == last.name:
-            spatial_block(schedule, block, machine)
-    return schedule
-
-
-def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
-    """Schedule ``tvmconv.operators.dense``.
-
-    1. One register tile (rows x vectors of outputs) covers the whole inner dimension.
-    2. Threads share tiles of outputs, and splits of the inner dimension. Each weight is read by one
-       thread only.
-    3. A single row reads its weights once, at memory bandwidth. Several positions of the inner
-       dimension are read alternately, because prefetchers of one stream pause at each page boundary
-       (measured: 4 streams 11.9 GB/s, one stream 10.8 GB/s).
-    4. If FMAs multiply by lane, the inner dimension is split by vectors of data, with unrolled
-       steps.
-    5. The epilogue is a separate pass over the few results, because the last tile may be wider than
-       the output.
-    """
-    found = product_of(func)
-    if found is None:
-        return None
-    schedule, anchor, last = found
-    rows = int(annotation(schedule, anchor, "tvmconv.rows"))
-    store = schedule.cache_write(anchor.rv, 0, "global")
-    split, row, block, vectors, lane, k = schedule.get_loops(anchor.rv)
-    tiles, row = schedule.split(row, [None, rows])
-    extent = int(schedule.get(k).extent)
-    steps = machine.lanes if machine.code.by_lane and extent % machine.lanes == 0 else 1
-    streams = next(s for s in (4, 2, 1) if (rows == steps == 1 and extent % s == 0) or s == 1)
-    stream, k, step = schedule.split(k, [streams, None, steps])
-    schedule.reorder(split, block, tiles, k, stream, step, row, vectors, lane)
-    parallelize(schedule, [split, block], anchor.work, machine.cores)
-    register_tile(
-        schedule,
-        anchor.rv,
-        store,
-        at=tiles,
-        reduction=k,
-        tile=(stream, step, row, vectors),
-        lane=lane,
+    KNOBS = Knobs(
+        (
+            Knob("rows", "rows of the register tile", dense.row_values),
+            Knob(
+                "width",
+                "vectors of outputs of the register tile and of a block of packed weights",
+                dense.vector_values,
+            ),
+            Knob("splits", "parts of the inner dimension, a divisor", dense.split_values),
+            Knob(
+                "streams",
+                "positions of the inner dimension that a tile of one row reads alternately",
+                lambda w, machine: (1, 2, 4, 8) if w.batch == 1 else (1,),
+                neutral=1,
+            ),
+            Knob(
+                "share",
+                "whether threads share tiles of outputs or of rows",
+                lambda w, machine: (dense.OUTPUTS, dense.ROWS),
+                neutral=dense.OUTPUTS,
+                closed=True,
+            ),
+        )
     )
-    return finish_layer(schedule, last, machine)
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """See :func:`tvmconv.costs.cpu.dense.default_config`."""
+        return dense.default_config(workload, machine)
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """The register tile fits, and parts divide the inner dimension."""
+        dense.check(workload, machine, config)
+
+    def apply(
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Schedule the blocks of :class:`tvmconv.algorithms.gemm.dense.Dense` in place."""
+        block, lanes = schedule.get_sblock("dense"), machine.lanes
+        steps = lanes if dense.steps_by_lane(workload, machine, config.int("splits")) else 1
+        store = schedule.cache_write(block, 0, "global")
+        split, row, column, vector, lane, k = schedule.get_loops(block)
+        tiles, row = schedule.split(row, [None, config.int("rows")])
+        stream, k, step = schedule.split(k, [config.int("streams"), None, steps])
+        outer = outer_loops(config, column, tiles)
+        schedule.reorder(split, *outer, k, stream, step, row, vector, lane)
+        parallelize(schedule, [split, outer[0]], workload.macs, machine.cores)
+        register_tile(
+            schedule,
+            block,
+            store,
+            at=outer[1],
+            reduction=k,
+            tile=(stream, step, row, vector),
+            lane=lane,
+        )
+        finish_layer(schedule, machine)
+
+    explain_cost = staticmethod(dense.explain_cost)
+
+
+SCHEDULE = DenseSchedule()
+
+
+def outer_loops(config: Config, column: LoopRV, row: LoopRV) -> tuple[LoopRV, LoopRV]:
+    """The loops over tiles, the loop that threads share first."""
+    return (row, column) if config["share"] == dense.ROWS else (column, row)
+
+
+def finish_layer(schedule: Schedule, machine: Machine) -> None:
+    """Schedule the pass of the epilogue."""
+    spatial_block(schedule, inspect(schedule, schedule.get_sblock("output")), machine)

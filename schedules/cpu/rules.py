@@ -7,7 +7,6 @@ from __future__ import annotations
 
 RULES = (
     "pool",
-    "dense",
     "pixel_conv",
     "lanes",
     "lrn",

@@ -37,7 +37,7 @@ def test_compile_writes_the_module_and_reports_it(folder: Path, compiled: dict):
     assert (folder / "small.so").stat().st_size == compiled["library_bytes"] > 0
     assert (folder / "small.json").is_file()
     assert compiled == json.loads((folder / "compile.json").read_text())
-    assert sum(row["layers"] for row in compiled["algorithms"]) == 6
+    assert sum(row["layers"] for row in compiled["algorithms"]) == 7
     memory = {row["name"]: row["bytes"] for row in compiled["memory"]}
     assert memory["constant_bytes"] > 0
     assert memory["workspace_bytes"] == 0
@@ -80,12 +80,12 @@ def test_profile_tables_trace_and_csv(folder: Path, library: Path):
         "--csv", folder / "layers.csv",
     )  # fmt: skip
     layers = report["layers"]
-    convolutions = [row for row in layers if row["workload"]]
-    assert {row["layer"] for row in convolutions} == {
-        "stem", "depthwise", "point", "left", "right", "projection",
+    decided = [row for row in layers if row["workload"]]
+    assert {row["layer"] for row in decided} == {
+        "stem", "depthwise", "point", "left", "right", "projection", "dense",
     }  # fmt: skip
-    for row in convolutions:
-        assert row["algorithm"] in ("direct", "direct_first", "depthwise")
+    for row in decided:
+        assert row["algorithm"] in ("direct", "direct_first", "depthwise", "dense")
         assert row["gflops"] >= 0
         assert row["peak_share"] == pytest.approx(row["gflops"] / report["peak_gflops"])
         assert row["config"]
@@ -100,7 +100,8 @@ def test_profile_tables_trace_and_csv(folder: Path, library: Path):
 
 def test_explain_gives_reasons(library: Path):
     report = data_of("explain", library)
-    assert len(report["layers"]) == report["convolutions"] == 6
+    counted = ("convolutions", "fully_connected_layers")
+    assert [report[name] for name in counted] == [6, 1] and len(report["layers"]) == 7
     assert all(row["reason"] and row["knobs"] for row in report["layers"])
     assert {row["name"] for row in report["memory"]} >= {"arena_bytes", "padding_bytes"}
     text = invoke("explain", library).stdout
@@ -152,13 +153,12 @@ def test_explain_writes_a_page_and_measures(folder: Path):
         "--html", page,
     )  # fmt: skip
     assert page.read_text().count("<svg ") == 4
-    assert {row["algorithm"] for row in report["layers"]} <= {
-        "direct", "direct_first", "depthwise",
-    }  # fmt: skip
+    names = {row["algorithm"] for row in report["layers"]}
+    assert names <= {"direct", "direct_first", "depthwise", "dense"}
     for row in report["layers"]:
         assert 0 < row["error_measured"] < 1e-5
         assert row["seconds"] > 0
-        assert row["workspace_bytes"] == 0
+        assert row["workspace_bytes"] == 0 or row["algorithm"] == "dense"
     causes = {row["cause"] for row in report["candidates"] if row["algorithm"] == "winograd"}
     assert causes <= {"disallowed", "unsupported"}
     assert report["peak_gflops"] > 0

@@ -24,10 +24,10 @@ from tests.assembly import (
 from tests.compile.test_sve import SCALABLE
 from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
-from tvmconv.costs.cpu.products import dense_tile
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.presets import MACHINES
-from tvmconv.operators.dense import dense, pack_dense_weight
 from tvmconv.operators.pool import PoolWindow, avg_pool, max_pool
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.tir.general.record_vector_code import recorded_code
@@ -72,12 +72,23 @@ def pooled(
     return Case(lambda data: pool(data, rows, columns), (x,), result)
 
 
+@dataclass(frozen=True)
+class Connected(Case):
+    """A fully connected layer."""
+
+    workload: Conv2dWorkload
+
+    def function(self, machine: Any) -> Any:
+        """The scheduled function."""
+        return make_kernel(self.workload, machine, "dense").prim_func()
+
+
 def connected(rows: int, inputs: int, outputs: int, machine: Any = SCALABLE) -> Case:
+    workload = Conv2dWorkload.parse(f"mb{rows}ic{inputs}ih1oc{outputs}kh1:nc")
     data, weight = normal(rows, inputs), normal(inputs, outputs, seed=1)
-    tile = dense_tile(rows, inputs, outputs, machine)
-    arrays = (data, pack_dense_weight(weight, tile))
+    packed = make_kernel(workload, machine, "dense").pack_weight(weight.T[:, :, None, None])
     product = data.astype("float64") @ weight
-    return Case(lambda x, w: dense(x, w, outputs=outputs, tile=tile), arrays, product)
+    return Connected(lambda *_: None, (data, packed), product, workload)
 
 
 def check(cases: list[Case], folder: Path) -> None:

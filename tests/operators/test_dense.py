@@ -3,38 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.assembly import assembly
+from tests.kernels import V3, V4, check_kernel
 from tests.layout import block
-from tests.operators.harness import HOST, MACHINES, Built, assert_close, each_machine, normal
-from tvmconv.core.epilogue_op import EpilogueOp
-from tvmconv.costs.cpu.products import dense_tile
-from tvmconv.operators.dense import (
-    block_flattened_weight,
-    dense,
-    pack_dense_bias,
-    pack_dense_weight,
-)
-
-BIAS, RELU, ADD = EpilogueOp("bias"), EpilogueOp("relu"), EpilogueOp("add")
+from tests.operators.harness import HOST, MACHINES, each_machine, normal
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.operators.dense import block_flattened_weight
 
 
-def build(rows, inputs, outputs, machine, epilogue=(BIAS, RELU)):
-    tile = dense_tile(rows, inputs, outputs, machine)
-    x, w, b = normal(rows, inputs), normal(inputs, outputs, seed=1), normal(outputs, seed=2)
-    arrays = [x, pack_dense_weight(w, tile)]
-    expected = x.astype(np.float64) @ w
-    if BIAS in epilogue:
-        arrays.append(pack_dense_bias(b, tile))
-        expected = expected + b
-    if ADD in epilogue:
-        arrays.append(normal(rows, outputs, seed=3))
-        expected = expected + arrays[-1]
-    if RELU in epilogue:
-        expected = np.maximum(expected, 0)
-
-    def expression(*tensors):
-        return dense(*tensors, outputs=outputs, tile=tile, epilogue=epilogue)
-
-    return Built(expression, arrays, machine), expected
+def layer(rows, inputs, outputs, epilogue="+bias+relu"):
+    return Conv2dWorkload.parse(f"mb{rows}ic{inputs}ih1oc{outputs}kh1:nc{epilogue}")
 
 
 @each_machine
@@ -52,33 +31,47 @@ def build(rows, inputs, outputs, machine, epilogue=(BIAS, RELU)):
     ids=str,
 )
 def test_dense(shape, machine):
-    built, expected = build(*shape, machine)
-    assert_close(built()[0], expected, 5e-6)
+    check_kernel(layer(*shape), machine, "dense")
 
 
-@pytest.mark.parametrize("epilogue", [(), (BIAS,), (BIAS, ADD, RELU), (ADD,)], ids=str)
+@pytest.mark.parametrize("epilogue", ["", "+bias", "+bias+add+relu", "+add"])
 def test_epilogues(epilogue):
-    built, expected = build(2, 48, 50, HOST, epilogue)
-    assert_close(built()[0], expected, 5e-6)
+    check_kernel(layer(2, 48, 50, epilogue), HOST, "dense")
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"share": "rows"},
+        {"rows": 3, "width": 1, "splits": 2, "share": "rows"},
+        {"rows": 1, "width": 2, "splits": 3, "streams": 8},
+    ],
+    ids=str,
+)
+def test_other_knobs_compute_the_same(knobs):
+    workload = layer(20, 96, 70, "+bias+add+relu")
+    config = make_kernel(workload, HOST, "dense").config.replace(**{"streams": 1, **knobs})
+    check_kernel(workload, HOST, "dense", config)
 
 
 def test_flattened_image_needs_no_reorder():
-    machine = HOST
+    lanes = HOST.channel_block
     x, w = normal(2, 20, 3, 4), normal(20 * 3 * 4, 30, seed=1)
-    packed = block_flattened_weight(w, 20, 3, 4, machine.lanes)
-    tile = dense_tile(2, packed.shape[0], 30, machine)
-    built = Built(
-        lambda t, weight: dense(t, weight, outputs=30, tile=tile),
-        [block(x, machine.lanes, fill=5.0), pack_dense_weight(packed, tile)],
-        machine,
-    )
-    assert_close(built()[0], x.reshape(2, -1).astype(np.float64) @ w, 5e-6)
+    packed = block_flattened_weight(w, 20, 3, 4, lanes)
+    rows = block(x, lanes, fill=5.0).reshape(2, -1).astype(np.float64)
+    assert np.abs(rows @ packed - x.reshape(2, -1).astype(np.float64) @ w).max() < 1e-12
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
 def test_code_keeps_accumulators_in_registers(machine):
-    built, _ = build(1, 512, 1024, machine)
-    assert built.is_parallel
-    assert built.code.count(r"vfmadd\w*")
-    assert built.vector_instructions() > 16
-    assert not built.code.marked_spills()
+    code = assembly(make_kernel(layer(1, 512, 1024), machine, "dense"))
+    assert code.has("ParallelLaunch")
+    assert code.count(r"vfmadd\w*")
+    assert not code.marked_spills()
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+def test_the_default_is_legal_for_any_size(machine):
+    for rows in (1, 2, 7, 30, 197):
+        for inputs, outputs in ((1, 1), (17, 9), (768, 3072), (25088, 4096)):
+            make_kernel(layer(rows, inputs, outputs), machine, "dense")

@@ -16,19 +16,15 @@ from hypothesis import given, settings
 from tests.assembly import NEON_LANE, NEON_SUM, assembly, matching, spills
 from tests.host import HOST
 from tests.kernels import V3, check_kernel, default_config, dense
-from tests.operators.harness import Built, assert_close, normal
 from tests.strategies import conv2d_workloads
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
-from tvmconv.costs.cpu.products import dense_tile
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.lab.estimation.assembly import describe, lone_inserts
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Vector
-from tvmconv.operators.dense import dense as connected
-from tvmconv.operators.dense import pack_dense_weight
 
 LANES = replace(
     HOST,
@@ -54,13 +50,9 @@ _ARITHMETIC = r"f(?:add|sub|mul|ml[as])\s+v\d+\.4s"
 _ON_STACK = r"(?:st|ld)\w+\s.*\[sp"
 
 
-def fully_connected(rows, inputs, outputs, machine):
-    """A layer without bias, and what it should compute."""
-    tile = dense_tile(rows, inputs, outputs, machine)
-    data, weight = normal(rows, inputs), normal(inputs, outputs, seed=1)
-    arrays = [data, pack_dense_weight(weight, tile)]
-    built = Built(lambda x, w: connected(x, w, outputs=outputs, tile=tile), arrays, machine)
-    return built, data.astype("float64") @ weight
+def fully_connected(rows, inputs, outputs):
+    """A layer without bias."""
+    return Conv2dWorkload.parse(f"mb{rows}ic{inputs}ih1oc{outputs}kh1:nc")
 
 
 # by default two layers on every core, and each of the others on one
@@ -131,8 +123,7 @@ def test_im2col_takes_three_output_blocks_where_two_wait_for_sums(layer):
 @pytest.mark.parametrize("core", CORES[:2], ids=lambda core: core.name)
 @pytest.mark.parametrize("shape", [(1, 512, 1000), (1, 512, 4096), (64, 256, 512)], ids=str)
 def test_fully_connected_layers_hide_the_latency_of_their_sums(shape, core):
-    built, _ = fully_connected(*shape, core)
-    body = built.code.hot_loop()
+    body = assembly(make_kernel(fully_connected(*shape), core, "dense")).hot_loop()
     sums = {re.findall(r"v\d+", line)[0] for line in matching(NEON_SUM, body)}
     assert len(sums) >= core.minimum_accumulators
     assert matching(NEON_LANE, body) == matching(NEON_SUM, body)
@@ -147,8 +138,7 @@ def test_fully_connected_layers_hide_the_latency_of_their_sums(shape, core):
     ],
 )
 def test_fully_connected_layers_by_lanes(rows, inputs, outputs):
-    built, expected = fully_connected(rows, inputs, outputs, LANES)
-    assert_close(built()[0], expected, 5e-6)
+    check_kernel(fully_connected(rows, inputs, outputs), LANES, "dense")
 
 
 def test_short_rows_of_pixels_do_not_make_packing_worth_while():

@@ -8,16 +8,14 @@ import pytest
 from tvm import topi
 
 from tests.assembly import assembly
-from tests.kernels import V3, V4, default_config, each_target
+from tests.kernels import V3, V4, allocated, default_config, each_target
 from tests.operators.harness import Built, normal
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import most_rows
-from tvmconv.costs.cpu.products import best_tile, dense_tile, heights, product_tile
+from tvmconv.costs.cpu.products import best_tile, heights, product_tile
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.operators.dense import dense, pack_dense_weight
-from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import compile_function
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
@@ -42,12 +40,8 @@ def product_code(name, machine):
         built = compile_function(kernel.prim_func(), machine)
         return assembly(built), mr * nr // machine.lanes
     if name == "dense":
-        tile = dense_tile(64, 96, 128, machine)
-        weight = pack_dense_weight(normal(96, 128), tile)
-        dense_ = Built(
-            lambda x, w: dense(x, w, outputs=128, tile=tile), [normal(64, 96), weight], machine
-        )
-        return dense_.code, tile.rows * tile.vectors
+        kernel = make_kernel(Conv2dWorkload.parse("mb64ic96ih1oc128kh1:nc"), machine, name)
+        return assembly(kernel), kernel.config.int("rows") * kernel.config.int("width")
     if name == "matmul":
         best = product_tile(machine, 64, 128, 96)
         matmul = Built(
@@ -81,10 +75,11 @@ def test_sums_stay_in_registers(name, machine):
 @each_target
 def test_tiles_take_no_workspace(machine):
     """TVM would take sums of 1 KiB and more from its pool: two calls and a copy for every tile."""
-    rows = dense_tile(64, 96, 128, machine).rows
-    with recorded() as sizes:
-        product_code("dense", machine)
-    assert sum(sizes.values()) == 4 * -(-64 // rows) * rows * 128
+    kernel = make_kernel(Conv2dWorkload.parse("mb64ic96ih1oc128kh1:nc"), machine, "dense")
+    rows = kernel.config.int("rows")
+    sums = 4 * -(-64 // rows) * rows * 128
+    workspace = kernel.expression.workspace_bytes(kernel.workload, machine, kernel.config)
+    assert allocated(kernel) == workspace == sums
 
 
 @pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import tvmconv
@@ -16,7 +18,7 @@ OPTIONS = {"threads": 1, "algorithms": ["direct", "direct_first", "depthwise", "
 
 @pytest.fixture
 def instant(monkeypatch):
-    monkeypatch.setattr(model_tuning, "_measurer", lambda *_: Instant())
+    monkeypatch.setattr(model_tuning, "make_measurer", lambda *_: Instant())
 
 
 class Stop(Exception):
@@ -65,6 +67,22 @@ def test_fewer_trials_than_layers_are_a_limit(instant, tmp_path):
     [
         ({"search": "all"}, "search='all' is unknown"),
         ({"trials": -1}, "trials"),
+        ({"trials": 1.5}, "trials=1.5"),
+        ({"time_budget": math.nan}, "time_budget=nan"),
+        ({"time_budget": "10"}, "time_budget='10'"),
+        ({"early_stop": -1}, "early_stop"),
+        ({"seed": "a"}, "seed='a'"),
+        ({"threads": 0}, "threads"),
+        ({"rpc_tracker": 9190, "rpc_keys": ["a"]}, "rpc_tracker=9190"),
+        ({"rpc_tracker": "lab:9190", "rpc_keys": 3}, "rpc_keys=3"),
+        ({"algorithms": "direct,im2col"}, "'direct,im2col' is unknown"),
+        ({"algorithms": 3}, "algorithms=3"),
+        ({"error_budget": -1}, "error_budget"),
+        ({"precision": "half"}, "precision"),
+        ({"requantize": "both"}, "requantize"),
+        ({"log": 3}, "log=3"),
+        ({"log": "/dev/null/a.jsonl"}, "not a writable folder"),
+        ({"search": ["knobs"]}, "search="),
         ({"trials_per_layer": 0}, "trials_per_layer"),
         ({"time_budget": 0}, "time_budget"),
         ({"rpc_keys": ["a"]}, "require each other"),
@@ -77,6 +95,31 @@ def test_fewer_trials_than_layers_are_a_limit(instant, tmp_path):
 def test_wrong_arguments_are_named(options, text):
     with pytest.raises(TvmconvError, match=text):
         tvmconv.tune("model.onnx", V3, **options)
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [(["native", "x86-64-v3"], "one target"), ("z80", "'z80'"), (3, "type of target 3")],
+)
+def test_a_search_has_one_target(target, text):
+    with pytest.raises(TvmconvError, match=text):
+        tvmconv.tune("model.onnx", target)
+
+
+@pytest.mark.parametrize("budget", [-1, "64MiB", 1.5, True])
+def test_a_folding_budget_is_whole(budget, tmp_path):
+    with pytest.raises(ConfigError, match="fold_budget"):
+        tvmconv.tune(small_network(), V3, fold_budget=budget, log=tmp_path / "a.jsonl")
+
+
+def test_one_algorithm_by_name_leaves_the_other_layers_out(instant, tmp_path):
+    limits = {"trials": 4, "log": tmp_path / "a.jsonl", "threads": 1}
+    report = tvmconv.tune(small_network(), V3, algorithms="depthwise", **limits)
+    workloads = [row["workload"] for row in report.to_json()["workloads"]]
+    assert workloads and all(text.startswith("g") for text in workloads)
+    assert any("not tuned" in note for note in report.notes)
+    with pytest.raises(ConfigError, match="compute none of the"):
+        tvmconv.tune(small_network(), V3, algorithms=["strassen"], error_budget=0, **limits)
 
 
 def test_traces_are_for_cpus():

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.core.epilogue_op import without_fixed_point
-from tvmconv.core.workload import PLAIN, Conv2dWorkload
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
 from tvmconv.machines.multiply import lacking, multiply_of_bytes
 from tvmconv.machines.record import Machine
@@ -97,6 +97,8 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     channels_last: bool = False
     # whether output and residual are (N, K, OH, OW) where a channel block has many channels
     plain_output: bool = False
+    # whether it computes fully connected layers, and these alone
+    matrices: bool = False
 
     def unsupported(self, workload: Conv2dWorkload, machine: DeviceT) -> str | None:
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
@@ -106,6 +108,10 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     def _layout_refusal(self, workload: Conv2dWorkload) -> str | None:
         if workload.data_layout == "NHWC" and not self.channels_last:
             return "it does not read NHWC input"
+        if workload.is_matrix and not self.matrices:
+            return "it computes convolutions, and this is a fully connected layer; use dense"
+        if self.matrices and not workload.is_matrix:
+            return "it computes fully connected layers (problems with :nc)"
         return None
 
     @abstractmethod
@@ -187,7 +193,7 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
 
         Channel blocks hold surplus lanes, or channels of other groups, with zero weights.
         """
-        if workload.data_layout in PLAIN:
+        if workload.data_layout != "NCHWc":
             return False
         block, groups = machine.channel_block, workload.groups
         if groups == 1:
@@ -211,16 +217,17 @@ class Algorithm(DeviceAlgorithm[Machine]):
     ``bias``, and ``residual`` if it has a step ``add``. ``c`` is the machine's channel block:
 
     ========  ==========================================================================
-    data      ``(N, C/c, H, W, c)``, or plain if ``data_layout`` is ``NCHW`` or ``NHWC``.
+    data      ``(N, C/c, H, W, c)``, or plain if ``data_layout`` is ``NCHW``, ``NHWC`` or ``NC``.
     weight    :meth:`packed_weight_shape`
     zero      ``(4,)`` of the data's type: the zero point, if padding is not 0.
-    bias      ``(K/c, c)`` of the accumulator's type.
+    bias      ``(K/c, c)`` of the accumulator's type; ``(K,)`` of fully connected layers.
     scale     ``(K/c, c)`` of float32, if sums are rescaled; for ``requantise="fixed"``
               ``(K/c, 3, c)`` of int32.
     numbers   float32 numbers of later steps, see :mod:`tvmconv.operators.requantise`;
               for ``"fixed"`` int32, see :mod:`tvmconv.operators.fixed_point`
     residual  the output's shape
-    output    ``(N, K/c, OH, OW, c)``, or ``(N, K, OH, OW)`` with :attr:`plain_output`
+    output    ``(N, K/c, OH, OW, c)``; ``(N, K, OH, OW)`` with :attr:`plain_output`; ``(N, K)``
+              of fully connected layers
     ========  ==========================================================================
 
     :mod:`tvmconv.kernels.arguments` makes the constants. ``N`` counts the planes of all volumes in

@@ -11,6 +11,7 @@ import numpy as np
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.device import Device
 from tvmconv.machines.multiply import packs_with_saturation
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
@@ -19,8 +20,10 @@ from tvmconv.tvm_api.types import Expr, Index, Tensor
 DWORD_BYTES = 4
 
 
-def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
-    """``(N, C/c, H, W, c)``, or the plain shape if the layout is ``NCHW`` or ``NHWC``."""
+def input_shape(workload: Conv2dWorkload, machine: Device) -> tuple[int, ...]:
+    """``(N, C/c, H, W, c)``, or the plain shape if the layout has no channel blocks."""
+    if workload.is_matrix:
+        return workload.data_shape[:2]
     if workload.data_layout == "NCHW":
         return workload.data_shape
     planes, channels, height, width = workload.data_shape
@@ -29,9 +32,11 @@ def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     return (planes, machine.blocks(channels), height, width, machine.channel_block)
 
 
-def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
-    """``(N, K/c, OH, OW, c)``."""
+def output_shape(workload: Conv2dWorkload, machine: Device) -> tuple[int, ...]:
+    """``(N, K/c, OH, OW, c)``, or ``(N, K)`` of a fully connected layer."""
     planes, channels, height, width = workload.result_shape
+    if workload.is_matrix:
+        return (planes, channels)
     return (planes, machine.blocks(channels), height, width, machine.channel_block)
 
 

@@ -1,4 +1,4 @@
-"""``tvmconv tune``: search faster kernels for the convolutions of models, suites and layers."""
+"""``tvmconv tune``: search faster kernels for the layers of models, and for suites."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tvmconv.cli.values import Panel, fold_bytes, parse_outputs, parse_shape_lis
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.baseline_times import BaselineTimes
-    from tvmconv.tuning.measure import Measurer
-    from tvmconv.tuning.pool import Pool
 
 SEARCH = Panel("Search")
 
@@ -56,7 +54,7 @@ def command(
     ] = "knobs",
     tuning_log: Annotated[
         Path | None,
-        destinations.log_file("--tuning-log", help="Log to append to, by default your own."),
+        destinations.log_file("--tuning-log", "-o", help="Log to append to, by default your own."),
     ] = None,
     baselines: Annotated[
         str,
@@ -94,6 +92,7 @@ def command(
       tvmconv tune resnet18.onnx --trials 2000
       tvmconv tune --suite resnet50 --threads 1 --tuning-log my.jsonl
       tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
+      tvmconv tune --layer mb197ic768ih1oc3072kh1:nc+bias --trials-per-layer 64
       tvmconv tune --suite dnn12 --search both --trials-per-layer 32
       tvmconv tune --suite vgg16 --baselines onednn,openvino --time-budget 3600
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker lab:9190 --rpc-key v3
@@ -113,30 +112,33 @@ def command(
     from tvmconv.machines.targets import resolve_device
     from tvmconv.records.logfile import append, check_destination
     from tvmconv.records.lookup import default_log
+    from tvmconv.records.space import KNOBS, SPACES
     from tvmconv.selection.policy import check_algorithms, check_precision
     from tvmconv.tuning.cost_model import check_packages
     from tvmconv.tuning.pool import Pool
+    from tvmconv.tuning.remote import make_measurer
     from tvmconv.tuning.reports import tune_report
-    from tvmconv.tuning.session import check_device, check_host, collect, tune
+    from tvmconv.tuning.session import check_device, check_host, collect, tunable, tune
     from tvmconv.tuning.settings import Settings
 
     if not (models or suite or layer):
         raise InputError("nothing to tune. Name a model, --suite NAME or --layer PROBLEM.")
-    space = {"metaschedule": "auto"}.get(search, search)
-    if space not in ("knobs", "auto", "both"):
+    space = SPACES.get(search, "")
+    if not space:
         raise InputError(f"unknown --search {search!r}. Expected knobs, metaschedule or both.")
     if rpc_tracker and baselines != "none":
         raise InputError("--baselines cannot be combined with --rpc-tracker")
     if bool(rpc_tracker) != bool(rpc_key):
         raise InputError("--rpc-tracker HOST:PORT and --rpc-key KEY require each other")
-    if estimate and (rpc_tracker or baselines != "none" or space != "knobs"):
+    if estimate and (rpc_tracker or baselines != "none" or space != KNOBS):
         raise InputError(
             "--estimate cannot be combined with --rpc-tracker, --baselines or --search"
         )
+    address = rpc_address(rpc_tracker, "--rpc-tracker") if rpc_tracker else None
     take_gpu(device, target, bool(rpc_tracker))
     machine = resolve_device(target, estimating.one_thread(threads) if estimate else threads)
     on_gpu = isinstance(machine, CudaMachine)
-    if on_gpu and (estimate or space != "knobs" or baselines != "none"):
+    if on_gpu and (estimate or space != KNOBS or baselines != "none"):
         raise InputError(
             "--estimate, --search and --baselines of tune require a CPU target. Use bench for "
             "predictions and other libraries on GPUs."
@@ -163,7 +165,7 @@ def command(
     check_precision(settings.policy, machine)
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
-        tasks = collect(
+        found = collect(
             machine,
             models or [],
             suite or [],
@@ -173,6 +175,7 @@ def command(
             settings.policy,
             parse_outputs(outputs),
         )
+        tasks, left = tunable(found, machine, settings)
         core = core_of(processor(machine)) if estimate else None
         unit = f", times estimated at {core.clock_text}" if core else ""
         tell(f"{len(tasks)} workloads, log {path}{unit}")
@@ -193,7 +196,7 @@ def command(
             machine,
             EstimatingMeasurer(processor(machine))
             if estimate
-            else _measurer(pool, rpc_tracker, rpc_key or [], on_gpu),
+            else make_measurer(pool, on_gpu, address, rpc_key or []),
             path,
             settings,
             total_trials=trials,
@@ -209,8 +212,8 @@ def command(
         if core
         else None
     )
-    found = tune_report(tasks, outcomes, path, seconds, missing, estimated)
-    emit(found, as_json, report)
+    result = tune_report(tasks, outcomes, path, seconds, missing, estimated, left)
+    emit(result, as_json, report)
 
 
 @contextmanager
@@ -234,14 +237,3 @@ def _baseline_times(names: str, pythons: list[str], threads: int) -> BaselineTim
     return BaselineTimes(
         plan.baselines, {name: plan.python(name) for name in plan.baselines}, threads
     )
-
-
-def _measurer(pool: Pool, tracker: str, keys: list[str], on_gpu: bool) -> Measurer:
-    """This machine, its GPU, or the devices of a tracker."""
-    from tvmconv.tuning.measure import GpuMeasurer, LocalMeasurer
-    from tvmconv.tuning.remote import RemoteMeasurer
-
-    if not tracker:
-        return GpuMeasurer(pool) if on_gpu else LocalMeasurer(pool)
-    host, port = rpc_address(tracker, "--rpc-tracker")
-    return RemoteMeasurer(pool, host, port, keys)

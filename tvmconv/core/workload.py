@@ -5,7 +5,8 @@ records and the command line show:
 
 ``mb1ic64ih56iw56oc64oh56ow56kh3kw3ph1pw1+bias+add+relu``
 
-Marks of plain input and of types other than FP32 follow the sizes: ``:nchw:u8s8s32u8``.
+Marks of plain input and of types other than FP32 follow the sizes: ``:nchw:u8s8s32u8``. A fully
+connected layer is a convolution of images of one pixel, one for each row: ``mb8ic64ih1oc10kh1:nc``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from .errors import WorkloadError
 
 # layouts of inputs without channel blocks
 PLAIN = ("NCHW", "NHWC")
+# layout of a fully connected layer, whose output has no channel blocks either
+MATRIX = "NC"
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,9 @@ class Conv2dWorkload:
     Logical shapes are NCHW and OIHW; sizes in elements. ``dilation`` 1 means dense.
     ``data_layout`` is the layout in which the kernel reads its input. It is ``"NCHWc"`` (channel
     blocks of the machine's block size), or for first layers plain, ``"NCHW"`` or ``"NHWC"``. The
-    output is always ``NCHWc``. ``types`` are the tensors' types, with the kind of quantization.
-    ``epilogue`` steps run in order on the accumulator.
+    output is ``NCHWc``. Fully connected layers have ``"NC"``: input ``(batch, in_channels)`` and
+    output ``(batch, out_channels)`` are plain matrices. ``types`` are the tensors' types, with
+    the kind of quantization. ``epilogue`` steps run in order on the accumulator.
 
     A 3-D convolution sums 2-D convolutions of adjacent planes. ``in_depth`` consecutive images of
     the batch are the planes of one volume, and ``batch`` counts volumes. :attr:`data_shape` and
@@ -77,14 +81,19 @@ class Conv2dWorkload:
                 f"groups={self.groups} must divide in_channels={self.in_channels} "
                 f"and out_channels={self.out_channels}"
             )
-        if self.data_layout not in ("NCHWc", *PLAIN):
-            known = ", ".join(("NCHWc", *PLAIN))
+        if self.data_layout not in ("NCHWc", *PLAIN, MATRIX):
+            known = ", ".join(("NCHWc", *PLAIN, MATRIX))
             raise WorkloadError(f"data_layout={self.data_layout!r} must be one of {known}")
         if min(self.out_depth, self.out_height, self.out_width) < 1:
             depth = f"{self.out_depth}x" if self.is_volume else ""
             raise WorkloadError(
                 f"the output of {self} would be {depth}{self.out_height}x{self.out_width}; "
                 "the kernel does not fit the padded input"
+            )
+        if self.is_matrix and (self.taps, self.data_shape[2:]) != (self.in_channels, (1, 1)):
+            raise WorkloadError(
+                f"{self} is not a fully connected layer. Expected ih1iw1, kh1kw1 and one group for "
+                ":nc."
             )
         kinds = [op.kind for op in self.epilogue]
         if kinds.count("bias") > 1 or kinds.count("add") > 1:
@@ -103,6 +112,11 @@ class Conv2dWorkload:
             raise WorkloadError(f"a {QUANTISE!r} step needs 8-bit output; the types are {types}")
         if types.is_integer and "bias" in kinds[1:]:
             raise WorkloadError(f"'bias' is the first step of integer sums, unlike in {kinds}")
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it is a fully connected layer, a matrix times constant weights."""
+        return self.data_layout == MATRIX
 
     @property
     def is_volume(self) -> bool:
@@ -241,7 +255,7 @@ class Conv2dWorkload:
             parts.append(f"dd{self.dilation_d - 1}")
         if (self.dilation_h, self.dilation_w) != (1, 1):
             parts.append(f"dh{self.dilation_h - 1}dw{self.dilation_w - 1}")
-        if self.data_layout in PLAIN:
+        if self.data_layout != "NCHWc":
             parts.append(f":{self.data_layout.lower()}")
         parts.append(self.types.text)
         return "".join(parts) + "".join(f"+{op}" for op in self.epilogue)
@@ -267,7 +281,7 @@ class Conv2dWorkload:
         if missing := {"ic", "ih", "oc", "kh"} - set(values):
             raise WorkloadError(f"{text!r} lacks {sorted(missing)}; {_EXAMPLE}")
         marks = match["marks"].split(":")[1:]
-        plain = [layout for layout in PLAIN if marks[:1] == [layout.lower()]]
+        plain = [layout for layout in (*PLAIN, MATRIX) if marks[:1] == [layout.lower()]]
         ph = values.get("ph", 0)
         pw = values.get("pw", ph)
         dh = values.get("dh", 0)

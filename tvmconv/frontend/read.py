@@ -9,7 +9,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.core.errors import ModelError, ShapeError
+from tvmconv.core.arguments import whole
+from tvmconv.core.errors import ConfigError, ModelError, ShapeError
 from tvmconv.core.tensor import ShapeLists, Shapes, TensorInfo
 from tvmconv.frontend.cut import cut_model
 from tvmconv.frontend.export import to_proto
@@ -36,6 +37,8 @@ from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
     import onnx
+
+_MOST_BYTES = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -243,6 +246,8 @@ def _read(
     outputs: Sequence[str] | None,
     refusals: Refusals,
 ) -> LoadedModel:
+    if fold_budget is not None:
+        fold_budget = whole(fold_budget, "fold_budget", 0, _MOST_BYTES, ConfigError)
     with _checked(source, outputs, refusals) as checked:
         inputs = freeze_inputs(checked.proto.graph, checked.constants, shapes)
         weight_budget = FREE_WEIGHT_BYTES if fold_budget is None else 0

@@ -16,7 +16,7 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.unexpected import reported
-from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.core.workload import MATRIX, Conv2dWorkload
 from tvmconv.costs.cpu.reorder import reorder_cycles
 from tvmconv.graph.blockable import (
     can_block,
@@ -33,6 +33,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
+from tvmconv.operators.dense import block_flattened_weight
 from tvmconv.selection.policy import Policy, check_algorithms
 from tvmconv.selection.select import select
 
@@ -48,6 +49,7 @@ class LayoutPlan:
     Nodes in ``leaving`` read blocks and write the plain layout. Convolutions in ``pixels`` have
     vectors of pixels: they read and write the plain layout, and need no decision. Convolutions in
     ``channels_last`` read (N, H, W, C): ``absorbed`` are the transpositions that are left out.
+    Fully connected layers in ``flattened`` read the blocks of an image that a reshape flattens.
     """
 
     blocked: set[Node] = field(default_factory=set)
@@ -56,6 +58,7 @@ class LayoutPlan:
     decisions: dict[Node, Decision] = field(default_factory=dict)
     channels_last: set[Node] = field(default_factory=set)
     absorbed: set[Node] = field(default_factory=set)
+    flattened: set[Node] = field(default_factory=set)
 
     def is_interleaved(self, node: Node) -> bool:
         """Whether the kernel of a layer in ``pixels`` also computes this depth-to-space."""
@@ -105,9 +108,14 @@ def plan_layouts(
                 in_blocks.add(source)
             if machine.channel_block == 1:
                 continue
-        elif dense_workload(node, machine) is not None:
+        elif (workload := dense_workload(node, machine)) is not None:
+            image = flattened_image(node)
+            if workload.is_matrix and image is not None and image in in_blocks:
+                plan.flattened.add(node)
+                taps = prod(image.dims[2:]) * machine.channel_block
+                workload = replace(workload, in_channels=machine.blocks(image.dims[1]) * taps)
             with reported(f"choosing an algorithm for {node}"):
-                plan.decisions[node] = _decide_dense(node, machine, policy)
+                plan.decisions[node] = _decide_dense(node, workload, machine, policy)
             decided += 1
             if progress:
                 progress(decided, total)
@@ -146,25 +154,47 @@ def _channels_last(node: Node, decision: Decision, machine: Device) -> Conv2dWor
 
 
 def decided_nodes(graph: Graph, machine: Device) -> list[Node]:
-    """The nodes that get a decision: convolutions, and layers that run as convolutions."""
+    """The nodes that get a decision: convolutions and fully connected layers."""
     return [n for n in graph.nodes if n.op == CONV or dense_workload(n, machine) is not None]
 
 
 def dense_workload(node: Node, machine: Device) -> Conv2dWorkload | None:
-    """GPU only: a fully connected layer with many rows as a convolution of images of one pixel."""
-    if node.op != DENSE or isinstance(machine, Machine):
+    """A fully connected layer, whose rows are images of one pixel; None for other nodes.
+
+    On GPUs it is a convolution, and None if it has few rows.
+    """
+    if node.op != DENSE:
         return None
     *batch, outputs = node.output.dims
     rows, inputs = prod(batch), node.args[1].dims[0]
-    if rows < _ROWS_OF_TILES:
+    on_cpu = isinstance(machine, Machine)
+    if not on_cpu and rows < _ROWS_OF_TILES:
         return None
-    epilogue = node.attrs["epilogue"]
-    return Conv2dWorkload(rows, inputs, 1, 1, outputs, 1, 1, data_layout="NCHW", epilogue=epilogue)
+    layout, epilogue = MATRIX if on_cpu else "NCHW", node.attrs["epilogue"]
+    return Conv2dWorkload(rows, inputs, 1, 1, outputs, 1, 1, data_layout=layout, epilogue=epilogue)
 
 
-def oihw_weight(node: Node, workload: Conv2dWorkload) -> Array:
-    """The FP32 weight of a decided node in the shape of its workload."""
+def flattened_image(node: Node) -> Value | None:
+    """The image whose flattened form a fully connected layer reads, one row for each image."""
+    value = node.args[0]
+    made = made_by(value, "reshape")
+    if made is None or len(node.output.dims) != 2:
+        return None
+    source: Value = made.args[0]
+    image = source.shape is not None and len(source.shape) == 4
+    return source if image and source.dims[0] == value.dims[0] else None
+
+
+def oihw_weight(node: Node, workload: Conv2dWorkload, lanes: int = 0) -> Array:
+    """The FP32 weight of a decided node in the shape of its workload.
+
+    Inputs of a layer that reads the blocks of a flattened image, of ``lanes`` channels each, are in
+    the order of the blocks.
+    """
     weight = as_float32(node.args[1].data)
+    if lanes and (image := flattened_image(node)) is not None:
+        _, channels, height, width = image.dims
+        weight = block_flattened_weight(weight, channels, height, width, lanes)
     return (weight if node.op == CONV else weight.T).reshape(workload.weight_shape)
 
 
@@ -239,16 +269,23 @@ def weight_facts(node: Node, workload: Conv2dWorkload, machine: Device) -> Weigh
     return WeightFacts.of(node.args[1].data, workload, machine)
 
 
-def _decide_dense(node: Node, machine: Device, policy: Policy | None) -> Decision:
-    """Any algorithm within the budgets: ``algorithms=`` and name patterns are for convolutions."""
-    workload = dense_workload(node, machine)
-    assert workload is not None
+def _decide_dense(
+    node: Node, workload: Conv2dWorkload, machine: Device, policy: Policy | None
+) -> Decision:
+    """Any algorithm within the budgets: ``algorithms=`` and name patterns are for convolutions.
+
+    CPUs have one algorithm, which ``memory_budget`` cannot replace by another one.
+    """
     if policy is not None:
         named = tuple(o for o in policy.overrides if o.pattern == node.layer)
         everything = check_algorithms(None)
-        policy = replace(policy, algorithms=everything, overrides=named, choose=None)
+        memory = None if workload.is_matrix else policy.memory_budget
+        policy = replace(
+            policy, algorithms=everything, overrides=named, choose=None, memory_budget=memory
+        )
     facts = weight_facts(node, workload, machine)
-    return select(workload, machine, layer=node.layer, policy=policy, facts=facts)
+    decision = select(workload, machine, layer=node.layer, policy=policy, facts=facts)
+    return _explained(decision, node, policy)
 
 
 def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None) -> Decision:

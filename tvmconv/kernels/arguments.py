@@ -82,6 +82,8 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
     """
     w, types = kernel.workload, kernel.workload.types
     blocks, lanes = kernel.machine.blocks(w.out_channels), kernel.machine.channel_block
+    if w.is_matrix:
+        blocks, lanes = w.out_channels, 1
     weight = constants.weight
     found = [kernel.pack_weight(weight)]
 

@@ -38,6 +38,9 @@ ALGORITHMS: dict[str, str] = {
     "strassen": "tvmconv.algorithms.gemm.strassen:Strassen",
 }
 
+# algorithms of fully connected layers on CPUs; on GPUs, algorithms of convolutions compute them
+PRODUCTS: dict[str, str] = {"dense": "tvmconv.algorithms.gemm.dense:Dense"}
+
 # Variants for comparison with papers: benchmarks and tests run them, selection and tuner never
 # choose one.
 REPRODUCTIONS: dict[str, str] = {
@@ -66,15 +69,20 @@ FIRST_STEPS = {"direct": "direct_naive"}
 
 def algorithm(name: str, kind: str = "cpu") -> DeviceAlgorithm[Any]:
     """The algorithm or reproduction registered under a name for a kind of device."""
-    module, _, attribute = (OF_KIND[kind].get(name) or REPRODUCTIONS[name]).partition(":")
+    path = OF_KIND[kind].get(name) or PRODUCTS.get(name) or REPRODUCTIONS[name]
+    module, _, attribute = path.partition(":")
     return cast("DeviceAlgorithm[Any]", getattr(import_module(module), attribute)())
 
 
-def offered(machine: Device, precision: str = "") -> tuple[str, ...]:
-    """The candidate algorithms of selection on a device.
+def offered(
+    machine: Device, precision: str = "", workload: Conv2dWorkload | None = None
+) -> tuple[str, ...]:
+    """The candidate algorithms of selection on a device, by default of convolutions.
 
     Algorithms that round operands to ``precision`` are among them.
     """
+    if workload is not None and workload.is_matrix:
+        return tuple(PRODUCTS)
     return tuple(
         name
         for name in OF_KIND[machine.kind]
@@ -90,7 +98,8 @@ def precisions(machine: Device) -> tuple[str, ...]:
 
 def choices() -> tuple[str, ...]:
     """The candidate algorithms of selection on any device."""
-    return tuple(dict.fromkeys(name for listed in OF_KIND.values() for name in listed))
+    kinds = (*OF_KIND.values(), PRODUCTS)
+    return tuple(dict.fromkeys(name for listed in kinds for name in listed))
 
 
 def schedule(name: str, machine: Device) -> ConvSchedule[Any] | None:
@@ -112,6 +121,11 @@ def names(kind: str = "cpu") -> tuple[str, ...]:
     return (*OF_KIND[kind], *(REPRODUCTIONS if OF_KIND[kind] is ALGORITHMS else ()))
 
 
+def known(kind: str = "cpu") -> tuple[str, ...]:
+    """As :func:`names`, with the algorithms of fully connected layers on CPUs."""
+    return (*names(kind), *(PRODUCTS if OF_KIND[kind] is ALGORITHMS else ()))
+
+
 def unknown(name: str) -> str | None:
     """Why selection and tuner lack an algorithm of this name, as a clause; None if they have it."""
     if name in choices():
@@ -124,7 +138,7 @@ def unknown(name: str) -> str | None:
 
 def unavailable(name: str, workload: Conv2dWorkload, machine: Device) -> str | None:
     """Why an algorithm cannot compute a workload on a device, as a clause; None if it can."""
-    if name not in OF_KIND[machine.kind] and name not in REPRODUCTIONS:
+    if name not in (*known(machine.kind), *REPRODUCTIONS):
         return f"it has no form for {machine.name}"
     reason = algorithm(name, machine.kind).unsupported(workload, machine)
     if reason is None and schedule(name, machine) is None:

@@ -59,12 +59,23 @@ def arranged(data: Array, workload: Conv2dWorkload, lanes: int, fill: float = 0)
     """An NCHW input in the layout that a workload's kernel reads; see :func:`blocked`."""
     if workload.data_layout == "NCHWc":
         return blocked(data, lanes, fill)
+    if workload.is_matrix:
+        return np.ascontiguousarray(data.reshape(data.shape[:2]))
     plain = data if workload.data_layout == "NCHW" else data.transpose(0, 2, 3, 1)
     return np.ascontiguousarray(plain)
 
 
+def as_result(residual: Array, workload: Conv2dWorkload, lanes: int, fill: float = 0) -> Array:
+    """An NCHW residual in the layout of a workload's output; see :func:`blocked`."""
+    if workload.is_matrix:
+        return np.ascontiguousarray(residual.reshape(residual.shape[:2]))
+    return blocked(residual, lanes, fill)
+
+
 def unblocked(array: Array, channels: int) -> Array:
-    """NCHWc to NCHW without the surplus lanes."""
+    """NCHWc to NCHW without the surplus lanes; the matrix of a fully connected layer as NC11."""
+    if array.ndim == 2:
+        return array[:, :, None, None]
     n, _, height, width, _ = array.shape
     plain: Array = array.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)[:, :channels]
     return plain

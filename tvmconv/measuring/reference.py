@@ -29,6 +29,12 @@ def convolution(
     ``int64`` for integers without an epilogue.
     """
     w = workload
+    if w.is_matrix:
+        matrix = constants["weight"].astype(dtype).reshape(w.out_channels, w.in_channels)
+        sums = inputs["data"].astype(dtype).reshape(w.batch, w.in_channels) @ matrix.T
+        bias = _optional(constants, "bias").reshape(-1, 1, 1)
+        result = sums.reshape(w.result_shape)
+        return _with_epilogue(w, result, bias, _optional(inputs, "residual"))
     pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
     volumes = inputs["data"].astype(dtype).reshape(w.batch, w.in_depth, *w.data_shape[1:])
     data = np.pad(volumes, ((0, 0), *pads))
@@ -36,7 +42,7 @@ def convolution(
     weight = constants["weight"].astype(dtype)
     weight = weight.reshape(w.groups, -1, *weight.shape[1:])
     rows, columns = w.out_height, w.out_width
-    result = np.zeros((w.batch, w.out_depth, w.groups, weight.shape[1], rows * columns), dtype)
+    total = np.zeros((w.batch, w.out_depth, w.groups, weight.shape[1], rows * columns), dtype)
     for t, r, s in np.ndindex(w.kernel_d, w.kernel_h, w.kernel_w):
         front, top, left = t * w.dilation_d, r * w.dilation_h, s * w.dilation_w
         taken = data[
@@ -48,9 +54,9 @@ def convolution(
         ]
         # one matrix product for each kernel element: (K/g, C/g) by (C/g, pixels)
         tap = weight[..., t * w.kernel_h + r, s]
-        result += tap @ taken.reshape(*taken.shape[:4], -1)
+        total += tap @ taken.reshape(*taken.shape[:4], -1)
     bias = _optional(constants, "bias").reshape(-1, 1, 1)
-    return _with_epilogue(w, result.reshape(w.result_shape), bias, _optional(inputs, "residual"))
+    return _with_epilogue(w, total.reshape(w.result_shape), bias, _optional(inputs, "residual"))
 
 
 def drawn_places(

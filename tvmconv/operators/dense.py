@@ -49,14 +49,6 @@ def pack_dense_weight(weight: FloatArray, tile: DenseTile) -> FloatArray:
     return np.ascontiguousarray(padded.reshape(inputs, blocks, tile.width).transpose(1, 0, 2))
 
 
-def pack_dense_bias(bias: FloatArray, tile: DenseTile) -> FloatArray:
-    """``(N,)`` to ``(ceil(N / width), width)``, padded with zeros."""
-    blocks = -(-bias.size // tile.width)
-    padded = np.zeros(blocks * tile.width, np.float32)
-    padded[: bias.size] = bias.reshape(-1)
-    return padded.reshape(blocks, tile.width)
-
-
 def block_flattened_weight(
     weight: FloatArray, channels: int, height: int, width: int, lanes: int
 ) -> FloatArray:
@@ -83,10 +75,8 @@ def dense(
 ) -> Tensor:
     """``epilogue(data @ weight)`` with a packed weight.
 
-    ``data`` is ``(M, K)``, or any shape whose flattened tail of ``K`` values follows ``M`` in
-    row-major order. An example is a blocked image with a weight from
-    :func:`block_flattened_weight`; other weights are from :func:`pack_dense_weight`. ``rest`` is
-    the packed bias if the epilogue has ``bias``, then the residual ``(M, N)`` if it has ``add``.
+    ``data`` is ``(M, K)``, and the weight from :func:`pack_dense_weight`. ``rest`` is
+    the bias ``(N,)`` if the epilogue has ``bias``, then the residual ``(M, N)`` if it has ``add``.
     ``outputs`` is ``N``. For the tile see :func:`tvmconv.costs.cpu.products.dense_tile`.
     """
     kinds = [step.kind for step in epilogue]
@@ -95,18 +85,12 @@ def dense(
     residual = others.pop(0) if "add" in kinds else None
     batch = int(data.shape[0])
     blocks, inputs, width = (int(d) for d in weight.shape)
-    tail = [int(d) for d in data.shape[1:]]
     part = inputs // tile.splits
     padded = -(-batch // tile.rows) * tile.rows
     k = te.reduce_axis((0, part), "k")
 
     def read(m: Expr, position: Expr) -> Expr:
-        index: list[Expr] = []
-        for extent in reversed(tail[1:]):
-            index.insert(0, position % extent)
-            position = position // extent
-        row = m if padded == batch else tirx.min(m, batch - 1)
-        return data[(row, position, *index)]
+        return data[m if padded == batch else tirx.min(m, batch - 1), position]
 
     total = te.compute(
         (tile.splits, padded, blocks, tile.vectors, tile.lanes),
@@ -114,7 +98,6 @@ def dense(
             read(m, s * part + k) * weight[b, s * part + k, v * tile.lanes + c], axis=k
         ),
         name="dense",
-        attrs={"tvmconv.operator": "dense", "tvmconv.rows": tile.rows},
     )
 
     def element(m: Expr, n: Expr) -> Expr:
@@ -125,7 +108,7 @@ def dense(
         return apply_epilogue(
             value,
             epilogue,
-            bias[n // width, n % width] if bias is not None else None,
+            bias[n] if bias is not None else None,
             residual[m, n] if residual is not None else None,
         )
 

@@ -18,6 +18,8 @@ _MAX_NAME = 200
 _MAX_SECONDS = 1e4
 _MAX_KNOBS = 64
 _MAX_EXTENT = 1 << 16
+# fully connected layers have more outputs than images have channels: one for each token
+_MAX_OUTPUTS = 1 << 20
 _MAX_MACS = 1 << 42
 _MAX_DEPTH = 8
 
@@ -119,7 +121,8 @@ def as_workload(value: Any) -> Conv2dWorkload:
         *(workload.pad_top, workload.pad_left, workload.pad_bottom, workload.pad_right),
         *(workload.in_depth, workload.kernel_d, workload.pad_front, workload.pad_back),
     )
-    if max(extents) > _MAX_EXTENT or workload.macs > _MAX_MACS:
+    most = _MAX_OUTPUTS if workload.is_matrix else _MAX_EXTENT
+    if max(extents) > most or workload.macs > _MAX_MACS:
         raise RecordError(f"workload {text} is larger than tuning allows")
     if not all(math.isfinite(p) for step in workload.epilogue for p in step.params):
         raise RecordError(f"workload {text}: an epilogue parameter is not finite")

@@ -24,6 +24,10 @@ from tvmconv.records.record import Record
 
 # the search spaces whose records builds use: parameters of the schedules, MetaSchedule's rules
 KNOBS, AUTO = "knobs", "auto"
+# a search of both, which compares them
+BOTH = "both"
+# the names that users give to them
+SPACES = {"knobs": KNOBS, "metaschedule": AUTO, "both": BOTH}
 _ATTEMPTS = 200
 
 
@@ -118,13 +122,11 @@ def make_space(
     Raises ``ConfigError`` if the algorithm is unknown or cannot compute the workload on the
     machine.
     """
-    names = registry.names(machine.kind)
+    names = registry.known(machine.kind)
     if algorithm not in names:
         raise ConfigError(f"algorithm {algorithm!r} is unknown. Choose from {', '.join(names)}.")
     module = registry.schedule(algorithm, machine)
-    reason = registry.algorithm(algorithm, machine.kind).unsupported(workload, machine)
-    if module is None:
-        reason = reason or f"it has no schedule for {machine.family}"
+    reason = registry.unavailable(algorithm, workload, machine)
     if reason or module is None:
         raise ConfigError(f"{algorithm} cannot compute {workload}: {reason}")
     starts = registry.offers(algorithm, workload, machine)
@@ -145,7 +147,8 @@ def validate(workload: Conv2dWorkload, machine: Device, algorithm: str, config: 
     tensor expression. Raises ``ConfigError`` if a knob is out of range, or a check fails.
     """
     if problem := registry.unknown(algorithm):
-        raise ConfigError(f"{problem}; builds choose from {', '.join(registry.offered(machine))}")
+        offered = ", ".join(registry.offered(machine, "", workload))
+        raise ConfigError(f"{problem}; builds choose from {offered}")
     space = make_space(workload, machine, algorithm)
     try:
         config = registry.knobs(algorithm, machine).complete(config)

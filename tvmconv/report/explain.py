@@ -21,8 +21,8 @@ from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
 from tvmconv.report.programs import programs_report
 from tvmconv.report.summary import (
-    algorithm_counts,
-    convolutions_text,
+    connected_layers,
+    layers_text,
     memory_table,
     model_facts,
     pixel_layers,
@@ -123,6 +123,8 @@ def explain_report(
     decisions, clock = model.decisions, clock_of(model.machine)
     facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
     facts["convolutions"] += pixel_layers(model)
+    if connected := connected_layers(model):
+        facts["fully_connected_layers"] = connected
     gpu = model.machine if isinstance(model.machine, CudaMachine) else None
     if gpu:
         facts |= launch_facts(model.calls, gpu)
@@ -205,7 +207,7 @@ def _convolution_facts(
 ) -> dict[str, Any]:
     """Sums and extremes over all decisions."""
     facts: dict[str, Any] = {
-        "convolutions": len(decisions),
+        "convolutions": sum(not d.workload.is_matrix for d in decisions),
         "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
         "predicted_at": str(clock),
         "rates": machine.rates_origin,
@@ -225,8 +227,7 @@ def _convolution_facts(
 def _title(model: ModelFacts) -> str:
     left = len(model.unscheduled)
     warning = f"; WARNING: {left} of them run as plain loops, see below" if left else ""
-    count = sum(algorithm_counts(model).values())
-    return f"{model.name}: {convolutions_text(count)}{warning}"
+    return f"{model.name}: {layers_text(model)}{warning}"
 
 
 def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:

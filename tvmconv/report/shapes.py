@@ -8,6 +8,8 @@ from tvmconv.core.workload import Conv2dWorkload
 def shape_text(workload: str, stride: str = "/") -> str:
     """``64x56x56 -> 128x28x28 3x3/2`` of a problem string; empty for an empty string.
 
+    A fully connected layer is ``197x768 -> 197x3072``, with its rows.
+
     Parameters
     ----------
     workload
@@ -18,6 +20,8 @@ def shape_text(workload: str, stride: str = "/") -> str:
     if not workload:
         return ""
     w = Conv2dWorkload.parse(workload)
+    if w.is_matrix:
+        return f"{w.batch}x{w.in_channels} -> {w.batch}x{w.out_channels}"
     planes = (f"{w.in_depth}x", f"{w.out_depth}x", f"{w.kernel_d}x") if w.is_volume else [""] * 3
     text = (
         f"{w.in_channels}x{planes[0]}{w.in_height}x{w.in_width} -> "

@@ -111,7 +111,7 @@ def programs_table(model: ModelFacts) -> Table:
         rows.append(
             {
                 "shapes": shapes_text(program),
-                "convolutions": sum(algorithm_counts(program).values()),
+                "convolutions": convolutions(program),
                 "predicted_seconds": clock.seconds(cycles),
                 "arena_bytes": memory.arena_bytes,
                 "activations": bytes_text(memory.arena_bytes),
@@ -122,9 +122,22 @@ def programs_table(model: ModelFacts) -> Table:
     return Table("shapes", "Input shapes", _PROGRAMS, rows)
 
 
-def convolutions_text(count: int) -> str:
-    """``1 convolution``, ``2 convolutions``."""
-    return f"{count} convolution{'s' if count != 1 else ''}"
+def connected_layers(model: ModelFacts) -> int:
+    """Fully connected layers that have a decision, as on CPUs."""
+    return sum(decision.workload.is_matrix for decision in model.decisions)
+
+
+def convolutions(model: ModelFacts) -> int:
+    """All convolutions, with or without a decision."""
+    return sum(algorithm_counts(model).values()) - connected_layers(model)
+
+
+def layers_text(model: ModelFacts) -> str:
+    """``1 convolution``, ``2 convolutions and 1 fully connected layer``."""
+    count, connected = convolutions(model), connected_layers(model)
+    parts = [f"{count} convolution{'s' * (count != 1)}"] if count or not connected else []
+    parts += [f"{connected} fully connected layer{'s' * (connected != 1)}"] if connected else []
+    return " and ".join(parts)
 
 
 def pixel_layers(model: ModelFacts) -> int:
@@ -140,14 +153,19 @@ def algorithm_counts(model: ModelFacts) -> dict[str, int]:
 
 
 def predicted_text(model: ModelFacts) -> str:
-    """``28.1 ms for all convolutions``, or for how many of them there is a prediction."""
+    """``28.1 ms for all convolutions``, or for how many of them there is a prediction.
+
+    Fully connected layers are counted and named if the model has any.
+    """
     count, total = len(model.decisions), sum(algorithm_counts(model).values())
     if not count:
         return "no convolution has a prediction"
+    kinds = ["convolutions"] if convolutions(model) else []
+    kinds += ["fully connected layers"] if connected_layers(model) else []
     cycles = sum(decision.chosen.cycles for decision in model.decisions)
     seconds = seconds_text(clock_of(model.machine).seconds(cycles))
     which = "all" if count == total else f"{count} of {total}"
-    return f"{seconds} for {which} convolutions"
+    return f"{seconds} for {which} {' and '.join(kinds)}"
 
 
 def compile_report(
@@ -156,7 +174,7 @@ def compile_report(
     """The report of ``compile``: the model, its file, and ``others`` that were written with it."""
     counts, others = algorithm_counts(model), others or {}
     rows = [{"algorithm": name, "layers": count} for name, count in counts.items()]
-    columns = (Column("algorithm", "algorithm"), Column("layers", "convolutions"))
+    columns = (Column("algorithm", "algorithm"), Column("layers", "layers"))
     return Report(
         kind="compile",
         title=f"{model.name} built in {seconds:.1f} s",
@@ -191,11 +209,10 @@ def _compiled(
 ) -> Report:
     """The short view of ``compile`` and ``bundle``."""
     counts = [f"{count} {name}" for name, count in algorithm_counts(model).items()]
-    total = sum(algorithm_counts(model).values())
     head = {
         "wrote": f"{output}, {bytes_text(output.stat().st_size)}",
         **{name: str(path) for name, path in others.items()},
-        "layers": convolutions_text(total) + (f": {', '.join(counts)}" if counts else ""),
+        "layers": layers_text(model) + (f": {', '.join(counts)}" if counts else ""),
         "predicted": f"{predicted_text(model)}; tvmconv profile measures it",
         "memory": memory_text(model.memory),
     }

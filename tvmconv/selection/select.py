@@ -129,7 +129,7 @@ class _Selection:
         workload, machine, policy = self.workload, self.machine, self.policy
         offers = [
             refuse(self._checked(offer), policy, machine.kind)
-            for name in registry.offered(machine, policy.precision)
+            for name in registry.offered(machine, policy.precision, workload)
             for offer in offers_of(workload, machine, name, policy)
             # omit candidates of precisions that were not requested
             if offer.precision in ("", policy.precision)

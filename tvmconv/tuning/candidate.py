@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.algorithms.operands import output_shape
 from tvmconv.core.config import Config
 from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import Array
@@ -15,7 +16,7 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import GuardedCode
 from tvmconv.machines.stored import read_device
-from tvmconv.measuring.operands import arranged, blocked, random_operands, typed, unblocked
+from tvmconv.measuring.operands import arranged, as_result, random_operands, typed, unblocked
 from tvmconv.tuning.gpu_runner import make_gpu_runner
 from tvmconv.tuning.runner import CandidateRunner, make_runner
 from tvmconv.tvm_api.types import DeviceTensor
@@ -79,7 +80,7 @@ class SeededOperands:
             data, residual = self._floating()
         self.scale = float(np.abs(self.expected).max()) or 1.0
         self.data = arranged(data, w, lanes, _POISON)
-        self.residual = None if residual is None else blocked(residual, lanes, _POISON)
+        self.residual = None if residual is None else as_result(residual, w, lanes, _POISON)
 
     @property
     def _is_exact(self) -> bool:
@@ -109,10 +110,8 @@ class SeededOperands:
         w, machine = kernel.workload, kernel.machine
         arrays = [self.data, *constant_arguments(kernel, self.constants)]
         arrays += [self.residual] if self.residual is not None else []
-        planes, channels, *sizes = w.result_shape
-        shape = (planes, machine.blocks(channels), *sizes, machine.channel_block)
         empty = np.nan if "float" in w.types.output else _POISON
-        return [*arrays, np.full(shape, empty, numpy_type(w.types.output))]
+        return [*arrays, np.full(output_shape(w, machine), empty, numpy_type(w.types.output))]
 
     def judged(self, kernel: Kernel, output: Array) -> dict[str, Any]:
         """An output compared with the exact result."""

@@ -16,7 +16,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.records.logfile import append, read_log
 from tvmconv.records.record import machine_facts, machine_key
-from tvmconv.records.space import AUTO, make_space, refusal, validate
+from tvmconv.records.space import AUTO, BOTH, make_space, refusal, validate
 from tvmconv.tuning import auto
 from tvmconv.tuning.deciding import Contest
 from tvmconv.tuning.journal import Journal
@@ -27,7 +27,7 @@ from tvmconv.tuning.settings import Comparison, Outcome, Settings
 from tvmconv.tuning.untuned import untuned_choice
 
 # algorithms that MetaSchedule's multi-level tiling can schedule
-_EXPRESSIONS = ("direct", "direct_first", "depthwise")
+_EXPRESSIONS = ("direct", "direct_first", "depthwise", "dense")
 
 
 def tune_auto(
@@ -112,7 +112,7 @@ def compare_spaces(
 
     Takes the arguments of :func:`tune_auto`; ``log`` holds the record of the knob space.
     """
-    name, key = str(workload), settings.to_json("both")
+    name, key = str(workload), settings.to_json(BOTH)
     if known := journal.result(name, key):
         return Comparison(**known)
     default = untuned_choice(workload, machine, settings.policy)

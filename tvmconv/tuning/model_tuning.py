@@ -15,12 +15,14 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import TargetLike, resolve_device
 from tvmconv.records.logfile import append, check_destination
 from tvmconv.records.lookup import default_log
+from tvmconv.records.space import KNOBS, SPACES
+from tvmconv.remote import parse_address
 from tvmconv.selection.policy import check_algorithms, check_precision
 from tvmconv.tuning.cost_model import check_packages
-from tvmconv.tuning.measure import GpuMeasurer, LocalMeasurer
 from tvmconv.tuning.pool import Pool
+from tvmconv.tuning.remote import make_measurer
 from tvmconv.tuning.reports import tune_report
-from tvmconv.tuning.session import Progress, check_device, check_host, collect
+from tvmconv.tuning.session import Progress, check_device, check_host, collect, tunable
 from tvmconv.tuning.session import tune as tune_workloads
 from tvmconv.tuning.settings import Settings
 
@@ -28,9 +30,7 @@ if TYPE_CHECKING:
     from tvmconv.building import ModelLike
     from tvmconv.core.tensor import ShapeLists
     from tvmconv.report.document import Report
-    from tvmconv.tuning.measure import Measurer
 
-_SPACES = {"knobs": "knobs", "metaschedule": "auto", "both": "both"}
 _MOST = 1 << 31
 
 
@@ -49,20 +49,20 @@ def tune(
     shapes: ShapeLists | None = None,
     outputs: Sequence[str] | None = None,
     threads: int | None = None,
-    algorithms: Sequence[str] | None = None,
+    algorithms: str | Sequence[str] | None = None,
     error_budget: float | None = None,
     fold_budget: int | None = None,
     requantize: str = "float",
     precision: str = "float32",
     rpc_tracker: str = "",
-    rpc_keys: Sequence[str] = (),
+    rpc_keys: str | Sequence[str] = (),
 ) -> Report:
-    """Search faster kernels for the convolutions of a model, and record them in a log.
+    """Search faster kernels for a model's convolutions and fully connected layers.
 
-    Every candidate is verified. A record is written only if a second measurement confirms that the
-    candidate is faster than the default by more than the noise. The search can be stopped at any
-    time, also by an exception of ``progress``. The same call continues from the log, and from the
-    trials next to it.
+    Every candidate is verified. The log gets a record only if a second measurement confirms that
+    the candidate is faster than the default by more than the noise. The search can be stopped at
+    any time, also by an exception of ``progress``. The same call continues from the log, and from
+    the trials next to it.
 
     Parameters
     ----------
@@ -88,7 +88,10 @@ def tune(
     progress
         Called as ``progress(layer, done, total)`` after each candidate, and at the end of a layer.
         The numbers count the candidates of all layers.
-    shapes, outputs, threads, algorithms, error_budget, fold_budget, requantize, precision
+    algorithms
+        Names of algorithms to search, or one name; by default all. Layers that none of them
+        computes keep their default. Fully connected layers on CPUs have ``"dense"``.
+    shapes, outputs, threads, error_budget, fold_budget, requantize, precision
         As for :func:`tvmconv.build`.
     rpc_tracker, rpc_keys
         ``HOST:PORT`` of a TVM RPC tracker and keys of its devices, which then measure.
@@ -113,12 +116,11 @@ def tune(
     >>> report = tvmconv.tune("resnet18.onnx", trials=500)  # doctest: +SKIP
     >>> print(report)  # doctest: +SKIP
     """
-    if not isinstance(search, str) or search not in _SPACES:
-        raise ConfigError(f"search={shown(search)} is unknown. Use {', '.join(_SPACES)}.")
+    if not isinstance(search, str) or search not in SPACES:
+        raise ConfigError(f"search={shown(search)} is unknown. Use {', '.join(SPACES)}.")
     if isinstance(time_budget, bool) or not isinstance(time_budget, Real) or not time_budget > 0:
         raise ConfigError(f"time_budget={shown(time_budget)} must be a positive number of seconds.")
-    if bool(rpc_tracker) != bool(rpc_keys):
-        raise ConfigError("rpc_tracker= and rpc_keys= require each other. Give both or none.")
+    address, keys = _address(rpc_tracker, rpc_keys)
     total = whole(trials, "trials", 0, _MOST, ConfigError)
     call = None if progress is None else function(progress, "progress")
     settings = Settings(
@@ -130,16 +132,19 @@ def tune(
         requantize=requantize,
         algorithms=() if algorithms is None else check_algorithms(algorithms),
     )
+    if isinstance(target, list | tuple):
+        raise ConfigError(f"tune searches for one target, got {shown(target)}. Call it for each.")
     machine = resolve_device(target, threads)
     on_gpu = isinstance(machine, CudaMachine)
-    if on_gpu and search != "knobs":
+    if on_gpu and SPACES[search] != KNOBS:
         raise ConfigError(f"search={search!r} requires a CPU target, got {machine.name}.")
     check_precision(settings.policy, machine)
     check_packages()
-    (check_device if rpc_tracker else check_host)(machine)
+    (check_device if address else check_host)(machine)
     path = default_log(machine) if log is None else file_path(log, "log", ConfigError)
     check_destination(path)
-    tasks = collect(machine, [model], (), (), shapes, fold_budget, settings.policy, outputs)
+    found = collect(machine, [model], (), (), shapes, fold_budget, settings.policy, outputs)
+    tasks, left = tunable(found, machine, settings)
     if log is not None:
         # builds can name the log if no layer gains
         append(path, [])
@@ -148,15 +153,15 @@ def tune(
         outcomes = tune_workloads(
             tasks,
             machine,
-            _measurer(pool, rpc_tracker, rpc_keys, on_gpu),
+            make_measurer(pool, on_gpu, address, keys),
             path,
             settings,
             total_trials=total,
             time_budget=float(time_budget),
-            space=_SPACES[search],
+            space=SPACES[search],
             observe=None if call is None else _Counter(call),
         )
-    return tune_report(tasks, outcomes, path, time.monotonic() - start)
+    return tune_report(tasks, outcomes, path, time.monotonic() - start, left=left)
 
 
 class _Counter:
@@ -176,11 +181,15 @@ class _Counter:
         self._call(state.task.name, self._done, self._done + state.trials_left)
 
 
-def _measurer(pool: Pool, tracker: str, keys: Sequence[str], on_gpu: bool) -> Measurer:
-    """This machine, its GPU, or the devices of a tracker."""
-    from tvmconv.remote import parse_address
-    from tvmconv.tuning.remote import RemoteMeasurer
-
-    if not tracker:
-        return GpuMeasurer(pool) if on_gpu else LocalMeasurer(pool)
-    return RemoteMeasurer(pool, *parse_address(tracker, "rpc_tracker"), keys)
+def _address(tracker: str, keys: str | Sequence[str]) -> tuple[tuple[str, int] | None, list[str]]:
+    """Host and port of a tracker, or None, and the keys of its devices."""
+    names = [keys] if isinstance(keys, str) and keys else keys
+    texts = isinstance(names, Sequence) and all(isinstance(key, str) and key for key in names)
+    if not isinstance(tracker, str) or not texts:
+        raise ConfigError(
+            f"rpc_tracker={shown(tracker)} must be a text such as 'lab:9190', and "
+            f"rpc_keys={shown(keys)} a list of keys"
+        )
+    if bool(tracker) != bool(names):
+        raise ConfigError("rpc_tracker= and rpc_keys= require each other. Give both or none.")
+    return (parse_address(tracker, "rpc_tracker") if tracker else None), list(names)

@@ -16,13 +16,35 @@ from tvmconv.machines.device import Device
 from tvmconv.remote import devices_of
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, Quick, checked, quick_trial
+from tvmconv.tuning.measure import (
+    TIMES,
+    WEIGHTS,
+    Final,
+    GpuMeasurer,
+    LocalMeasurer,
+    Measurer,
+    Quick,
+    checked,
+    quick_trial,
+)
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 from tvmconv.tuning.results import MeasuredChoice
 
 LOGGER = logging.getLogger("tvmconv.tuning")
 _HANGS = 2
 _DEVICE_FAULTS = ("hung", "crashed", "error")
+
+
+def make_measurer(
+    pool: Pool, on_gpu: bool, address: tuple[str, int] | None = None, keys: Sequence[str] = ()
+) -> Measurer:
+    """This machine, its GPU, or the devices of a tracker at an ``address`` under ``keys``.
+
+    Raises :class:`TvmconvError` if the tracker has no device under one of the keys.
+    """
+    if address is not None:
+        return RemoteMeasurer(pool, *address, keys)
+    return GpuMeasurer(pool) if on_gpu else LocalMeasurer(pool)
 
 
 class RemoteMeasurer:

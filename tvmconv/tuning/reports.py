@@ -67,6 +67,9 @@ _CHECKED = (
     Column("why", "why"),
 )
 
+# layers that a note names
+_NAMED = 5
+
 
 def tune_report(
     tasks: Sequence[Task],
@@ -75,11 +78,13 @@ def tune_report(
     seconds: float,
     missing: Mapping[str, str] | None = None,
     estimated: Mapping[str, str] | None = None,
+    left: Sequence[Task] = (),
 ) -> Report:
     """The result of a tuning run for each workload.
 
     ``seconds`` is the total time. ``missing`` has the reason for each baseline that was not
     measured. ``estimated`` has clock and method of estimates; None where times were measured.
+    ``left`` are tasks that the given algorithms do not compute.
     """
     names = {task.workload: task.name for task in tasks}
     rows = [
@@ -131,6 +136,10 @@ def tune_report(
         columns = (*_OUTCOMES[:7], *_BASELINES, *_OUTCOMES[7:])
         facts["geometric_mean_over_best_baseline"] = statistics.geometric_mean(ratios)
     notes = tuple(f"{baseline} not measured: {why}" for baseline, why in (missing or {}).items())
+    if left:
+        shown = ", ".join(task.name for task in left[:_NAMED])
+        more = f" and {len(left) - _NAMED} more" * (len(left) > _NAMED)
+        notes += (f"not tuned, as the given algorithms do not compute them: {shown}{more}",)
     if spilled := sum(outcome.spilled for outcome in outcomes):
         notes += (f"not timed, as nvcc spilled their registers: {spilled} candidates",)
     tables = [Table("workloads", "Workloads", columns, rows)]

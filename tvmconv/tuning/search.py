@@ -143,9 +143,9 @@ def searches(
 ) -> list[Search]:
     """Searches of the algorithms that are predicted within reach of the best, which is first."""
     spaces, least, policy = [], {}, settings.policy
-    known = registry.names(machine.kind)
-    for name in settings.algorithms or registry.offered(machine, settings.precision):
-        if name not in known:
+    offered = registry.offered(machine, settings.precision, workload)
+    for name in settings.algorithms or offered:
+        if name not in offered:
             continue
         rounds = "" not in registry.algorithm(name, machine.kind).precisions
         budget = policy.low_precision_budget if rounds else policy.error_budget

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.tensor import ShapeLists, Shapes
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.weight_facts import WeightFacts
@@ -19,11 +20,12 @@ from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.record import processor
 from tvmconv.measuring.gpu.state import gpu_state
 from tvmconv.records.record import machine_facts
-from tvmconv.records.space import make_space
+from tvmconv.records.space import AUTO, BOTH, KNOBS, make_space
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.tuning.cost_model import check_packages, predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
+from tvmconv.tuning.untuned import untuned_choice
 
 if TYPE_CHECKING:
     from tvmconv.building import ModelLike
@@ -81,7 +83,7 @@ def collect(
     policy: Policy | None = None,
     outputs: Sequence[str] | None = None,
 ) -> tuple[Task, ...]:
-    """The distinct convolution workloads of everything that is to be tuned.
+    """The distinct workloads of all convolutions and fully connected layers that are tuned.
 
     ``shapes``, ``fold_budget`` and ``outputs`` are arguments of :func:`tvmconv.build` for the
     models. The policy decides how models are quantized and rounded. Fails if something cannot be
@@ -116,6 +118,30 @@ def collect(
     return tuple(found.values())
 
 
+def tunable(
+    tasks: Sequence[Task], machine: Device, settings: Settings
+) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+    """The tasks that the algorithms of the settings compute, and those they do not.
+
+    Raises :class:`ConfigError` if they compute none.
+    """
+    if not settings.algorithms:
+        return tuple(tasks), ()
+    able, left = [], []
+    for task in tasks:
+        try:
+            untuned_choice(task.workload, machine, settings.policy, task.facts)
+            able.append(task)
+        except ConfigError:
+            left.append(task)
+    if left and not able:
+        raise ConfigError(
+            f"algorithms={list(settings.algorithms)} compute none of the {len(left)} layers. "
+            "Name other algorithms, or leave them out."
+        )
+    return tuple(able), tuple(left)
+
+
 def check_host(machine: Device) -> None:
     """Raise :class:`ArtifactError` for code that this machine cannot run."""
     if isinstance(machine, CudaMachine):
@@ -142,7 +168,7 @@ def tune(
     *,
     total_trials: int = 0,
     time_budget: float = math.inf,
-    space: str = "knobs",
+    space: str = KNOBS,
     baselines: Rivals | None = None,
     observe: Observer | None = None,
 ) -> list[Outcome]:
@@ -188,7 +214,7 @@ def tune(
 
         baseline = ("", math.inf)
         if baselines is not None and not journal.finished(
-            str(task.workload), settings.to_json("auto" if space == "auto" else "knobs")
+            str(task.workload), settings.to_json(AUTO if space == AUTO else KNOBS)
         ):
             baseline = baselines.best(task.workload)
 
@@ -209,7 +235,7 @@ def tune(
                 total = len(ordered)
                 observe(Progress(task, number, total, settings.trials, outcome, left, seconds))
 
-        if space == "auto":
+        if space == AUTO:
             outcome = tune_auto(
                 task.workload,
                 processor(machine),
@@ -233,7 +259,7 @@ def tune(
                 task.facts,
             )
             outcome = tuner.run(deadline, tell)
-            if space == "both":
+            if space == BOTH:
                 outcome.comparison = compare_spaces(
                     task.workload, processor(machine), measurer, settings, log, journal, deadline
                 )
@@ -272,8 +298,6 @@ def _of_model(
 
 
 def _weight(task: Task, machine: Device, settings: Settings) -> float:
-    from tvmconv.tuning.untuned import untuned_choice
-
     policy = make_policy(precision=settings.precision, requantize=settings.requantize)
     algorithm, config = untuned_choice(task.workload, machine, policy, task.facts)
     return task.count * predicted(make_space(task.workload, machine, algorithm), config)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.records.space import KNOBS
 from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET, FLOAT32, Policy, make_policy
 from tvmconv.tuning.journal import SPILLED
 from tvmconv.tuning.measure import Final
@@ -44,7 +45,7 @@ class Settings:
             requantize=self.requantize,
         )
 
-    def to_json(self, space: str = "knobs") -> dict[str, Any]:
+    def to_json(self, space: str = KNOBS) -> dict[str, Any]:
         """The settings for which a finished workload counts as finished in another run."""
         budget = self.error_budget
         decides = {
@@ -55,7 +56,7 @@ class Settings:
             "error_budget": DEFAULT_ERROR_BUDGET if budget is None else budget,
             **({} if self.precision == FLOAT32 else {"precision": self.precision}),
         }
-        return decides if space == "knobs" else {**decides, "space": space}
+        return decides if space == KNOBS else {**decides, "space": space}
 
     def described(self, space: str, trials: int, weights: str) -> dict[str, Any]:
         """How a search was made, for its records."""

@@ -16,6 +16,7 @@ from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.records.logfile import append
 from tvmconv.records.record import Record
+from tvmconv.records.space import KNOBS
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.deciding import Contest
 from tvmconv.tuning.journal import SPILLED, Journal, Trial
@@ -248,7 +249,7 @@ class WorkloadTuner:
             self.machine,
             default,
             winner,
-            tuner=self.settings.described("knobs", self.outcome.trials, self.measurer.weights),
+            tuner=self.settings.described(KNOBS, self.outcome.trials, self.measurer.weights),
             device=self.measurer.identity(),
             **self.provenance(),
         )

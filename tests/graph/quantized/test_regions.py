@@ -30,7 +30,6 @@ from tvmconv.core.datatypes import FLOAT32
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.machines.cuda import MACHINES
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.report.explain import explain_report
 
 ARM = resolve_machine("llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod", 1)
 
@@ -174,17 +173,15 @@ def test_models_for_gpus_say_that_their_layers_are_float32():
 
 
 @pytest.mark.filterwarnings("ignore:.*16 bits")
-def test_fully_connected_layers_of_16_bits_have_a_row_that_says_so():
+def test_fully_connected_layers_of_16_bits_have_a_decision_that_says_so():
     net = QuantisedNet(1, 20, seed=1, dtype=np.uint16)
     model = net.model(net.rounded(net.layer("Gemm", net.rounded("x"), 24, 20, transB=1)))
     model.opset_import[0].version, model.ir_version = 21, 10
     built = tvmconv.build(model, threads=1)
-    (table,) = (t for t in explain_report(built).tables if t.name == "in_float")
-    (row,) = table.rows
-    assert (row["operator"], row["reason"]) == (
-        "dense",
-        "its data is uint16, kernels multiply 8 bits",
-    )
+    (decision,) = built.decisions
+    assert decision.chosen.algorithm == "dense"
+    why = "in float32 although quantized: its data is uint16, kernels multiply 8 bits"
+    assert decision.reason.endswith(why)
     assert not any(call.note for call in tvmconv.build(dense(), threads=1).calls)
 
 

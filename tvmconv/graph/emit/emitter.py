@@ -193,10 +193,11 @@ class Emitter:
         return arg
 
     def kernel_function(self, kernel: Kernel) -> GlobalVar:
-        """The ``GlobalVar`` of a convolution kernel, added to the module on first use."""
+        """The ``GlobalVar`` of a layer's kernel, added to the module on first use."""
         if kernel not in self.kernels:
-            kind = "depthwise" if kernel.workload.is_depthwise else "conv2d"
-            symbol = f"{kind}_{kernel.algorithm}_{len(self.kernels)}"
+            kind = "depthwise_" if kernel.workload.is_depthwise else "conv2d_"
+            kind = "" if kernel.workload.is_matrix else kind
+            symbol = f"{kind}{kernel.algorithm}_{len(self.kernels)}"
             self.kernels[kernel] = self.builder.add_func(scheduled(kernel), symbol)
         return self.kernels[kernel]
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from tvmconv.algorithms.operands import input_shape, output_shape
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
-from tvmconv.costs.cpu.products import dense_tile
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node, Value
-from tvmconv.graph.match import IN_FLOAT
+from tvmconv.graph.layout import flattened_image, oihw_weight
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import processor
-from tvmconv.operators.dense import (
-    block_flattened_weight,
-    dense,
-    pack_dense_bias,
-    pack_dense_weight,
-)
 from tvmconv.tvm_api import relax
-from tvmconv.tvm_api.types import GlobalVar, RelaxExpr, Tensor
+from tvmconv.tvm_api.types import GlobalVar, RelaxExpr
 
 
 def emit_conv(emitter: Emitter, node: Node) -> None:
@@ -83,44 +74,32 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
 
     All axes except the last one count rows.
     """
-    epilogue = node.attrs["epilogue"]
+    decision = emitter.plan.decisions[node]
+    workload, chosen = decision.workload, decision.chosen
+    kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
+    machine = processor(emitter.machine)
     value, constant, *rest = node.args
-    weight = as_float32(constant.data)
-    flatten = value.producer
-    data: RelaxExpr | None = None
-    *batch, outputs = node.output.dims
-    rows, inputs = prod(batch), weight.shape[0]
-    flattened = flatten is not None and flatten.op == "reshape" and len(batch) == 1
-    if flatten is not None and flattened and value not in emitter.plain:
-        source = flatten.args[0]
-        image = source.shape is not None and len(source.shape) == 4
-        if image and source in emitter.blocked and source.dims[0] == value.dims[0]:
-            data = emitter.blocked[source]
-            _, channels, height, width = source.dims
-            weight = block_flattened_weight(weight, channels, height, width, emitter.lanes)
-    if data is None:
-        data = _matrix(emitter, value, (rows, inputs))
-    tile = dense_tile(rows, weight.shape[0], outputs, processor(emitter.machine))
-    args = [data, constant_of(pack_dense_weight(weight, tile), "float32")]
-    kinds = [step.kind for step in epilogue]
-    if "bias" in kinds:
-        bias = pack_dense_bias(as_float32(rest.pop(0).data), tile)
-        args.append(constant_of(bias, "float32"))
-    if "add" in kinds:
-        args.append(_matrix(emitter, rest.pop(0), (rows, outputs)))
-
-    def expression(*tensors: Tensor) -> Tensor:
-        return dense(*tensors, outputs=outputs, tile=tile, epilogue=epilogue)
-
-    flops = 2 * rows * constant.data.size
-    record = CallRecord(node.layer, "dense", flops=flops, note=node.attrs.get(IN_FLOAT, ""))
-    result = emitter.call(expression, args, record, opaque=True)
-    if len(batch) > 1:
-        result = emitter.reshape(result, node.output.dims)
-    emitter.plain[node.output] = result
+    image = flattened_image(node) if node in emitter.plan.flattened else None
+    if image is not None:
+        data = emitter.reshape(emitter.as_blocked(image), input_shape(workload, machine))
+    else:
+        data = _matrix(emitter, value, input_shape(workload, machine))
+    weight = oihw_weight(node, workload, emitter.lanes if image is not None else 0)
+    bias = as_float32(rest.pop(0).data).reshape(-1) if workload.has("bias") else None
+    packed = constant_arguments(kernel, Constants(weight, bias))
+    args = [data, *(constant_of(array, "float32") for array in packed)]
+    written = output_shape(workload, machine)
+    if workload.has("add"):
+        args.append(_matrix(emitter, rest.pop(0), written))
+    function = layer_function(emitter, kernel, node.layer)
+    call = relax.call_tir(function, args, relax.TensorType(written, "float32"))
+    flops = 2 * workload.batch * constant.data.size
+    made = emitter.bind(call, CallRecord(node.layer, "dense", str(workload), flops))
+    shape = node.output.dims
+    emitter.plain[node.output] = made if shape == written else emitter.reshape(made, shape)
 
 
-def _matrix(emitter: Emitter, value: Value, shape: tuple[int, int]) -> RelaxExpr:
+def _matrix(emitter: Emitter, value: Value, shape: tuple[int, ...]) -> RelaxExpr:
     """A tensor with all axes except the last one as rows."""
     data = emitter.as_plain(value)
     return data if value.dims == shape else emitter.reshape(data, shape)

@@ -84,7 +84,8 @@ def label(offer: Candidate) -> str:
 
 def measured_workload(layer: Layer, machine: Machine) -> Conv2dWorkload:
     """A layer's workload; with fewer input channels than a block it reads NCHW."""
-    if layer.workload.in_channels < machine.channel_block:
+    blocked = layer.workload.data_layout == "NCHWc"
+    if blocked and layer.workload.in_channels < machine.channel_block:
         return replace(layer.workload, data_layout="NCHW")
     return layer.workload
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.algorithms.operands import output_shape
 from tvmconv.core.config import KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.tensor import Array
@@ -18,7 +19,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.integer_case import read_constants
-from tvmconv.measuring.operands import arranged, blocked, kernel_facts, typed, unblocked
+from tvmconv.measuring.operands import arranged, as_result, kernel_facts, typed, unblocked
 
 
 class KernelRun:
@@ -54,17 +55,14 @@ class KernelRun:
         plain = kernel.expression.plain_output
         if w.has("add"):
             residual = typed(inputs["residual"], w.types.output)
-            values.append(residual if plain else blocked(residual, lanes))
-        planes, channels, height, width = w.result_shape
-        shape: tuple[int, ...] = (planes, kernel.machine.blocks(channels), height, width, lanes)
-        if plain:
-            shape = w.result_shape
+            values.append(residual if plain else as_result(residual, w, lanes))
+        shape = w.result_shape if plain else output_shape(w, kernel.machine)
         self._result = runtime.empty(shape, w.types.output)
         tensors = [runtime.tensor(np.ascontiguousarray(v)) for v in values]
         self._arguments = (*tensors, self._result)
         self._before: Callable[[], None] | None = None
         self._after: Callable[[], None] | None = None
-        if nchw:
+        if nchw and not w.is_matrix:
             self._convert(data)
 
     def _convert(self, data: Array) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvmconv.core.tensor import Shapes
+from tvmconv.graph.layout import oihw_weight
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.kernel_run import KernelRun, relative_error
@@ -40,7 +41,7 @@ def measure_errors(
     options are those given to ``build``, because a module has no unpacked weights. ``progress`` is
     called with the stage's name, the finished layers and all layers.
     """
-    nodes = _convolutions(source, model, shapes, fold_budget, outputs)
+    nodes = _layers(source, model, shapes, fold_budget, outputs)
     errors = []
     for index, (node, decision) in enumerate(zip(nodes, model.decisions, strict=True)):
         if progress:
@@ -51,7 +52,7 @@ def measure_errors(
     return tuple(errors)
 
 
-def _convolutions(
+def _layers(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     model: CompiledModel,
     shapes: Shapes | None,
@@ -59,7 +60,7 @@ def _convolutions(
     outputs: Sequence[str] | None,
 ) -> list[Node]:
     """The layers with their weights, in the order of the decisions."""
-    from tvmconv.graph.match import CONV
+    from tvmconv.graph.match import CONV, DENSE
     from tvmconv.graph.prelude import prepared_model
     from tvmconv.selection.policy import make_policy
 
@@ -69,7 +70,7 @@ def _convolutions(
     for node in (node for graph in graphs for node in graph.nodes):
         # layers by vectors of pixels have no decision
         left = model.decisions[len(found) :]
-        if node.op == CONV and left and node.layer == left[0].layer:
+        if node.op in (CONV, DENSE) and left and node.layer == left[0].layer:
             found.append(node)
     return found
 
@@ -81,9 +82,11 @@ def _layer_error(node: Node, decision: Decision, model: CompiledModel, seed: int
     if workload.types.is_integer:
         return _integer_error(kernel, weight.data, rest[0].data, node, model.threads, seed)
     inputs, constants = random_operands(workload, seed)
-    constants["weight"] = weight.data.astype(np.float32)
+    flattens = workload.is_matrix and workload.in_channels != weight.dims[0]
+    lanes = model.machine.channel_block if flattens else 0
+    constants["weight"] = oihw_weight(node, workload, lanes)
     if workload.has("bias"):
-        constants["bias"] = rest[0].data.astype(np.float32)
+        constants["bias"] = rest[0].data.astype(np.float32).reshape(-1)
     run = KernelRun(kernel, inputs, constants, model.threads)
     run()
     return relative_error(run.output(), convolution(workload, inputs, constants))

@@ -190,7 +190,7 @@ def parse_variants(
 
 def _all_names(machine: Device, precision: str) -> list[str]:
     """The default algorithms: no first steps, which are slow, and no other precision."""
-    names = {*registry.names(machine.kind)} - {*registry.FIRST_STEPS.values()}
+    names = {*registry.known(machine.kind)} - {*registry.FIRST_STEPS.values()}
     able = {"", precision}
     return sorted(n for n in names if able & {*registry.algorithm(n, machine.kind).precisions})
 
@@ -204,7 +204,7 @@ def _rounding(variant: Variant, machine: Device, precision: str) -> Variant:
 
 
 def _check_name(name: str, machine: Device) -> None:
-    names = registry.names(machine.kind)
+    names = registry.known(machine.kind)
     if name not in names:
         raise InputError(
             f"unknown algorithm {name!r} in --algorithms; {nearest(name, names)}{_WRITE}; "
