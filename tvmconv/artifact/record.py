@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 from typing import Any
 
 from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.program_record import MemoryReport, ProgramRecord
 from tvmconv.core.decision import Decision, Unscheduled
+from tvmconv.core.version import package_version
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
@@ -57,7 +57,7 @@ def record_program(
         threads=machine.cores,
         **vars(records[0]),
         policy=policy or {},
-        versions={"tvm": metadata.version("apache-tvm"), "llvm": llvm_version()},
+        versions={"tvm": package_version("apache-tvm"), "llvm": llvm_version()},
         others=tuple(records[1:]),
     )
 

@@ -8,10 +8,11 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from tvmconv.core.version import package_version
 
 _ROOT = Path(__file__).parents[1]
 # packages whose code makes kernels or constants
@@ -48,7 +49,7 @@ def _sources(folder: Path) -> Iterator[Path]:
 def _versions() -> Iterator[str]:
     """Versions of libraries, and of TVM's own library, which contains LLVM."""
     for name in _PACKAGES:
-        yield f"{name} {metadata.version(name)}"
+        yield f"{name} {package_version(name)}"
     spec = find_spec("tvm")
     for place in (spec.submodule_search_locations or []) if spec else []:
         for path in sorted((*Path(place).glob("libtvm*"), *Path(place, "lib").glob("libtvm*"))):

@@ -1,3 +1,13 @@
-"""The package's version, which manifests and reports state."""
+"""The versions of this package and of those that it uses, which manifests and reports state."""
+
+from importlib import metadata
 
 __version__ = "0.1.0"
+
+
+def package_version(name: str) -> str:
+    """Version of an installed distribution; ``absent`` for a library that runs from its sources."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "absent"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from tvmconv.machines.host import host_cores, host_features, host_model
 
 def versions() -> dict[str, str]:
     """Versions of tvmconv, TVM and LLVM, in that order; machines with GPUs may lack the others."""
-    from tvmconv.core.version import __version__
+    from tvmconv.core.version import __version__, package_version
 
     try:
         from tvmconv.tvm_api.target import llvm_version
@@ -23,14 +22,6 @@ def versions() -> dict[str, str]:
     except ImportError:
         return {"tvmconv": __version__, "TVM": "absent", "LLVM": "absent"}
     return {"tvmconv": __version__, "TVM": package_version("apache-tvm"), "LLVM": llvm}
-
-
-def package_version(name: str) -> str:
-    """Version of an installed distribution, or ``absent``."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "absent"
 
 
 def host_header() -> dict[str, Any]:

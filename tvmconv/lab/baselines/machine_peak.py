@@ -7,7 +7,7 @@ from .case import Case, Session
 
 def version() -> str:
     """Version of TVM, which compiles the probe."""
-    from tvmconv.measuring.host import package_version
+    from tvmconv.core.version import package_version
 
     return package_version("apache-tvm")
 
