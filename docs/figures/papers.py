@@ -8,7 +8,7 @@ from statistics import mean
 
 from docs.figures.svg import Figure, Palette
 from docs.generate.benchmarks import saved
-from docs.generate.ratios import times
+from docs.generate.ratios import ratios, times
 
 _LEFT, _TOP, _WIDTH, _HEIGHT = 50, 44, 660, 190
 # cuDNN's time over im2win's for each of the twelve layers on an RTX 3090. Figure 4-5 of the thesis
@@ -23,7 +23,11 @@ _SHARES = {"Intel": (0.875, 0.89), "AMD": (0.582, 0.54), "Arm": (0.889, 0.92)}
 # title of a section of the page -> its figures, with captions
 SECTIONS = {
     "im2win": (
-        ("paper-im2win-cpu", "CPU: time of PyTorch's im2col over im2win; above 1 im2win is faster"),
+        (
+            "paper-im2win-cpu",
+            "CPU, from NCHW to NCHW, batch size 128 as far as 24 GiB of memory allow: time of "
+            "PyTorch's im2col over im2win; above 1 im2win is faster",
+        ),
         (
             "paper-im2win-gpu",
             "GPU, batch size 128: time of cuDNN over im2win. The paper's bars are of the log that "
@@ -90,36 +94,39 @@ def _figure(palette: Palette, title: str) -> Figure:
 
 def im2win_cpu(palette: Palette) -> Figure:
     """Draw PyTorch's im2col over im2win on the twelve layers, and the paper's range."""
-    layers = times("im2win")
     figure = _figure(palette, "im2win on CPUs: time of PyTorch's im2col over im2win")
-    forms = (("im2win_nchw", "tvmconv, NCHW"), ("im2win", "tvmconv, channel blocks"))
+    runs = (
+        ("dnn12-nchw", 1, "Zen 5, 1 thread"),
+        ("dnn12-nchw-16-threads", 16, "Xeon, 16 threads"),
+    )
     series = [
-        _Series(name, [each["torch_im2col"] / each[entry] for each in layers.values()])
-        for entry, name in forms
+        _Series(name, ratios(times(file, threads).values(), "torch_im2col", "im2win_nchw"))
+        for file, threads, name in runs
     ]
-    _bars(figure, list(layers), series, (0, 1, 2, 3, 4, 5, 6), band=(2.2, 5.8))
+    names = [case.split()[0] for case in times("dnn12-nchw", 1)]
+    _bars(figure, names, series, (0, 1, 2, 3, 4, 5, 6, 7, 8), band=(2.2, 5.8))
     figure.text(_LEFT + _WIDTH, 21, "the paper: 2.2 to 5.8 (gray)", size=12, anchor="end")
     return figure
 
 
 def im2win_gpu(palette: Palette) -> Figure:
     """Draw cuDNN's time over im2win's: ours on an H100, the paper's on an RTX 3090."""
-    ratios: dict[str, float] = {}
+    gains: dict[str, float] = {}
     for case in saved("cuda-h100-dnn12-measured")["results"]:
         least = {
             entry["label"]: min(min(samples) for samples in entry["rounds"])
             for entry in case["entries"]
             if entry["rounds"]
         }
-        ratios[case["name"].split()[0]] = least["cudnn"] / least["tvmconv im2win"]
+        gains[case["name"].split()[0]] = least["cudnn"] / least["tvmconv im2win"]
     figure = _figure(palette, "im2win on GPUs: time of cuDNN over im2win")
     series = (
-        _Series("tvmconv, H100", list(ratios.values())),
+        _Series("tvmconv, H100", list(gains.values())),
         _Series("the paper's log, RTX 3090", _CUDNN_OVER_IM2WIN),
     )
-    most = max(*ratios.values(), *_CUDNN_OVER_IM2WIN)
+    most = max(*gains.values(), *_CUDNN_OVER_IM2WIN)
     ticks = [0.5 * step for step in range(int(most / 0.5) + 2)]
-    _bars(figure, list(ratios), series, ticks)
+    _bars(figure, list(gains), series, ticks)
     return figure
 
 

@@ -8,11 +8,11 @@ from statistics import mean
 from docs.generate.benchmarks import saved
 
 
-def times(file: str) -> dict[str, dict[str, float]]:
+def times(file: str, threads: int | None = None) -> dict[str, dict[str, float]]:
     """Return the minimum of each entry by layer; entries of ours without their prefix."""
     found: dict[str, dict[str, float]] = {}
     for row in saved(file)["measurements"]:
-        if row.get("min_seconds"):
+        if row.get("min_seconds") and threads in (None, row["threads"]):
             name = row["contender"].removeprefix("tvmconv ")
             found.setdefault(row["case"], {})[name] = row["min_seconds"]
     return found
