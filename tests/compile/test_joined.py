@@ -92,6 +92,21 @@ def test_blocks_and_branches_keep_their_calls():
         assert_close(run(passed, "main", np.array(flag_value), given), expected)
 
 
+def test_an_input_and_a_constant_are_not_the_same_line():
+    """Both lines are one call of one kernel with two operands."""
+    offset = values(*SHAPE)
+    builder, x = relax.BlockBuilder(), tensor("x", *SHAPE)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            a = builder.emit(op.add(x, relax.const(offset)))
+            foreign = op.call_pure_packed("vm.builtin.copy", a, ty_args=a.ty)
+            result = builder.emit_output(op.add(builder.emit(foreign), x))
+        builder.emit_func_output(result)
+    passed, given = compiled(builder), values(*SHAPE)
+    assert lines(passed) == [["add"]] * 2
+    assert_close(run(passed, "main", given), given + offset + given)
+
+
 def branch(a: relax.Var, b: relax.Var) -> relax.SeqExpr:
     result = relax.Var("result", a.ty)
     binding = relax.VarBinding(result, op.subtract(a, b))

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmconv.compile.joined import Joined, KernelStep, Line, is_plain
+from tvmconv.compile.joined import Joined, Key, Line, is_plain
 from tvmconv.compile.vm_calls import gpu_library
 from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.kernels.families import schedules_of
@@ -172,7 +172,7 @@ class _Replacement(PyExprMutator):
         self.kernels: dict[GlobalVar, str] = {}
         self.symbols: dict[GlobalVar, str] = {}
         self.reads: Counter[RelaxVar] = Counter()
-        self.lines: dict[tuple[KernelStep, ...], str] = {}
+        self.lines: dict[Key, str] = {}
         self.calls: dict[str, list[str]] = {}
         for var, func in chosen.items():
             if _is_static(func):

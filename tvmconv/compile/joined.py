@@ -40,6 +40,10 @@ class KernelStep(NamedTuple):
     operands: tuple[Pointer, ...]
 
 
+# steps of a call, and shape and dtype of its parameters: a constant is bytes, an input is not
+Key = tuple[tuple[KernelStep, ...], tuple[tuple[tuple[int, ...], str], ...]]
+
+
 @dataclass(frozen=True)
 class Joined:
     """The one call that replaces a sequence of calls.
@@ -57,9 +61,10 @@ class Joined:
     results: Mapping[RelaxVar, int | tuple[int, ...]]
 
     @property
-    def key(self) -> tuple[KernelStep, ...]:
-        """Equal for functions that compute the same."""
-        return tuple(self.steps)
+    def key(self) -> Key:
+        """Equal for functions that compute the same from equal parameters."""
+        types = [(tuple(map(int, each.shape)), str(each.dtype)) for each in self.parameters]
+        return tuple(self.steps), tuple(types)
 
     @cached_property
     def function(self) -> PrimFunc:

@@ -71,12 +71,6 @@ static void unload(struct gpu_part *part) {
     unload_kernels(part);
 }
 
-static void free_part(struct gpu_part *part) {
-    free(part->modules);
-    free(part->functions);
-    free(part);
-}
-
 /* Loads kernels and constants; in the context. */
 static int32_t load(struct gpu_part *part, const char *constants, char *message, size_t size) {
     const uint64_t bytes = tvmconv_this_description.weight_bytes;

@@ -129,6 +129,13 @@ static void unload_kernels(struct gpu_part *part) {
         if (part->modules[i]) driver.module_unload(part->modules[i]);
 }
 
+/* Frees a part whose kernels the GPU has no more. */
+static void free_part(struct gpu_part *part) {
+    free(part->modules);
+    free(part->functions);
+    free(part);
+}
+
 /* Makes a context current, or reports why it cannot. */
 static int32_t enter(cu_handle context, char *message, size_t size) {
     cu_result status = driver.context_push(context);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TVMCONV_CUDA 1
 #include "program.h"
@@ -49,6 +50,7 @@ static int32_t refuse(char *message, size_t size, int32_t status, const char *te
 
 static struct {
     pthread_mutex_t mutex;
+    pid_t process; /* that has the parts */
     struct gpu_part *parts;
 } gpus = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -83,23 +85,27 @@ static struct gpu_part *entered_part(int32_t index, char *message, size_t size) 
         if (!status) {
             part->next = gpus.parts;
             gpus.parts = part;
+            gpus.process = getpid();
         } else {
-            free(part->modules);
-            free(part->functions);
-            free(part);
+            free_part(part);
         }
     }
     pthread_mutex_unlock(&gpus.mutex);
     return status ? NULL : part;
 }
 
-/* When the library is unloaded. At the end of the process the driver may have ended before. */
+/* When the library is unloaded. At the end of the process the driver may have ended before, and a
+ * forked child owns nothing on the GPU. */
 __attribute__((destructor)) static void close_parts(void) {
-    for (struct gpu_part *part = gpus.parts; part; part = part->next) {
-        if (driver.context_push(part->context)) continue;
-        unload_kernels(part);
-        driver.context_pop(NULL);
-        driver.context_release(part->device);
+    const int own = gpus.process == getpid();
+    for (struct gpu_part *part = gpus.parts, *next; part; part = next) {
+        next = part->next;
+        if (own && !driver.context_push(part->context)) {
+            unload_kernels(part);
+            driver.context_pop(NULL);
+            driver.context_release(part->device);
+        }
+        free_part(part);
     }
 }
 
@@ -122,15 +128,17 @@ static int read_tensors(const vm_call *call, const ffi_any *arguments, int32_t c
         const dl_tensor *given = ffi_tensor(&arguments[i]);
         const char *fault = NULL;
         if (given == NULL) fault = "is not a tensor";
-        else if (given->device.type != DL_CUDA) fault = "is not in the memory of a GPU";
-        else if (i && given->device.id != *gpu) fault = "is on another GPU than the first tensor";
+        else if (given->device.type != DL_CUDA)
+            fault = "is not in the memory of a GPU. Copy it to tvm.cuda(0)";
+        else if (i && given->device.id != *gpu)
+            fault = "is on another GPU than the first tensor. Copy it to the same GPU";
         else if (tensor_bytes(given) != call->bytes[i]) fault = "has another size in bytes";
-        else if (!is_dense(given)) fault = "is not dense and row-major";
+        else if (!is_dense(given)) fault = "is not dense and row-major. Make a contiguous copy";
         if (!fault) {
             *gpu = given->device.id;
             addresses[i] = (cu_pointer)given->data + given->byte_offset;
             if (call->bytes[i] && addresses[i] % TENSOR_ALIGNMENT)
-                fault = "does not begin at a multiple of 16 bytes";
+                fault = "does not begin at a multiple of 16 bytes. Make a copy";
         }
         if (fault) {
             snprintf(text, sizeof text, "tensor %d of %s %s", (int)i, call->name, fault);

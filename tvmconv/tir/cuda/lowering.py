@@ -20,6 +20,7 @@ from tvm.s_tir.pipeline import finalize_device_passes
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.cuda import double_buffers, half, predicated_loads, predicated_stores, tap_tables
@@ -127,8 +128,12 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     return CudaCode(_PREAMBLE + DEFINITIONS + called + kernels_text, launches)
 
 
+@compiler_lock()
 def _printed(device: Any, machine: CudaMachine) -> str:
-    """The CUDA source that TVM prints for kernels."""
+    """The CUDA source that TVM prints for kernels.
+
+    Under the lock, as another thread's call would restore the variable too early.
+    """
     build = tvm.get_global_func("target.build.cuda")
     before = os.environ.get(_SOURCE_ONLY)
     os.environ[_SOURCE_ONLY] = "1"
