@@ -153,6 +153,22 @@ def test_a_near_miss_stays_as_it_is() -> None:
     check(model, {"x": 4 * noise(1, 3, 4, 5)})
 
 
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_constants_of_a_gelu(name: str) -> None:
+    """Those of FP16 models are its own; others are not, and a half may not even be rounded."""
+    nodes = [helper.make_node(op, ins.split(), [out]) for op, ins, out in SPELLINGS[name]]
+    inputs = {"z" if nodes[0].output[0] == "x" else "x": (2, 5)}
+
+    def found(**changed: float) -> bool:
+        constants = {key: np.float32(value) for key, value in (C | changed).items()}
+        return "Gelu" in operators(make_model(nodes, inputs, ["y"], constants, opset=13))
+
+    assert found(**{key: float(np.float16(value)) for key, value in C.items()})
+    read = {word for node in nodes for word in node.input} & set(C) - {"three"}
+    changes = {key: C[key] * (1.0001 if key in ("half", "two") else 1.001) for key in read}
+    assert not any(found(**{key: value}) for key, value in changes.items())
+
+
 def test_layer_names_survive() -> None:
     norm, constants = batch_norm("bn", "c", "n", 4)
     nodes = [

@@ -10,6 +10,7 @@ import pytest
 
 from tests.graph.network import Net, convs, epilogues, other_ops, prepared
 from tvmconv.graph.ir import Graph, Value, constant, make_node
+from tvmconv.graph.match import DENSE
 from tvmconv.graph.rewrite.activations import canonical_activations, epilogue_step
 
 
@@ -120,6 +121,20 @@ def test_clip_leaky_sigmoid_and_silu():
     graph = prepared(net.model(y))
     expected = ["bias+clip(0,6)", "bias+leakyrelu(0.125)", "bias+sigmoid", "bias+silu"]
     assert epilogues(graph) == expected
+
+
+def test_gelu_of_an_image_and_of_tokens():
+    net = Net(1, 16, 4, 4)
+    one, half = net.const(np.float32(1)), net.const(np.float32(0.5))
+
+    def gelu(y: str) -> str:
+        curve = net.op("Erf", net.op("Mul", y, net.const(np.float32(0.5**0.5))))
+        return net.op("Mul", net.op("Mul", y, net.op("Add", curve, one)), half)
+
+    y = net.op("Reshape", gelu(net.conv("x", 16, 16)), net.const(np.array([16, 16])))
+    graph = prepared(net.model(gelu(net.op("MatMul", y, net.random(16, 16)))))
+    steps = [node.attrs["epilogue"] for node in graph.nodes if node.op == DENSE]
+    assert epilogues(graph) == ["bias+gelu"] and [[str(s) for s in e] for e in steps] == [["gelu"]]
 
 
 def test_hard_activations():

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from tvmconv.core.errors import ModelError
 from tvmconv.core.stored_types import numpy_type
 from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.evaluate import trains
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
 from tvmconv.frontend.nested.export import control_nodes
 from tvmconv.frontend.nested.subgraphs import subgraphs
@@ -106,7 +107,11 @@ def spelled_out(node: OnnxNode, opset: int) -> list[onnx.NodeProto]:
     # the model's operator set has no such form
     domain = MICROSOFT if node.op in LINEAR and node.opset != opset else ""
     op = "Scatter" if node.op == "ScatterElements" and opset < 11 else node.op
-    return [helper.make_node(op, node.inputs, node.outputs, node.name, domain=domain, **attributes)]
+    outputs = list(node.outputs)
+    if node.op == "BatchNormalization" and trains(node):
+        # the schema counts statistics without a name, too
+        outputs += [""] * ((3 if opset >= 14 else 5) - len(outputs))
+    return [helper.make_node(op, node.inputs, outputs, node.name, domain=domain, **attributes)]
 
 
 def _scalar(value: float) -> onnx.TensorProto:
