@@ -25,8 +25,8 @@ SECTIONS = {
     "im2win": (
         (
             "paper-im2win-cpu",
-            "CPU, from NCHW to NCHW, batch size 128 as far as 24 GiB of memory allow: time of "
-            "PyTorch's im2col over im2win; above 1 im2win is faster",
+            "CPU, large batches in NCHW: time of PyTorch's im2col over im2win; above 1 im2win is "
+            "faster",
         ),
         (
             "paper-im2win-gpu",

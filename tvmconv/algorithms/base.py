@@ -226,8 +226,8 @@ class Algorithm(DeviceAlgorithm[Machine]):
     numbers   float32 numbers of later steps, see :mod:`tvmconv.operators.requantise`;
               for ``"fixed"`` int32, see :mod:`tvmconv.operators.fixed_point`
     residual  the output's shape
-    output    ``(N, K/c, OH, OW, c)``; ``(N, K, OH, OW)`` with :attr:`plain_output`; ``(N, K)``
-              of fully connected layers
+    output    ``(N, K/c, OH, OW, c)``; ``(N, K, OH, OW)`` with :attr:`plain_output`; fully
+              connected layers write ``(N, K)``
     ========  ==========================================================================
 
     :mod:`tvmconv.kernels.arguments` makes the constants. ``N`` counts the planes of all volumes in

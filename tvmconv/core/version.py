@@ -1,4 +1,4 @@
-"""The versions of this package and of those that it uses, which manifests and reports state."""
+"""Versions, which manifests and reports state: of this package and of other packages."""
 
 from importlib import metadata
 

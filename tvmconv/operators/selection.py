@@ -46,7 +46,7 @@ class Selection:
         with T.serial(0, self._room) as place:
             self._places[place] = place
         if self._size <= _RANKED:
-            # ranks of all cost less than a selection before those of the best
+            # ranking all costs less than a selection before the ranks
             return self._ranked(self._size)
         self._count[0] = _int(self._room)
         if self._room < self._size:

@@ -37,7 +37,7 @@ def batch_norm(e: RelaxWriter, node: OnnxNode) -> RelaxExpr | list[RelaxExpr]:
 def _batch_statistics(e: RelaxWriter, node: OnnxNode, shape: tuple[int, ...]) -> list[RelaxExpr]:
     """Normalize each channel by its mean and variance in the batch, and move the running ones.
 
-    The variance is that of the batch, divided by the number of its values. Operator sets before 14
+    The batch's variance is divided by the number of its values. Operator sets before 14
     also give the batch's own mean and variance.
     """
     axes = [axis for axis in range(len(shape)) if axis != 1]

@@ -14,8 +14,8 @@ The scale, shift and activation after it are merged into that pass.
 ``epsilon``
     Added to the variance.
 
-A node of kind ``"batch"`` may have two more results, which running statistics read: the mean and
-the variance, in the shape of the operand with 1 for all axes but the channels.
+A node of kind ``"batch"`` may have two more results, the mean and the variance, for running
+statistics. They have the operand's shape, with 1 for all axes but the channels.
 """
 
 from __future__ import annotations

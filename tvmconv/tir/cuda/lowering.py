@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -20,7 +21,6 @@ from tvm.s_tir.pipeline import finalize_device_passes
 from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
-from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.cuda import double_buffers, half, predicated_loads, predicated_stores, tap_tables
@@ -38,6 +38,7 @@ _LAUNCH = "tirx.call_ffi_kernel"
 _AXES = ("x", "y", "z")
 # Where TVM's runtime for CUDA is loaded, TVM compiles what it prints, unless this variable is set
 _SOURCE_ONLY = "TVM_COMPILE_FORCE_FALLBACK"
+_PRINTING = threading.Lock()
 # nvcc does not derive this bound from launch bounds, and would keep tests that cannot fail
 _ASSUMED = re.compile(r"__launch_bounds__\((\d+)[^)]*\) \w+\([^)]*\) \{\n")
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
@@ -128,22 +129,20 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     return CudaCode(_PREAMBLE + DEFINITIONS + called + kernels_text, launches)
 
 
-@compiler_lock()
 def _printed(device: Any, machine: CudaMachine) -> str:
-    """The CUDA source that TVM prints for kernels.
-
-    Under the lock, as another thread's call would restore the variable too early.
-    """
+    """The CUDA source that TVM prints for kernels."""
     build = tvm.get_global_func("target.build.cuda")
-    before = os.environ.get(_SOURCE_ONLY)
-    os.environ[_SOURCE_ONLY] = "1"
-    try:
-        module = build(device, tvm.target.Target(machine.tvm_target()))
-    finally:
-        if before is None:
-            del os.environ[_SOURCE_ONLY]
-        else:
-            os.environ[_SOURCE_ONLY] = before
+    # another thread's call would restore the variable too early
+    with _PRINTING:
+        before = os.environ.get(_SOURCE_ONLY)
+        os.environ[_SOURCE_ONLY] = "1"
+        try:
+            module = build(device, tvm.target.Target(machine.tvm_target()))
+        finally:
+            if before is None:
+                del os.environ[_SOURCE_ONLY]
+            else:
+                os.environ[_SOURCE_ONLY] = before
     return str(module.inspect_source("cuda"))
 
 
