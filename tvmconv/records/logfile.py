@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from tvmconv.core import files
 from tvmconv.core.errors import TvmconvError
@@ -168,7 +169,11 @@ def locked(path: Path) -> Iterator[None]:
 
     with _reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_name(f".{path.name}.lock"), is_singleton=True)
+        place = path.with_name(f".{path.name}.lock")
+        if not place.exists():
+            # filelock retries for the whole timeout in folders that hold no new files, as /proc
+            TemporaryFile(dir=path.parent).close()
+        lock = FileLock(place, is_singleton=True)
         try:
             lock.acquire(timeout=_LOCK_SECONDS)
         except Timeout:
@@ -187,4 +192,6 @@ def _reported(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TvmconvError(f"cannot write the tuning log {path}: {error.strerror}") from None
+        raise TvmconvError(
+            f"cannot write the tuning log {path}: {error.strerror}. Name another file."
+        ) from None
