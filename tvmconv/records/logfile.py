@@ -124,7 +124,10 @@ def check_destination(path: Path) -> None:
         check_log(path)
     folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise TvmconvError(f"cannot write the tuning log {path}: {folder} is not a writable folder")
+        raise TvmconvError(
+            f"cannot write the tuning log {path}: {folder} is not a writable folder. Name another "
+            "file."
+        )
 
 
 def append(path: Path, lines: Iterable[str]) -> None:
