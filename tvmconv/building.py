@@ -131,7 +131,8 @@ def build(
         no algorithm keeps the budget, as with 0, the layer is computed by ``direct``.
     memory_budget
         Maximum workspace of a call in bytes; 0 allows none. Layers share the workspace, so the
-        budget bounds each layer by itself. It does not count packed weights.
+        budget bounds each layer by itself. It does not count packed weights, and does not apply to
+        fully connected layers on CPUs, which have one algorithm.
     fold_budget
         Maximum bytes of constants that the reader holds while it computes constants of the model.
         The default is 4 times the size of the model with its external data, plus 256 MiB. Weights

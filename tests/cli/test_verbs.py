@@ -119,7 +119,8 @@ def test_explain_shows_one_layer(library: Path):
     assert all(part in words for part in (row["workload"], row["reason"], row["config"]))
     assert all(name in text for name in row["knobs"])
     assert data_of("explain", library, "--layer", "stem")["kind"] == "layer"
-    assert "unknown layer 'stm'" in invoke("explain", library, "--layer", "stm").stderr
+    wrong = invoke("explain", library, "--layer", "stm").stderr
+    assert "unknown layer 'stm'. Expected a layer's name, for example stem." in wrong
 
 
 def test_summaries_are_short(folder: Path, library: Path):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from pathlib import Path
 
+import filelock
 import pytest
 
 from tests.tuning.examples import record
@@ -93,6 +95,13 @@ def test_two_writers_never_mix_their_lines(tmp_path):
     assert [writer.wait(60) for writer in writers] == [0, 0]
     lines = path.read_text().splitlines()
     assert sorted(lines) == sorted(c * (2000 + n) for c in "ab" for n in range(40))
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="/proc holds no files of users")
+def test_a_folder_without_files_fails_before_any_wait(monkeypatch):
+    monkeypatch.setattr(filelock.FileLock, "acquire", lambda *_, **__: pytest.fail("it waits"))
+    with pytest.raises(TvmconvError, match=r"cannot write the tuning log /proc/x: .*Name another"):
+        append(Path("/proc/x"), [])
 
 
 def test_lock_is_free_after_its_holder_was_killed(tmp_path):

@@ -59,7 +59,7 @@ def find_layer(decisions: tuple[Decision, ...], layer: str) -> Decision:
     named = {d.layer: d for d in decisions}
     if layer not in named:
         near = ", ".join(get_close_matches(layer, named, 1) or list(named)[:3])
-        known = f"Expected a convolution's name, for example {near}." if near else ""
+        known = f"Expected a layer's name, for example {near}." if near else ""
         raise InputError(
             f"unknown layer {layer!r}. {known or 'No layer of this model has a choice of kernels.'}"
         )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from tvmconv.core import files
 from tvmconv.core.errors import TvmconvError
@@ -123,7 +124,10 @@ def check_destination(path: Path) -> None:
         check_log(path)
     folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise TvmconvError(f"cannot write the tuning log {path}: {folder} is not a writable folder")
+        raise TvmconvError(
+            f"cannot write the tuning log {path}: {folder} is not a writable folder. Name another "
+            "file."
+        )
 
 
 def append(path: Path, lines: Iterable[str]) -> None:
@@ -168,7 +172,11 @@ def locked(path: Path) -> Iterator[None]:
 
     with _reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_name(f".{path.name}.lock"), is_singleton=True)
+        place = path.with_name(f".{path.name}.lock")
+        if not place.exists():
+            # filelock retries for the whole timeout in folders that hold no new files, as /proc
+            TemporaryFile(dir=path.parent).close()
+        lock = FileLock(place, is_singleton=True)
         try:
             lock.acquire(timeout=_LOCK_SECONDS)
         except Timeout:
@@ -187,4 +195,6 @@ def _reported(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TvmconvError(f"cannot write the tuning log {path}: {error.strerror}") from None
+        raise TvmconvError(
+            f"cannot write the tuning log {path}: {error.strerror}. Name another file."
+        ) from None
