@@ -309,7 +309,8 @@ def test_commands(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "ic3ih6" in invoke("explain", saved, "--target", unable(), "--layer", "first").stdout
     refused = invoke("explain", saved, "--target", "skylake")
     assert "sapphirerapids, x86-64-v4, x86-64-v3" in refused.output
-    assert f"fleet: 1 convolution, {able()[0]}" in invoke("explain", saved).stdout
+    title = f"fleet: 1 convolution and 1 fully connected layer, {able()[0]}"
+    assert title in invoke("explain", saved).stdout
     onnx.save(network(), tmp_path / "fleet.onnx")
     command = ["compile", tmp_path / "fleet.onnx", "-o", tmp_path / "fleet.so", "--threads", 1]
     command += ["--dim", "width=6"]

@@ -119,8 +119,7 @@ def test_explain_shows_one_layer(library: Path):
     assert all(part in words for part in (row["workload"], row["reason"], row["config"]))
     assert all(name in text for name in row["knobs"])
     assert data_of("explain", library, "--layer", "stem")["kind"] == "layer"
-    wrong = invoke("explain", library, "--layer", "stm").stderr
-    assert "unknown layer 'stm'. Expected a layer's name, for example stem." in wrong
+    assert "a layer's name, for example" in invoke("explain", library, "--layer", "stm").stderr
 
 
 def test_summaries_are_short(folder: Path, library: Path):
@@ -154,8 +153,8 @@ def test_explain_writes_a_page_and_measures(folder: Path):
         "--html", page,
     )  # fmt: skip
     assert page.read_text().count("<svg ") == 4
-    names = {row["algorithm"] for row in report["layers"]}
-    assert names <= {"direct", "direct_first", "depthwise", "dense"}
+    names = ("direct", "direct_first", "depthwise", "dense")
+    assert all(row["algorithm"] in names for row in report["layers"])
     for row in report["layers"]:
         assert 0 < row["error_measured"] < 1e-5
         assert row["seconds"] > 0

@@ -132,7 +132,6 @@ def test_llvm_accepts_the_target_of_each_machine(name):
         ("cuda:sm_90,x86-64-v4", "has the CPU x86-64-v4. Expected GPUs only"),
         ("cuda:sm_70", "unsupported target 'cuda:sm_70'. Supported GPU targets: cuda:sm_80"),
         ("cuda:sm_90", r"CPU target is required, got cuda:sm_90 \(H100 SXM5\)"),
-        ({"kind": "cuda"}, "unsupported target {'kind': 'cuda'}; did you mean 'cuda'"),
         ("llvm cascadelake", "cannot read 'cascadelake'; write options as -name=value"),
         ("llvm -mcp=haswell", "mcp would change nothing; options are mcpu, mattr and mtriple"),
         ("llvm -mcpu=haswell -num-cores=4", "num-cores would change nothing; .* threads="),
