@@ -12,7 +12,7 @@ from math import ceil
 
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
-from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.depthwise import traffic_cycles
 from tvmconv.costs.cpu.microkernel import check_registers
@@ -24,7 +24,7 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.schedules.cpu.depthwise import SCHEDULE as NEON
 from tvmconv.schedules.cpu.depthwise import row_bands_of
-from tvmconv.schedules.sve.layers import check_vectors, fills_segments
+from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
@@ -47,11 +47,9 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
     KNOBS = Knobs(
         (
             *NEON.KNOBS,
-            Knob(
-                "vectors",
+            vectors_knob(
                 "scalable vectors of pixels of the register tile; 0: NEON code of tile_w pixels",
-                lambda w, machine: range(_MOST_VECTORS + 1 if fills_segments(w) else 1),
-                neutral=0,
+                lambda w, machine: _MOST_VECTORS,
             ),
         ),
         retired=NEON.KNOBS.retired,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from tvmconv.algorithms.direct.direct import flattened, joined
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
-from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.padding import rows_inside
@@ -24,7 +24,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.direct import SCHEDULE as NEON
-from tvmconv.schedules.sve.layers import check_vectors, fills_segments
+from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
@@ -35,13 +35,9 @@ class SveDirectSchedule(ConvSchedule[Machine]):
     KNOBS = Knobs(
         (
             *NEON.KNOBS,
-            Knob(
-                "vectors",
+            vectors_knob(
                 "scalable vectors of pixels of the register tile; 0: NEON code of oh by ow pixels",
-                lambda w, machine: range(
-                    SegmentModel(w, machine).most_vectors + 1 if fills_segments(w) else 1
-                ),
-                neutral=0,
+                lambda w, machine: SegmentModel(w, machine).most_vectors,
             ),
         ),
         retired=NEON.KNOBS.retired,

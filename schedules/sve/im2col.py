@@ -28,7 +28,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.im2col import SCHEDULE as NEON
-from tvmconv.schedules.sve.layers import check_vectors, fills_segments
+from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
 from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tir.general.whole_reads import read_whole
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -48,12 +48,10 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
                 PANEL_HEIGHT.doc,
                 lambda w, machine: {*PANEL_HEIGHT.values(w, machine), *panel_heights(w)},
             ),
-            Knob(
-                "vectors",
+            vectors_knob(
                 "scalable vectors of pixels of the register tile; 0: NEON code of panels of mr "
                 "pixels",
-                lambda w, machine: range(MOST_VECTORS + 1 if fills_segments(w) else 1),
-                neutral=0,
+                lambda w, machine: MOST_VECTORS,
             ),
         ),
         retired=NEON.KNOBS.retired,

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
 
 
 def fills_segments(workload: Conv2dWorkload) -> bool:
     """Whether the values of a pixel fill a segment: FP32 in channel blocks."""
     return workload.data_layout == "NCHWc" and workload.types == FLOAT32
+
+
+def vectors_knob(doc: str, most: Callable[[Conv2dWorkload, Machine], int]) -> Knob[Conv2dWorkload]:
+    """The knob of scalable vectors: 0, and up to ``most`` if the layer has scalable code."""
+    return Knob(
+        "vectors",
+        doc,
+        lambda w, machine: range(most(w, machine) + 1 if fills_segments(w) else 1),
+        neutral=0,
+    )
 
 
 def check_vectors(
