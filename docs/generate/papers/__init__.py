@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.generate import paper_sections as sections
+from docs.generate.papers import direct, ftengine, im2win, quantized, winograd
 
 _HEAD = """# The papers
 
@@ -60,10 +60,10 @@ How the measurements were made, layer by layer, is in the notes: [im2win](../not
 def page() -> str:
     """Return the page."""
     papers = (
-        sections.im2win(),
-        sections.winograd(),
-        sections.direct(),
-        sections.ftengine(),
-        sections.quantized(),
+        im2win.text(),
+        winograd.text(),
+        direct.text(),
+        ftengine.text(),
+        quantized.text(),
     )
     return "".join([_HEAD, *papers, _COMMANDS])

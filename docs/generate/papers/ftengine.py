@@ -1,0 +1,82 @@
+"""The section of FTEngine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from statistics import geometric_mean
+
+from docs.figures.latency import RESULTS
+from docs.generate.benchmarks import saved
+from docs.generate.papers.section import section
+from docs.generate.ratios import ratios, spread, times
+
+
+def text() -> str:
+    """Return the section of FTEngine."""
+    report = json.loads(gzip.decompress((RESULTS / "ftengine.json.gz").read_bytes()))
+    cycles: dict[str, dict[str, float]] = {}
+    for row in report["convolutions"]:
+        cycles.setdefault(row["case"], {})[row["label"]] = row["estimated_cycles"]
+    first = {"A1", "V1"}
+    plain = [each["openblas"] / each["tvmconv im2col"] for each in cycles.values()]
+    later = [
+        each["openblas"] / each["tvmconv im2col"]
+        for case, each in cycles.items()
+        if case not in first
+    ]
+    chosen = [each["openblas"] / each["tvmconv"] for each in cycles.values()]
+    slow = [cycles[case]["openblas"] / cycles[case]["tvmconv im2col"] for case in sorted(first)]
+    gemm = {
+        row["case"]: row
+        for row in saved("sgemm")["measurements"]
+        if row["contender"] == "tvmconv gemm"
+    }
+    blis = {
+        row["case"]: row["min_seconds"]
+        for row in saved("sgemm")["measurements"]
+        if row["contender"] == "blis"
+    }
+    ratio = [blis[case] / gemm[case]["min_seconds"] for case in blis]
+    many = ratios(times("sgemm-16-threads").values(), "openblas", "gemm")
+    return section(
+        "FTEngine",
+        "Tan, *Design and Optimization of Deep Learning Function Library for Domestic ARM "
+        "Architecture CPU*, 2023. A 64-core CPU with SVE of 256 bits.",
+        (
+            (
+                "convolutions 13 and 15 % faster than ACL",
+                f"im2col with OpenBLAS over our im2col, 12 later layers: {spread(later)}",
+                "estimated",
+            ),
+            (
+                "",
+                f"the two first layers, from NCHW: {slow[0]:.2f} and {slow[1]:.2f}, so slower",
+                "not reproduced",
+            ),
+            (
+                "",
+                f"all 14 layers: geometric mean {geometric_mean(plain):.2f}; "
+                f"with the selected algorithm {geometric_mean(chosen):.2f}",
+                "estimated",
+            ),
+            (
+                "SGEMM 72 or 76 % faster than BLIS",
+                f"on x86, BLIS without AVX-512: {spread(ratio)} times",
+                "partly",
+            ),
+            (
+                "SGEMM drops at 4096",
+                f"{gemm['4096']['peak_share']:.0%} of peak at 4096, "
+                f"{gemm['1024']['peak_share']:.0%} at 1024",
+                "not reproduced",
+            ),
+            (
+                "SGEMM 7 % faster than OpenBLAS for A64FX, 52 % than generic OpenBLAS",
+                f"on x86 with 16 threads, sizes 512 to 5120: {spread(many)} times",
+                "not reproduced",
+            ),
+            ("pooling 38 and 11 % faster than ACL", "ACL was not run on it", "not tested"),
+            ("AlexNet and VGG-16 with 16 and 64 threads", "one thread", "not tested"),
+        ),
+    )

@@ -1,0 +1,38 @@
+"""The section of quantized Winograd."""
+
+from __future__ import annotations
+
+from docs.generate.benchmarks import saved
+from docs.generate.papers.section import section
+from docs.generate.ratios import spread
+
+
+def text() -> str:
+    """Return the section of quantized Winograd."""
+    summary = saved("int8-winograd")["summary"]
+    layers = {
+        row["case"]: row["best_peer_seconds"] / row["min_seconds"]
+        for row in summary
+        if row["contender"].startswith("tvmconv") and row.get("best_peer")
+    }
+    return section(
+        "Quantized Winograd on Arm",
+        "Wen, *Research on Optimization of Quantitative Fast Convolution Method on ARM Devices*, "
+        "2020.",
+        (
+            ("exact INT8 Winograd", "bit for bit, F(2,3) to F(4,3), by tests", "reproduced"),
+            (
+                "F(2,3) 1.8 to 2.8 times TensorFlow Lite on four layers",
+                "on x86 with VNNI, all layers of the suite, fastest other over ours: "
+                f"{spread(list(layers.values()))}",
+                "partly",
+            ),
+            (
+                "accuracy of ResNet-18 is kept by F(2,3)",
+                "with another network and other images: `python -m examples.accuracy`",
+                "reproduced",
+            ),
+            ("accuracy collapses with F(4,3) at 8 bits", "the same command", "reproduced"),
+            ("accuracy collapses with F(4,3) at 16 bits", "the same command", "not reproduced"),
+        ),
+    )
