@@ -28,6 +28,11 @@ def spread(values: list[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}, mean {mean(values):.2f}"
 
 
+def spread_percent(values: list[float]) -> str:
+    """Return minimum, maximum and mean of shares as text."""
+    return f"{min(values):.0%} to {max(values):.0%}, mean {mean(values):.0%}"
+
+
 def wins(values: list[float]) -> str:
     """Return how many ratios exceed 1."""
     return f"{sum(value > 1 for value in values)} of {len(values)}"

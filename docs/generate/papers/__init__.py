@@ -41,6 +41,13 @@ _COMMANDS = """
 | [sgemm-16-threads](../results/sgemm-16-threads.json.gz) | suite `sgemm`, `--threads 16` |
 | [im2win](../results/im2win.json.gz) | suite `dnn12`, `--stages --cold`, four algorithms |
 | [im2win-memory](../results/im2win-memory.json.gz) | the same with `--memory` |
+| [im2win-steps](../results/im2win-steps.json.gz) | suite `dnn12`, `im2win_nchw:steps` |
+| [alexnet-2012-layers](../results/alexnet-2012-layers.json.gz) | suite `alexnet_2012`, `--stages` |
+| [direct-layers](../results/direct-layers.json.gz) | suites `vgg16` and `resnet50` |
+| [ftengine-layers](../results/ftengine-layers.json.gz) | suite `ftengine`, `--batch 3 --nchw` |
+| [poolings](../results/poolings.json.gz) | suite `poolings` |
+| [int8-winograd-stages](../results/int8-winograd-stages.json.gz) | suite `quantised_winograd` |
+| [integer-products](../results/integer-products.json.gz) | suite `integer_products` |
 | [vgg16](../results/vgg16.json.gz) | suite `vgg16`, `--baselines all` |
 | [resnet50](../results/resnet50.json.gz) | suite `resnet50`, `--baselines all` |
 | [sgemm](../results/sgemm.json.gz) | suite `sgemm`, `--baselines openblas,blis,torch` |

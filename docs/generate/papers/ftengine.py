@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterable
 from statistics import geometric_mean
 
 from docs.figures.latency import RESULTS
 from docs.generate.benchmarks import saved
 from docs.generate.papers.section import section
-from docs.generate.ratios import ratios, spread, times
+from docs.generate.ratios import ratios, spread, times, wins
 
 
 def text() -> str:
@@ -39,6 +40,8 @@ def text() -> str:
     }
     ratio = [blis[case] / gemm[case]["min_seconds"] for case in blis]
     many = ratios(times("sgemm-16-threads").values(), "openblas", "gemm")
+    batch = [(n, times("ftengine-layers", n).values()) for n in (1, 2)]
+    pools = {n: _over_fastest("poolings", n) for n in (1, 2)}
     return section(
         "FTEngine",
         "Tan, *Design and Optimization of Deep Learning Function Library for Domestic ARM "
@@ -60,6 +63,19 @@ def text() -> str:
                 f"with the selected algorithm {geometric_mean(chosen):.2f}",
                 "estimated",
             ),
+            *(
+                (
+                    "",
+                    f"on x86, batch size 3, {threads} thread{'s' * (threads > 1)}, im2col with "
+                    f"OpenBLAS over {name}: {spread(each)}; faster on {wins(each)} layers",
+                    "partly",
+                )
+                for threads, layers in batch
+                for name, each in (
+                    ("our im2col", ratios(layers, "openblas", "im2col")),
+                    ("our fastest algorithm", _over_our_fastest(layers, "openblas")),
+                )
+            ),
             (
                 "SGEMM 72 or 76 % faster than BLIS",
                 f"on x86, BLIS without AVX-512: {spread(ratio)} times",
@@ -77,6 +93,31 @@ def text() -> str:
                 "not reproduced",
             ),
             ("pooling 38 and 11 % faster than ACL", "ACL was not run on it", "not tested"),
+            *(
+                (
+                    "",
+                    f"on x86, batch size 10, {threads} thread{'s' * (threads > 1)}, the fastest "
+                    f"of five libraries over ours: {spread(each)}; "
+                    f"faster on {wins(each)} poolings",
+                    "partly",
+                )
+                for threads, each in pools.items()
+            ),
             ("AlexNet and VGG-16 with 16 and 64 threads", "one thread", "not tested"),
         ),
     )
+
+
+def _over_fastest(file: str, threads: int) -> list[float]:
+    """Return the time of the fastest library over ours, for each case of a report."""
+    return [
+        row["best_peer_seconds"] / row["min_seconds"]
+        for row in saved(file)["summary"]
+        if row["threads"] == threads
+    ]
+
+
+def _over_our_fastest(layers: Iterable[dict[str, float]], peer: str) -> list[float]:
+    """Return the time of a library over the least of our algorithms, for each layer."""
+    ours = ("im2col", "direct", "direct_first", "winograd")
+    return [each[peer] / min(each[name] for name in ours) for each in layers]

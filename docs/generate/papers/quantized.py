@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.generate.benchmarks import saved
 from docs.generate.papers.section import section
-from docs.generate.ratios import spread
+from docs.generate.ratios import ratios, spread, times
 
 
 def text() -> str:
@@ -15,6 +15,11 @@ def text() -> str:
         for row in summary
         if row["contender"].startswith("tvmconv") and row.get("best_peer")
     }
+    layers_of_paper = [
+        each for case, each in times("int8-winograd-stages", 1).items() if case.startswith("conv")
+    ]
+    small = ratios(layers_of_paper, "litert", "winograd:mh=2:mw=2")
+    large = ratios(layers_of_paper, "litert", "winograd:mh=4:mw=4")
     return section(
         "Quantized Winograd on Arm",
         "Wen, *Research on Optimization of Quantitative Fast Convolution Method on ARM Devices*, "
@@ -27,6 +32,12 @@ def text() -> str:
                 f"{spread(list(layers.values()))}",
                 "partly",
             ),
+            (
+                "",
+                f"the four layers on Zen 5 with VNNI, LiteRT over F(2,3): {spread(small)}",
+                "not reproduced",
+            ),
+            ("", f"the same, LiteRT over F(4,3): {spread(large)}", "partly"),
             (
                 "accuracy of ResNet-18 is kept by F(2,3)",
                 "with another network and other images: `python -m examples.accuracy`",
