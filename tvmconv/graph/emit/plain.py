@@ -25,10 +25,10 @@ from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
 from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
 from tvmconv.graph.emit.recurrent import emit_recurrent, is_recurrent
 from tvmconv.graph.emit.resize import (
-    emit_bilinear_sample,
     emit_plane_resize,
-    is_bilinear_sample,
+    emit_plane_sample,
     is_plane_resize,
+    is_plane_sample,
 )
 from tvmconv.graph.emit.sorting import check_length, emit_top_k
 from tvmconv.graph.emit.statistics import standardize_plain
@@ -98,8 +98,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emit_plane_pool(emitter, node, record)
     elif is_plane_resize(emitter, node):
         emit_plane_resize(emitter, node, record)
-    elif is_bilinear_sample(emitter, node):
-        emit_bilinear_sample(emitter, node, record)
+    elif is_plane_sample(emitter, node):
+        emit_plane_sample(emitter, node, record)
     elif node.op == "depth_pool":
         data, image = emitter.as_plain(node.args[0]), node.output.dims[1:]
         emitter.plain[node.output] = depth_pool(emitter, node, data, image, 1)
