@@ -92,10 +92,10 @@ class _Group:
             row(steps * self._chains + chain, chain)
         if narrow:
             self._last_row(outer, parts[0][0])
-        for vector, (chain, *others) in enumerate(parts):
+        for vector, (found, *others) in enumerate(parts):
             for other in others:
-                chain.join(other)
-            self._store(chain, outer, first + vector * self._lanes)
+                found.join(other)
+            self._store(found, outer, first + vector * self._lanes)
 
     def _element(self, outer: Any, begin: Any, lane: Any) -> Any:
         return self._source[outer, begin + lane]

@@ -48,6 +48,9 @@ def is_plane_sample(emitter: Emitter, node: Node) -> bool:
     attrs = node.attrs
     if attrs["layout"] != "NCHW" or attrs["method"] not in ("bilinear", "nearest"):
         return False
+    if attrs["method"] == "nearest" and node.args[0].dims[1] == 1:
+        # places are used once, so that TVM's function needs no pass of its own for them
+        return False
     kinds = {value.dtype for value in (*node.args, node.output)}
     return kinds == {"float32"} and attrs["padding_mode"] in ("zeros", "border")
 

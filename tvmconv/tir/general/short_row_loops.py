@@ -277,8 +277,8 @@ class _Copies:
     def _run(self, parts: list[_Part], begin: int, count: int, lane: Any) -> Any:
         """The value at a lane where all are neighbors or the same; None where they are not."""
         part, *others = parts
-        own = part.offsets[begin : begin + count]
-        if others or None in own:
+        own = [offset for offset in part.offsets[begin : begin + count] if offset is not None]
+        if others or len(own) < count:
             return None
         if min(own) == max(own):
             return self._single(part, own[0])
