@@ -9,7 +9,8 @@ from tvmconv.schedules.common.nest import PARALLEL_ELEMENTS, blocks, inline_inje
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tir.general.cut_axes import cut_axes
-from tvmconv.tir.general.short_row_loops import short_row_loops, short_row_pieces, with_pieces
+from tvmconv.tir.general.rewrite import with_nests
+from tvmconv.tir.general.short_row_loops import short_row_loops, short_row_pieces
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
@@ -57,5 +58,5 @@ def _pieces(func: PrimFunc, machine: Machine) -> Schedule | None:
             for number, block in enumerate(blocks(whole)):
                 if number not in pieces:
                     spatial_block(whole, block, machine)
-            return Schedule(with_pieces(whole.mod["main"], pieces), enable_check=False)
+            return Schedule(with_nests(whole.mod["main"], pieces), enable_check=False)
     return None

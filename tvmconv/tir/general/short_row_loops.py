@@ -14,8 +14,8 @@ from tvmconv.tir.general.rewrite import (
     item_bytes,
     local_buffer,
     nest_of,
+    nests_of,
     nodes_of,
-    rebuilt_block,
     substitute,
     transformed,
 )
@@ -70,26 +70,12 @@ def short_row_pieces(func: Any, vector_bytes: int, longest: int, parallel: bool)
     of fewer than ``longest`` elements are one row. Keys are places in the sequence of blocks.
     """
     found = {}
-    for place, statement in enumerate(_blocks(func)):
+    for place, statement in enumerate(nests_of(func)):
         if not nodes_of(statement, tirx.Let):
             loops = _statement_loops(statement, vector_bytes, parallel, longest)
             if loops is not None:
                 found[place] = loops
     return found
-
-
-def with_pieces(func: Any, pieces: dict[int, Any]) -> Any:
-    """A function with some of its blocks replaced."""
-    parts = tirx.stmt_list(func.body.block.body)
-    declared = [part for part in parts if isinstance(part, tirx.DeclBuffer)]
-    body = [pieces.get(place, part) for place, part in enumerate(_blocks(func))]
-    return func.with_body(rebuilt_block(func.body, body=tirx.stmt_seq(*declared, *body)))
-
-
-def _blocks(func: Any) -> list[Any]:
-    """The nests of a function's blocks, without declarations of buffers."""
-    parts = tirx.stmt_list(func.body.block.body)
-    return [part for part in parts if not isinstance(part, tirx.DeclBuffer)]
 
 
 def _statement_loops(
