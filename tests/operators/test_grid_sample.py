@@ -1,4 +1,4 @@
-"""Bilinear samples against onnxruntime."""
+"""Samples of planes against onnxruntime."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 
 from tests.operators.harness import HOST, assert_close, normal, onnx_node, run
-from tvmconv.operators.grid_sample import bilinear_samples
+from tvmconv.operators.grid_sample import plane_samples
 
 
 @pytest.mark.parametrize("align", [0, 1])
 @pytest.mark.parametrize("padding", ["zeros", "border"])
-def test_bilinear(padding, align):
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_agrees_with_onnxruntime(mode, padding, align):
     x = normal(2, 7, 9, 11)
     grid = np.random.default_rng(1).uniform(-1.4, 1.4, (2, 30, 20, 2)).astype(np.float32)
-    attrs = {"mode": "bilinear", "padding_mode": padding, "align_corners": align}
+    grid[0, 0] = np.array([[-1, 1], [1, -1]], np.float32).repeat(10, 0)
+    attrs = {"mode": mode, "padding_mode": padding, "align_corners": align}
     expected = onnx_node("GridSample", [x, grid], opset=16, **attrs)
     y = run(
-        lambda data, where: bilinear_samples(
-            data, where, (9, 11), border=padding == "border", align_corners=bool(align)
+        lambda data, where: plane_samples(
+            data, where, (9, 11), mode, border=padding == "border", align_corners=bool(align)
         ),
         x.reshape(2, 7, 99),
         np.ascontiguousarray(grid.reshape(2, 600, 2).transpose(0, 2, 1)),
@@ -27,11 +29,31 @@ def test_bilinear(padding, align):
     assert_close(y.reshape(expected.shape), expected, 1e-5)
 
 
-def test_values_outside_are_zero_for_any_values_inside():
+def test_of_two_nearest_elements_that_with_the_even_index():
+    x = normal(1, 3, 8, 8)
+    # halves of elements, which are exact
+    steps = np.arange(-10, 11, dtype=np.float32) / 8
+    grid = np.stack(np.meshgrid(steps, steps), -1)[None]
+    expected = onnx_node("GridSample", [x, grid], opset=16, mode="nearest")
+    y = run(
+        lambda data, where: plane_samples(
+            data, where, (8, 8), "nearest", border=False, align_corners=False
+        ),
+        x.reshape(1, 3, 64),
+        np.ascontiguousarray(grid.reshape(1, -1, 2).transpose(0, 2, 1)),
+        machine=HOST,
+    )
+    np.testing.assert_array_equal(y.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_values_outside_are_zero_for_any_values_inside(mode):
     x = np.full((1, 1, 4), np.inf, np.float32)
     where = np.array([[[3.0, 1e30, -1e30], [0.0, 0.0, 0.0]]], np.float32)
     y = run(
-        lambda data, grid: bilinear_samples(data, grid, (2, 2), border=False, align_corners=True),
+        lambda data, grid: plane_samples(
+            data, grid, (2, 2), mode, border=False, align_corners=True
+        ),
         x,
         where,
         machine=HOST,

@@ -22,13 +22,14 @@ from tvmconv.graph.emit.plain_moves import (
     transposes_rows,
 )
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
+from tvmconv.graph.emit.positions import POSITIONS, emit_position
 from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
 from tvmconv.graph.emit.recurrent import emit_recurrent, is_recurrent
 from tvmconv.graph.emit.resize import (
-    emit_bilinear_sample,
     emit_plane_resize,
-    is_bilinear_sample,
+    emit_plane_sample,
     is_plane_resize,
+    is_plane_sample,
 )
 from tvmconv.graph.emit.sorting import check_length, emit_top_k
 from tvmconv.graph.emit.statistics import standardize_plain
@@ -43,8 +44,6 @@ from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
 from tvmconv.operators import all_pairs
-from tvmconv.operators.extreme_position import TYPES as POSITION_TYPES
-from tvmconv.operators.extreme_position import extreme_position
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
 from tvmconv.operators.remainder import remainder
@@ -59,8 +58,6 @@ from tvmconv.tvm_api.types import RelaxExpr, Tensor
 _SHORT_ROW = 8
 # shorter columns of a softmax stay columns
 _LONG_ROW = 64
-# shorter rows have their extreme and its position compared together
-_POSITION_ROW = 8
 # so few neighbors leave most of a vector empty
 _FEW_COLUMNS = 7
 
@@ -98,8 +95,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emit_plane_pool(emitter, node, record)
     elif is_plane_resize(emitter, node):
         emit_plane_resize(emitter, node, record)
-    elif is_bilinear_sample(emitter, node):
-        emit_bilinear_sample(emitter, node, record)
+    elif is_plane_sample(emitter, node):
+        emit_plane_sample(emitter, node, record)
     elif node.op == "depth_pool":
         data, image = emitter.as_plain(node.args[0]), node.output.dims[1:]
         emitter.plain[node.output] = depth_pool(emitter, node, data, image, 1)
@@ -111,8 +108,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         left, right = (emitter.expression_of(arg) for arg in node.args)
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
-    elif _is_position_in_rows(emitter, node):
-        emitter.plain[node.output] = _position_in_rows(emitter, node, record)
+    elif node.op in POSITIONS:
+        emitter.plain[node.output] = emit_position(emitter, node, record)
     elif node.op == "mod" and node.output.dtype == "float32" and emitter.machine.runs_along_axes:
         emitter.plain[node.output] = _remainder(emitter, node, record)
     elif node.op in ("cumsum", "cumprod"):
@@ -164,30 +161,6 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
             return emitter.reshape(result, shape)
     normalize = log_softmax if logarithm else softmax
     return emitter.call(lambda x: normalize(x, axis), [data], record, opaque=True)
-
-
-def _is_position_in_rows(emitter: Emitter, node: Node) -> bool:
-    """Whether ArgMax or ArgMin runs along rows, or along few columns, which become rows."""
-    if node.op not in ("argmax", "argmin") or not emitter.machine.runs_along_axes:
-        return False
-    source, axis = node.inputs[0], node.attrs["axis"]
-    if source.dtype not in POSITION_TYPES or axis is None or node.output.dtype != "int64":
-        return False
-    return source.dims[axis] >= _POSITION_ROW and prod(source.dims[axis:][1:]) <= _FEW_COLUMNS
-
-
-def _position_in_rows(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
-    dims, axis = node.inputs[0].dims, node.attrs["axis"] % len(node.inputs[0].dims)
-    outer, size, columns = prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
-    view = emitter.as_plain(node.inputs[0])
-    if columns > 1:
-        view = rows_of_columns(emitter, node, view, (outer, size, columns))
-    view = emitter.reshape(view, (outer * columns, size))
-    bytes_ = processor(emitter.machine).vector_bytes
-    places = emitter.call(
-        lambda x: extreme_position(x, node.op == "argmax", bytes_), [view], record, opaque=True
-    )
-    return emitter.reshape(places, node.output.dims)
 
 
 def _remainder(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from tvmconv.graph.blockable import is_resized_by_axes
 from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Node
-from tvmconv.operators.grid_sample import bilinear_samples
+from tvmconv.operators.grid_sample import plane_samples
 from tvmconv.operators.plane_resize import Tables, Taps, plane_resize
 
 
@@ -40,25 +41,35 @@ def emit_plane_resize(emitter: Emitter, node: Node, record: CallRecord) -> None:
     emitter.plain[node.output] = emitter.reshape(result, dims)
 
 
-def is_bilinear_sample(emitter: Emitter, node: Node) -> bool:
+def is_plane_sample(emitter: Emitter, node: Node) -> bool:
     """Whether points of images are sampled by a function of this package."""
     if node.op != "image.grid_sample" or not emitter.machine.runs_along_axes:
         return False
     attrs = node.attrs
-    if (attrs["layout"], attrs["method"]) != ("NCHW", "bilinear"):
+    if attrs["layout"] != "NCHW" or attrs["method"] not in ("bilinear", "nearest"):
+        return False
+    if attrs["method"] == "nearest" and node.args[0].dims[1] == 1:
+        # places are used once, so that TVM's function needs no pass of its own for them
         return False
     kinds = {value.dtype for value in (*node.args, node.output)}
     return kinds == {"float32"} and attrs["padding_mode"] in ("zeros", "border")
 
 
-def emit_bilinear_sample(emitter: Emitter, node: Node, record: CallRecord) -> None:
-    """Bilinear samples of all channels."""
+def emit_plane_sample(emitter: Emitter, node: Node, record: CallRecord) -> None:
+    """Samples of all channels."""
     image, grid = node.args
     n, channels, height, width = image.dims
     points = prod(grid.dims[2:])
-    border, align = node.attrs["padding_mode"] == "border", bool(node.attrs["align_corners"])
+    attrs = node.attrs
+    sampled = partial(
+        plane_samples,
+        size=(height, width),
+        method=attrs["method"],
+        border=attrs["padding_mode"] == "border",
+        align_corners=bool(attrs["align_corners"]),
+    )
     result = emitter.call(
-        lambda x, g: bilinear_samples(x, g, (height, width), border=border, align_corners=align),
+        sampled,
         [
             emitter.reshape(emitter.as_plain(image), (n, channels, height * width)),
             emitter.reshape(emitter.as_plain(grid), (n, 2, points)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import tvm_ffi
@@ -21,31 +22,33 @@ from tvmconv.tir.general.rewrite import (
 _MOST_PIECES = 32
 
 
-def cut_axes(func: Any) -> Any:
+def cut_axes(func: Any, shortest: int = 1) -> Any:
     """Cut the axes of spatial blocks where a condition on one axis changes its outcome.
 
     Concatenations select an operand, and padding selects its value, by an axis. As separate blocks,
     the pieces are plain copies of contiguous runs. With the condition inside, vectors of several
-    outcomes are scalar code. A function is unchanged if it has no such condition, too many pieces,
-    or extents that are known only at run time.
+    outcomes are scalar code. The innermost axes are not cut if their elements are fewer than
+    ``shortest`` in all. A function is unchanged if it has no such condition, too many pieces, or
+    extents that are known only at run time.
     """
     parts = tirx.stmt_list(func.body.block.body)
-    pieces = [piece for part in parts for piece in _pieces(part)]
+    pieces = [piece for part in parts for piece in _pieces(part, shortest)]
     if not len(parts) < len(pieces) <= _MOST_PIECES:
         return func
     return func.with_body(rebuilt_block(func.body, body=tirx.SeqStmt(pieces)))
 
 
-def _pieces(statement: Any) -> list[Any]:
+def _pieces(statement: Any, shortest: int) -> list[Any]:
     """The nest in pieces, in order of its first axis; the nest itself where nothing is cut."""
-    found = _first_cut(statement)
+    found = _first_cut(statement, shortest)
     if found is None:
         return [statement]
     number, cut = found
-    return [piece for nest in _cut_nests(statement, number, cut) for piece in _pieces(nest)]
+    nests = _cut_nests(statement, number, cut)
+    return [piece for nest in nests for piece in _pieces(nest, shortest)]
 
 
-def _first_cut(statement: Any) -> tuple[int, int] | None:
+def _first_cut(statement: Any, shortest: int) -> tuple[int, int] | None:
     """The outermost axis on which a condition depends, and where its outcome changes."""
     loops, realize = nest_of(statement)
     if not isinstance(realize, s_tir.SBlockRealize):
@@ -61,6 +64,8 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
         return None
     if _reads_neighbors(realize.block.body.value):
         return None
+    extents = [int(axis.dom.extent) for axis in axes]
+    long = [number for number in range(len(axes)) if prod(extents[number:]) >= shortest]
     comparisons: list[Any] = []
 
     def choice(node: Any) -> None:
@@ -74,8 +79,8 @@ def _first_cut(statement: Any) -> tuple[int, int] | None:
     cuts = [
         (number, cut)
         for comparison in comparisons
-        for number, axis in enumerate(axes)
-        if (cut := _cut(comparison, axis)) is not None
+        for number in long
+        if (cut := _cut(comparison, axes[number])) is not None
     ]
     return min(cuts, default=None)
 

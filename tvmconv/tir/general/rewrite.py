@@ -80,6 +80,20 @@ def nest_of(statement: Any) -> tuple[list[Any], Any]:
     return loops, statement
 
 
+def nests_of(func: Any) -> list[Any]:
+    """The statements of a function's root block, without declarations of buffers."""
+    parts = tirx.stmt_list(func.body.block.body)
+    return [part for part in parts if not isinstance(part, tirx.DeclBuffer)]
+
+
+def with_nests(func: Any, nests: Mapping[int, Any]) -> Any:
+    """A function with some of :func:`nests_of` replaced, by their places."""
+    parts = tirx.stmt_list(func.body.block.body)
+    declared = [part for part in parts if isinstance(part, tirx.DeclBuffer)]
+    body = [nests.get(place, part) for place, part in enumerate(nests_of(func))]
+    return func.with_body(rebuilt_block(func.body, body=tirx.stmt_seq(*declared, *body)))
+
+
 def rebuilt_block(realize: Any, **parts: Any) -> Any:
     """A block in its place, with some of its parts (``body``, ``alloc_buffers``) replaced."""
     block = block_with(realize.block, **parts)

@@ -9,10 +9,12 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from tvmconv.tir.general.lane_choices import LaneChoices
 from tvmconv.tir.general.rewrite import (
     item_bytes,
     local_buffer,
     nest_of,
+    nests_of,
     nodes_of,
     substitute,
     transformed,
@@ -34,7 +36,6 @@ class _RowAxis:
 class _Rows:
     """``store[outer..., rows, inner...]`` over a dense result, of which ``inner`` are one row."""
 
-    declared: list[Any]
     store: Any
     outer: list[_RowAxis]
     rows: _RowAxis
@@ -54,41 +55,74 @@ def short_row_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     than two vectors of an operand.
     """
     *declared, last = tirx.stmt_list(func.body.block.body)
-    block = nest_of(last)[1].block
+    body = _statement_loops(last, vector_bytes, parallel)
+    if body is None:
+        return None
+    # each copy of an expression defines its variables
+    body = tirx.stmt_seq(*declared, body)
+    return transformed(func.with_body(body), tirx.transform.ConvertSSA())
+
+
+def short_row_pieces(func: Any, vector_bytes: int, longest: int, parallel: bool) -> dict[int, Any]:
+    """Loops of those spatial blocks over short rows that only move elements.
+
+    The function is a sequence of blocks, of which each writes a piece of the result. Several axes
+    of fewer than ``longest`` elements are one row. Keys are places in the sequence of blocks.
+    """
+    found = {}
+    for place, statement in enumerate(nests_of(func)):
+        if not nodes_of(statement, tirx.Let):
+            loops = _statement_loops(statement, vector_bytes, parallel, longest)
+            if loops is not None:
+                found[place] = loops
+    return found
+
+
+def _statement_loops(
+    statement: Any, vector_bytes: int, parallel: bool, longest: int | None = None
+) -> Any:
+    """The loops of a block's nest; None where it stays a block."""
+    block = nest_of(statement)[1].block
     store = block.body
     if not isinstance(store, tirx.BufferStore) or str(store.buffer.dtype) == "bool":
         return None
     lanes = vector_bytes // item_bytes(str(store.buffer.dtype))
     axes = [_RowAxis(axis.var, int(axis.dom.extent)) for axis in block.iter_vars]
-    rows = _rows(declared, store, axes, lanes)
-    body = None if rows is None else _loops(rows, lanes, parallel)
-    if body is None:
-        return None
-    # each copy of an expression defines its variables
-    return transformed(func.with_body(tirx.stmt_seq(*declared, body)), tirx.transform.ConvertSSA())
+    rows = _rows(store, axes, lanes, longest or lanes)
+    return None if rows is None else _loops(rows, lanes, parallel)
 
 
-def _rows(declared: list[Any], store: Any, axes: list[_RowAxis], lanes: int) -> _Rows | None:
+def _rows(store: Any, axes: list[_RowAxis], lanes: int, longest: int) -> _Rows | None:
     """The function by rows; None if rows are long or the result is not dense."""
-    dense = len(store.indices) == len(axes) and all(
-        index.same_as(axis.var) and int(size) == axis.extent
-        for index, axis, size in zip(store.indices, axes, store.buffer.shape, strict=True)
-    )
-    if not dense or not axes or axes[-1].extent >= lanes:
+    if len(store.indices) != len(axes) or not axes or axes[-1].extent >= lanes:
         return None
     first = len(axes) - 1
-    while first > 1 and prod(axis.extent for axis in axes[first - 1 :]) < lanes:
+    while first > 1 and prod(axis.extent for axis in axes[first - 1 :]) < longest:
         first -= 1
     if first < 1:
         return None
-    return _Rows(declared, store, axes[: first - 1], axes[first - 1], axes[first:])
+    dense = all(
+        index.same_as(axis.var) and int(size) == axis.extent
+        for index, axis, size in zip(
+            store.indices[first:], axes[first:], store.buffer.shape[first:], strict=True
+        )
+    )
+    # other rows than these may be written elsewhere
+    analyzer = sym.Analyzer()
+    shifts = (
+        analyzer.simplify(index - axis.var)
+        for index, axis in zip(store.indices[:first], axes[:first], strict=True)
+    )
+    if not dense or not all(isinstance(shift, tirx.IntImm) for shift in shifts):
+        return None
+    return _Rows(store, axes[: first - 1], axes[first - 1], axes[first:])
 
 
 def _loops(rows: _Rows, lanes: int, parallel: bool) -> Any:
     """The loops over groups of rows that are whole vectors, and the remaining rows."""
     group = lanes // gcd(lanes, rows.length)
     count, rest = divmod(rows.rows.extent, group)
-    if -(-(group + rest) * rows.length // lanes) > _MOST_VECTORS:
+    if -(-group * rows.length // lanes) > _MOST_VECTORS:
         return None
     number = ir.Var("group", rows.rows.var.ty)
     copies = _Copies(rows, lanes)
@@ -113,37 +147,60 @@ def _loop(var: Any, extent: int, body: Any, parallel: bool) -> Any:
     return tirx.For(var, first, end, kind, body)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A load or a constant, and the distances of its elements from the first.
+
+    A distance is None where the element of the result is of another part.
+    """
+
+    node: Any
+    start: Any
+    offsets: list[int | None]
+
+
 class _Copies:
     """Unrolled vectors of results, each over several rows."""
 
     def __init__(self, rows: _Rows, lanes: int) -> None:
         self._rows, self._lanes = rows, lanes
         self._analyzer = sym.Analyzer()
+        self._choices = LaneChoices(rows.store.value, [(a.var, a.extent) for a in rows.inner])
         self.views: dict[Any, Any] = {}
 
     def of(self, first: Any, count: int) -> Any:
         """The statements of some rows; None where an operand is read in another way."""
         rows, length = self._rows, count * self._rows.length
         own = [rows.rows, *rows.inner]
-        outside = _outside_of_loads(rows.store.value)
+        outside = _outside_of_loads(self._choices.value)
         if any(axis.var in outside for axis in own):
             return None
-        loads = []
-        for load in nodes_of(rows.store.value, ir.TensorLoad):
-            if any(nodes_of(index, ir.TensorLoad) for index in load.indices):
+        operands = []
+        for load in nodes_of(self._choices.value, ir.TensorLoad):
+            leaves = self._choices.leaves.get(load.source, [(load, [True] * rows.length)])
+            parts = [self._part(leaf, first, chosen * count) for leaf, chosen in leaves]
+            if any(part is None for part in parts):
                 return None
-            offsets = self._offsets(load, length)
-            if offsets is None:
-                return None
-            start = substitute(self._place(load.source, load.indices), self._start(first))
-            loads.append((load, start, offsets))
+            operands.append((load, parts))
         statements = []
         for begin in range(0, length, self._lanes):
-            found = self._vector(first, loads, begin, min(self._lanes, length - begin))
+            found = self._vector(first, operands, begin, min(self._lanes, length - begin))
             if found is None:
                 return None
             statements += found
         return tirx.stmt_seq(*statements)
+
+    def _part(self, leaf: Any, first: Any, chosen: list[bool]) -> _Part | None:
+        if not isinstance(leaf, ir.TensorLoad):
+            return _Part(leaf, None, [0 if used else None for used in chosen])
+        if any(nodes_of(index, ir.TensorLoad) for index in leaf.indices):
+            return None
+        offsets = self._offsets(leaf, len(chosen))
+        if offsets is None:
+            return None
+        start = substitute(self._place(leaf.source, leaf.indices), self._start(first))
+        own = [offset if used else None for offset, used in zip(offsets, chosen, strict=True)]
+        return _Part(leaf, start, own)
 
     def _start(self, first: Any) -> dict[Any, Any]:
         return {self._rows.rows.var: first, **{axis.var: 0 for axis in self._rows.inner}}
@@ -176,44 +233,87 @@ class _Copies:
             offsets.append(offset + rest * steps[0][1])
         return offsets
 
-    def _vector(self, first: Any, loads: list[Any], begin: int, count: int) -> list[Any] | None:
+    def _vector(self, first: Any, operands: list[Any], begin: int, count: int) -> list[Any] | None:
         """The statements of one vector of results."""
-        store, statements, values = self._rows.store, [], []
+        store, statements, values = self._rows.store, list[Any](), []
         lane = ir.Var("lane", self._rows.rows.var.ty)
-        for load, start, offsets in loads:
-            own = offsets[begin : begin + count]
-            low, high = min(own), max(own)
-            if max(offsets) - min(offsets) < self._lanes:
-                # all vectors of the rows are lanes of one
-                low, high = min(offsets), max(offsets)
-            view = self._view(load.source)
-            if own == list(range(own[0], own[0] + count)):
-                values.append((load, tirx.BufferLoad(view, [start + own[0] + lane])))
-            elif min(own) == max(own):
-                values.append((load, tirx.BufferLoad(view, [start + own[0]])))
-            elif high - low >= 2 * self._lanes:
-                return None
-            else:
-                lanes = local_buffer((count,), str(view.dtype), "lanes")
-                width = high - low + 1
-                vector = tirx.BufferLoad(view, [_ramp(start + low, width)])
-                # TVM's shuffle has no more lanes than its operands
-                picked = tirx.Shuffle([vector] * -(-count // width), [at - low for at in own])
-                statements.append(tirx.AllocBuffer(lanes))
-                statements.append(
-                    tirx.BufferStore(lanes, picked, [_ramp(tirx.IntImm("int32", 0), count)])
-                )
-                values.append((load, tirx.BufferLoad(lanes, [lane])))
+        for load, parts in operands:
+            own = [part for part in parts if set(part.offsets[begin : begin + count]) != {None}]
+            value = self._run(own, begin, count, lane)
+            if value is None:
+                picked = self._picked(own, begin, count)
+                if picked is None:
+                    return None
+                lanes = local_buffer((count,), str(load.source.dtype), "lanes")
+                place = _ramp(tirx.IntImm("int32", 0), count)
+                statements += [tirx.AllocBuffer(lanes), tirx.BufferStore(lanes, picked, [place])]
+                value = tirx.BufferLoad(lanes, [lane])
+            values.append((load, value))
 
         def replaced(node: Any) -> Any:
             return next(new for old, new in values if tvm_ffi.structural_equal(old, node))
 
-        value = tvm_ffi.structural_map(store.value, (ir.TensorLoad, replaced))
+        value = tvm_ffi.structural_map(self._choices.value, (ir.TensorLoad, replaced))
         place = substitute(self._place(store.buffer, store.indices), self._start(first))
         result = tirx.BufferStore(self._view(store.buffer), value, [place + begin + lane])
         kind = tirx.ForKind.VECTORIZED if count > 1 else tirx.ForKind.SERIAL
         zero, end = (tirx.IntImm(str(lane.ty.dtype), number) for number in (0, count))
         return [*statements, tirx.For(lane, zero, end, kind, result)]
+
+    def _run(self, parts: list[_Part], begin: int, count: int, lane: Any) -> Any:
+        """The value at a lane where all are neighbors or the same; None where they are not."""
+        part, *others = parts
+        own = [offset for offset in part.offsets[begin : begin + count] if offset is not None]
+        if others or len(own) < count:
+            return None
+        if min(own) == max(own):
+            return self._single(part, own[0])
+        if own == list(range(own[0], own[0] + count)):
+            return tirx.BufferLoad(self._view(part.node.source), [part.start + own[0] + lane])
+        return None
+
+    def _single(self, part: _Part, offset: int) -> Any:
+        """One element of a part."""
+        if part.start is None:
+            return part.node
+        return tirx.BufferLoad(self._view(part.node.source), [part.start + offset])
+
+    def _picked(self, parts: list[_Part], begin: int, count: int) -> Any:
+        """Lanes of a vector of each part; None where a part is spread over more than two."""
+        vectors: list[Any] = []
+        picks = [0] * count
+        taken = 0
+        for part in parts:
+            own = part.offsets[begin : begin + count]
+            low, width = self._span(part, [offset for offset in own if offset is not None])
+            if width > 2 * self._lanes:
+                return None
+            if width == 1:
+                value, width = self._single(part, low), count
+                vectors.append(tirx.Broadcast(value, width))
+            else:
+                view = self._view(part.node.source)
+                vectors.append(tirx.BufferLoad(view, [_ramp(part.start + low, width)]))
+            for place, offset in enumerate(own):
+                if offset is not None:
+                    picks[place] = taken + offset - low
+            taken += width
+        # TVM's shuffle has no more lanes than its operands
+        return tirx.Shuffle(vectors * -(-count // taken), picks)
+
+    def _span(self, part: _Part, own: list[int]) -> tuple[int, int]:
+        """The first element and the length of a vector that has some elements of a part.
+
+        It is a whole vector where the group of rows has that many elements: LLVM cuts vectors of
+        other lengths.
+        """
+        every = [offset for offset in part.offsets if offset is not None]
+        first, last = min(every), max(every)
+        if last - first < self._lanes:
+            # all vectors of the rows are lanes of one
+            return first, last - first + 1
+        low = min(*own, last - self._lanes + 1)
+        return low, max(max(own) - low + 1, self._lanes)
 
     def _view(self, buffer: Any) -> Any:
         """A buffer as one row."""
