@@ -9,7 +9,7 @@ from tvmconv.schedules.common.nest import Block, blocks, parallelize, vectorize_
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.schedules.cpu.partials import SHORTEST, along_columns, along_rows, chains_of
 from tvmconv.schedules.cpu.whole_rows import whole_rows
-from tvmconv.tir.annotations import mark_tail
+from tvmconv.tir.annotations import mark_last, mark_tail
 from tvmconv.tir.general.axes import contiguous_axis
 from tvmconv.tvm_api.types import BlockRV, LoopRV, PrimFunc, Schedule
 
@@ -19,6 +19,8 @@ _VECTORS = 8
 _FEW = 3
 # vectors of a row that is read in the order of memory, and elements of results that stay in a cache
 _LONG_ROW, _LONGEST_ROW = 8, 1 << 14
+# so few rows are added at once only by a divisor of them
+_FEW_ROWS = 8
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -95,8 +97,9 @@ def _along_spatial(schedule: Schedule, block: Block, position: int, machine: Mac
 
 
 def _rows_at_once(rows: int) -> int:
-    """Rows that are added to a row of results at once: a divisor, or 1."""
-    return next((count for count in (4, 6, 5, 8, 7, 3, 2) if rows % count == 0), 1)
+    """Rows that are added to a row of results at once: a divisor, or fewer of them at the end."""
+    divisors = (4, 6, 5, 8, 7, 3) if rows > _FEW_ROWS else (4, 6, 5, 8, 7, 3, 2)
+    return next((count for count in divisors if rows % count == 0), 4 if rows > _FEW_ROWS else 1)
 
 
 def _add_rows(
@@ -113,7 +116,10 @@ def _add_rows(
     """
     start = schedule.decompose_reduction(rv, reduced[0])
     vectorize_loop(schedule, schedule.get_loops(start)[-1], machine.lanes)
+    count = int(schedule.get(reduced[-1]).extent)
     outer, inner = schedule.split(reduced[-1], [None, rows])
+    if int(schedule.get(outer).extent) * rows > count:
+        mark_last(schedule, outer)
     vectors = vectorize_loop(schedule, column, machine.lanes)
     lane = schedule.get_loops(rv)[-1]
     schedule.reorder(outer, *([vectors] if vectors else []), inner, lane)

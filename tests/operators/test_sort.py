@@ -117,6 +117,12 @@ def test_long_axes(size):
     check(np.round(normal(2, size) * 50), min(size, 100), 1, True)
 
 
+@pytest.mark.parametrize("size", [15, 16, 33, 97, 1000])
+@pytest.mark.parametrize("k", [1, 5, 15])
+def test_few_of_short_and_long_rows(size, k):
+    check(np.round(normal(3, size) * 9), k, 1, k != 5)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float64"])
 @pytest.mark.parametrize("k", [3, 40])
 def test_rows_of_the_lowest_element(dtype, k):

@@ -47,6 +47,28 @@ def test_transpositions(shape, order, dtype):
     np.testing.assert_array_equal(y, x.transpose(order))
 
 
+@pytest.mark.parametrize(
+    "shape,order,dtype",
+    [
+        ((150, 140), (1, 0), "float32"),
+        ((150, 128), (1, 0), "float32"),
+        ((20, 140, 2), (1, 0, 2), "float32"),
+        ((70, 256), (1, 0), "float32"),
+        ((70, 192), (1, 0), "int64"),
+        ((128, 3, 4, 41), (1, 3, 0, 2), "float32"),
+        ((2, 40, 9, 2), (0, 2, 1, 3), "float32"),
+        ((37, 20, 2), (1, 0, 2), "int8"),
+        ((20, 37, 4), (1, 0, 2), "int8"),
+        ((6, 5, 3, 8), (2, 0, 1, 3), "uint8"),
+    ],
+    ids=str,
+)
+def test_transpositions_of_distant_lines_and_of_short_whole_ones(shape, order, dtype):
+    x = (normal(*shape) * 50).astype(dtype)
+    y = run(lambda t: topi.transpose(t, order), x, machine=HOST)
+    np.testing.assert_array_equal(y, x.transpose(order))
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (3, 70), (2, 9, 5), (1, 4, 70)], ids=str)
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -151,6 +173,8 @@ REDUCTIONS = [
     ((3, 12, 261), [1]),
     ((2, 11, 157), [1]),
     ((1, 600), [1]),
+    ((3, 11, 300), [1]),
+    ((2, 3, 13, 200), [1, 2]),
 ]
 
 

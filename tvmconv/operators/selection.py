@@ -14,8 +14,10 @@ from tvmconv.operators.vector_loops import blocks, scratch
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.ir_builder import T
 
-# keys that are compared together; most blocks of a long row have none that counts
+# keys that are counted together
 _BLOCK = 64
+# keys of the rest of a row that are tested together, and appended if one of them is wanted
+_TESTED = 16
 # smallest collection of which the best are selected, and its size as a multiple of theirs
 _ROOM, _TIMES = 256, 4
 # longest row that is sorted by ranks
@@ -59,7 +61,7 @@ class Selection:
 
     def _collect(self) -> None:
         """Go through the rest of the row; select whenever the collection is full."""
-        keys, highest = scratch(_BLOCK, self._dtype), scratch(1, self._dtype)
+        keys, highest = scratch(_TESTED, self._dtype), scratch(1, self._dtype)
 
         def block(first: Any, count: int) -> None:
             start = self._room + first
@@ -74,7 +76,7 @@ class Selection:
                 with T.If(self._count[0] > self._room), T.Then():
                     self._select()
 
-        blocks(self._size - self._room, _BLOCK, block)
+        blocks(self._size - self._room, _TESTED, block)
 
     def _append(self, key: Any, place: Any, wanted: Any) -> None:
         """Write an entry to the end, which moves on if the entry is ``wanted``."""

@@ -1,7 +1,8 @@
 """The largest or smallest elements in order.
 
-If ``k`` is small, a row is read once, and elements that come before the last of the ``k`` best so
-far are inserted. Otherwise the best are selected by their keys, and sorted.
+One element is found by two reductions. If ``k`` is small, a row is read once, and elements that
+come before the last of the ``k`` best so far are inserted. The first elements of a short row are
+ranked. For other ``k``, the best are selected by their keys, and sorted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.entries import is_wide, key_bits, key_of, number_entry, position_of
+from tvmconv.operators.registers import LANES
+from tvmconv.operators.row_vectors import RowVectors
 from tvmconv.operators.selection import Selection
 from tvmconv.operators.vector_loops import blocks, place_of, scratch, shared
 from tvmconv.tvm_api import te, tirx
@@ -18,16 +21,30 @@ from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
 # So many best elements are kept in order by insertion.
 _INSERTED = 16
+# The first elements, of so many vectors, are ranked if at least so many are wanted: most of them
+# would be inserted, and branches mispredicted.
+_RANKED, _SEVERAL = 2, 4
+# Longest row that is read twice for one element.
+_TWICE = 2048
+# Longest row whose first elements are ranked: in longer ones they are few.
+_START = 96
 # Elements that are tested together: most blocks of a long row have none that counts.
 _BLOCK = 64
 
 
-def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64") -> list[Any]:
+def top_k(
+    data: Any,
+    k: int,
+    axis: int,
+    largest: bool,
+    index_type: str = "int64",
+    lanes: int = LANES,
+) -> list[Any]:
     """Values and indices of the ``k`` largest elements along an axis, or of the smallest.
 
     Equal elements keep their order. NaN counts as larger than every number, as in numpy and torch;
     onnxruntime gives it no fixed place. ``k`` is at most the elements along ``axis``; it and the
-    flags are as in ONNX's TopK.
+    flags are as in ONNX's TopK. ``lanes`` are the FP32 numbers of a vector.
     """
     shape, dtype = [int(size) for size in data.shape], str(data.dtype)
     axis %= len(shape)
@@ -46,16 +63,21 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
                 def element(position: Any) -> Any:
                     return source[(*before, position, *after)]
 
-                if k <= _INSERTED and not is_wide(dtype):
+                def key(position: Any) -> Any:
+                    return key_of(element(position), dtype, largest)
+
+                kind, bits = "uint64" if is_wide(dtype) else "uint32", key_bits(dtype)
+                inserts = k <= _INSERTED and not is_wide(dtype)
+                if k == 1 and size <= _TWICE:
+                    position_at = _best(key, size, kind)
+                elif inserts and (k < _SEVERAL or size > _START):
                     position_at = _inserted(element, size, k, dtype, largest)
                 else:
-                    kind, bits = "uint64" if is_wide(dtype) else "uint32", key_bits(dtype)
-
-                    def key(position: Any) -> Any:
-                        return key_of(element(position), dtype, largest)
-
-                    kept = Selection(key, size, k, kind, bits).ordered()
-                    position_at = kept.__getitem__
+                    first = min(size, max(k, _RANKED * lanes)) if inserts else size
+                    position_at = Selection(key, first, k, kind, bits).ordered().__getitem__
+                    if first < size:
+                        best = first, position_at
+                        position_at = _inserted(element, size, k, dtype, largest, best)
                 with T.serial(0, k) as rank:
                     position = position_at(rank)
                     values[(*before, rank, *after)] = element(position)
@@ -66,14 +88,39 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     return te.extern([result, result], [data], write, dtype=types, name="top_k")
 
 
+def _best(key: Callable[[Any], Any], size: int, kind: str) -> Callable[[Any], Any]:
+    """The position of the first one of the largest keys."""
+    rows, highest = RowVectors(size, LANES), scratch(1, kind)
+    highest[0] = rows.reduced(tirx.const(0, kind), key, tirx.max)
+    last = tirx.const((1 << 31) - 1, "int32")
+
+    def place(position: Any) -> Any:
+        found = key(position) == highest[0]
+        return tirx.Select(found, tirx.Cast("int32", position), last)
+
+    first = rows.reduced(last, place, tirx.min)
+    return lambda _: first
+
+
 def _inserted(
-    element: Callable[[Any], Any], size: int, k: int, dtype: str, largest: bool
+    element: Callable[[Any], Any],
+    size: int,
+    k: int,
+    dtype: str,
+    largest: bool,
+    best: tuple[int, Callable[[Any], Any] | None] = (0, None),
 ) -> Callable[[Any], Any]:
-    """The position of each rank among the best entries, of which each was put at its place."""
+    """The position of each rank among the best entries, of which each was put at its place.
+
+    ``best`` gives how many first elements are ranked already, and the positions of their best.
+    """
+    begin, ranked = best
     kept = scratch(k, "uint64")
     for rank in range(k):
-        # comes after all others
+        # zero comes after all others
         kept[rank] = tirx.const(0, "uint64")
+        if ranked is not None:
+            kept[rank] = number_entry(element(ranked(rank)), ranked(rank), dtype, largest)
     keys, highest = scratch(_BLOCK, "uint32"), scratch(1, "uint32")
 
     def passes(key: Any) -> Any:
@@ -100,5 +147,5 @@ def _inserted(
         with T.If(passes(highest[0])), T.Then(), each as place, T.If(passes(keys[place])), T.Then():
             insert(first + place)
 
-    blocks(size, _BLOCK, block)
+    blocks(size - begin, _BLOCK, lambda start, count: block(begin + start, count))
     return lambda rank: position_of(kept[rank])

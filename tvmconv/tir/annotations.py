@@ -226,6 +226,11 @@ def mark_tail(schedule: Any, outer: Any, width: int, rest: int, *, overlap: bool
     schedule.annotate(outer, TAIL, [width, rest, *([1] if overlap else [])])
 
 
+def mark_last(schedule: Any, loop: Any) -> None:
+    """Give the last iteration of a loop code of its own, where its tests have constant results."""
+    schedule.annotate(loop, TAIL, [1, 1])
+
+
 def mark_stream(schedule: Any, loop: Any, distance: int) -> None:
     """Prefetch the vector operand of an innermost reduction loop ``distance`` bytes ahead."""
     schedule.annotate(loop, STREAM, distance)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm import te
+from tvm import te, tirx
 from tvm.script import tirx as T
 
+from tests.kernels import nodes
 from tvmconv.tir.general.transposed_loops import transposed_loops
 
 _VECTOR_BYTES = 16
@@ -52,6 +53,67 @@ def test_lines_of_the_result_are_written_in_blocks_of_few_lines():
                         ]
 
     check(func, expected)
+
+
+def test_lines_of_one_cache_set_are_read_a_cache_line_at_a_time():
+    """Squares of four: a row of four operand lines gives the 16 elements of a cache line."""
+    x = te.placeholder((256, 128), name="x")
+    func = te.create_prim_func([x, te.compute((128, 256), lambda i, j: x[j, i])])
+
+    @T.prim_func(s_tir=True)
+    def expected(x: T.Buffer((256, 128), "float32"), y: T.Buffer((128, 256), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for row, tile in T.grid(8, 256):
+            for line in T.serial(4, annotations={"tvmconv.transpose": 1}):
+                for lane in T.vectorized(4):
+                    y[(row * 4 + tile % 4) * 4 + lane, tile // 4 * 4 + line] = x[
+                        tile // 4 * 4 + line, (row * 4 + tile % 4) * 4 + lane
+                    ]
+
+    check(func, expected)
+
+
+def test_close_lines_are_written_in_blocks_along_the_operand():
+    x = te.placeholder((8, 256), name="x")
+    func = te.create_prim_func([x, te.compute((256, 8), lambda i, j: x[j, i])])
+
+    @T.prim_func(s_tir=True)
+    def expected(x: T.Buffer((8, 256), "float32"), y: T.Buffer((256, 8), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for row, tile in T.grid(4, 32):
+            for line in T.serial(4, annotations={"tvmconv.transpose": 1}):
+                for lane in T.vectorized(4):
+                    y[(row // 2 * 32 + tile) * 4 + lane, row % 2 * 4 + line] = x[
+                        row % 2 * 4 + line, (row // 2 * 32 + tile) * 4 + lane
+                    ]
+
+    check(func, expected)
+
+
+def test_short_lines_of_one_cache_set_are_continued_before_the_next_lines():
+    """Lines of 16 bytes, 2048 bytes apart: the axis after them is the innermost one."""
+    x = te.placeholder((128, 4, 12), name="x")
+    func = te.create_prim_func([x, te.compute((12, 128, 4), lambda r, n, w: x[n, w, r])])
+
+    @T.prim_func(s_tir=True)
+    def expected(x: T.Buffer((128, 4, 12), "float32"), y: T.Buffer((12, 128, 4), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for row, after, _tile in T.grid(3, 128, 1):
+            for line in T.serial(4, annotations={"tvmconv.transpose": 1}):
+                for lane in T.vectorized(4):
+                    y[row * 4 + lane, after, line] = x[after, line, row * 4 + lane]
+
+    check(func, expected)
+
+
+def test_lines_of_eight_bytes_are_integers():
+    x = te.placeholder((12, 8, 2), name="x")
+    func = te.create_prim_func([x, te.compute((8, 12, 2), lambda i, j, k: x[j, i, k])])
+    loops = transposed_loops(func, _VECTOR_BYTES, parallel=False)
+    stores = nodes(loops, tirx.BufferStore)
+    assert [(str(s.buffer.dtype), list(map(int, s.buffer.shape))) for s in stores] == [
+        ("int64", [8, 12])
+    ]
 
 
 def test_two_lines_are_interleaved():

@@ -28,7 +28,10 @@ def emit_top_k(emitter: Emitter, node: Node, record: CallRecord) -> None:
     outer, size, columns = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     view = rows_of_columns(emitter, node, data, (outer, size, columns))
     view = emitter.reshape(view, (outer * columns, size))
-    both = emitter.call(lambda x: top_k(x, k, 1, largest, index_type), [view], record, opaque=True)
+    lanes = emitter.lanes
+    both = emitter.call(
+        lambda x: top_k(x, k, 1, largest, index_type, lanes), [view], record, opaque=True
+    )
     parts = emitter.parts(both, len(node.outputs), record)
     for value, part in zip(node.outputs, parts, strict=True):
         part = rows_of_columns(emitter, node, part, (outer, columns, k))

@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from tvm import ir, sym, tirx
 
-from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tir.general.conditions import is_select
-from tvmconv.tir.general.interleave import LANE_BYTES
 from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
+from tvmconv.tir.general.transposed_tiles import (
+    PAIR,
+    CopyAxis,
+    Tile,
+    TransposedCopy,
+    order_of,
+    tile_of,
+)
 
-# the shortest square is a part of a register; the longest one fits into the registers
-_PART, _MOST = 4, 16
-# neighbors of the result that two operand lines give alternately
-_PAIR = 2
-# the shortest piece of a register
-_PIECE_BYTES = 4
-# lines of so few elements are shorter than a piece
-_FEW = (2, 3)
-# neighbors along a line of the result that are written before the next lines
-_BLOCK = 128
-
-
-@dataclass(frozen=True, eq=False)
-class _CopyAxis:
-    """An axis of the copy."""
-
-    var: Any
-    extent: int
-
-
-@dataclass(frozen=True)
-class _Copy:
-    """``store[..., read, ..., written] = load[..., written, ..., read]`` over dense buffers.
-
-    Only the first ``filled`` elements of a line of the result are copied. The others are zeros.
-    """
-
-    store: Any
-    load: Any
-    others: list[_CopyAxis]
-    read: _CopyAxis
-    written: _CopyAxis
-    filled: int
+# bytes that are moved as one integer
+_WHOLE = (2, 4, 8)
 
 
 def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
@@ -58,19 +33,55 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     """
     *declared, last = tirx.stmt_list(func.body.block.body)
     block = nest_of(last)[1].block
-    store, axes = block.body, [_CopyAxis(a.var, int(a.dom.extent)) for a in block.iter_vars]
+    store, axes = block.body, [CopyAxis(a.var, int(a.dom.extent)) for a in block.iter_vars]
     if not isinstance(store, tirx.BufferStore) or str(store.value.ty.dtype) == "bool":
         # LLVM's vectors of truth values are not those in memory
         return None
+    views, store, axes = _as_integers(store, axes)
     copies = [_copy(*part) for part in _by_blocks(store, axes)]
     parts = [part for copy in copies for part in (_parts(copy) if copy else [None])]
     bodies = [_squares(part, vector_bytes, parallel) if part else None for part in parts]
     if not bodies or None in bodies:
         return None
-    return func.with_body(tirx.stmt_seq(*declared, *bodies))
+    return func.with_body(tirx.stmt_seq(*declared, *views, *bodies))
 
 
-def _by_blocks(store: Any, axes: list[_CopyAxis]) -> list[tuple[Any, list[_CopyAxis]]]:
+def _as_integers(store: Any, axes: list[CopyAxis]) -> tuple[list[Any], Any, list[CopyAxis]]:
+    """The copy with whole lines of two to eight bytes as integers, and the views that it needs.
+
+    The lines stay what they are: they are the last axis of both buffers. Other copies are
+    unchanged.
+    """
+    load = store.value
+    if not isinstance(load, ir.TensorLoad) or len(axes) < 2:
+        return [], store, axes
+    line, item = axes[-1], item_bytes(str(store.buffer.dtype))
+    sides = ((store.buffer, store.indices), (load.source, load.indices))
+    whole = all(
+        len(indices) > 1
+        and indices[-1].same_as(line.var)
+        and int(buffer.shape[-1]) == line.extent
+        and not any(uses(index, line.var) for index in indices[:-1])
+        for buffer, indices in sides
+    )
+    if not whole or line.extent == 1 or line.extent * item not in _WHOLE:
+        return [], store, axes
+    kind = f"int{8 * line.extent * item}"
+    result, source = (
+        tirx.decl_buffer(
+            list(buffer.shape[:-1]), kind, buffer.name, scope=buffer.scope(), layout=None
+        )
+        for buffer, _ in sides
+    )
+    views = [
+        tirx.DeclBuffer(view, data=buffer.data)
+        for view, (buffer, _) in zip((result, source), sides, strict=True)
+    ]
+    value = tirx.BufferLoad(source, list(load.indices[:-1]))
+    return views, tirx.BufferStore(result, value, list(store.indices[:-1])), axes[:-1]
+
+
+def _by_blocks(store: Any, axes: list[CopyAxis]) -> list[tuple[Any, list[CopyAxis]]]:
     """The copy with an axis of blocks and one of lanes in place of an axis of channels.
 
     The last block, with fewer channels, is a copy of its own. Other copies are unchanged.
@@ -90,8 +101,8 @@ def _by_blocks(store: Any, axes: list[_CopyAxis]) -> list[tuple[Any, list[_CopyA
         if not blocks * lanes:
             continue
         block, within = (
-            _CopyAxis(ir.Var("block", kind), blocks),
-            _CopyAxis(ir.Var("c", kind), lanes),
+            CopyAxis(ir.Var("block", kind), blocks),
+            CopyAxis(ir.Var("c", kind), lanes),
         )
         analyzer = sym.Analyzer()
         for axis in (block, within):
@@ -105,7 +116,7 @@ def _by_blocks(store: Any, axes: list[_CopyAxis]) -> list[tuple[Any, list[_CopyA
     return parts
 
 
-def _copy(store: Any, axes: list[_CopyAxis]) -> _Copy | None:
+def _copy(store: Any, axes: list[CopyAxis]) -> TransposedCopy | None:
     load = _guarded(store.value)[1]
     if not isinstance(load, ir.TensorLoad):
         return None
@@ -113,7 +124,7 @@ def _copy(store: Any, axes: list[_CopyAxis]) -> _Copy | None:
     if read is None or written is None or read is written:
         return None
     others = [axis for axis in axes if axis is not read and axis is not written]
-    return _Copy(store, load, others, read, written, written.extent)
+    return TransposedCopy(store, load, others, read, written, written.extent)
 
 
 def _guarded(value: Any) -> tuple[Any, Any]:
@@ -125,7 +136,7 @@ def _guarded(value: Any) -> tuple[Any, Any]:
     return None, value
 
 
-def _parts(copy: _Copy) -> list[_Copy]:
+def _parts(copy: TransposedCopy) -> list[TransposedCopy]:
     """The copy without conditions: its whole lines, and its last lines with zeros."""
     condition, load = _guarded(copy.store.value)
     if condition is None:
@@ -139,7 +150,7 @@ def _parts(copy: _Copy) -> list[_Copy]:
         axis, analyzer = found[0], sym.Analyzer()
         values = {axis.var: tirx.IntImm(str(axis.var.ty.dtype), axis.extent - 1)}
         others = [each for each in copy.others if each is not axis]
-        before = _CopyAxis(axis.var, axis.extent - 1)
+        before = CopyAxis(axis.var, axis.extent - 1)
         for each in (before, copy.written):
             analyzer.bind(each.var, ir.Range.from_min_extent(0, max(1, each.extent)))
         if before.extent:
@@ -159,7 +170,7 @@ def _parts(copy: _Copy) -> list[_Copy]:
     ]
 
 
-def _last(indices: Any, axes: list[_CopyAxis]) -> _CopyAxis | None:
+def _last(indices: Any, axes: list[CopyAxis]) -> CopyAxis | None:
     """The axis that is the last index and in no other index; None for other accesses."""
     if not indices:
         return None
@@ -171,78 +182,17 @@ def _last(indices: Any, axes: list[_CopyAxis]) -> _CopyAxis | None:
     return found[0]
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """Elements that are moved at once, along a line of the operand and of the result."""
-
-    read: int
-    written: int
-    mark: str
-
-
-def _tile(copy: _Copy, item: int, vector_bytes: int) -> _Tile | None:
-    """A rectangle of lanes, or a square of vectors; None where neither fits."""
-    lanes, lane = vector_bytes // item, max(1, LANE_BYTES // item)
-    read, written = copy.read.extent, copy.written.extent
-    partly = copy.filled < written
-    repeated = not any(uses(index, copy.written.var) for index in copy.load.indices)
-    if repeated and written > lanes:
-        # whole vectors repeat one element
-        return None
-    if written == _PAIR:
-        side = _power(min(lanes, _MOST, read))
-        return _Tile(side, _PAIR, "") if side >= _PART else None
-    if not partly and not repeated:
-        if min(read, written) in _FEW:
-            return _neighbors(copy, lanes)
-        found = _rectangle(read, written, lanes, lane)
-        if found and min(found.read, found.written) * item >= _PIECE_BYTES:
-            return found
-    side = _power(min(lanes, _MOST, read, written))
-    if side < _PART or (partly and side != written):
-        return None
-    return _Tile(side, side, TRANSPOSE)
-
-
-def _neighbors(copy: _Copy, lanes: int) -> _Tile | None:
-    """A rectangle whose short lines follow each other in memory; None where they do not."""
-    if copy.read.extent < copy.written.extent:
-        short, long, buffer, indices = copy.read, copy.written, copy.load.source, copy.load.indices
-    else:
-        short, long = copy.written, copy.read
-        buffer, indices = copy.store.buffer, copy.store.indices
-    size = _power(min(lanes, long.extent))
-    if size < _PART or len(indices) < 2 or not indices[-2].same_as(long.var):
-        return None
-    if int(buffer.shape[-1]) != short.extent or any(uses(i, long.var) for i in indices[:-2]):
-        return None
-    sizes = (short.extent, size) if short is copy.read else (size, short.extent)
-    return _Tile(*sizes, TRANSPOSE_NEIGHBORS)
-
-
-def _rectangle(read: int, written: int, lanes: int, lane: int) -> _Tile | None:
-    """The larger one of two rectangles: pieces of registers are loaded, or are stored."""
-    sizes = ((min(lane, read), min(lanes, written)), (min(lanes, read), min(lane, written)))
-    found = [_Tile(_power(a), _power(b), TRANSPOSE_LANES) for a, b in sizes if max(a, b) >= lane]
-    return max(found, key=lambda tile: tile.read * tile.written, default=None)
-
-
-def _power(number: int) -> int:
-    """The largest power of two that does not exceed a number."""
-    return 1 << (number.bit_length() - 1)
-
-
-def _squares(copy: _Copy, vector_bytes: int, parallel: bool) -> Any:
-    tile = _tile(copy, item_bytes(str(copy.store.value.ty.dtype)), vector_bytes)
+def _squares(copy: TransposedCopy, vector_bytes: int, parallel: bool) -> Any:
+    tile = tile_of(copy, vector_bytes)
     if tile is None:
         return None
     row, number, line, lane = (
         ir.Var(name, copy.read.var.ty) for name in ("row", "tile", "line", "lane")
     )
-    read, written, rows, tiles = _order(copy, tile, row, number)
+    order = order_of(copy, tile, row, number)
     values = {
-        copy.read.var: _place(copy.read, read, tile.read, lane),
-        copy.written.var: _place(copy.written, written, tile.written, line),
+        copy.read.var: _place(copy.read, order.read, tile.read, lane),
+        copy.written.var: _place(copy.written, order.written, tile.written, line),
     }
     store = substitute(copy.store, values)
     if copy.filled < copy.written.extent:
@@ -250,17 +200,26 @@ def _squares(copy: _Copy, vector_bytes: int, parallel: bool) -> Any:
         zero = tirx.const(0, str(store.value.ty.dtype))
         value = tirx.if_then_else(fits, store.value, zero)
         store = tirx.BufferStore(store.buffer, value, store.indices)
+    body = _loop(number, order.tiles, _moved(tile, line, lane, store))
+    others = copy.others
+    if order.inner is not None:
+        others = [axis for axis in others if axis is not order.inner]
+        body = _nested([order.inner], body)
+    if parallel:
+        return _shared(others, row, order.rows, body)
+    return _nested(others, _loop(row, order.rows, body))
+
+
+def _moved(tile: Tile, line: Any, lane: Any, store: Any) -> Any:
+    """The loops of one tile."""
     body = _loop(lane, tile.read, store, tirx.ForKind.VECTORIZED)
     if tile.mark:
-        body = _loop(line, tile.written, body, annotations={tile.mark: 1})
-    else:
-        # two strided stores in succession, which JoinedStores makes one
-        body = _loop(line, _PAIR, body, tirx.ForKind.UNROLLED)
-    body = _loop(number, tiles, body)
-    return (_shared if parallel else _nested)(copy.others, row, rows, body)
+        return _loop(line, tile.written, body, annotations={tile.mark: 1})
+    # two strided stores in succession, which JoinedStores makes one
+    return _loop(line, PAIR, body, tirx.ForKind.UNROLLED)
 
 
-def _place(axis: _CopyAxis, number: Any, size: int, inside: Any) -> Any:
+def _place(axis: CopyAxis, number: Any, size: int, inside: Any) -> Any:
     """An index from the number of a tile; the last tile may overlap the tile before it."""
     if size == axis.extent:
         return inside
@@ -270,45 +229,17 @@ def _place(axis: _CopyAxis, number: Any, size: int, inside: Any) -> Any:
     return first + inside
 
 
-def _order(copy: _Copy, tile: _Tile, row: Any, number: Any) -> tuple[Any, Any, int, Any]:
-    """The numbers of tiles along both lines, and the extents of the loops ``row`` and ``number``.
-
-    Tiles follow the result's lines. Few lines of the result are open at a time, and the operand's
-    lines stay in the cache until the last tile has read them.
-    """
-    read, written = (
-        -(-axis.extent // size)
-        for axis, size in ((copy.read, tile.read), (copy.written, tile.written))
-    )
-    if copy.written.extent > copy.read.extent:
-        along, across, rows, tiles = _blocks(written, tile.written, read, row, number)
-        return across, along, rows, tiles
-    if written == 1:
-        return _blocks(read, tile.read, 1, row, number)
-    return row, number, read, written
-
-
-def _blocks(count: int, size: int, lines: int, row: Any, number: Any) -> tuple[Any, Any, int, Any]:
-    """Tiles in blocks of a line, and lines of tiles inside of a block; see :func:`_order`."""
-    most = min(count, max(1, _BLOCK // size))
-    first, tiles = row // lines * most, most
-    if count % most:
-        kind = str(row.ty.dtype)
-        tiles = tirx.min(tirx.IntImm(kind, most), tirx.IntImm(kind, count) - first)
-    return first + number, row % lines, -(-count // most) * lines, tiles
-
-
-def _nested(others: list[_CopyAxis], row: Any, rows: int, body: Any) -> Any:
+def _nested(others: list[CopyAxis], body: Any) -> Any:
     """Loops over the outer axes, so that no index takes a division."""
     # several copies of a function have the same axes
-    loops = [(ir.Var("outer", row.ty), axis) for axis in others]
-    body = substitute(_loop(row, rows, body), {axis.var: var for var, axis in loops})
+    loops = [(ir.Var("outer", axis.var.ty), axis) for axis in others]
+    body = substitute(body, {axis.var: var for var, axis in loops})
     for var, axis in reversed(loops):
         body = _loop(var, axis.extent, body)
     return body
 
 
-def _shared(others: list[_CopyAxis], row: Any, rows: int, body: Any) -> Any:
+def _shared(others: list[CopyAxis], row: Any, rows: int, body: Any) -> Any:
     """One loop over all outer axes, which threads share."""
     task = ir.Var("task", row.ty)
     values, rest = {row: task % rows}, task // rows
