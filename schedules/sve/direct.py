@@ -21,17 +21,18 @@ from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.padding import rows_inside
 from tvmconv.costs.scalable.direct import SegmentModel
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.direct import SCHEDULE as NEON
 from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
+from tvmconv.schedules.sve.scalable import ScalableSchedule
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
-class SveDirectSchedule(ConvSchedule[Machine]):
+class SveDirectSchedule(ScalableSchedule):
     """Scalable vectors of pixels, or NEON code."""
 
+    FALLBACK = NEON
     KNOBS = Knobs(
         (
             *NEON.KNOBS,
@@ -52,11 +53,8 @@ class SveDirectSchedule(ConvSchedule[Machine]):
         scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
         return self.KNOBS.complete(scalable), fixed
 
-    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    def check_scalable(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The tile fits the register file, and bands divide the image."""
-        if not config.int("vectors"):
-            NEON.check(workload, machine, config)
-            return
         oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
         tile = f"tile oc={oc} vectors={vectors} of {workload}"
         model = SegmentModel(workload, machine)
@@ -73,13 +71,10 @@ class SveDirectSchedule(ConvSchedule[Machine]):
             )
         check_registers(machine, model.registers(oc, vectors), tile)
 
-    def apply(
+    def apply_scalable(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the blocks of :class:`tvmconv.algorithms.direct.direct.Direct` in place."""
-        if not config.int("vectors"):
-            NEON.apply(schedule, workload, machine, config)
-            return
         flat = flattened(workload) != workload
         one_row = flat or joined(workload, config)
         if one_row:
@@ -103,16 +98,18 @@ class SveDirectSchedule(ConvSchedule[Machine]):
         register_tile(schedule, block, output, at=x, reduction=cb, tile=(c, kb_tile), lane=lane)
         mark_segments(schedule, x, config.int("vectors"))
 
-    def explain_cost(
+    def scalable_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
-        if not config.int("vectors"):
-            parts = dict(NEON.explain_cost(workload, machine, config))
-            # joined rows also compute the rows of the padding
-            parts["arithmetic"] *= rows_inside(workload)
-            return parts
         return SegmentModel(workload, machine).parts(config)
+
+    def neon_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """As the base class; unlike NEON code, joined rows also compute rows of the padding."""
+        parts = super().neon_cost(workload, machine, config)
+        return {**parts, "arithmetic": parts["arithmetic"] * rows_inside(workload)}
 
 
 SCHEDULE = SveDirectSchedule()
