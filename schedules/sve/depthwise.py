@@ -114,7 +114,7 @@ class SveDepthwiseSchedule(ScalableSchedule):
             memory=traffic_cycles(workload, machine),
         )
 
-    # the model is that of tiles of either vectors
+    # one model serves both kinds of vectors
     neon_cost = scalable_cost
 
 

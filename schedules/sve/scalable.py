@@ -55,5 +55,5 @@ class ScalableSchedule(ConvSchedule[Machine]):
     def neon_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
-        """:meth:`explain_cost` of NEON code, by default that of :attr:`FALLBACK`."""
+        """:meth:`explain_cost` of NEON code, by default as :attr:`FALLBACK` has it."""
         return self.FALLBACK.explain_cost(workload, machine, config)

@@ -79,7 +79,7 @@ class SveWinogradSchedule(ScalableSchedule):
         """Predicted cycles by part of the model."""
         return SegmentWinogradModel(workload, machine).shares(config)
 
-    # the model is that of both codes
+    # one model serves both kinds of vectors
     neon_cost = scalable_cost
 
 
