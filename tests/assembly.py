@@ -23,9 +23,10 @@ Body = list[str]
 # FMA of NEON, by vectors and by a lane
 NEON_SUM = r"fmla\s+v\d+\.4s, v\d+\.4s, v\d+\.4s|fmla\s.*v\d+\.s\[\d\]"
 NEON_LANE = r"fmla\s.*\bv\d+\.s\[\d\]"
-# FMA of SVE by a lane of each segment, and by vectors under a predicate
+# FMA of SVE by a lane of each segment, and by vectors under a predicate; INT8 products by a lane
 SVE_LANE = r"fmla\s+z\d+\.s, z\d+\.s, z[0-7]\.s\[[0-3]\]"
 SVE_SUM = r"fm(?:la|ad)\s+z\d+\.s, p\d/m, z\d+\.s, z\d+\.s"
+SVE_DOT = r"sdot\s+z\d+\.s, z\d+\.b, z[0-7]\.b\[[0-3]\]"
 SVE_LOAD = r"ld1w\s+\{ z\d+\.s \}"
 SVE_GATHER = r"ld1d\s+\{ z\d+\.d \}, p\d/z, \[x\d+, z\d+\.d, lsl #3\]"
 SVE_STORE = r"st1w\s+\{ z\d+\.s \}"

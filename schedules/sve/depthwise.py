@@ -19,12 +19,12 @@ from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.parts import slowest
 from tvmconv.costs.scalable.depthwise import arithmetic_cycles
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.schedules.cpu.depthwise import SCHEDULE as NEON
 from tvmconv.schedules.cpu.depthwise import row_bands_of
 from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
+from tvmconv.schedules.sve.scalable import ScalableSchedule
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
@@ -41,9 +41,10 @@ _UNROLL_LIMIT = 256
 _OPERANDS = 2
 
 
-class SveDepthwiseSchedule(ConvSchedule[Machine]):
+class SveDepthwiseSchedule(ScalableSchedule):
     """Rows of scalable vectors of pixels, or NEON code."""
 
+    FALLBACK = NEON
     KNOBS = Knobs(
         (
             *NEON.KNOBS,
@@ -69,12 +70,10 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
         fixed = self.KNOBS.complete(NEON.default_config(workload, machine))
         return *sorted(tiles, key=lambda c: _cost(workload, machine, c))[:1], fixed
 
-    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    def check_scalable(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The tile's sums and operands fit the register file."""
         NEON.check(workload, machine, config)
         vectors = config.int("vectors")
-        if not vectors:
-            return
         tile = f"depthwise {workload}: tile tile_h={config['tile_h']} vectors={vectors}"
         check_vectors(workload, vectors, _MOST_VECTORS, tile)
         if config.int("tile_w") != 1:
@@ -84,13 +83,10 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
             )
         check_registers(machine, config.int("tile_h") * vectors + _OPERANDS, tile)
 
-    def apply(
+    def apply_scalable(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the function of :class:`tvmconv.algorithms.depthwise.depthwise.Depthwise`."""
-        if not config.int("vectors"):
-            NEON.apply(schedule, workload, machine, config)
-            return
         rows, bands = config.int("tile_h"), config.int("bands")
         block, output = schedule.get_sblock("depthwiseconv2d"), schedule.get_sblock("output")
         n, b, h, x, lane, *depth, r, s = schedule.get_loops(block)
@@ -109,7 +105,7 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
             mark_taps(schedule, loop)
         mark_segments(schedule, x, config.int("vectors"))
 
-    def explain_cost(
+    def scalable_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
         """The slower of the tiles' instructions and NEON's traffic from L2."""
@@ -117,6 +113,9 @@ class SveDepthwiseSchedule(ConvSchedule[Machine]):
             arithmetic=arithmetic_cycles(workload, machine, config),
             memory=traffic_cycles(workload, machine),
         )
+
+    # one model serves both kinds of vectors
+    neon_cost = scalable_cost
 
 
 SCHEDULE = SveDepthwiseSchedule()

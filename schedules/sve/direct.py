@@ -7,37 +7,43 @@ Loops, outermost first:
 3. input block, plane, kernel row, kernel column: the reduction;
 4. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
-With a stride, pixels of the input are gathered.
+With a stride, pixels of the input are gathered. INT8 layers: :mod:`.padded_rows`.
 """
 
 from __future__ import annotations
 
 from tvmconv.algorithms.direct.direct import flattened, joined
+from tvmconv.algorithms.integer.padded_rows import multiplies_bytes
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
-from tvmconv.core.knobs import Knobs
+from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.padding import rows_inside
 from tvmconv.costs.scalable.direct import SegmentModel
+from tvmconv.costs.scalable.padded_rows import MOST_VECTORS, PaddedRowsModel
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.direct import SCHEDULE as NEON
-from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
+from tvmconv.schedules.sve import padded_rows
+from tvmconv.schedules.sve.layers import check_vectors, fills_segments
+from tvmconv.schedules.sve.scalable import ScalableSchedule
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
-class SveDirectSchedule(ConvSchedule[Machine]):
+class SveDirectSchedule(ScalableSchedule):
     """Scalable vectors of pixels, or NEON code."""
 
+    FALLBACK = NEON
     KNOBS = Knobs(
         (
             *NEON.KNOBS,
-            vectors_knob(
+            Knob(
+                "vectors",
                 "scalable vectors of pixels of the register tile; 0: NEON code of oh by ow pixels",
-                lambda w, machine: SegmentModel(w, machine).most_vectors,
+                lambda w, machine: range(_most_vectors(w, machine) + 1),
+                neutral=0,
             ),
         ),
         retired=NEON.KNOBS.retired,
@@ -46,16 +52,20 @@ class SveDirectSchedule(ConvSchedule[Machine]):
     def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
         """The best of scalable code, if a layer has it, and of NEON code."""
         fixed = self.KNOBS.complete(NEON.default_config(workload, machine))
+        if multiplies_bytes(workload, machine):
+            oc, vectors, rows = PaddedRowsModel(workload, machine).best()
+            scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
+            return self.KNOBS.complete(scalable), fixed
         if not fills_segments(workload):
             return (fixed,)
         oc, vectors, rows = SegmentModel(workload, machine).best()
         scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
         return self.KNOBS.complete(scalable), fixed
 
-    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    def check_scalable(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The tile fits the register file, and bands divide the image."""
-        if not config.int("vectors"):
-            NEON.check(workload, machine, config)
+        if workload.types.is_integer:
+            padded_rows.check(workload, machine, config)
             return
         oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
         tile = f"tile oc={oc} vectors={vectors} of {workload}"
@@ -73,12 +83,12 @@ class SveDirectSchedule(ConvSchedule[Machine]):
             )
         check_registers(machine, model.registers(oc, vectors), tile)
 
-    def apply(
+    def apply_scalable(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the blocks of :class:`tvmconv.algorithms.direct.direct.Direct` in place."""
-        if not config.int("vectors"):
-            NEON.apply(schedule, workload, machine, config)
+        if workload.types.is_integer:
+            padded_rows.apply(schedule, workload, machine, config)
             return
         flat = flattened(workload) != workload
         one_row = flat or joined(workload, config)
@@ -103,16 +113,27 @@ class SveDirectSchedule(ConvSchedule[Machine]):
         register_tile(schedule, block, output, at=x, reduction=cb, tile=(c, kb_tile), lane=lane)
         mark_segments(schedule, x, config.int("vectors"))
 
-    def explain_cost(
+    def scalable_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
-        if not config.int("vectors"):
-            parts = dict(NEON.explain_cost(workload, machine, config))
-            # joined rows also compute the rows of the padding
-            parts["arithmetic"] *= rows_inside(workload)
-            return parts
+        if workload.types.is_integer:
+            return PaddedRowsModel(workload, machine).parts(config)
         return SegmentModel(workload, machine).parts(config)
+
+    def neon_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """As the base class; unlike NEON code, joined rows also compute rows of the padding."""
+        parts = super().neon_cost(workload, machine, config)
+        return {**parts, "arithmetic": parts["arithmetic"] * rows_inside(workload)}
 
 
 SCHEDULE = SveDirectSchedule()
+
+
+def _most_vectors(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Vectors of the widest tile; 0 for a layer without scalable code."""
+    if fills_segments(workload):
+        return SegmentModel(workload, machine).most_vectors
+    return MOST_VECTORS if multiplies_bytes(workload, machine) else 0

@@ -22,9 +22,9 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.scalable.direct_first import MOST_BLOCKS, MOST_VECTORS, StemModel, fixed_parts
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.direct_first import SCHEDULE as NEON
+from tvmconv.schedules.sve.scalable import ScalableSchedule
 from tvmconv.tir.annotations import (
     mark_cases,
     mark_parallel,
@@ -37,9 +37,10 @@ from tvmconv.tvm_api.types import Schedule
 _NEON_KNOBS = tuple(knob for knob in NEON.KNOBS if knob.name != "oc")
 
 
-class SveDirectFirstSchedule(ConvSchedule[Machine]):
+class SveDirectFirstSchedule(ScalableSchedule):
     """Scalable vectors of positions, or NEON code."""
 
+    FALLBACK = NEON
     KNOBS = Knobs(
         (
             Knob(
@@ -69,12 +70,9 @@ class SveDirectFirstSchedule(ConvSchedule[Machine]):
             return (fixed,)
         return self.KNOBS.complete(StemModel(workload, machine).best()), fixed
 
-    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    def check_scalable(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The tile fits the register file."""
         oc, vectors = config.int("oc"), config.int("vectors")
-        if not vectors:
-            NEON.check(workload, machine, config)
-            return
         tile = f"tile oc={oc} vectors={vectors} of {workload}"
         if workload.types != FLOAT32 or not 0 < vectors <= MOST_VECTORS or oc < 1:
             raise ConfigError(
@@ -88,13 +86,10 @@ class SveDirectFirstSchedule(ConvSchedule[Machine]):
             )
         check_registers(machine, StemModel(workload, machine).registers(oc, vectors), tile)
 
-    def apply(
+    def apply_scalable(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the function of :class:`tvmconv.algorithms.direct.direct_first.DirectFirst`."""
-        if not config.int("vectors"):
-            NEON.apply(schedule, workload, machine, config)
-            return
         _copy(schedule, workload, machine)
         block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
         n, kb, h, x, lane, *reduction, c = schedule.get_loops(block)
@@ -108,14 +103,18 @@ class SveDirectFirstSchedule(ConvSchedule[Machine]):
         register_tile(schedule, block, output, at=x, reduction=reduction[0], tile=tile, lane=lane)
         mark_segments(schedule, x, config.int("vectors"))
 
-    def explain_cost(
+    def scalable_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
-        if not config.int("vectors"):
-            parts = NEON.explain_cost(workload, machine, config)
-            return fixed_parts(workload, machine, config, parts)
         return StemModel(workload, machine).parts(config)
+
+    def neon_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """As the base class, with what estimates found of stems."""
+        parts = super().neon_cost(workload, machine, config)
+        return fixed_parts(workload, machine, config, parts)
 
 
 SCHEDULE = SveDirectFirstSchedule()

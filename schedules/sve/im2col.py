@@ -25,10 +25,10 @@ from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.im2col import SegmentPanelModel, panel_heights
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.im2col import SCHEDULE as NEON
 from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
+from tvmconv.schedules.sve.scalable import ScalableSchedule
 from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tir.general.whole_reads import read_whole
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -37,9 +37,10 @@ from tvmconv.tvm_api.types import LoopRV, Schedule
 _PACKED = 4
 
 
-class SveIm2colSchedule(ConvSchedule[Machine]):
+class SveIm2colSchedule(ScalableSchedule):
     """Panels of scalable vectors of pixels, or NEON code."""
 
+    FALLBACK = NEON
     KNOBS = Knobs(
         (
             *(knob for knob in NEON.KNOBS if knob.name != PANEL_HEIGHT.name),
@@ -67,12 +68,9 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
         scalable = SegmentPanelModel(workload, machine).best()
         return min((scalable, fixed), key=lambda c: self.predicted_cycles(workload, machine, c))
 
-    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    def check_scalable(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The register tile fits, and blocks divide what they block."""
         vectors = config.int("vectors")
-        if not vectors:
-            NEON.check(workload, machine, config)
-            return
         mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
         tile = f"tile oc={oc} vectors={vectors} of {workload}"
         check_vectors(workload, vectors, MOST_VECTORS, tile)
@@ -85,13 +83,10 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
             check_divides(workload, config, "mc", panels, "panels")
         check_registers(machine, segment_registers(oc, vectors), tile)
 
-    def apply(
+    def apply_scalable(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the blocks of :class:`tvmconv.algorithms.gemm.im2col.Im2col` in place."""
-        if not config.int("vectors"):
-            NEON.apply(schedule, workload, machine, config)
-            return
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
         block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
         n, kb, p, lane, cb, r, s, c = schedule.get_loops(block)
@@ -112,12 +107,10 @@ class SveIm2colSchedule(ConvSchedule[Machine]):
         )
         mark_segments(schedule, pixel, config.int("vectors"))
 
-    def explain_cost(
+    def scalable_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
-        if not config.int("vectors"):
-            return NEON.explain_cost(workload, machine, config)
         return SegmentPanelModel(workload, machine).parts(config)
 
 

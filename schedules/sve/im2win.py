@@ -20,17 +20,18 @@ from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.limits import check_divides
 from tvmconv.costs.scalable.im2win import StripModel
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.im2win import SCHEDULE as NEON
 from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
+from tvmconv.schedules.sve.scalable import ScalableSchedule
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments
 from tvmconv.tvm_api.types import Schedule
 
 
-class SveIm2winSchedule(ConvSchedule[Machine]):
+class SveIm2winSchedule(ScalableSchedule):
     """Scalable vectors of positions, or NEON code."""
 
+    FALLBACK = NEON
     KNOBS = Knobs(
         (
             *NEON.KNOBS,
@@ -52,12 +53,9 @@ class SveIm2winSchedule(ConvSchedule[Machine]):
         scalable = Config.of(oc=oc, oh=1, ow=1, rows=fixed.int("rows"), vectors=vectors)
         return self.KNOBS.complete(scalable), fixed
 
-    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    def check_scalable(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The register tile fits, and ``rows`` divides the image's."""
         oc, vectors = config.int("oc"), config.int("vectors")
-        if not vectors:
-            NEON.check(workload, machine, config)
-            return
         model, tile = StripModel(workload, machine), f"tile oc={oc} vectors={vectors} of {workload}"
         check_vectors(workload, vectors, model.most_vectors, tile)
         if oc < 1 or (config.int("oh"), config.int("ow")) != (1, 1):
@@ -68,13 +66,10 @@ class SveIm2winSchedule(ConvSchedule[Machine]):
         check_divides(workload, config, "rows", workload.out_height, "output rows")
         check_registers(machine, model.registers(oc, vectors), tile)
 
-    def apply(
+    def apply_scalable(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the blocks of :class:`tvmconv.algorithms.gemm.im2win.Im2win` in place."""
-        if not config.int("vectors"):
-            NEON.apply(schedule, workload, machine, config)
-            return
         block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
         n, kb, m, x, lane, cb, v, u, c = schedule.get_loops(block)
         region, row = schedule.split(m, [None, region_rows(workload, config)])
@@ -88,12 +83,10 @@ class SveIm2winSchedule(ConvSchedule[Machine]):
         register_tile(schedule, block, output, at=x, reduction=cb, tile=(c, kb_tile), lane=lane)
         mark_segments(schedule, x, config.int("vectors"))
 
-    def explain_cost(
+    def scalable_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
-        if not config.int("vectors"):
-            return NEON.explain_cost(workload, machine, config)
         return StripModel(workload, machine).parts(config)
 
 

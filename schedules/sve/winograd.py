@@ -17,19 +17,20 @@ from tvmconv.costs.limits import check_divides
 from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
 from tvmconv.costs.scalable.winograd import SegmentWinogradModel
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.phases import product_loops
 from tvmconv.schedules.cpu.winograd import SCHEDULE as NEON
 from tvmconv.schedules.cpu.winograd import apply_with
 from tvmconv.schedules.sve.layers import check_vectors
+from tvmconv.schedules.sve.scalable import ScalableSchedule
 from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 
-class SveWinogradSchedule(ConvSchedule[Machine]):
+class SveWinogradSchedule(ScalableSchedule):
     """Products of scalable vectors of tiles, or NEON code."""
 
+    FALLBACK = NEON
     KNOBS = Knobs(
         (
             *NEON.KNOBS,
@@ -51,12 +52,10 @@ class SveWinogradSchedule(ConvSchedule[Machine]):
         """The best config of every tile size: they differ in error and memory."""
         return SegmentWinogradModel(workload, machine).offers()
 
-    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    def check_scalable(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """The limits of NEON code, and the register tile of scalable vectors fits."""
         NEON.check(workload, machine, config)
         vectors = config.int("vectors")
-        if not vectors:
-            return
         tile = f"tile kr={config['kr']} vectors={vectors} of {workload}"
         check_vectors(workload, vectors, MOST_VECTORS, tile, integers=True)
         if config.int("rt") != 1:
@@ -68,20 +67,20 @@ class SveWinogradSchedule(ConvSchedule[Machine]):
         )
         check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
 
-    def apply(
+    def apply_scalable(
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd`"""
-        if config.int("vectors"):
-            apply_with(_products, _strips, schedule, workload, machine, config)
-        else:
-            NEON.apply(schedule, workload, machine, config)
+        apply_with(_products, _strips, schedule, workload, machine, config)
 
-    def explain_cost(
+    def scalable_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
         return SegmentWinogradModel(workload, machine).shares(config)
+
+    # one model serves both kinds of vectors
+    neon_cost = scalable_cost
 
 
 SCHEDULE = SveWinogradSchedule()

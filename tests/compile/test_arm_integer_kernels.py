@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.emulating import needs_arm, run_functions, vectors_of
-from tests.kernels import integer_arguments
+from tests.kernels import integer_arguments, scalable_kernel
 from tests.layout import unblock
 from tests.tir.general.test_narrowing import narrowing
 from tvmconv.algorithms.integer.dwords import has_colliding_weights
@@ -61,6 +61,21 @@ WINOGRAD = [
     "ic16ih12oc16kh3ph1:s8s8s32s8:fixed:zpdata+bias",
     "ic20ih17iw15oc24kh3sh2ph1:s8s8s32s8:zpdata+bias",
     "ic3ih19oc16kh7sh2ph3:s8s8s32s8:zpdata+bias",
+]
+# By scalable vectors: surplus columns, channels and output blocks, and phases of a stride.
+# Positions
+# end inside of a segment. Some images are read without a copy.
+SCALABLE_ROWS = [
+    "ic24ih9oc40kh3ph1:s8s8s32s8:zpdata+bias",
+    "mb2ic32ih15iw18oc24kh3sh2ph1:s8s8s32s8:zpdata+bias",
+    "ic16ih12oc44kh1:s8s8s32s8+bias",
+    "ic32ih7oc33kh1:s8s8s32s8:zpdata+bias",
+    "mb2ic64ih14oc32kh1sh2:s8s8s32s8+bias",
+    "ic18ih11iw8oc20kh5sh1sw3ph2dh1:s8s8s32s8:zpdata+bias",
+    "ic3ih10oc8kh3pt1pl0pb2pr1:s8s8s32s8:zpdata",
+    # a residual, and rounding before it
+    "ic20ih6oc20kh1:s8s8s32s8+bias+quantise+add+relu",
+    "mb2ic24ih6oc20kh1:s8s8s32s8+bias+add",
 ]
 # without and with dot-product instructions
 each_machine = pytest.mark.parametrize("name", ["aarch64", "neoverse-n1"])
@@ -171,6 +186,20 @@ def test_products_of_sve_are_exact(name: str, tmp_path: Path):
     # code for any vector length adds in the order of the first 128 bits
     processors += [] if machine.exact_vector_bits else [vectors_of(128), vectors_of(2048)]
     check(kernels, tmp_path, *processors)
+
+
+@needs_arm
+def test_scalable_products_are_exact_at_every_vector_length(tmp_path: Path):
+    machine = SCALABLE["aarch64+sve"].with_cores(2)
+    kernels = [scalable_kernel(Conv2dWorkload.parse(t), machine, "direct") for t in SCALABLE_ROWS]
+    # bands of positions, which end inside of vectors
+    kernels.append(replace(kernels[2], config=kernels[2].config.replace(rows=9)))
+    assert all(kernel.config["vectors"] for kernel in kernels)
+    check(kernels, tmp_path, *map(vectors_of, (128, 256, 512, 1024, 2048, 384)))
+    # conversions in place of additions
+    converts = replace(machine, code=replace(machine.code, slow_conversions=False))
+    again = [replace(kernel, machine=converts) for kernel in (kernels[0], kernels[7])]
+    check(again, tmp_path, vectors_of(256), vectors_of(2048))
 
 
 @needs_arm

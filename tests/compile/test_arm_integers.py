@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 import tvmconv
-from tests.emulating import needs_arm, run_model
+from tests.emulating import CALL, HOSTILE, needs_arm, run_model, vectors_of
 from tests.graph.quantised_net import small_input, unoptimised
 from tests.graph.quantised_networks import averaged, dense, residual, separable, weights
 
@@ -64,6 +64,26 @@ def test_networks_of_8_bits(network: Callable[[], Any], target: str, tmp_path: P
         difference = np.abs(have.astype(np.float64) - want)
         assert difference.max() <= step
         assert (difference > 1e-5).mean() < 0.02
+
+
+@needs_arm
+def test_one_network_of_8_bits_for_every_vector_length(tmp_path: Path):
+    source = residual()
+    feeds = small_input(source)
+    model = tvmconv.build(source, "aarch64+sve", threads=2, log="none")
+    assert any(
+        d.workload.types.is_integer and d.chosen.config.get("vectors") for d in model.decisions
+    )
+    values = [feeds[info.name] for info in model.inputs]
+    first, *others = (
+        run_model(model, tmp_path, *values, options=vectors_of(bits), caller=caller)
+        for bits, caller in ((128, CALL), (256, HOSTILE), (2048, CALL))
+    )
+    for have, want in zip(first, unoptimised(source, feeds), strict=True):
+        assert np.abs(have.astype(np.float64) - want).max() <= 1
+    for other in others:
+        for have, want in zip(other, first, strict=True):
+            np.testing.assert_array_equal(have, want)
 
 
 @needs_arm

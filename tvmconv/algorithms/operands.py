@@ -216,11 +216,11 @@ class Operands:
         rows = te.compute((planes, blocks, 1, height * width, lanes), finish, name="output")
         return self.unflattened(lambda n, kb, q, k: rows[n, kb, 0, q, k])
 
-    def unflattened(self, rows: Callable[..., Expr]) -> Tensor:
-        """Block ``unflatten``: the output of ``(N, K/c, OH*OW, c)``."""
+    def unflattened(self, rows: Callable[..., Expr], pitch: int = 0) -> Tensor:
+        """Block ``unflatten``: the output of ``(N, K/c, OH*OW, c)``, or of rows of ``pitch``."""
         from tvmconv.tvm_api import te
 
-        width = self.workload.out_width
+        width = pitch or self.workload.out_width
         return te.compute(
             output_shape(self.workload, self.machine),
             lambda n, kb, h, x, k: rows(n, kb, h * width + x, k),

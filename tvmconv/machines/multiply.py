@@ -53,6 +53,9 @@ class Multiply:
         Whether accumulators have twice as many bits as products.
     share
         Measured reduction steps in a cycle, relative to FP32 FMAs in a cycle.
+    of_segments
+        Whether scalable vectors have the instruction, and it multiplies by one lane of each
+        segment. Vectors of fixed length use it, too.
     is_exact
         Integers: whether accumulators are exact modulo 2**32 for all operands. ``vpmaddubsw``
         saturates to 16 bits; :mod:`tvmconv.algorithms.integer.saturation` makes weights safe for
@@ -80,6 +83,7 @@ class Multiply:
     by_lane: bool = False
     widens: bool = False
     share: float | None = None
+    of_segments: bool = False
     is_exact: bool = True
     adds_pairs: bool = False
     is_negated: bool = False
@@ -153,8 +157,7 @@ MULTIPLIES = (
         is_exact=False,
     ),
     Multiply("sdot", "int8", "int8", features=("asimddp",), width=4, by_lane=True),
-    # for vectors of fixed length
-    Multiply("sve_sdot", "int8", "int8", features=("sve",), width=4),
+    Multiply("sve_sdot", "int8", "int8", features=("sve",), width=4, of_segments=True),
     # with smull, smlal2 and sadalp
     Multiply(
         "smull",

@@ -20,6 +20,7 @@ from tvmconv.algorithms.direct.channels import (
     skips_channels,
     tile_channels,
 )
+from tvmconv.algorithms.integer import padded_rows
 from tvmconv.algorithms.integer.dwords import (
     Factors,
     arranged,
@@ -108,6 +109,8 @@ class Direct(Algorithm):
             shape = (*shape[:2], 1, shape[2] * shape[3], shape[4])
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
+        if workload.types.is_integer and config.get("vectors", 0):
+            return padded_rows.compute(given, self.name, oc)
         is_wide = bool(config.get("wide", 0))
         factors = Factors(replace(given, weight=wide_weights(given)) if is_wide else given)
         shared = self._sharing(workload, machine, config)
@@ -202,6 +205,8 @@ class Direct(Algorithm):
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """The copy if INT8 data are widened or joined, and each thread's widened weights."""
+        if workload.types.is_integer and config.get("vectors", 0):
+            return padded_rows.PaddedRows(workload).workspace_bytes(machine)
         found = widened_bytes(workload, machine)
         if config.get("wide", 0):
             packed = self.packed_weight_shape(workload, machine, config)

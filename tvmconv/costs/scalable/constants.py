@@ -16,6 +16,7 @@ FEW_BLOCKS = _segments(
 )
 DEPTHWISE_TILE = _segments(6.0, "cycles per tile", "addresses and predicates of a tile")
 POOL_GATHER = _segments(0.4, "cycles per segment", "a gather of pooling on Neoverse V1")
+COPIED_DWORD = _segments(1.5, "cycles per dword", "a dword of a padded INT8 image")
 
 _stems = fitted(
     "scalable stems",

@@ -19,9 +19,10 @@ from tvmconv.tir.general.llvm_functions import called, importing
 
 # the operator's name
 SVE = "sve_sdot"
+# the LLVM functions: lanes, and the lane of data that multiplies follow this name
+FUNCTIONS = "tvmconv.sve_sdot"
 # vector lengths in lanes with an instruction: any SVE, and 512-bit SVE
 _SHORT, _LONG = 4, 16
-_NAME = "tvmconv.sve_sdot"
 
 _INTRINSICS = """
 declare <vscale x 4 x i32> @llvm.aarch64.sve.sdot.nxv4i32(
@@ -78,7 +79,7 @@ def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
 def _sdot(total: Any, data: Any, weight: Any) -> Any:
     """``total`` plus the products of signed bytes; the data may be one lane of a vector."""
     dtype, lanes = str(total.ty.dtype), int(total.ty.dtype.lanes)
-    name = f"{_NAME}_{lanes}"
+    name = f"{FUNCTIONS}_{lanes}"
     lane = _lane(data) if lanes == _SHORT else None
     if lane is not None:
         return tirx.call_pure_extern(dtype, f"{name}_{lane}", total, weight, data.vectors[0])
@@ -96,7 +97,7 @@ def _lane(data: Any) -> int | None:
 
 def _imported(func: Any) -> Any:
     """A function together with the LLVM functions that it calls."""
-    names = called(func, _NAME)
+    names = called(func, FUNCTIONS)
     return importing(func, _module(names)) if names else func
 
 
@@ -104,7 +105,7 @@ def _module(names: Iterable[str]) -> str:
     """The LLVM source of some functions."""
     parts = {_INTRINSICS: None}
     for name in names:
-        lanes, *lane = name.removeprefix(_NAME + "_").split("_")
+        lanes, *lane = name.removeprefix(FUNCTIONS + "_").split("_")
         parts[_MOVES.substitute(n=lanes)] = None
         form = "lane.nxv4i32" if lane else "nxv4i32"
         number = "".join(f", i32 {index}" for index in lane)

@@ -14,18 +14,23 @@ from tvm import ir, tirx
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import substitute
 from tvmconv.tir.sve.gathers import gathered
+from tvmconv.tir.sve.integers import extended, integer_call, narrowed
 from tvmconv.tir.sve.interleaved_panels import Panels
 from tvmconv.tir.sve.predicates import Lanes
 from tvmconv.tir.sve.vectors import (
     ALL,
+    BYTES,
     FLAGS,
     FLOATS,
+    INTEGERS,
     SEGMENT,
     NoScalableForm,
     intrinsic,
+    is_bytes,
     is_number,
     length,
     number,
+    of_segment,
     scalable,
 )
 
@@ -66,7 +71,12 @@ class Pixels(Lanes):
         if isinstance(node, tirx.Add):
             return self._sum(node, tests)
         if isinstance(node, tirx.Broadcast):
-            return self._spread(node.value, tests)
+            return self._spread(node, tests)
+        if isinstance(node, tirx.Shuffle):
+            common = self._common_lane(node)
+            if common is not None:
+                return tirx.Broadcast(common, length())
+            return narrowed(node, lambda operand: self.value(operand, tests))
         if isinstance(node, ir.expr.TensorLoad):
             return self._load(node, tests)
         if isinstance(node, tirx.Select):
@@ -74,6 +84,8 @@ class Pixels(Lanes):
         if isinstance(node, tirx.Not):
             return tirx.Not(self.value(node.a, tests))
         if isinstance(node, tirx.Cast):
+            if is_bytes(node.value.ty.dtype):
+                return tirx.Cast(scalable(node.ty.dtype), self._bytes(node.value, tests))
             return tirx.Cast(scalable(node.ty.dtype), self.value(node.value, tests))
         if isinstance(node, ir.Call):
             return self._call(node, tests)
@@ -116,8 +128,23 @@ class Pixels(Lanes):
         vector = tirx.BufferLoad(load.source, [tirx.Ramp(index - lane, number(1), SEGMENT)])
         return self._load(vector, guards), number(lane)
 
-    def _spread(self, scalar: Any, tests: Sequence[Any]) -> Any:
-        """A scalar in all lanes of its segment."""
+    def _common_lane(self, node: Any) -> Any:
+        """The scalar that a shuffle repeats, if it is the same for all positions; else None."""
+        (vector, *others), (lane, *more) = node.vectors, {int(index) for index in node.indices}
+        if others or more or not isinstance(vector, ir.expr.TensorLoad):
+            return None
+        plain = int(vector.source.dtype.lanes) == 1 and vector.source not in self.private
+        if self.varies(vector) or not plain:
+            return None
+        return tirx.BufferLoad(
+            vector.source, [self._first(vector.source, vector.indices[0]) + lane]
+        )
+
+    def _spread(self, node: Any, tests: Sequence[Any]) -> Any:
+        """A broadcast scalar in all lanes of its segment."""
+        scalar = node.value
+        if is_bytes(scalar.ty.dtype) and not self.varies(scalar):
+            return tirx.Broadcast(scalar, tirx.vscale() * int(node.lanes))
         found = self._lane(tirx.Broadcast(scalar, SEGMENT), tests)
         if found is not None:
             vector, lane = found
@@ -144,11 +171,30 @@ class Pixels(Lanes):
         if self.varies(first):
             if load.source not in self.panels.buffers and not self.adjacent(load.source, first):
                 return gathered(self, load.source, first, tests)
-            address = self.address(load.source, index)
-            return intrinsic(FLOATS, "ld1", self.mask(tests), address)
+            return self._loaded(load, "ld1", self.mask(tests), self.address(load.source, index))
         whole = intrinsic(FLAGS, "ptrue", number(ALL))
         address = tirx.address_of(tirx.BufferLoad(load.source, [first]))
-        return intrinsic(FLOATS, "ld1rq", whole, address)
+        return self._loaded(load, "ld1rq", whole, address)
+
+    def _loaded(self, load: Any, name: str, mask: Any, address: Any) -> Any:
+        """A load of whole segments; bytes are loaded as dwords, which masks count."""
+        if not is_bytes(load.source.dtype):
+            return intrinsic(scalable(load.ty.dtype), name, mask, address)
+        if int(load.ty.dtype.lanes) != of_segment(load.source.dtype):
+            raise NoScalableForm(f"{load.ty.dtype.lanes} bytes of {load.source.name}")
+        return tirx.reinterpret(BYTES, intrinsic(INTEGERS, name, mask, address))
+
+    def _bytes(self, load: Any, tests: Sequence[Any]) -> Any:
+        """Four bytes of one position of a segment as int32, see :func:`.integers.extended`."""
+        if not isinstance(load, ir.expr.TensorLoad) or str(load.ty.dtype) != f"int8x{SEGMENT}":
+            raise NoScalableForm(f"bytes of {load}")
+        index, items = self._first(load.source, load.indices[0]), of_segment(load.source.dtype)
+        known = self.analyzer.modular_set(index)
+        if int(known.coeff) % items or int(known.base) % SEGMENT:
+            raise NoScalableForm(f"bytes of {load.source.name} that start inside a dword")
+        place = int(known.base) % items
+        whole = tirx.Ramp(index - place, number(1), items)
+        return extended(self._load(tirx.BufferLoad(load.source, [whole]), tests), place // SEGMENT)
 
     def _first(self, buffer: Any, index: Any) -> Any:
         """The index at which four contiguous values begin."""
@@ -172,9 +218,9 @@ class Pixels(Lanes):
 
     def adjacent(self, buffer: Any, first: Any) -> bool:
         """Whether the values of neighboring positions, which begin at ``first``, are contiguous."""
-        wanted = SEGMENT // int(buffer.dtype.lanes)
+        wanted = of_segment(buffer.dtype)
         step = self.analyzer.simplify(substitute(first, {self.pixel: self.pixel + 1}) - first)
-        return is_number(step, wanted) and str(buffer.dtype).startswith("float32")
+        return wanted > 0 and is_number(step, wanted)
 
     def own(self, buffer: Any, index: Any) -> Any:
         """The vector that replaces a private value of each position."""
@@ -198,6 +244,9 @@ class Pixels(Lanes):
             found = tirx.Select(self.mask(own), chosen, self.value(other, tests))
             for test in shared:
                 found = tirx.if_then_else(test, found, self.value(other, tests))
+            return found
+        found = integer_call(node, lambda operand: self.value(operand, tests))
+        if found is not None:
             return found
         if getattr(node.op, "name", "") not in _OPERATIONS:
             raise NoScalableForm(f"a call of {node.op}")

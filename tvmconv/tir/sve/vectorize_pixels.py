@@ -16,7 +16,7 @@ from tvmconv.tir.sve.expressions import Pixels
 from tvmconv.tir.sve.forward_zeros import forwarded
 from tvmconv.tir.sve.horizontal_sums import folded, is_fold
 from tvmconv.tir.sve.interleaved_panels import Panels, PanelUse, panels_of
-from tvmconv.tir.sve.vectors import NoScalableForm, number, scalable
+from tvmconv.tir.sve.vectors import BYTES, INTEGERS, NoScalableForm, is_bytes, number, scalable
 
 # segments of each vector from which on a loop has separate code for its last tile
 _LONG = 8
@@ -241,5 +241,10 @@ def _store(stmt: Any, group: Pixels, tests: tuple[Any, ...]) -> Any:
         if tests:
             value = tirx.Select(group.mask(tests), value, tirx.BufferLoad(target, [number(0)]))
         return tirx.BufferStore(target, value, [number(0)])
+    if is_bytes(stmt.buffer.dtype):
+        if str(value.ty.dtype) != BYTES:
+            raise NoScalableForm(f"{value.ty.dtype} of {stmt.buffer.name}")
+        # masks count dwords
+        value = tirx.reinterpret(INTEGERS, value)
     name, address = "llvm.aarch64.sve.st1", group.address(stmt.buffer, index)
     return tirx.Evaluate(tirx.call_llvm_intrin("void", name, value, group.mask(tests), address))

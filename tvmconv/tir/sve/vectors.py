@@ -11,7 +11,9 @@ SEGMENT = 4
 MOST_SEGMENTS = 2048 // 32 // SEGMENT
 # the pattern of ptrue that sets every lane
 ALL = 31
-FLOATS, FLAGS = "float32xvscalex4", "boolxvscalex4"
+FLOATS, INTEGERS, FLAGS = "float32xvscalex4", "int32xvscalex4", "boolxvscalex4"
+SHORTS, BYTES = "int16xvscalex8", "int8xvscalex16"
+_SEGMENT_BYTES = 16
 
 
 class NoScalableForm(Exception):
@@ -26,6 +28,18 @@ def length() -> Any:
 def scalable(dtype: Any) -> str:
     """The vector type with an element, of this type or vector type, in each FP32 lane."""
     return f"{str(dtype).split('x')[0]}xvscalex{SEGMENT}"
+
+
+def is_bytes(dtype: Any) -> bool:
+    """Whether a type is 8-bit integers, or a vector of them."""
+    return str(dtype).split("x")[0] in ("int8", "uint8")
+
+
+def of_segment(dtype: Any) -> int:
+    """Elements of a type, or vectors of this type, in a segment; 0 for types without a form."""
+    kind, *lanes = str(dtype).split("x")
+    items = {"float32": SEGMENT, "int8": _SEGMENT_BYTES, "uint8": _SEGMENT_BYTES}.get(kind, 0)
+    return items // int(*lanes or (1,))
 
 
 def intrinsic(dtype: str, name: str, *arguments: Any) -> Any:
