@@ -136,10 +136,12 @@ def _bind(value: onnx.ValueInfoProto, shape: tuple[int, ...], bound: dict[str, i
         )
     for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
         if dim.dim_value > 0 and dim.dim_value != size:
+            images = axis == 0 and dim.dim_value == 1
+            batched = ", build with --batch any, in Python batch='any'," if images else ","
             raise ModelError(
                 f"shapes[{value.name!r}]={shape}: the model fixes dimension {axis} to "
-                f"{dim.dim_value}, not {size}. Give {dim.dim_value}, or export the model with "
-                "that dimension symbolic."
+                f"{dim.dim_value}, not {size}. Give {dim.dim_value}{batched} or export the model "
+                "with that dimension symbolic."
             )
         if is_unknown(dim.dim_param):
             continue
