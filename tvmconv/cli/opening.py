@@ -86,20 +86,20 @@ def _for_target(manifest: Manifest, path: Path, target: str) -> Manifest:
 
 @contextmanager
 def called(
-    path: Path, where: Where, choices: Choices, given: Mapping[str, Array], seed: int
+    path: Path, where: Where, given: Mapping[str, Array], seed: int
 ) -> Iterator[tuple[CompiledModel | RemoteModel, dict[str, Array]]]:
     """A model to call, here or on a device, and its inputs: the given and seeded random ones."""
     from tvmconv.measuring.running import make_inputs
 
-    with _opened(path, where, choices) as model:
+    with _opened(path, where) as model:
         yield model, make_inputs(_inputs_of(model, path, where.shapes, given), given, seed)
 
 
 @contextmanager
-def _opened(path: Path, where: Where, choices: Choices) -> Iterator[CompiledModel | RemoteModel]:
+def _opened(path: Path, where: Where) -> Iterator[CompiledModel | RemoteModel]:
     """As :func:`open_model`, here or on the device that the options of RPC name."""
     target, threads, verify, gpu = where.target, where.threads, where.verify, where.gpu
-    shapes = build_shapes(path, where.shapes)
+    shapes, choices = build_shapes(path, where.shapes), where.choices
     if not where.is_remote:
         yield open_model(path, target, threads, shapes, choices, verify=verify, gpu=gpu)
         return

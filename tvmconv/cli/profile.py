@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 from tvmconv.cli import destinations, options
-from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, write_text
 from tvmconv.cli.values import number
 from tvmconv.cli.where import HERE, Where, with_where
 from tvmconv.core.plain_data import json_text
 
 
-@with_choices
 @with_where
 def command(
     model: options.Model,
@@ -28,7 +26,6 @@ def command(
     ] = None,
     csv: options.Csv = None,
     where: Where = HERE,
-    choices: Choices = DEFAULT,
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
@@ -45,7 +42,7 @@ def command(
     from tvmconv.measuring.running import read_inputs
 
     given = read_inputs(inputs or [])
-    with called(model, where, choices, given, seed) as (compiled, values):
+    with called(model, where, given, seed) as (compiled, values):
         found = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
         write_text(chrome_trace, json_text({"traceEvents": found.data["events"]}))

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 from tvmconv.cli import destinations, options
-from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
 from tvmconv.cli.values import flag, number, value
 from tvmconv.cli.where import HERE, Where, with_where
 
 
-@with_choices
 @with_where
 def command(
     model: options.Model,
@@ -35,7 +33,6 @@ def command(
         bool, flag("--emulate", help="Call a .so for another CPU once, under QEMU.")
     ] = False,
     where: Where = HERE,
-    choices: Choices = DEFAULT,
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
@@ -76,9 +73,9 @@ def command(
             raise InputError("--emulate cannot be combined with --device or --cuda-graph")
         if where.is_remote:
             raise InputError("--emulate cannot be combined with --rpc")
-        refuse_choices(model, where.target, where.shapes, choices)
+        refuse_choices(model, where.target, where.shapes, where.choices)
         emit(emulated_report(model, given, seed, output, reference), as_json, report)
         return
-    with called(model, where, choices, given, seed) as (compiled, values):
+    with called(model, where, given, seed) as (compiled, values):
         found = run_report(compiled, values, repeat, output, reference)
     emit(found, as_json, report)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmconv.cli import options
+from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.command import with_group
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """A target of a build, or one of the GPUs here, or a device of TVM's RPC.
+    """A build and its target, or one of the GPUs here, or a device of TVM's RPC.
 
     ``shapes`` are options of a build for an ONNX model, and select a program of a saved one.
     """
@@ -23,6 +24,7 @@ class Where:
     target: str = "native"
     threads: int | None = None
     shapes: list[str] | None = None
+    choices: Choices = DEFAULT
     verify: bool = True
     device: int = 0
     cuda_graph: bool | None = None
@@ -50,6 +52,7 @@ def parse_where(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
+    choices: Choices = DEFAULT,
     verify: options.Verify = True,
     device: options.GpuIndex = 0,
     cuda_graph: options.CudaGraph = None,
@@ -58,9 +61,11 @@ def parse_where(
     rpc_key: options.RpcKey = "",
 ) -> Where:
     """The options; its parameters are options."""
-    return Where(target, threads, shape, verify, device, cuda_graph, rpc, rpc_tracker, rpc_key)
+    return Where(
+        target, threads, shape, choices, verify, device, cuda_graph, rpc, rpc_tracker, rpc_key
+    )
 
 
 def with_where(subcommand: Callable[..., None]) -> Callable[..., None]:
     """A subcommand with the options of :func:`parse_where` in place of its ``where``."""
-    return with_group(subcommand, "where", parse_where)
+    return with_choices(with_group(subcommand, "where", parse_where))
