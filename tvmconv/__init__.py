@@ -53,7 +53,10 @@ _LAZY = {
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'tvmconv' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'tvmconv' has no attribute {name!r}. It has {', '.join(_LAZY)}; the models "
+            "that build and load return have methods such as run, explain and save."
+        )
     module, attribute = _LAZY[name]
     # an interrupted import of TVM cannot be repeated
     with uninterrupted():

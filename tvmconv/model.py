@@ -13,6 +13,7 @@ from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.saving import open_artifact, save_artifact
 from tvmconv.core.arguments import MOST_THREADS, file_path, shown, whole
 from tvmconv.core.errors import ArtifactError, ConfigError
+from tvmconv.core.files import unwritable
 from tvmconv.core.interrupts import uninterrupted
 from tvmconv.core.results import filled_folder
 from tvmconv.core.tensor import TensorInfo
@@ -177,7 +178,7 @@ class CompiledModel(ModelFacts, Executable):
         try:
             self._library.keep(place)
         except OSError as error:
-            raise ArtifactError(f"cannot write {place}: {error.strerror or error}") from error
+            raise unwritable(place, error) from error
 
     def _start(self) -> tuple[Runner, ...]:
         self.manifest = for_host(self.manifest, f"model {self.name!r}")

@@ -69,6 +69,12 @@ def test_wrong_shapes(shape: object, words: str) -> None:
     assert words in message(symbolic(), {"x": shape})
 
 
+def test_a_batch_of_a_model_for_one_image_names_the_option() -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 3, 4, 8)}, ["y"])
+    assert "--batch any" in message(model, {"x": (2, 3, 4, 8)})
+    assert "--batch any" not in message(model, {"x": (1, 3, 5, 8)})
+
+
 def test_unknown_input_name() -> None:
     text = message(symbolic(), {"data": (1,)})
     assert "data" in text

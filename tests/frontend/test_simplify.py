@@ -47,6 +47,7 @@ def test_batch_norm_and_scale_fold_into_convolution(kind: str, groups: int, bias
     weight = (6, 4 // groups, 3, 3) if kind == "Conv" else (4, 6 // groups, 3, 3)
     norm, constants = batch_norm("bn", "c", "n", channels)
     constants |= {"w": noise(*weight), "k": noise(6, 1, 1, seed=1), "t": noise(1, 6, 1, 1, seed=2)}
+    constants["e"] = 1.5 + noise(6, 1, 1, seed=4) ** 2
     inputs = ["x", "w"]
     if bias:
         inputs.append("b")
@@ -55,7 +56,9 @@ def test_batch_norm_and_scale_fold_into_convolution(kind: str, groups: int, bias
         helper.make_node(kind, inputs, ["c"], "conv.1", group=groups),
         norm,
         helper.make_node("Mul", ["k", "n"], ["p"]),
-        helper.make_node("Add", ["p", "t"], ["q"]),
+        helper.make_node("Sub", ["t", "p"], ["r"]),
+        helper.make_node("Add", ["r", "k"], ["d"]),
+        helper.make_node("Div", ["d", "e"], ["q"]),
         helper.make_node("Relu", ["q"], ["y"]),
     ]
     model = make_model(nodes, {"x": (1, 4, 6, 6)}, ["y"], constants)

@@ -130,6 +130,8 @@ def test_outputs_by_position_and_name(dense: CompiledModel) -> None:
     np.testing.assert_array_equal(restored["hidden"], hidden)
     with pytest.raises(KeyError, match="the outputs are hidden, total"):
         outputs["hiden"]
+    with pytest.raises(IndexError, match="output 3; the outputs are hidden, total"):
+        outputs[3]
     for copied in (pickle.dumps, copy.deepcopy):
         with pytest.raises(
             TypeError, match=r"cannot be pickled or copied: .* Save it, and load it"

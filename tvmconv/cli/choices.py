@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 from tvmconv.cli import options
-from tvmconv.cli.command import set_parameters
+from tvmconv.cli.command import with_group
 from tvmconv.cli.values import byte_count, fold_bytes, parse_outputs
-
-_PARAMETER = "choices"
 
 
 @dataclass(frozen=True)
@@ -80,16 +75,4 @@ def parse_choices(
 
 def with_choices(subcommand: Callable[..., None]) -> Callable[..., None]:
     """A subcommand with the options of :func:`parse_choices` in place of its ``choices``."""
-    own = inspect.signature(subcommand, eval_str=True)
-    shared = inspect.signature(parse_choices, eval_str=True).parameters
-    parameters: list[inspect.Parameter] = []
-    for each in own.parameters.values():
-        parameters += shared.values() if each.name == _PARAMETER else [each]
-
-    @wraps(subcommand)
-    def command(**given: Any) -> None:
-        choices = parse_choices(**{name: given.pop(name) for name in shared})
-        subcommand(**given, **{_PARAMETER: choices})
-
-    set_parameters(command, own, parameters)
-    return command
+    return with_group(subcommand, "choices", parse_choices)

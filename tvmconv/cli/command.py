@@ -126,6 +126,28 @@ def set_parameters(
     command.__annotations__ = {each.name: each.annotation for each in parameters}
 
 
+def with_group(
+    subcommand: Callable[..., None], name: str, parse: Callable[..., Any]
+) -> Callable[..., None]:
+    """A subcommand with the options of ``parse`` in place of its parameter ``name``.
+
+    The parameter gets the result of ``parse``.
+    """
+    own = inspect.signature(subcommand, eval_str=True)
+    shared = inspect.signature(parse, eval_str=True).parameters
+    parameters: list[inspect.Parameter] = []
+    for each in own.parameters.values():
+        parameters += shared.values() if each.name == name else [each]
+
+    @wraps(subcommand)
+    def command(**given: Any) -> None:
+        value = parse(**{key: given.pop(key) for key in shared})
+        subcommand(**given, **{name: value})
+
+    set_parameters(command, own, parameters)
+    return command
+
+
 def add(group: typer.Typer, name: str, function: Callable[..., None], **more: Any) -> None:
     """Add a function to a group as a subcommand, with the options that all accept."""
     own = inspect.signature(function, eval_str=True)

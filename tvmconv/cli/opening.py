@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from tvmconv.core.errors import InputError
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
     from tvmconv.artifact.manifest import Manifest
+    from tvmconv.cli.where import Where
     from tvmconv.core.tensor import Array, TensorInfo
     from tvmconv.model import CompiledModel
     from tvmconv.remote import RemoteModel
@@ -84,42 +84,35 @@ def _for_target(manifest: Manifest, path: Path, target: str) -> Manifest:
     return manifest.for_target(target) if manifest.targets else manifest
 
 
-@dataclass(frozen=True)
-class Where:
-    """Where a model runs: on a device of TVM's RPC, or here on one of the GPUs."""
+@contextmanager
+def called(
+    path: Path, where: Where, given: Mapping[str, Array], seed: int
+) -> Iterator[tuple[CompiledModel | RemoteModel, dict[str, Array]]]:
+    """A model to call, here or on a device, and its inputs: the given and seeded random ones."""
+    from tvmconv.measuring.running import make_inputs
 
-    rpc: str = ""
-    tracker: str = ""
-    key: str = ""
-    gpu: GpuOptions | None = None
+    with _opened(path, where) as model:
+        yield model, make_inputs(_inputs_of(model, path, where.shapes, given), given, seed)
 
 
 @contextmanager
-def open_where(
-    path: Path,
-    target: str,
-    threads: int | None,
-    shapes: list[str] | None,
-    choices: Choices | None = None,
-    *,
-    verify: bool = True,
-    where: Where | None = None,
-) -> Iterator[CompiledModel | RemoteModel]:
+def _opened(path: Path, where: Where) -> Iterator[CompiledModel | RemoteModel]:
     """As :func:`open_model`, here or on the device that the options of RPC name."""
-    where = where or Where()
-    rpc, tracker, key, gpu = where.rpc, where.tracker, where.key, where.gpu
-    if not (rpc or tracker or key):
+    target, threads, verify, gpu = where.target, where.threads, where.verify, where.gpu
+    shapes, choices = build_shapes(path, where.shapes), where.choices
+    if not where.is_remote:
         yield open_model(path, target, threads, shapes, choices, verify=verify, gpu=gpu)
         return
     from tvmconv.runtime.gpu_options import GpuOptions
 
-    if gpu not in (None, GpuOptions()):
+    if gpu != GpuOptions():
         raise InputError(
             "--device and --cuda-graph cannot be combined with RPC. To choose the GPU of an RPC "
             "device, start its server with CUDA_VISIBLE_DEVICES."
         )
     from tvmconv.remote import Address, connected
 
+    rpc, tracker, key = where.rpc, where.tracker, where.key
     if bool(tracker) != bool(key) or bool(rpc) == bool(tracker):
         raise InputError(
             "--rpc-tracker requires --rpc-key, and neither can be combined with --rpc. Use --rpc "
@@ -178,7 +171,7 @@ def program_of(
     return program
 
 
-def inputs_of(
+def _inputs_of(
     model: ModelFacts, path: Path, shapes: list[str] | None, given: Mapping[str, Array]
 ) -> list[TensorInfo]:
     """The inputs of :func:`program_of`, for the number of images in the options or the values."""

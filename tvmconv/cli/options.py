@@ -114,8 +114,9 @@ FoldBudget = Annotated[
 ]
 ErrorBudget = Annotated[
     float | None,
-    SELECTION.value(
-        "ERROR",
+    SELECTION.number(
+        0.0,
+        metavar="ERROR",
         help="Maximum estimated error of a layer, relative to its largest output.",
         show_default="5e-6",
     ),

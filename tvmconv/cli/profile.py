@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 from tvmconv.cli import destinations, options
-from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, write_text
 from tvmconv.cli.values import number
+from tvmconv.cli.where import HERE, Where, with_where
 from tvmconv.core.plain_data import json_text
 
 
-@with_choices
+@with_where
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
@@ -25,16 +25,7 @@ def command(
         ),
     ] = None,
     csv: options.Csv = None,
-    target: options.Target = "native",
-    threads: options.Threads = None,
-    shape: options.Shape = None,
-    choices: Choices = DEFAULT,
-    verify: options.Verify = True,
-    device: options.GpuIndex = 0,
-    cuda_graph: options.CudaGraph = None,
-    rpc: options.Rpc = "",
-    rpc_tracker: options.RpcTracker = "",
-    rpc_key: options.RpcKey = "",
+    where: Where = HERE,
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
@@ -46,17 +37,12 @@ def command(
       tvmconv profile resnet18.onnx --repeat 50 --chrome-trace trace.json
       tvmconv profile resnet18.so --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
-    from tvmconv.cli.opening import Where, build_shapes, inputs_of, open_where
+    from tvmconv.cli.opening import called
     from tvmconv.lab.bench.layers import profile_report
-    from tvmconv.measuring.running import make_inputs, read_inputs
-    from tvmconv.runtime.gpu_options import GpuOptions
+    from tvmconv.measuring.running import read_inputs
 
     given = read_inputs(inputs or [])
-    where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
-    with open_where(
-        model, target, threads, build_shapes(model, shape), choices, verify=verify, where=where
-    ) as compiled:
-        values = make_inputs(inputs_of(compiled, model, shape, given), given, seed)
+    with called(model, where, given, seed) as (compiled, values):
         found = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
         write_text(chrome_trace, json_text({"traceEvents": found.data["events"]}))

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 from tvmconv.cli import destinations, options
-from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
 from tvmconv.cli.values import flag, number, value
+from tvmconv.cli.where import HERE, Where, with_where
 
 
-@with_choices
+@with_where
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
@@ -32,16 +32,7 @@ def command(
     emulate: Annotated[
         bool, flag("--emulate", help="Call a .so for another CPU once, under QEMU.")
     ] = False,
-    target: options.Target = "native",
-    threads: options.Threads = None,
-    shape: options.Shape = None,
-    choices: Choices = DEFAULT,
-    verify: options.Verify = True,
-    device: options.GpuIndex = 0,
-    cuda_graph: options.CudaGraph = None,
-    rpc: options.Rpc = "",
-    rpc_tracker: options.RpcTracker = "",
-    rpc_key: options.RpcKey = "",
+    where: Where = HERE,
     as_json: options.Json = False,
     report: options.Report = None,
 ) -> None:
@@ -56,12 +47,11 @@ def command(
       tvmconv run resnet18.so --emulate
       tvmconv run resnet50.cuda.so --device 1 --no-cuda-graph
     """
-    from tvmconv.cli.opening import Where, build_shapes, inputs_of, open_where, refuse_choices
+    from tvmconv.cli.opening import called, refuse_choices
     from tvmconv.core.errors import InputError
-    from tvmconv.measuring.running import emulated_report, make_inputs, read_inputs, run_report
-    from tvmconv.runtime.gpu_options import GpuOptions
+    from tvmconv.measuring.running import emulated_report, read_inputs, run_report
 
-    if compare_onnxruntime and (rpc or rpc_tracker) and not emulate:
+    if compare_onnxruntime and where.is_remote and not emulate:
         raise InputError("--compare-onnxruntime cannot be combined with --rpc")
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
@@ -79,17 +69,13 @@ def command(
             raise InputError(
                 f"--emulate requires a saved .so, got {model}. Compile the model first."
             )
-        if device or cuda_graph is not None:
+        if where.device or where.cuda_graph is not None:
             raise InputError("--emulate cannot be combined with --device or --cuda-graph")
-        if rpc or rpc_tracker:
+        if where.is_remote:
             raise InputError("--emulate cannot be combined with --rpc")
-        refuse_choices(model, target, shape, choices)
+        refuse_choices(model, where.target, where.shapes, where.choices)
         emit(emulated_report(model, given, seed, output, reference), as_json, report)
         return
-    where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
-    with open_where(
-        model, target, threads, build_shapes(model, shape), choices, verify=verify, where=where
-    ) as compiled:
-        values = make_inputs(inputs_of(compiled, model, shape, given), given, seed)
+    with called(model, where, given, seed) as (compiled, values):
         found = run_report(compiled, values, repeat, output, reference)
     emit(found, as_json, report)

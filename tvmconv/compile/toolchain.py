@@ -149,7 +149,8 @@ class Toolchain:
                 )
         except OSError as error:
             raise ArtifactError(
-                f"cannot start the C compiler {self.driver[0]!r}: {error.strerror}"
+                f"cannot start the C compiler {self.driver[0]!r}: {error.strerror}. Install it, "
+                "or name another one by --cc, in Python cc=."
             ) from error
         finally:
             said = [process.communicate()[1] for process in started]

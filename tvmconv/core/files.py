@@ -41,10 +41,11 @@ def open_regular(
     info = os.fstat(descriptor)
     if not stat.S_ISREG(info.st_mode):
         os.close(descriptor)
-        found = " but a folder" if stat.S_ISDIR(info.st_mode) else ""
-        raise error(
-            f"{os.fspath(path)} is not a regular file{found}; give the file itself or a copy"
-        )
+        if stat.S_ISDIR(info.st_mode):
+            raise error(
+                f"{os.fspath(path)} is not a regular file but a folder. Name the file in it."
+            )
+        raise error(f"{os.fspath(path)} is not a regular file. Give the file itself or a copy.")
     if info.st_size > limit:
         os.close(descriptor)
         raise error(
@@ -74,9 +75,10 @@ def check_destination(path: Path, suffix: str = "", *, replaced: bool = False) -
     A file that is ``replaced`` needs access to its folder only. Otherwise the existing file is
     written.
     """
-    if suffix and path.suffix != suffix:
-        raise ArtifactError(f"{path}: the file name must end in {suffix}")
     folder = path.parent
+    if suffix and path.suffix != suffix:
+        example = path / f"model{suffix}" if path.is_dir() else path.with_name(path.stem + suffix)
+        raise ArtifactError(f"{path}: the file name must end in {suffix}. Write {example}.")
     if not folder.is_dir():
         raise ArtifactError(f"{path}: the folder {folder} does not exist; create it first")
     if path.is_dir():
@@ -86,6 +88,13 @@ def check_destination(path: Path, suffix: str = "", *, replaced: bool = False) -
             raise ArtifactError(f"{path}: the folder {folder} is not writable; name another one")
     elif not os.access(path, os.W_OK):
         raise ArtifactError(f"{path} is not writable; name another file")
+
+
+def unwritable(
+    path: Path, error: OSError, remedy: str = "Free space, or name another folder."
+) -> ArtifactError:
+    """The error to raise for a file or folder that the system does not let us write."""
+    return ArtifactError(f"cannot write {path}: {error.strerror or error}. {remedy}")
 
 
 def check_folder(path: Path) -> None:
@@ -132,7 +141,7 @@ def replacing(modes: Mapping[Path, int]) -> Iterator[list[int]]:
                     _move(moves)
         _flush_folders(paths)
     except OSError as error:
-        raise ArtifactError(f"cannot write {paths[0]}: {error.strerror or error}") from error
+        raise unwritable(paths[0], error) from error
     finally:
         unchanged = bool(written) and written[0][0].exists()
         for file, descriptor in written:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import ArtifactError
-from .files import remove_abandoned, replacing, write_all
+from .files import remove_abandoned, replacing, unwritable, write_all
 
 
 def write_result(path: Path, content: bytes) -> None:
@@ -26,7 +25,7 @@ def write_result(path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise ArtifactError(f"cannot write {path}: {error.strerror}") from None
+        raise unwritable(path, error) from None
 
 
 @contextmanager
@@ -39,7 +38,7 @@ def filled_folder(path: Path) -> Iterator[None]:
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:
-        raise ArtifactError(f"cannot write {path}: {error.strerror}") from error
+        raise unwritable(path, error) from error
     try:
         yield
     except BaseException:

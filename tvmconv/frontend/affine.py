@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tvmconv.core.affine import scale_and_shift
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import trains
 from tvmconv.frontend.graph import Array, OnnxGraph, OnnxNode
+
+_ARITHMETIC = {"Add": "add", "Div": "divide", "Mul": "multiply", "Sub": "subtract"}
 
 
 @dataclass
@@ -80,10 +83,11 @@ def _rebuild(
 def _as_step(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
     if node.op == "BatchNormalization":
         return _batch_norm(graph, node)
-    if node.op not in ("Add", "Div", "Mul", "Sub") or "broadcast" in node.attrs:
+    if node.op not in _ARITHMETIC or "broadcast" in node.attrs:
         return None
     left, right = node.inputs
-    if left in graph.constants and node.op in ("Add", "Mul"):
+    constant_first = left in graph.constants
+    if constant_first:
         left, right = right, left
     if right not in graph.constants or left in graph.constants:
         return None
@@ -95,14 +99,8 @@ def _as_step(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:
     if aligned[1] not in (1, shape[1]) or any(n != 1 for i, n in enumerate(aligned) if i != 1):
         return None
     vector = np.broadcast_to(value.reshape(-1).astype(np.float64), (shape[1],))
-    one, zero = np.ones(shape[1]), np.zeros(shape[1])
-    if node.op == "Div" and not np.all(vector):
-        return None
-    if node.op in ("Add", "Sub"):
-        scale, shift = one, vector if node.op == "Add" else -vector
-    else:
-        scale, shift = vector if node.op == "Mul" else 1.0 / vector, zero
-    return _AffineStep(left, node.outputs[0], scale, shift, node.name, node)
+    step = scale_and_shift(_ARITHMETIC[node.op], vector, constant_first=constant_first)
+    return _AffineStep(left, node.outputs[0], *step, node.name, node) if step else None
 
 
 def _batch_norm(graph: OnnxGraph, node: OnnxNode) -> _AffineStep | None:

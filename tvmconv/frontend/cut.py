@@ -28,6 +28,11 @@ def cut_model(model: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto
     made = {name: node for node in graph.node for name in node.output if name}
     if unknown := [name for name in names if name not in made]:
         hints = "".join(nearest(name, made) for name in unknown)
+        hints += "".join(
+            f"{node.name!r} is a node, whose outputs are {list(node.output)}. "
+            for node in graph.node
+            if node.name in unknown
+        )
         raise ModelError(
             f"outputs= names {unknown}; {hints}No node of the model makes them. Give the name of "
             "a value inside the model; Netron shows them"

@@ -85,7 +85,8 @@ def _split(
         hints = "".join(nearest(name, known) for name in sorted(unknown))
         named = f", and its named dimensions are {dimensions}" if dimensions else ""
         raise ModelError(
-            f"shapes= names {sorted(unknown)}; {hints}the model's inputs are {names}{named}"
+            f"shapes= (--shape, --dim) names {sorted(unknown)}; {hints}the model's inputs are "
+            f"{names}{named}. Name one of these."
         )
     return given, bound
 
@@ -131,14 +132,16 @@ def _bind(value: onnx.ValueInfoProto, shape: tuple[int, ...], bound: dict[str, i
     if len(dims) != len(shape):
         raise ModelError(
             f"shapes[{value.name!r}]={shape} has rank {len(shape)}, but input {value.name!r} has "
-            f"rank {len(dims)}: {_declared(value)}"
+            f"rank {len(dims)}: {_declared(value)}. Give a size for each dimension."
         )
     for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
         if dim.dim_value > 0 and dim.dim_value != size:
+            images = axis == 0 and dim.dim_value == 1
+            batched = ", build with --batch any, in Python batch='any'," if images else ","
             raise ModelError(
                 f"shapes[{value.name!r}]={shape}: the model fixes dimension {axis} to "
-                f"{dim.dim_value}, not {size}. Give {dim.dim_value}, or export the model with "
-                "that dimension symbolic."
+                f"{dim.dim_value}, not {size}. Give {dim.dim_value}{batched} or export the model "
+                "with that dimension symbolic."
             )
         if is_unknown(dim.dim_param):
             continue

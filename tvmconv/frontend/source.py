@@ -60,9 +60,11 @@ class Source:
 
 # first bytes of other files, and the remedy for each
 _OTHERS = (
-    (rb"\x7fELF", "a shared object; open a saved model by tvmconv.load"),
+    (rb"\x7fELF", "a shared object; name the ONNX file, or open a saved model by tvmconv.load"),
     (rb"version https://git-lfs", "a pointer of Git LFS to it; fetch the file by `git lfs pull`"),
     (rb"PK\x03\x04", "a zip archive, as torch.save writes; export the model by torch.onnx.export"),
+    (rb"\x80[\x02-\x05]", "a pickle, as torch.save wrote; export the model by torch.onnx.export"),
+    (rb'(?s).{8}\{"', "weights in safetensors; export the whole model by torch.onnx.export"),
     (rb"\x1f\x8b", "compressed by gzip; unpack it first"),
     (rb"\x89HDF", "an HDF5 file, as Keras writes; convert the model by tf2onnx"),
     (rb"(?s).{4}TFL3", "a TensorFlow Lite model; convert it by tf2onnx"),

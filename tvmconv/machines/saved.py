@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.errors import TvmconvError
+from tvmconv.core.files import unwritable
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine, Rates
 from tvmconv.machines.stored import read_rates
@@ -115,7 +116,7 @@ def save(machine: Machine, hertz: float) -> Path:
         temporary.write_text(Saved.of(machine, hertz).to_text())
         temporary.replace(path)
     except OSError as error:
-        raise TvmconvError(f"cannot write {path}: {error.strerror}") from None
+        raise unwritable(path, error, f"Name another folder in {ENVIRONMENT}.") from None
     return path
 
 

@@ -90,7 +90,7 @@ def make_inputs(
         hints = "".join(nearest(name, known) for name in sorted(unknown))
         raise InputError(
             f"unknown input(s) {', '.join(sorted(unknown))}; {hints}the model has "
-            f"{', '.join(known)}"
+            f"{', '.join(known)}. Name one of these."
         )
     return {**random_inputs(infos, seed), **values}
 

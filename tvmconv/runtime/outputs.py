@@ -31,7 +31,10 @@ class Outputs(tuple[Any, ...]):
                 return super().__getitem__(self.names.index(key))
             except ValueError:
                 raise KeyError(f"{key!r}; the outputs are {', '.join(self.names)}") from None
-        return super().__getitem__(key)
+        try:
+            return super().__getitem__(key)
+        except IndexError:
+            raise IndexError(f"output {key}; the outputs are {', '.join(self.names)}") from None
 
     def __contains__(self, item: object) -> bool:
         return item in self.names if isinstance(item, str) else any(item is a for a in self)

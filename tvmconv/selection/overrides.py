@@ -63,9 +63,13 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[
             text = read_regular(path, MAX_FILE_BYTES, ConfigError)
             data = json.loads(text, object_pairs_hook=_unique)
         except OSError as error:
-            raise ConfigError(f"cannot read overrides from {name}: {error.strerror}") from None
+            raise ConfigError(
+                f"cannot read overrides from {name}: {error.strerror}. Check the path."
+            ) from None
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{name} must be a JSON object of layer names: {error}") from None
+            raise ConfigError(
+                f"{name} must be a JSON object of layer names: {error}. Correct the file."
+            ) from None
     if not isinstance(data, dict):
         raise ConfigError(f"{name} must hold an object of layer names, not {type(data).__name__}")
     return tuple(_override(name, layer, entry) for layer, entry in data.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmconv.core.affine import scale_and_shift
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
 
 _LAYERS = ("nn.conv2d", "dense")
@@ -24,16 +25,7 @@ def channel_affine(node: Node, source: Value, axis: int = 1) -> tuple[Array, Arr
     vector = per_channel(other, channels, rank) if axis == 1 else last_axis(other, channels)
     if vector is None:
         return None
-    one, zero = np.ones(channels), np.zeros(channels)
-    if node.op == "add":
-        return one, vector
-    if node.op == "multiply":
-        return vector, zero
-    if node.op == "subtract":
-        return (one, -vector) if left is source else (-one, vector)
-    if left is source and np.all(vector != 0):
-        return 1 / vector, zero
-    return None
+    return scale_and_shift(node.op, vector, constant_first=right is source)
 
 
 def last_axis(value: Value, channels: int) -> Array | None:

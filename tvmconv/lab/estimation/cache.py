@@ -15,6 +15,7 @@ from typing import Any
 
 from tvmconv.cache.folder import base_folder
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.files import unwritable
 
 
 def cache_folder() -> Path:
@@ -39,9 +40,7 @@ def _own_folder() -> Path:
 
 
 def _not_kept(path: Path, error: OSError) -> ArtifactError:
-    return ArtifactError(
-        f"cannot write {path}: {error.strerror}. Name another folder in TVMCONV_CACHE."
-    )
+    return unwritable(path, error, "Name another folder in TVMCONV_CACHE.")
 
 
 def digest(*parts: str | bytes) -> str:
