@@ -158,7 +158,7 @@ def test_a_near_miss_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_constants_of_a_gelu(name: str) -> None:
-    """Those of FP16 models are its own; others are not, and a half may not even be rounded."""
+    """The constants of an FP16 model are rounded to FP16; constants of other models may not be."""
     nodes = [helper.make_node(op, ins.split(), [out]) for op, ins, out in SPELLINGS[name]]
     inputs = {"z" if nodes[0].output[0] == "x" else "x": (2, 5)}
 

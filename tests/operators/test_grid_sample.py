@@ -31,7 +31,7 @@ def test_agrees_with_onnxruntime(mode, padding, align):
 
 def test_of_two_nearest_elements_that_with_the_even_index():
     x = normal(1, 3, 8, 8)
-    # halves of elements, which are exact
+    # multiples of half an element, which are exact
     steps = np.arange(-10, 11, dtype=np.float32) / 8
     grid = np.stack(np.meshgrid(steps, steps), -1)[None]
     expected = onnx_node("GridSample", [x, grid], opset=16, mode="nearest")

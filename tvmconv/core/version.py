@@ -1,4 +1,4 @@
-"""Versions, which manifests and reports state: of this package and of other packages."""
+"""Versions of this package and of other packages, which manifests and reports state."""
 
 from importlib import metadata
 

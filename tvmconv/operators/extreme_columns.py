@@ -22,7 +22,7 @@ _FEWEST = 8
 
 
 def column_lanes(dtype: str, vector_bytes: int) -> int:
-    """Columns of a vector: of their elements, or of the positions if these are larger."""
+    """Return the columns of a vector of elements, or of positions if these are larger."""
     return vector_bytes // max(numpy_type(dtype).itemsize, _PLACE_BYTES)
 
 
@@ -172,6 +172,6 @@ class _Chain:
 
 
 def _vectors_of(columns: int, lanes: int) -> int:
-    """Vectors of a group: the most of those that cover the columns by the fewest in all."""
+    """Return the vectors of a group: as many as cover the columns without more vectors in all."""
     counts = [count for count in (_VECTORS, 2, 1) if count == 1 or count * lanes <= columns]
     return min(counts, key=lambda count: -(-columns // (count * lanes)) * count)

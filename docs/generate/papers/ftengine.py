@@ -118,6 +118,6 @@ def _over_fastest(file: str, threads: int) -> list[float]:
 
 
 def _over_our_fastest(layers: Iterable[dict[str, float]], peer: str) -> list[float]:
-    """Return the time of a library over the least of our algorithms, for each layer."""
+    """Return the time of a library over our fastest algorithm, for each layer."""
     ours = ("im2col", "direct", "direct_first", "winograd")
     return [each[peer] / min(each[name] for name in ours) for each in layers]
