@@ -1,6 +1,6 @@
 """First layer: output channels in vectors, input pixels as broadcast scalars.
 
-1. Groups of ``oc`` output blocks and bands of rows run in parallel.
+1. Bands of rows, and groups of ``oc`` output blocks of each band, run in parallel.
 2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all
    channels and taps. Each broadcast scalar feeds ``oc`` FMAs, and each weight vector one FMA per
    pixel. With ``oc`` of 2 or more, two load ports keep up with two FMA units.
@@ -18,15 +18,22 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.direct_first import DwordTiles, call_parts
+from tvmconv.costs.cpu.direct_first import (
+    DwordTiles,
+    activation_bytes,
+    call_parts,
+    partition_of,
+    tile_parts,
+)
 from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.partition import best, spans
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
 from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.schedules.common.widening import schedule_rows
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
@@ -121,11 +128,11 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
         ho, hi = schedule.split(h, [None, tile_h])
         band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
         wo, wi = schedule.split(w, [None, tile_w])
-        schedule.reorder(n, kbo, band, ho, wo, *reduction, hi, wi, kbi, lane)
-        mark_parallel(schedule, n, kbo, band)
+        schedule.reorder(n, band, kbo, ho, wo, *reduction, hi, wi, kbi, lane)
+        mark_parallel(schedule, n, band, kbo)
         mark_cases(schedule, kbo, wo)
         if tile_h > 1:
-            mark_cases(schedule, ho)
+            mark_cases(schedule, band, ho)
         tile = (hi, wi, kbi)
         if multiply_of(workload, machine).is_packed:
             schedule_rows(schedule, workload)
@@ -163,6 +170,9 @@ def _widest(machine: Machine, oc: int) -> int:
 
 
 def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
-    groups = workload.out_planes * -(-machine.blocks(workload.out_channels) // oc)
     tiles = -(-workload.out_height // tile_h)
-    return row_bands(groups, tiles, machine.cores, 1 if tile_h > 1 else 2)
+    partitions = [
+        partition_of(workload, machine, oc, tile_h, span) for span in spans(machine, tiles)
+    ]
+    cycles = sum(tile_parts(workload, machine, oc, tile_h).values())
+    return best(partitions, cycles, *activation_bytes(workload, machine)).bands
