@@ -18,15 +18,8 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.direct_first import (
-    DwordTiles,
-    activation_bytes,
-    call_parts,
-    partition_of,
-    tile_parts,
-)
+from tvmconv.costs.cpu.direct_first import DwordTiles, bands_of, call_parts
 from tvmconv.costs.cpu.microkernel import check_registers
-from tvmconv.costs.cpu.partition import best, spans
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
 from tvmconv.costs.limits import check_minimum
@@ -74,7 +67,7 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
             Knob(
                 "bands",
                 "bands of rows that threads share, in addition to groups of output blocks",
-                lambda w, machine: (1, _bands(w, machine, 1, 1)),
+                lambda w, machine: (1, bands_of(w, machine, 1, 1)),
                 neutral=1,
             ),
         )
@@ -104,7 +97,7 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
             sums = min(sums * 3 // 2, pixels * oc)
         rows = max(rows, min(sums // (tile_w * oc), workload.out_height))
         return Config.of(
-            oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows)
+            oc=oc, tile_h=rows, tile_w=tile_w, bands=bands_of(workload, machine, oc, rows)
         )
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -167,12 +160,3 @@ def _values(config: Config) -> tuple[int, int, int, int]:
 def _widest(machine: Machine, oc: int) -> int:
     """Pixels whose accumulators leave registers for the weights and one broadcast."""
     return (machine.vector_registers - oc - 1) // oc
-
-
-def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
-    tiles = -(-workload.out_height // tile_h)
-    partitions = [
-        partition_of(workload, machine, oc, tile_h, span) for span in spans(machine, tiles)
-    ]
-    cycles = sum(tile_parts(workload, machine, oc, tile_h).values())
-    return best(partitions, cycles, *activation_bytes(workload, machine)).bands

@@ -12,7 +12,7 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel
-from tvmconv.costs.cpu.partition import Partition, crossing_cycles
+from tvmconv.costs.cpu.partition import Partition, best, crossing_cycles, spans
 from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 
@@ -115,3 +115,13 @@ def activation_bytes(workload: Conv2dWorkload, machine: Machine) -> tuple[int, i
     read = itemsize(w.types.data) * w.batch * w.in_channels * w.in_depth * w.in_height * w.in_width
     written = itemsize(w.types.output) * machine.channel_block * machine.blocks(w.out_channels)
     return read, written * w.out_planes * w.out_height * w.out_width
+
+
+def bands_of(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
+    """Bands of rows that threads share, for FP32 tiles of ``oc`` blocks and so many rows."""
+    tiles = -(-workload.out_height // tile_h)
+    partitions = [
+        partition_of(workload, machine, oc, tile_h, span) for span in spans(machine, tiles)
+    ]
+    cycles = sum(tile_parts(workload, machine, oc, tile_h).values())
+    return best(partitions, cycles, *activation_bytes(workload, machine)).bands
