@@ -47,9 +47,9 @@ def bands_outside(
 ) -> tuple[LoopRV, ...]:
     """Make bands of rows the outer loop of a memory-bound operator on each channel of one image.
 
-    ``row_bytes`` are those of one row of one block that the operator reads, and ``overlap`` is
-    whether it reads rows for several results. Returns the loops, outermost first: bands, blocks and
-    rows, or the two loops unchanged where bands do not pay.
+    ``row_bytes`` are the bytes that the operator reads for one row of one block. ``overlap`` is
+    whether it reads rows for several results. Returns the loops over bands, blocks and rows, or
+    the two loops unchanged where bands do not pay.
     """
     extent, count = (int(schedule.get(loop).extent) for loop in (rows, blocks))
     moved = row_bytes * extent * count

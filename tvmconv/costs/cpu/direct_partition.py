@@ -3,14 +3,57 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.partition import Partition, crossing_cycles, overlaps
+from tvmconv.machines.record import Machine
 
-if TYPE_CHECKING:
-    from tvmconv.costs.cpu.direct import TileModel
+
+class TileModel(Protocol):
+    """What the partition asks of :class:`tvmconv.costs.cpu.direct.TileModel`."""
+
+    @property
+    def workload(self) -> Conv2dWorkload:
+        """The layer."""
+
+    @property
+    def machine(self) -> Machine:
+        """The CPU."""
+
+    @property
+    def shape(self) -> Conv2dWorkload:
+        """The workload of the kernel's loops."""
+
+    @property
+    def out_blocks(self) -> int:
+        """Blocks of output channels."""
+
+    @property
+    def taps(self) -> int:
+        """Pixels that each output reads of a channel."""
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of one image."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the packed weights."""
+
+    @property
+    def whole_blocks(self) -> bool:
+        """Whether a thread computes whole cache blocks."""
+
+    @property
+    def pass_cycles(self) -> float:
+        """Cycles with which each cache block begins."""
+
+    def cycles(self, oc: int, oh: int, ow: int) -> float:
+        """Cycles of the whole layer on one core."""
+
 
 # minimum tiles of a cache block of a pixelwise layer
 _FEWEST_TILES = 4
