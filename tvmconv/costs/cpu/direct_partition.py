@@ -13,7 +13,7 @@ from tvmconv.machines.record import Machine
 
 
 class TileModel(Protocol):
-    """What the partition asks of :class:`tvmconv.costs.cpu.direct.TileModel`."""
+    """The properties that a partition reads of :class:`tvmconv.costs.cpu.direct.TileModel`."""
 
     @property
     def workload(self) -> Conv2dWorkload:

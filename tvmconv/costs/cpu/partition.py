@@ -59,7 +59,7 @@ class Partition:
     ) -> float:
         """Bytes that cross cores, of the thread with the most.
 
-        The bytes are those of all images. The previous and the next layer are shared by rows. A
+        The bytes count all images. The previous and the next layer are shared by rows. A
         ``channelwise`` layer reads only the channels that it writes.
         """
         cores, apart = self.machine.cores, self.rows_apart
@@ -97,7 +97,7 @@ def best(
 ) -> Partition:
     """The partition with the fewest cycles of a layer with few weights; among equals, the first.
 
-    ``cycles`` are those of one core for all tiles. Bytes are as in :meth:`Partition.crossing`, and
+    ``cycles`` count one core for all tiles. Bytes are as in :meth:`Partition.crossing`, and
     ``overlap`` as in :meth:`Partition.edge_cycles`.
     """
 

@@ -1,4 +1,4 @@
-"""The bytes that Winograd convolution moves, and those that threads move for each other."""
+"""The bytes that Winograd convolution moves, also between threads."""
 
 from __future__ import annotations
 
