@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tvmconv.core.config import Config
+from tvmconv.costs.cpu.partition import Partition, best, spans
+from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
@@ -21,10 +23,10 @@ def band_tiles(rows: int, tile_h: int, bands: int) -> int:
     """Row tiles of one band, if an image of ``rows`` rows is cut into ``bands`` bands.
 
     A band holds whole tiles, because two threads must not write the same row. If the tiles do not
-    divide, there are more bands. The last tile's rows may exceed the image.
+    divide, the last bands have fewer. The last tile's rows may exceed the image.
     """
     tiles = -(-rows // tile_h)
-    return max(1, tiles // bands)
+    return -(-tiles // bands)
 
 
 def cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[LoopRV, LoopRV]:
@@ -32,3 +34,30 @@ def cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[Loop
     count = int(schedule.get(tiles).extent)
     outer, inner = schedule.split(tiles, [None, min(config.int("rows"), count) or count])
     return outer, inner
+
+
+def bands_outside(
+    schedule: Schedule,
+    blocks: LoopRV,
+    rows: LoopRV,
+    machine: Machine,
+    row_bytes: int,
+    *,
+    overlap: bool,
+) -> tuple[LoopRV, ...]:
+    """Make bands of rows the outer loop of a memory-bound operator on each channel of one image.
+
+    ``row_bytes`` are the bytes that the operator reads for one row of one block. ``overlap`` is
+    whether it reads rows for several results. Returns the loops over bands, blocks and rows, or
+    the two loops unchanged where bands do not pay.
+    """
+    extent, count = (int(schedule.get(loop).extent) for loop in (rows, blocks))
+    moved = row_bytes * extent * count
+    partitions = [Partition(machine, 1, extent, count, span) for span in spans(machine, extent)]
+    cycles = moved / machine.rates.l2
+    chosen = best(partitions, cycles, moved, 0, channelwise=True, overlap=overlap)
+    if chosen.bands == 1:
+        return blocks, rows
+    band, rows = schedule.split(rows, [None, chosen.span])
+    schedule.reorder(band, blocks, rows)
+    return band, blocks, rows

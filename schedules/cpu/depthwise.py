@@ -1,6 +1,6 @@
 """Depthwise convolution: all taps of a register tile are unrolled, border tiles are separate.
 
-1. Threads share channel blocks, and bands of rows if the blocks are too few.
+1. Threads share bands of rows, and the channel blocks of each band.
 2. A tile of ``tile_h`` x ``tile_w`` output pixels accumulates in registers. Within a kernel row
    the taps of neighboring outputs read the same input vectors, so each is loaded once a row.
 3. The tiles that touch the padding are separate code; the interior has no predicate.
@@ -17,22 +17,23 @@ from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.depthwise import (
     UNROLL_LIMIT,
-    arithmetic_cycles,
+    activation_bytes,
+    call_cycles,
     holds_row,
     kept_columns,
     overlapping,
-    traffic_cycles,
+    partition_of,
     widest,
 )
 from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.partition import best, crossing_cycles, overlaps, spans
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
 from tvmconv.costs.limits import check_minimum
-from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
@@ -56,7 +57,7 @@ class DepthwiseSchedule(ConvSchedule[Machine]):
             Knob(
                 "bands",
                 "bands of rows that threads share, in addition to channel blocks",
-                lambda w, machine: (1, row_bands_of(w, machine, 1)),
+                lambda w, machine: sorted({1, row_bands_of(w, machine, 1)}),
                 neutral=1,
             ),
         )
@@ -111,9 +112,9 @@ class DepthwiseSchedule(ConvSchedule[Machine]):
         ho, hi = schedule.split(h, [None, tile_h])
         band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
         wo, wi = schedule.split(w, [None, tile_w])
-        schedule.reorder(n, b, band, ho, wo, *depth, r, *channels, s, hi, wi, lane)
-        mark_parallel(schedule, n, b, band)
-        mark_cases(schedule, ho, wo)
+        schedule.reorder(n, band, b, ho, wo, *depth, r, *channels, s, hi, wi, lane)
+        mark_parallel(schedule, n, band, b)
+        mark_cases(schedule, band, ho, wo)
         first = (*depth, r)[0]
         register_tile(schedule, block, output, at=wo, reduction=first, tile=(hi, wi), lane=lane)
 
@@ -130,11 +131,17 @@ class DepthwiseSchedule(ConvSchedule[Machine]):
     def explain_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
-        """The slower of the FMAs and the input and output traffic from L2."""
-        return slowest(
-            arithmetic=arithmetic_cycles(workload, machine),
-            memory=traffic_cycles(workload, machine),
-        )
+        """The slower of the FMAs and the input and output traffic from L2, and of other cores."""
+        tile_h, bands = config.int("tile_h"), config.int("bands")
+        span = band_tiles(workload.out_height, tile_h, bands)
+        partition = partition_of(workload, machine, tile_h, span)
+        crossing = partition.crossing(*activation_bytes(workload, machine), channelwise=True)
+        parts = {
+            name: cycles * partition.share
+            for name, cycles in call_cycles(workload, machine).items()
+        }
+        edges = partition.edge_cycles(overlaps(workload), partition.groups)
+        return {**parts, "crossing": crossing_cycles(machine, crossing) + edges}
 
 
 SCHEDULE = DepthwiseSchedule()
@@ -142,5 +149,8 @@ SCHEDULE = DepthwiseSchedule()
 
 def row_bands_of(workload: Conv2dWorkload, machine: Machine, tile_h: int) -> int:
     """Bands of rows of a depthwise layer, for tiles of so many rows."""
-    blocks = workload.out_planes * machine.blocks(workload.out_channels)
-    return row_bands(blocks, workload.out_height // tile_h, machine.cores)
+    tiles = -(-workload.out_height // tile_h)
+    partitions = [partition_of(workload, machine, tile_h, span) for span in spans(machine, tiles)]
+    cycles = sum(call_cycles(workload, machine).values())
+    moved, overlap = activation_bytes(workload, machine), overlaps(workload)
+    return best(partitions, cycles, *moved, channelwise=True, overlap=overlap).bands

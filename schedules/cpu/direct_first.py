@@ -1,6 +1,6 @@
 """First layer: output channels in vectors, input pixels as broadcast scalars.
 
-1. Groups of ``oc`` output blocks and bands of rows run in parallel.
+1. Bands of rows, and groups of ``oc`` output blocks of each band, run in parallel.
 2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all
    channels and taps. Each broadcast scalar feeds ``oc`` FMAs, and each weight vector one FMA per
    pixel. With ``oc`` of 2 or more, two load ports keep up with two FMA units.
@@ -18,7 +18,7 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.direct_first import DwordTiles, call_parts
+from tvmconv.costs.cpu.direct_first import DwordTiles, bands_of, call_parts
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
@@ -26,7 +26,7 @@ from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.schedules.common.widening import schedule_rows
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
@@ -67,7 +67,7 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
             Knob(
                 "bands",
                 "bands of rows that threads share, in addition to groups of output blocks",
-                lambda w, machine: (1, _bands(w, machine, 1, 1)),
+                lambda w, machine: (1, bands_of(w, machine, 1, 1)),
                 neutral=1,
             ),
         )
@@ -97,7 +97,7 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
             sums = min(sums * 3 // 2, pixels * oc)
         rows = max(rows, min(sums // (tile_w * oc), workload.out_height))
         return Config.of(
-            oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows)
+            oc=oc, tile_h=rows, tile_w=tile_w, bands=bands_of(workload, machine, oc, rows)
         )
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -121,11 +121,11 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
         ho, hi = schedule.split(h, [None, tile_h])
         band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
         wo, wi = schedule.split(w, [None, tile_w])
-        schedule.reorder(n, kbo, band, ho, wo, *reduction, hi, wi, kbi, lane)
-        mark_parallel(schedule, n, kbo, band)
+        schedule.reorder(n, band, kbo, ho, wo, *reduction, hi, wi, kbi, lane)
+        mark_parallel(schedule, n, band, kbo)
         mark_cases(schedule, kbo, wo)
         if tile_h > 1:
-            mark_cases(schedule, ho)
+            mark_cases(schedule, band, ho)
         tile = (hi, wi, kbi)
         if multiply_of(workload, machine).is_packed:
             schedule_rows(schedule, workload)
@@ -160,9 +160,3 @@ def _values(config: Config) -> tuple[int, int, int, int]:
 def _widest(machine: Machine, oc: int) -> int:
     """Pixels whose accumulators leave registers for the weights and one broadcast."""
     return (machine.vector_registers - oc - 1) // oc
-
-
-def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
-    groups = workload.out_planes * -(-machine.blocks(workload.out_channels) // oc)
-    tiles = -(-workload.out_height // tile_h)
-    return row_bands(groups, tiles, machine.cores, 1 if tile_h > 1 else 2)

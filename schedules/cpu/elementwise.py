@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tvmconv.core.datatypes import itemsize
 from tvmconv.machines.record import Machine
 from tvmconv.operators.lookup import LOOKUP
 from tvmconv.schedules.common.nest import (
@@ -14,10 +15,14 @@ from tvmconv.schedules.common.nest import (
     parallelize,
     vectorize_loop,
 )
+from tvmconv.schedules.common.threads import bands_outside
 from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tir.general.cut_axes import cut_axes
 from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
+
+# dimensions of a tensor of channel blocks, and loops over its blocks and rows
+_BLOCKED, _PLANE = 5, 2
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -27,13 +32,15 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     2. If every access runs over neighboring axes in storage order, they become one axis. Short
        image rows then do not leave short vectors.
     3. The innermost loop is vectorized, and threads share the outer loops. If outer iterations are
-       few, threads share the vectors.
+       few, threads share the vectors. Windows over one image may be shared by bands of rows.
     """
     found = collapsed(func)
     if not all(block.is_spatial and all(block.extents) for block in blocks(found)):
         return None
+    image = _blocked_image(func, machine)
     for block in blocks(found):
-        spatial_block(found, block, machine)
+        if not (image and _by_rows(found, block, machine, image)):
+            spatial_block(found, block, machine)
     return found
 
 
@@ -44,6 +51,32 @@ def collapsed(func: PrimFunc) -> Schedule:
     schedule = Schedule(func, enable_check=False)
     inline_injective(schedule)
     return Schedule(collapse_axes(cut_axes(schedule.mod["main"])), enable_check=False)
+
+
+def _blocked_image(func: PrimFunc, machine: Machine) -> tuple[int, int] | None:
+    """Blocks and rows, if the result is one image of channel blocks for several threads."""
+    shape = [int(extent) for extent in func.params[-1].shape]
+    if machine.cores == 1 or len(shape) != _BLOCKED or shape[0] != 1:
+        return None
+    return shape[1], shape[2]
+
+
+def _by_rows(schedule: Schedule, block: Block, machine: Machine, image: tuple[int, int]) -> bool:
+    """Schedule windows over such an image by bands of rows, if they pay."""
+    first = collapsible_axes(schedule.get(block.rv))
+    if block.work < PARALLEL_ELEMENTS or first < _PLANE or block.extents[:2] != image[:2]:
+        return False
+    source = schedule.get(block.rv).reads[0].source
+    read = prod(int(extent) for extent in source.shape) * itemsize(str(source.dtype))
+    row_bytes = read // prod(image[:2])
+    blocks_, rows = block.loops[:2]
+    outer = bands_outside(schedule, blocks_, rows, machine, row_bytes, overlap=True)
+    if len(outer) == _PLANE:
+        return False
+    inner = schedule.fuse(*block.loops[first:])
+    parallelize(schedule, outer[:_PLANE], block.work, machine.cores)
+    vectorize_loop(schedule, inner, machine.lanes)
+    return True
 
 
 def _shared(extents: list[int], machine: Machine) -> int:

@@ -20,9 +20,8 @@ from tvmconv.costs.parts import slowest
 from tvmconv.costs.scalable.depthwise import arithmetic_cycles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.threads import band_tiles
+from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.schedules.cpu.depthwise import SCHEDULE as NEON
-from tvmconv.schedules.cpu.depthwise import row_bands_of
 from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
 from tvmconv.schedules.sve.scalable import ScalableSchedule
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
@@ -64,7 +63,8 @@ class SveDepthwiseSchedule(ScalableSchedule):
         """The best of scalable code, if a layer has it, and of NEON code."""
         tiles = []
         for rows, vectors in _tiles(workload, machine):
-            bands = row_bands_of(workload, machine, rows)
+            blocks = workload.out_planes * machine.blocks(workload.out_channels)
+            bands = row_bands(blocks, workload.out_height // rows, machine.cores)
             tile = Config.of(tile_h=rows, tile_w=1, bands=bands, vectors=vectors)
             tiles.append(self.KNOBS.complete(tile))
         fixed = self.KNOBS.complete(NEON.default_config(workload, machine))

@@ -24,7 +24,13 @@ def extents(machine):
     return sorted(int(loop.extent) for loop in loops if loop.kind != tirx.ForKind.VECTORIZED)
 
 
+@pytest.mark.parametrize(
+    "cores, expected", [(1, [15, 15, 16]), (2, [8, 15, 32]), (8, [1, 15, 240])]
+)
+def test_threads_share_bands_of_rows_and_the_loop_over_a_row_stays(cores, expected):
+    assert extents(V3.with_cores(cores)) == expected
+
+
 @pytest.mark.parametrize("cores, expected", [(1, [15, 15, 16]), (2, [15, 15, 16]), (8, [15, 240])])
-@pytest.mark.parametrize("machine", [TOY, V3], ids=["toy", "avx2"])
-def test_the_loop_over_a_row_stays(machine, cores, expected):
-    assert extents(machine.with_cores(cores)) == expected
+def test_the_loop_over_a_row_stays_without_bands(cores, expected):
+    assert extents(TOY.with_cores(cores)) == expected

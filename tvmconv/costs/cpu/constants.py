@@ -107,6 +107,20 @@ VISIT_CYCLES = _blocks(
     200.0, "cycles per group", "first use of pages and panels by a block's next group"
 )
 
+_partition = fitted(
+    "partition",
+    "SqueezeNet and MobileNetV2 on two cores of Zen 5, which at times share an L3 and at times not",
+    CHECK_FLOAT,
+)
+CROSSING = _partition(
+    0.3,
+    "share of the rate of L3",
+    "lines that another core wrote: 3 bytes a cycle without a common L3, 20 and hidden with one",
+)
+EDGE = _partition(
+    350.0, "cycles per block of channels", "arrival of another core's rows at the edge of a band"
+)
+
 _im2col = fitted(
     "im2col",
     "twelve INT8 layers on Zen 4, estimates for Cortex-A72 and Neoverse N1",

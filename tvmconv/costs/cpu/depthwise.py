@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvmconv.algorithms.depthwise.small_groups import group_sizes, window
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
+from tvmconv.costs.cpu.partition import Partition
+from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 
 # FMAs in one unrolled tile; beyond this the border copies exceed the L1i
@@ -98,3 +102,27 @@ def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     moved = read + 2 * pixels_out * itemsize(types.output) * machine.channel_block
     rate = constants.DEPTHWISE_L2 * machine.rates.l2
     return vectors * moved / rate / min(machine.cores, vectors)
+
+
+def call_cycles(workload: Conv2dWorkload, machine: Machine) -> dict[str, float]:
+    """The slower of the FMAs and of the traffic with L2, on one core."""
+    alone = replace(machine, cores=1)
+    return slowest(
+        arithmetic=arithmetic_cycles(workload, alone), memory=traffic_cycles(workload, alone)
+    )
+
+
+def partition_of(workload: Conv2dWorkload, machine: Machine, tile_h: int, span: int) -> Partition:
+    """How threads share tiles of so many rows, in bands of ``span`` tiles."""
+    tiles = -(-workload.out_height // tile_h)
+    blocks = machine.blocks(workload.out_channels)
+    return Partition(machine, workload.out_planes, tiles, blocks, span)
+
+
+def activation_bytes(workload: Conv2dWorkload, machine: Machine) -> tuple[int, int]:
+    """Bytes of input and output, with whole channel blocks."""
+    w, lanes = workload, machine.channel_block
+    rows_read = w.batch * w.in_depth * w.in_height * w.in_width
+    read = itemsize(w.types.data) * lanes * machine.blocks(w.in_channels) * rows_read
+    written = itemsize(w.types.output) * lanes * machine.blocks(w.out_channels)
+    return read, written * w.out_planes * w.out_height * w.out_width

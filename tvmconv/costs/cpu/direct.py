@@ -21,6 +21,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
+from tvmconv.costs.cpu.direct_partition import block_rows, crossing_of, partition_of
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.cpu.panel_blocks import weights_again
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
@@ -250,29 +251,19 @@ class TileModel:
             tiles = [tile for tile in tiles if prod(tile) >= fewest] or tiles
         return min(tiles, key=cost)
 
+    @property
+    def whole_blocks(self) -> bool:
+        """Whether a thread computes whole cache blocks, not single tile rows of them."""
+        return False
+
+    @property
+    def pass_cycles(self) -> float:
+        """Cycles with which each cache block begins: none."""
+        return 0.0
+
     def block(self, oc: int, oh: int, ow: int) -> int:
-        """Tiles of a pixelwise layer that share one pass over all weights; 0: all.
-
-        The block minimizes the bytes from beyond L2. Without blocks the input is read once per
-        group of output blocks unless it stays in L2. With blocks the weights are read once per
-        block. Larger kernels reuse rows from one tile row to the next and gained nothing. In
-        strided pixelwise layers, which are not one row, tile rows are counted.
-        """
-        w, half = self.shape, self.machine.l2_bytes // 2
-        if self.taps > 1:
-            return 0
-        tiles = w.out_width / ow if w.out_height == 1 else w.out_height / oh
-        count, groups = ceil(tiles), -(-self.out_blocks // oc)
-
-        def traffic(blocks: int) -> float:
-            reads = 1 if self.input_bytes / blocks <= half else groups
-            passes = blocks if self.weight_bytes > half else 1
-            tasks = w.out_planes * groups * blocks
-            idle = -(-tasks // self.machine.cores) * self.machine.cores / tasks
-            return (self.input_bytes * reads + self.weight_bytes * passes) * idle
-
-        blocks = min(range(1, max(1, count // 4) + 1), key=traffic)
-        return 0 if blocks == 1 else -(-count // blocks)
+        """Tile rows of a cache block; see :func:`~.direct_partition.block_rows`."""
+        return block_rows(self, oc, oh, ow)
 
     def fetch_weights(self, config: Config) -> bool:
         """Whether so few tiles use the weights that their arrival is visible.
@@ -324,18 +315,21 @@ class TileModel:
         return moved / self.machine.rates.behind_l2 if moved > self.machine.l2_bytes else 0.0
 
     def parts(self, config: Config) -> dict[str, float]:
-        """Cycles of arithmetic, of waiting for weights, and additional ones for activations."""
+        """Cycles of arithmetic, of waiting for weights and for other cores, and for activations."""
         tile = tuple(config.int(name) for name in ("oc", "oh", "ow"))
         cores = self.machine.cores
-        arithmetic = self.cycles(*tile) / cores
+        partition = partition_of(self, tile[0], tile[1], tile[2], config.int("rows"))
+        arithmetic = self.cycles(*tile) * partition.share
         late = self.runs(*tile) * self.machine.code.late_run / cores
         w, groups = self.workload, -(-self.out_blocks // tile[0])
         tiles = w.out_planes * -(-w.out_height // tile[1]) * -(-w.out_width // tile[2])
-        again = weights_again(self.machine, self.weight_bytes, groups, tiles)
+        again = weights_again(self.machine, self.weight_bytes, groups, tiles) / cores
+        again += partition.weights_again(self.weight_bytes)
         return {
             "arithmetic": arithmetic,
             "activations": max(0.0, self.activation_cycles - arithmetic) + late,
-            "weights": self.weight_cycles + again / cores,
+            "weights": self.weight_cycles + again,
+            "crossing": crossing_of(self, partition),
         }
 
 

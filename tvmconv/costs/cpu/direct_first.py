@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from tvmconv.algorithms.integer.row_dwords import dwords_of_row, rows_bytes
 from tvmconv.algorithms.multiply import multiply_of
@@ -11,6 +12,7 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel
+from tvmconv.costs.cpu.partition import Partition, best, crossing_cycles, spans
 from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 
@@ -72,15 +74,54 @@ def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> di
     If loads delay FMAs, weights are loaded as whole vectors, and each pixel has a separate load.
     Split loads do not pay, because few FMAs follow each load.
     """
+    oc, tile_h, bands = (config.int(name) for name in ("oc", "tile_h", "bands"))
+    span = ceil(ceil(workload.out_height / tile_h) / bands)
+    partition = partition_of(workload, machine, oc, tile_h, span)
+    crossing = partition.crossing(*activation_bytes(workload, machine))
+    found = {"crossing": crossing_cycles(machine, crossing)}
     if multiply_of(workload, machine).is_packed:
-        return {"arithmetic": DwordTiles(workload, machine).call_cycles(config)}
-    pieces = workload.out_planes * machine.blocks(workload.out_channels)
-    oc, tile_h, tile_w, bands = (config.int(k) for k in ("oc", "tile_h", "tile_w", "bands"))
-    pixels = tile_h * tile_w
+        return {"arithmetic": DwordTiles(workload, machine).call_cycles(config), **found}
+    cycles = tile_parts(workload, machine, oc, tile_h * config.int("tile_w"))
+    return {name: part * partition.share for name, part in cycles.items()} | found
+
+
+def tile_parts(
+    workload: Conv2dWorkload, machine: Machine, oc: int, pixels: int
+) -> dict[str, float]:
+    """The slower of FMAs and stores on one core, for FP32 tiles of so many blocks and pixels."""
     step = Microkernel(machine, pixels, oc, halved=False).step_cycles()
     step += machine.code.blocked(oc, pixels)
     compute = workload.taps * step / (oc * pixels)
     store = 4 * machine.channel_block / (constants.STORE_SHARE * machine.rates.behind_l2)
-    pixels = pieces * workload.out_height * workload.out_width
-    cores = min(machine.cores, pieces * bands)
-    return slowest(arithmetic=pixels * compute / cores, memory=pixels * store / cores)
+    vectors = workload.out_planes * machine.blocks(workload.out_channels)
+    vectors *= workload.out_height * workload.out_width
+    return slowest(arithmetic=vectors * compute, memory=vectors * store)
+
+
+def partition_of(
+    workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int, span: int
+) -> Partition:
+    """How threads share tiles of ``oc`` blocks and so many rows, in bands of ``span`` tiles."""
+    tiles, groups = (
+        -(-workload.out_height // tile_h),
+        -(-machine.blocks(workload.out_channels) // oc),
+    )
+    return Partition(machine, workload.out_planes, tiles, groups, span)
+
+
+def activation_bytes(workload: Conv2dWorkload, machine: Machine) -> tuple[int, int]:
+    """Bytes of the plain input, and of the output with whole channel blocks."""
+    w = workload
+    read = itemsize(w.types.data) * w.batch * w.in_channels * w.in_depth * w.in_height * w.in_width
+    written = itemsize(w.types.output) * machine.channel_block * machine.blocks(w.out_channels)
+    return read, written * w.out_planes * w.out_height * w.out_width
+
+
+def bands_of(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
+    """Bands of rows that threads share, for FP32 tiles of ``oc`` blocks and so many rows."""
+    tiles = -(-workload.out_height // tile_h)
+    partitions = [
+        partition_of(workload, machine, oc, tile_h, span) for span in spans(machine, tiles)
+    ]
+    cycles = sum(tile_parts(workload, machine, oc, tile_h).values())
+    return best(partitions, cycles, *activation_bytes(workload, machine)).bands

@@ -14,6 +14,7 @@ from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import most_pixels
 from tvmconv.costs.cpu.panel_blocks import PanelBlocks, rate_of
+from tvmconv.costs.cpu.partition import Partition
 from tvmconv.costs.cpu.products import heights
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
@@ -92,11 +93,13 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
         moved = w.batch * panels * size * (1 + constants.PANEL_WRITE)
         written = constants.TRAFFIC_SHOWN * moved / rate_of(machine, block * size)
     passed = max(0.0, model.activation_cycles * constants.SLOWER_STREAM - computing)
+    # blocks are bands of rows: each thread reads all weights
+    shared = Partition(machine, w.batch, blocks.count, 1, 1).weights_again(model.weight_bytes)
     return {
         "arithmetic": products * cycle,
         "transforms": gathered * cycle,
         "activations": passed + (w.batch * parts * blocks.panel_cycles + written) * cycle,
-        "weights": model.weight_cycles + w.batch * blocks.weight_cycles * cycle,
+        "weights": model.weight_cycles + w.batch * blocks.weight_cycles * cycle + shared,
     }
 
 

@@ -8,6 +8,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.partition import Partition
 from tvmconv.machines.record import Machine
 
 
@@ -17,10 +18,15 @@ def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> di
     vectors = w.batch * w.out_height * columns(w) * w.kernel_h * machine.blocks(w.in_channels)
     regions = w.batch * -(-w.out_height // region_rows(w, config))
     idle = -(-regions // machine.cores) * machine.cores / regions
-    parts = TileModel(w, machine).parts(config)
+    model, tile = TileModel(w, machine), (config.int(name) for name in ("oc", "oh", "ow"))
+    # regions are bands of rows: no activations cross cores, and each thread reads all weights
+    threads = Partition(machine, 1, regions, 1, 1)
+    parts = model.parts(config.replace(rows=0))
+    parts |= {"arithmetic": model.cycles(*tile) / machine.cores, "crossing": 0.0}
     parts["transforms"] = constants.STRIP_COPY * vectors / machine.cores
     lines = _strip_reads(w, machine, config) * 4 * machine.channel_block / machine.line_bytes
     parts["activations"] += constants.STRIP_LINE * lines / machine.cores
+    parts["weights"] += threads.weights_again(model.weight_bytes) / idle
     parts["weights"] *= constants.STRIP_WEIGHTS
     return {name: cycles * idle for name, cycles in parts.items()}
 

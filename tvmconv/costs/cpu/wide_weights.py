@@ -24,6 +24,17 @@ class WideTileModel(TileModel):
 
     wide: int = 1
 
+    @property
+    def whole_blocks(self) -> bool:
+        """A thread widens the weights of a cache block once."""
+        return True
+
+    @property
+    def pass_cycles(self) -> float:
+        """Cycles of widening all weights."""
+        vectors = self.shape.out_planes * self.steps * self.out_blocks
+        return vectors * (constants.WIDENED_BY_FIRST if self.wide > 1 else constants.WIDENED)
+
     def tiles(self) -> list[tuple[int, int, int]]:
         """Tiles of several blocks are for pixelwise layers, and have one row.
 
@@ -61,9 +72,7 @@ class WideTileModel(TileModel):
     def parts(self, config: Config) -> dict[str, float]:
         """Parts of :class:`TileModel`, with cycles of widening."""
         found = super().parts(config)
-        vectors = self.shape.out_planes * self._passes(config) * self.steps * self.out_blocks
-        each = constants.WIDENED_BY_FIRST if self.wide > 1 else constants.WIDENED
-        found["arithmetic"] += vectors * each / self.machine.cores
+        found["arithmetic"] += self._passes(config) * self.pass_cycles / self.machine.cores
         return found
 
     def _passes(self, config: Config) -> int:

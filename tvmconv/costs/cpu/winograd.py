@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvmconv.algorithms.winograd.integers import exact_below, worst_sum
-from tvmconv.algorithms.winograd.polyphase import phase_count, phases
+from tvmconv.algorithms.winograd.polyphase import phases
 from tvmconv.algorithms.winograd.tiles import (
     Tiling,
     block_channels,
@@ -27,11 +27,11 @@ from tvmconv.algorithms.winograd.tiles import (
     workspace_planes,
 )
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
+from tvmconv.costs.cpu import winograd_traffic as traffic
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.cpu.tile_knobs import flag
 from tvmconv.costs.cuts import divisors
@@ -151,7 +151,7 @@ class WinogradModel:
     def parts(self, config: Config) -> dict[str, float]:
         """Cycles on one core of each part of a call, by name."""
         w, machine, tiles = self.workload, self.machine, tiling(self.workload, config)
-        rt, kr, lanes = config.int("rt"), config.int("kr"), machine.channel_block
+        rt, kr = config.int("rt"), config.int("kr")
         in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
@@ -162,7 +162,6 @@ class WinogradModel:
         panels = -(-out_blocks // kr) * (tiles.count // rt)
         summed = summed_products(tiles, machine)
         steps = summed * panels * each
-        (_, short), (_, size) = workspace_planes(w, machine)
         cost: float = constants.PRODUCT_COST
         if not (self._counts_bytes or self._keeps_panel(kr)):
             cost *= 1 + constants.PANEL_SHOWN / (machine.rates.l2 * rt)
@@ -183,12 +182,10 @@ class WinogradModel:
             transforms *= constants.TRANSFORM_COST / machine.rates.multiply_adds
         else:
             transforms *= constants.TRANSFORM_COST + constants.LONG_TRANSFORM_COST * long
-        weights = short * summed * out_blocks * lanes**2
-        scratch = tiles.products * lanes * (short * in_blocks + size * out_blocks) * alive
-        # each phase reads a part of the pixels
-        pixels = w.in_height * w.in_width // phase_count(w)
-        image = itemsize(w.types.data) * lanes * in_blocks * pixels
-        image += itemsize(w.types.output) * lanes * out_blocks * w.out_height * w.out_width * 2
+        weights = traffic.weight_bytes(w, machine, tiles)
+        scratch = traffic.scratch_bytes(w, machine, tiles) * alive
+        read, written = traffic.image_bytes(w, machine)
+        image = read + 2 * written
         stream, again = weights / (constants.MEMORY_SHARE * machine.rates.memory), 0.0
         if weights + scratch > constants.REGION_L2 * machine.l2_bytes:
             again = (regions - 1) * weights / self._rate(weights + scratch)
@@ -262,7 +259,11 @@ class WinogradModel:
         if not config.int("fused"):
             tasks = tiles.products * self.machine.blocks(self.workload.out_channels)
         idle = -(-tasks // cores) * cores / tasks
-        return {name: value * idle / cores for name, value in parts.items()} | {"call": fixed}
+        found = {name: value * idle / cores for name, value in parts.items()}
+        fused = bool(config.int("fused"))
+        shared = traffic.of_threads(self.workload, self.machine, tiles, tasks, fused=fused)
+        found["weights"] += shared.pop("weights")
+        return found | {"call": fixed} | shared
 
     def call_cycles(self, config: Config) -> float:
         """Cycles of one call on the machine's cores."""

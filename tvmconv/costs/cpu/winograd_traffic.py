@@ -1,0 +1,59 @@
+"""The bytes that Winograd convolution moves, also between threads."""
+
+from __future__ import annotations
+
+from tvmconv.algorithms.winograd.polyphase import phase_count
+from tvmconv.algorithms.winograd.tiles import (
+    Tiling,
+    summed_blocks,
+    summed_products,
+    workspace_planes,
+)
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.partition import Partition, crossing_cycles
+from tvmconv.machines.record import Machine
+
+
+def weight_bytes(workload: Conv2dWorkload, machine: Machine, tiles: Tiling) -> int:
+    """Bytes of the transformed weights."""
+    (_, short), _ = workspace_planes(workload, machine)
+    blocks = machine.blocks(workload.out_channels)
+    return short * summed_products(tiles, machine) * blocks * machine.channel_block**2
+
+
+def scratch_bytes(workload: Conv2dWorkload, machine: Machine, tiles: Tiling) -> int:
+    """Bytes of the transformed values and of the products of one tile."""
+    (_, short), (_, size) = workspace_planes(workload, machine)
+    values = short * summed_blocks(workload, machine)
+    values += size * machine.blocks(workload.out_channels)
+    return tiles.products * machine.channel_block * values
+
+
+def image_bytes(workload: Conv2dWorkload, machine: Machine) -> tuple[int, int]:
+    """Bytes of input and output of one image; each phase reads a part of the pixels."""
+    w, lanes = workload, machine.channel_block
+    pixels = w.in_height * w.in_width // phase_count(w)
+    read = itemsize(w.types.data) * lanes * summed_blocks(w, machine) * pixels
+    written = itemsize(w.types.output) * lanes * machine.blocks(w.out_channels)
+    return read, written * w.out_height * w.out_width
+
+
+def of_threads(
+    workload: Conv2dWorkload, machine: Machine, tiles: Tiling, tasks: int, *, fused: bool
+) -> dict[str, float]:
+    """Cycles of additional weights, and of bytes that cross cores, of some parallel tasks.
+
+    Regions are bands of rows, each of which reads all weights. Stages are shared by channels, by
+    products, and by channels, so that each stage reads what other cores wrote.
+    """
+    if fused:
+        regions = Partition(machine, 1, tasks, 1, 1)
+        again = regions.weights_again(weight_bytes(workload, machine, tiles))
+        edges = regions.edge_cycles(True, summed_blocks(workload, machine))
+        return {"weights": again, "crossing": edges}
+    stages = Partition(machine, 1, 1, tasks, 1)
+    read, written = (workload.out_planes * size for size in image_bytes(workload, machine))
+    scratch = scratch_bytes(workload, machine, tiles) * tiles.count
+    crossing = stages.crossing(read + scratch, written, channelwise=True)
+    return {"weights": 0.0, "crossing": crossing_cycles(machine, crossing)}
