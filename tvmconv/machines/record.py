@@ -101,6 +101,14 @@ class CodeCosts:
     late_run
         Latency in cycles of each run of a tile: the data of one row and channel block, which are
         not adjacent to other runs. Fitted to direct against im2col on 58 layers on x86.
+    transform
+        Cycles of an instruction of Winograd's transforms, relative to Cascade Lake: loads,
+        additions and stores that a wide core overlaps.
+    long_transform
+        The same for what an axis of seven or more products adds.
+    spilled, streamed
+        Shares of transformed values beyond L2, and of weights from memory, that delay Winograd's
+        FMAs, relative to Cascade Lake.
     spare_registers
         Registers in addition to accumulators and weights that the GEMM of Winograd tiles needs.
     by_lane
@@ -152,6 +160,10 @@ class CodeCosts:
     other_units: float = 0.0
     loads_block: float = 0.0
     late_run: float = 5.0
+    transform: float = 1.0
+    long_transform: float = 1.0
+    spilled: float = 1.0
+    streamed: float = 1.0
 
     @property
     def orders_sums(self) -> bool:
