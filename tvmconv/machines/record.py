@@ -101,14 +101,6 @@ class CodeCosts:
     late_run
         Latency in cycles of each run of a tile: the data of one row and channel block, which are
         not adjacent to other runs. Fitted to direct against im2col on 58 layers on x86.
-    transform
-        Cycles of an instruction of Winograd's transforms, relative to Cascade Lake: loads,
-        additions and stores that a wide core overlaps.
-    long_transform
-        The same for what an axis of seven or more products adds.
-    spilled, streamed
-        Shares of transformed values beyond L2, and of weights from memory, that delay Winograd's
-        FMAs, relative to Cascade Lake.
     spare_registers
         Registers in addition to accumulators and weights that the GEMM of Winograd tiles needs.
     by_lane
@@ -139,7 +131,8 @@ class CodeCosts:
         Whether polyphase Winograd for strided kernels was found to pay for FP32. Integers use it
         where the cost model predicts it to be the fastest.
 
-    The field ``halves`` says whether Strassen's algorithm was found to pay.
+    The field ``halves`` says whether Strassen's algorithm was found to pay. The last four are
+    Winograd's transforms, long ones, spilled values and weights from memory, over Cascade Lake's.
     """
 
     folded_broadcast: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 from tvmconv.machines.tile_unit import TILE_FEATURES, TileUnit
@@ -77,7 +78,7 @@ _DOUBLE_PUMPED = frozenset({"znver4"})
 _BANDWIDTHS = {"znver5": (60.0, 30.0, 8.0)}
 # LLVM's name of a CPU and bits of its vectors -> costs of Winograd, relative to Cascade Lake, from
 # the stages of four layers with 7 to 10 tile sizes (docs/notes/selection.md)
-_WINOGRAD = {
+_WINOGRAD: dict[tuple[str, int], dict[str, Any]] = {
     ("znver5", 256): {"transform": 0.33, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},
     ("znver5", 512): {"transform": 0.57, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},
 }
