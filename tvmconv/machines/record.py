@@ -131,7 +131,8 @@ class CodeCosts:
         Whether polyphase Winograd for strided kernels was found to pay for FP32. Integers use it
         where the cost model predicts it to be the fastest.
 
-    The field ``halves`` says whether Strassen's algorithm was found to pay.
+    The field ``halves`` says whether Strassen's algorithm was found to pay. The last four are
+    Winograd's transforms, long ones, spilled values and weights from memory, over Cascade Lake's.
     """
 
     folded_broadcast: float
@@ -152,6 +153,10 @@ class CodeCosts:
     other_units: float = 0.0
     loads_block: float = 0.0
     late_run: float = 5.0
+    transform: float = 1.0
+    long_transform: float = 1.0
+    spilled: float = 1.0
+    streamed: float = 1.0
 
     @property
     def orders_sums(self) -> bool:

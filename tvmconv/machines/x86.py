@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 from tvmconv.machines.tile_unit import TILE_FEATURES, TileUnit
@@ -72,10 +73,16 @@ _X86_64_V4 = replace(
 _PACKED_STEPS = {"znver4": 1.0, "haswell": 1.0, "broadwell": 1.0, "znver1": 0.5, "znver2": 1.0}
 # CPUs whose units process a 512-bit vector in two parts
 _DOUBLE_PUMPED = frozenset({"znver4"})
-# LLVM's name of a CPU -> bytes in a cycle of L2, L3 and memory, by `tvmconv cpu --measure`. Memory
-# of a shared machine had 6 to 11. On 21 layers the selected candidates lost 5.5 % with warm weights
-# and 3.9 % with cold ones, 9.4 and 6.4 % with the rates of Cascade Lake.
-_BANDWIDTHS = {"znver5": (60.0, 30.0, 6.0)}
+# LLVM's name of a CPU -> bytes in a cycle of L2, L3 and memory. L2 and L3 by `tvmconv cpu
+# --measure`; memory by Winograd layers whose weights come from it (6 to 11 on a shared machine).
+_BANDWIDTHS = {"znver5": (60.0, 30.0, 8.0)}
+# LLVM's name of a CPU and bits of its vectors -> costs of Winograd, relative to Cascade Lake, from
+# the stages of four layers with 7 to 10 tile sizes (docs/notes/machine-models.md): cycles of
+# transforms and of their long axes, shares of spilled values and of weights that delay FMAs
+_WINOGRAD: dict[tuple[str, int], dict[str, Any]] = {
+    ("znver5", 256): {"transform": 0.33, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},
+    ("znver5", 512): {"transform": 0.57, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},
+}
 
 
 def as_processor(record: Machine, mcpu: str) -> Machine:
@@ -87,7 +94,8 @@ def as_processor(record: Machine, mcpu: str) -> Machine:
     if mcpu in _DOUBLE_PUMPED and record.vector.bits == 512:
         rates = replace(rates, multiply_adds=rates.multiply_adds / 2)
         record = replace(record, fma_units=record.fma_units // 2)
-    return replace(record, mcpu=mcpu, rates=rates)
+    code = replace(record.code, **_WINOGRAD.get((mcpu, record.vector.bits), {}))
+    return replace(record, mcpu=mcpu, rates=rates, code=code)
 
 
 def with_tiles(record: Machine) -> Machine:

@@ -71,6 +71,28 @@ def test_tiles_share_the_next_panel():
     check(PrefetchStreams(), before, expected)
 
 
+def test_shares_of_a_panel_that_exceed_a_line_are_asked_for_whole():
+    """Three tiles, steps of 64 values: 22 values of each tile are 88 bytes, two lines."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(w: T.Buffer((3, 8, 64), "float32"), y: T.Buffer((3, 64), "float32")):
+        for p in range(3):
+            for t in T.serial(3, annotations={"tvmconv.panel": 1}):
+                for c in range(8):
+                    for v in T.vectorized(64):
+                        y[t, v] = y[t, v] + w[p, c, v]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(w: T.Buffer((3, 8, 64), "float32"), y: T.Buffer((3, 64), "float32")):
+        for p, t, c in T.grid(3, 3, 8):
+            fetch(w[p, 0, 512 + (t * 8 + c) * 22], 2)
+            fetch(w[p, 0, 512 + (t * 8 + c) * 22 + 16], 2)
+            for v in T.vectorized(64):
+                y[t, v] = y[t, v] + w[p, c, v]
+
+    check(PrefetchStreams(), before, expected)
+
+
 def test_an_operand_without_vectors_is_no_stream():
     @T.prim_func(private=True, s_tir=True)
     def before(x: T.Buffer((64,), "float32"), y: T.Buffer((8,), "float32")):

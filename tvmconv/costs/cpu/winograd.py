@@ -162,7 +162,7 @@ class WinogradModel:
         panels = -(-out_blocks // kr) * (tiles.count // rt)
         summed = summed_products(tiles, machine)
         steps = summed * panels * each
-        cost: float = constants.PRODUCT_COST
+        cost, code = float(constants.PRODUCT_COST), machine.code
         if not (self._counts_bytes or self._keeps_panel(kr)):
             cost *= 1 + constants.PANEL_SHOWN / (machine.rates.l2 * rt)
         product = steps * step * cost + tiles.products * panels * constants.PRODUCT_STORE
@@ -181,7 +181,8 @@ class WinogradModel:
         if by_strips(w, machine):
             transforms *= constants.TRANSFORM_COST / machine.rates.multiply_adds
         else:
-            transforms *= constants.TRANSFORM_COST + constants.LONG_TRANSFORM_COST * long
+            row = constants.LONG_TRANSFORM_COST * code.long_transform * long
+            transforms *= constants.TRANSFORM_COST * code.transform + row
         weights = traffic.weight_bytes(w, machine, tiles)
         scratch = traffic.scratch_bytes(w, machine, tiles) * alive
         read, written = traffic.image_bytes(w, machine)
@@ -191,13 +192,17 @@ class WinogradModel:
             again = (regions - 1) * weights / self._rate(weights + scratch)
         spilled = max(0.0, scratch - constants.SCRATCH_L2 * machine.l2_bytes)
         spill = regions * spilled * (1 + constants.WRITE_COST) / self._rate(weights + scratch)
+        spill *= code.spilled
         passed = w.out_planes * image / self._l3_rate if image > machine.l2_bytes // 2 else 0.0
         shown = constants.SCRATCH_SHOWN * (spill + passed) + transforms
-        waited = constants.STREAM_SHOWN * stream + constants.AGAIN_SHOWN * again
+        again *= constants.AGAIN_SHOWN
+        # only the first region's work can hide the arrival of weights; later regions find them
+        hidden = (product + shown) / regions
+        waited = max(constants.STREAM_SHOWN * code.streamed * stream, stream - hidden)
         return {
             "arithmetic": product,
             "transforms": transforms,
-            "weights": max(waited, stream + again - product - shown),
+            "weights": waited + again,
             "activations": constants.SCRATCH_SHOWN * passed,
             "workspace": constants.SCRATCH_SHOWN * spill,
             "call": constants.WINOGRAD_CALL * (1 if config.int("fused") else 3),

@@ -159,9 +159,12 @@ def _share(loop: Any, _value: Any) -> Any:
         first = used.index(True)
         steps, position = _place(shape, load.indices[first : dimension + 1], first)
         place = position * values + loop.loop_var * share
-    hint = _ahead(_start(load, _inner(loop)), steps * values + place, TO_L2)
+    start, size = _start(load, _inner(loop)), item_bytes(str(load.source.dtype))
+    # a share may exceed a cache line
+    lines = range(0, share * size, _LINE)
+    hints = [_ahead(start, steps * values + place + n // size, TO_L2) for n in lines]
 
     def look(nest: Any) -> Any:
-        return _with_hints(nest, [hint]) if nest.loop_var.same_as(last.loop_var) else nest
+        return _with_hints(nest, hints) if nest.loop_var.same_as(last.loop_var) else nest
 
     return rebuilt(loop, body=tvm_ffi.structural_map(loop.body, (tirx.For, look)))
