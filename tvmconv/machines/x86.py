@@ -76,9 +76,8 @@ _DOUBLE_PUMPED = frozenset({"znver4"})
 # LLVM's name of a CPU -> bytes in a cycle of L2, L3 and memory. L2 and L3 by `tvmconv cpu
 # --measure`; memory by Winograd layers whose weights come from it (6 to 11 on a shared machine).
 _BANDWIDTHS = {"znver5": (60.0, 30.0, 8.0)}
-# LLVM's name of a CPU and bits of its vectors -> costs of Winograd, relative to Cascade Lake:
-# cycles of transforms and of their long axes, shares of spilled values and of weights that delay
-# FMAs. docs/notes/machine-models.md says how they were measured.
+# LLVM's name of a CPU and bits of its vectors -> costs of Winograd, relative to Cascade Lake.
+# docs/notes/machine-models.md says how they were measured.
 _WINOGRAD: dict[tuple[str, int], dict[str, Any]] = {
     ("znver5", 256): {"transform": 0.33, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},
     ("znver5", 512): {"transform": 0.57, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},

@@ -44,14 +44,17 @@ def of_threads(
 ) -> dict[str, float]:
     """Cycles of additional weights, and of bytes that cross cores, of some parallel tasks.
 
-    Regions are bands of rows, each of which reads all weights. Stages are shared by channels, by
-    products, and by channels, so that each stage reads what other cores wrote.
+    Regions are bands of rows, each of which reads all weights. Their workspace is where the last
+    layer's was, of which other cores wrote a part. Stages are shared by channels, by products, and
+    by channels, so that each stage reads what other cores wrote.
     """
     if fused:
         regions = Partition(machine, 1, tasks, 1, 1)
         again = regions.weights_again(weight_bytes(workload, machine, tiles))
         edges = regions.edge_cycles(True, summed_blocks(workload, machine))
-        return {"weights": again, "crossing": edges}
+        values = scratch_bytes(workload, machine, tiles) * tiles.count / tasks
+        reused = crossing_cycles(machine, values * (1 - 1 / machine.cores))
+        return {"weights": again, "crossing": edges + reused}
     stages = Partition(machine, 1, 1, tasks, 1)
     read, written = (workload.out_planes * size for size in image_bytes(workload, machine))
     scratch = scratch_bytes(workload, machine, tiles) * tiles.count
