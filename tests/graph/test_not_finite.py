@@ -138,7 +138,8 @@ def test_a_model_built_for_any_values_confines_them(groups: int) -> None:
 def test_winograd_spreads_what_a_sum_confines() -> None:
     """The reason for the option: the default lets one overflow reach its whole tile."""
     model = network(32, 1)
-    built = tvmconv.build(model, threads=1, overrides={"conv": {"algorithm": "winograd"}})
+    choice = {"algorithm": "winograd", "knobs": {"mh": 4, "mw": 4}}
+    built = tvmconv.build(model, threads=1, overrides={"conv": choice})
     x = noise(1, 32, 20, 20)
     x[0, 3, 7, 9] = 1e38
     assert np.isfinite(run_reference(model, {"x": x})[0]).all()

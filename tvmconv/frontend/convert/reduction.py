@@ -123,7 +123,9 @@ def arg_extreme(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     keep = bool(node.attrs.get("keepdims", 1))
     last = bool(node.attrs.get("select_last_index", 0))
     x = e.value(node.inputs[0])
-    index = function(op.flip(x, axis) if last else x, axis, keepdims=keep)
+    found = e.emit(function(op.flip(x, axis) if last else x, axis, keepdims=keep), "found")
+    # TVM's reductions find nothing, -1, where all elements are the type's smallest or largest
+    index = op.maximum(found, e.scalar(0, "int64"))
     if not last:
         return index
     return op.subtract(e.scalar(shape[axis] - 1, "int64"), e.emit(index, "from_end"))

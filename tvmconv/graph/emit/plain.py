@@ -22,7 +22,7 @@ from tvmconv.graph.emit.plain_moves import (
     transposes_rows,
 )
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
-from tvmconv.graph.emit.positions import POSITIONS, emit_position
+from tvmconv.graph.emit.positions import POSITIONS, emit_position, repeats_position
 from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
 from tvmconv.graph.emit.recurrent import emit_recurrent, is_recurrent
 from tvmconv.graph.emit.resize import (
@@ -108,6 +108,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         left, right = (emitter.expression_of(arg) for arg in node.args)
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
+    elif repeats_position(node):
+        emitter.plain[node.output] = emitter.as_plain(node.args[0])
     elif node.op in POSITIONS:
         emitter.plain[node.output] = emit_position(emitter, node, record)
     elif node.op == "mod" and node.output.dtype == "float32" and emitter.machine.runs_along_axes:

@@ -49,6 +49,14 @@ def emit_position(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr
     return emitter.reshape(places, node.output.dims)
 
 
+def repeats_position(node: Node) -> bool:
+    """Whether a node limits a position to 0 and more, as positions are."""
+    if node.op != "maximum" or len(node.args) != 2:
+        return False
+    producer, limit = node.args[0].producer, node.const(1)
+    return bool(producer and producer.op in POSITIONS and limit is not None and (limit == 0).all())
+
+
 def _reduced(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     found = emitter.bind(emitter.original(node), record)
     # TVM's reductions find nothing, -1, where all elements are the type's smallest or largest
