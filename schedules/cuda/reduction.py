@@ -6,7 +6,13 @@ from typing import Any
 
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, inspect
-from tvmconv.schedules.cuda.threads import over_threads, share_sums, split_axes, threads_of_sum
+from tvmconv.schedules.cuda.threads import (
+    keep_in_registers,
+    over_threads,
+    share_sums,
+    split_axes,
+    threads_of_sum,
+)
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.rewrite import nodes_of
 from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
@@ -48,12 +54,12 @@ def _reads_own_sum(schedule: Schedule, consumer: BlockRV, sums: BlockRV) -> bool
     """Whether every value of a consumer reads the result at its own place."""
     from tvmconv.tvm_api import ir, tirx
 
-    (region,) = schedule.get(sums).writes
+    results = [region.source for region in schedule.get(sums).writes]
     body = schedule.get(consumer).body
 
     def loads(node: Any) -> list[Any]:
         found = nodes_of(node, ir.TensorLoad)
-        return [load for load in found if load.source.same_as(region.source)]
+        return [load for load in found if any(map(load.source.same_as, results))]
 
     shifted = any(
         not isinstance(index, ir.Var | tirx.IntImm)
@@ -75,7 +81,7 @@ def _by_thread(schedule: Schedule, found: list[Block], machine: CudaMachine) -> 
         # block then tests whether a thread has a result
         last = inspect(schedule, schedule.cache_write(sums.rv, 0, "local"))
     else:
-        schedule.set_scope(sums.rv, 0, "local")
+        keep_in_registers(schedule, sums.rv)
     loops = list(last.loops) or [schedule.add_unit_loop(last.rv)]
     thread = over_threads(schedule, loops, last.work, machine)
     schedule.compute_at(sums.rv, thread)

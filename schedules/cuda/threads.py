@@ -99,6 +99,12 @@ def block_for_each(schedule: Schedule, block: Block, threads: int) -> LoopRV:
     return results
 
 
+def keep_in_registers(schedule: Schedule, sums: BlockRV) -> None:
+    """Keep the results of a reduction in registers: also the position of an extreme."""
+    for number in range(len(schedule.get(sums).writes)):
+        schedule.set_scope(sums, number, "local")
+
+
 def share_sums(schedule: Schedule, sums: Block, rest: BlockRV | None, threads: int) -> None:
     """A block of so many threads for each result, followed by its consumers, if any.
 
@@ -108,7 +114,7 @@ def share_sums(schedule: Schedule, sums: Block, rest: BlockRV | None, threads: i
     block = block_for_each(schedule, sums, threads)
     if rest is None:
         return
-    schedule.set_scope(sums.rv, 0, "local")
+    keep_in_registers(schedule, sums.rv)
     schedule.reverse_compute_at(rest, block, preserve_unit_loops=True)
     _, *inner = schedule.get_loops(rest)
     values = schedule.fuse(*inner) if len(inner) > 1 else inner[0]

@@ -95,8 +95,9 @@ def test_extremes_of_nothing_but_infinities():
         helper.make_node("Neg", ["x"], ["negative"]),
         helper.make_node("ReduceMin", ["negative", "axis"], ["smallest"]),
         helper.make_node("ArgMin", ["negative"], ["low_place"], axis=3),
+        helper.make_node("Hardmax", ["x"], ["marked"], axis=3),
     ]
-    floats = dict.fromkeys(("pool", "large", "largest", "smallest"), TensorProto.FLOAT)
+    floats = dict.fromkeys(("pool", "large", "largest", "smallest", "marked"), TensorProto.FLOAT)
     places = {"place": TensorProto.INT64, "low_place": TensorProto.INT64}
     ours, expected = run(nodes, {"x": x}, {"axis": np.array([3])}, **floats, **places)
     # onnxruntime's pools begin with a finite number in some of their kernels

@@ -110,6 +110,12 @@ def test_places_of_extremes(operator: str, last: int) -> None:
         np.testing.assert_array_equal(run(model, {"x": x})[0], expected, dtype)
 
 
+def test_hardmax_of_nothing_but_infinities() -> None:
+    x = np.full(_PLANE, -np.inf, np.float32)
+    (y,) = run(_same("Hardmax", "float32"), {"x": x})
+    np.testing.assert_array_equal(y, np.broadcast_to(np.arange(_PLANE[-1]) == 0, _PLANE))
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "float64"])
 def test_running_sums_of_wide_types(dtype: str) -> None:
     code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

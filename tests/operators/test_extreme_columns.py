@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import mmap
+import tempfile
+
 import numpy as np
 import pytest
+import tvm
 
 from tests.kernels import alternating_machines
-from tests.operators.harness import HOST, MACHINES, each_machine, run
+from tests.operators.harness import HOST, MACHINES, Built, each_machine, run
 from tvmconv.operators.extreme_columns import column_lanes, extreme_columns
 from tvmconv.operators.extreme_position import TYPES
 
@@ -16,8 +20,20 @@ def positions(x: np.ndarray, largest: bool, machine=HOST) -> np.ndarray:
     return run(lambda t: extreme_columns(t, columns, largest, bytes_), rows, machine=machine)
 
 
+def at_the_end_of_memory(x: np.ndarray) -> np.ndarray:
+    """A copy of an array; a signal ends the process if bytes after it are read."""
+    size = -(-x.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    with tempfile.TemporaryFile() as file:
+        file.truncate(size + mmap.PAGESIZE)
+        pages = mmap.mmap(file.fileno(), size + mmap.PAGESIZE)
+        file.truncate(size)
+    copy = np.frombuffer(pages, x.dtype, x.size, size - x.nbytes).reshape(x.shape)
+    copy[...] = x
+    return copy
+
+
 # less than a vector, whole ones, groups of several, an overlapping one; several chains and a rest
-SHAPES = [(3, 4, 4), (3, 35, 9), (2, 19, 16), (2, 2, 17), (1, 9, 40), (2, 5, 133)]
+SHAPES = [(3, 4, 4), (3, 35, 9), (2, 9, 5), (2, 19, 16), (2, 2, 17), (1, 9, 40), (2, 5, 133)]
 
 
 @pytest.mark.parametrize("largest", [True, False])
@@ -44,3 +60,11 @@ def test_not_a_number_is_never_found(machine):
     x[0, 7:30:3, 1:] = -np.arange(8)[:, None]
     expected = [[0, *[7] * (columns - 1)]]
     np.testing.assert_array_equal(positions(x, True, machine), expected)
+
+
+@pytest.mark.parametrize("columns,dtype", [(4, "float32"), (5, "int8"), (12, "float32")])
+def test_nothing_after_the_last_row_is_read(columns, dtype):
+    x = (np.arange(64 * columns) % 23).astype(dtype).reshape(1, -1)
+    built = Built(lambda t: extreme_columns(t, columns, True, HOST.vector_bytes), [x], HOST)
+    built.inputs = [tvm.runtime.from_dlpack(at_the_end_of_memory(x))]
+    np.testing.assert_array_equal(built()[0], x.reshape(1, 64, columns).argmax(1))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tvm import topi
 
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.kernels.rules import schedule_module
@@ -76,6 +77,13 @@ def largest():
     return [x, te.compute((4,), lambda i: te.max(x[i, k], k), name="largest")]
 
 
+def positions():
+    """A reduction with two results, an element and its position, that a block shares."""
+    x = placeholder("x", 4, 300)
+    found = topi.argmax(x, 1)
+    return [x, te.compute((4,), lambda i: found[i].astype("float32"), name="positions")]
+
+
 def padded():
     """A consumer of sums that also has values without a sum."""
     x, k = placeholder("x", 4, 200), te.reduce_axis((0, 200), name="k")
@@ -89,7 +97,7 @@ def padded():
     return [x, te.compute((6, 203), around, name="padded")]
 
 
-FUNCTIONS = (transposed, mean, windows, whole, dense, normalised, largest, padded)
+FUNCTIONS = (transposed, mean, windows, whole, dense, normalised, largest, positions, padded)
 
 
 def result_of(name: str, x, *rest) -> np.ndarray:
@@ -107,6 +115,8 @@ def result_of(name: str, x, *rest) -> np.ndarray:
         return np.maximum(x @ weight.T + bias + residual, 0)
     if name == "largest":
         return x.max(1)
+    if name == "positions":
+        return x.argmax(1)
     if name == "padded":
         return np.pad(x / (x * x).sum(1, keepdims=True), ((0, 2), (1, 2)))
     top = x.max(1, keepdims=True)
@@ -187,7 +197,7 @@ def test_reductions_of_one_function_are_kernels_that_meet_in_the_arena():
     code = kernels().code
     assert len(code.launches["normalised"]) == 3
     assert len(kernels().shapes["normalised"]) == 4
-    for name in ("mean", "dense", "windows", "whole"):
+    for name in ("mean", "dense", "windows", "whole", "positions"):
         assert len(code.launches[name]) == 1, name
 
 

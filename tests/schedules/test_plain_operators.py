@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tvm import te, topi
+from tvm import te, tirx, topi
 
+from tests.kernels import nodes
 from tests.operators.harness import HOST, Built, assert_close, normal, run
 from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
@@ -143,6 +144,14 @@ def test_each_vector_over_short_rows_defines_its_variables():
     x, y = normal(70, 3), normal(70, 1)
     z = run(lambda a, b: topi.multiply(topi.sigmoid(a), b), x, y, machine=HOST)
     assert_close(z, y.astype("float64") / (1 + np.exp(-x.astype("float64"))), 2e-6)
+
+
+def test_short_rows_of_one_of_many_operands_are_read_under_its_condition():
+    """More joined operands than pieces: each condition is evaluated before its operand is read."""
+    parts, other = [normal(3, 9, 1, seed=i) for i in range(33)], normal(3)
+    built = Built(lambda *x: topi.add(topi.concatenate(x[:-1], 0), x[-1]), [*parts, other], HOST)
+    np.testing.assert_array_equal(built()[0], np.concatenate(parts) + other)
+    assert not nodes(built.func, tirx.Shuffle)
 
 
 def test_an_index_that_is_read_over_short_rows():

@@ -54,8 +54,8 @@ def extreme_columns(data: Tensor, columns: int, largest: bool, vector_bytes: int
 class _Group:
     """The loops of neighboring columns.
 
-    Rows that are shorter than a vector are read together with the begin of the next row. The last
-    row is the end of a vector that begins earlier.
+    Rows that are shorter than a vector are read together with the rows after them. The last rows
+    are the end of a vector that begins earlier.
     """
 
     def __init__(
@@ -77,8 +77,9 @@ class _Group:
         # the last group overlaps the one before it
         first = tirx.min(number * self.width, self._columns - self.width) if self.count > 1 else 0
         parts = [[_Chain(self) for _ in range(self._chains)] for _ in range(self._vectors)]
-        narrow = self._columns < self._lanes
-        steps, rest = divmod(self._size - narrow, self._chains)
+        # rows whose vectors would end after the last element
+        last = -(-self._lanes // self._columns) - 1
+        steps, rest = divmod(self._size - last, self._chains)
 
         def row(place: Any, chain: int) -> None:
             for vector, chains in enumerate(parts):
@@ -90,8 +91,8 @@ class _Group:
                 row(step * self._chains + chain, chain)
         for chain in range(rest):
             row(steps * self._chains + chain, chain)
-        if narrow:
-            self._last_row(outer, parts[0][0])
+        for place in range(self._size - last, self._size):
+            self._last_row(outer, place, parts[0][0])
         for vector, (found, *others) in enumerate(parts):
             for other in others:
                 found.join(other)
@@ -100,13 +101,14 @@ class _Group:
     def _element(self, outer: Any, begin: Any, lane: Any) -> Any:
         return self._source[outer, begin + lane]
 
-    def _last_row(self, outer: Any, chain: _Chain) -> None:
-        lanes, shift = self._lanes, self._lanes - self._columns
-        vector = self._source[outer, ramp(self._size * self._columns - lanes, lanes)]
+    def _last_row(self, outer: Any, place: int, chain: _Chain) -> None:
+        lanes, first = self._lanes, self._size * self._columns - self._lanes
+        shift = place * self._columns - first
+        vector = self._source[outer, ramp(first, lanes)]
         picked = [tirx.const(min(lane + shift, lanes - 1), "int32") for lane in range(lanes)]
         row = registers(lanes, self._stored)
         row[ramp(0, lanes)] = tirx.Shuffle([vector], picked)
-        chain.add(self._size - 1, lambda lane: row[lane])
+        chain.add(place, lambda lane: row[lane])
 
     def _store(self, chain: _Chain, outer: Any, first: Any) -> None:
         def store(begin: Any, width: int) -> None:

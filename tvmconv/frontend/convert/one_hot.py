@@ -59,7 +59,9 @@ def hardmax(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         x = e.emit(op.reshape(x, (prod(shape[:axis]), prod(shape[axis:]))), "rows")
         shape, axis = (prod(shape[:axis]), prod(shape[axis:])), 1
     axis %= len(shape)
-    index = e.emit(op.argmax(x, axis, keepdims=True), "index")
+    found = e.emit(op.argmax(x, axis, keepdims=True), "found")
+    # TVM's reduction finds nothing, -1, where all elements are the type's smallest
+    index = e.emit(op.maximum(found, e.scalar(0, "int64")), "index")
     places = np.arange(shape[axis], dtype=np.int64)
     column = constant(places.reshape(-1, *[1] * (len(shape) - 1 - axis)))
     marked = e.emit(op.equal(index, column), "marked")

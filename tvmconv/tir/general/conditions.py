@@ -59,6 +59,13 @@ def is_select(call: Any) -> bool:
     return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
 
 
+def conditional_loads(value: Any) -> list[Any]:
+    """The loads that an expression executes only under a condition."""
+    selects = (call for call in nodes_of(value, ir.Call) if is_select(call))
+    branches = (branch for call in selects for branch in call.args[1:])
+    return [load for branch in branches for load in nodes_of(branch, ir.TensorLoad)]
+
+
 def is_zero(expression: Any) -> bool:
     """Whether an expression is a literal zero."""
     return isinstance(expression, tirx.FloatImm | tirx.IntImm) and float(expression.value) == 0.0

@@ -151,6 +151,20 @@ def variables(expression: Any) -> list[Any]:
     return nodes_of(expression, ir.Var)
 
 
+def outside_of_loads(value: Any) -> set[Any]:
+    """The variables of an expression outside of the indices of loads."""
+    found: set[Any] = set()
+
+    def enter(node: Any) -> Any:
+        if isinstance(node, ir.TensorLoad):
+            return tvm_ffi.structural.WalkResult.SKIP
+        found.add(node)
+        return None
+
+    tvm_ffi.structural_walk(value, ((ir.TensorLoad, ir.Var), enter), order="pre")
+    return found
+
+
 def uses(expression: Any, var: Any) -> bool:
     """Whether a variable occurs in an expression."""
     return any(found.same_as(var) for found in variables(expression))

@@ -9,6 +9,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from tvmconv.tir.general.conditions import conditional_loads
 from tvmconv.tir.general.lane_choices import LaneChoices
 from tvmconv.tir.general.rewrite import (
     item_bytes,
@@ -16,6 +17,7 @@ from tvmconv.tir.general.rewrite import (
     nest_of,
     nests_of,
     nodes_of,
+    outside_of_loads,
     substitute,
     transformed,
 )
@@ -166,13 +168,14 @@ class _Copies:
         self._rows, self._lanes = rows, lanes
         self._analyzer = sym.Analyzer()
         self._choices = LaneChoices(rows.store.value, [(a.var, a.extent) for a in rows.inner])
+        self._conditional = conditional_loads(self._choices.value)
         self.views: dict[Any, Any] = {}
 
     def of(self, first: Any, count: int) -> Any:
         """The statements of some rows; None where an operand is read in another way."""
         rows, length = self._rows, count * self._rows.length
         own = [rows.rows, *rows.inner]
-        outside = _outside_of_loads(self._choices.value)
+        outside = outside_of_loads(self._choices.value)
         if any(axis.var in outside for axis in own):
             return None
         operands = []
@@ -241,7 +244,9 @@ class _Copies:
             own = [part for part in parts if set(part.offsets[begin : begin + count]) != {None}]
             value = self._run(own, begin, count, lane)
             if value is None:
-                picked = self._picked(own, begin, count)
+                # lanes are picked before the condition, which may be that the elements exist
+                conditional = any(load.same_as(other) for other in self._conditional)
+                picked = None if conditional else self._picked(own, begin, count)
                 if picked is None:
                     return None
                 lanes = local_buffer((count,), str(load.source.dtype), "lanes")
@@ -328,20 +333,6 @@ class _Copies:
             )
             self.views[buffer] = tirx.DeclBuffer(row, data=buffer.data)
         return self.views[buffer].buffer
-
-
-def _outside_of_loads(value: Any) -> set[Any]:
-    """The variables of an expression outside of the indices of loads."""
-    found: set[Any] = set()
-
-    def enter(node: Any) -> Any:
-        if isinstance(node, ir.TensorLoad):
-            return tvm_ffi.structural.WalkResult.SKIP
-        found.add(node)
-        return None
-
-    tvm_ffi.structural_walk(value, ((ir.TensorLoad, ir.Var), enter), order="pre")
-    return found
 
 
 def _ramp(first: Any, lanes: int) -> Any:
