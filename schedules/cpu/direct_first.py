@@ -67,7 +67,7 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
             Knob(
                 "bands",
                 "bands of rows that threads share, in addition to groups of output blocks",
-                lambda w, machine: (1, bands_of(w, machine, 1, 1)),
+                lambda w, machine: sorted({1, bands_of(w, machine, 1, 1)}),
                 neutral=1,
             ),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmconv.core.datatypes import itemsize
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.machines.record import Machine
 from tvmconv.operators.lookup import LOOKUP
 from tvmconv.schedules.common.nest import (
@@ -67,7 +67,7 @@ def _by_rows(schedule: Schedule, block: Block, machine: Machine, image: tuple[in
     if block.work < PARALLEL_ELEMENTS or first < _PLANE or block.extents[:2] != image[:2]:
         return False
     source = schedule.get(block.rv).reads[0].source
-    read = prod(int(extent) for extent in source.shape) * itemsize(str(source.dtype))
+    read = prod(int(extent) for extent in source.shape) * numpy_type(str(source.dtype)).itemsize
     row_bytes = read // prod(image[:2])
     blocks_, rows = block.loops[:2]
     outer = bands_outside(schedule, blocks_, rows, machine, row_bytes, overlap=True)

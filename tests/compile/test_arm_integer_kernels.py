@@ -63,8 +63,7 @@ WINOGRAD = [
     "ic3ih19oc16kh7sh2ph3:s8s8s32s8:zpdata+bias",
 ]
 # By scalable vectors: surplus columns, channels and output blocks, and phases of a stride.
-# Positions
-# end inside of a segment. Some images are read without a copy.
+# Positions end inside of a segment. Some images are read without a copy.
 SCALABLE_ROWS = [
     "ic24ih9oc40kh3ph1:s8s8s32s8:zpdata+bias",
     "mb2ic32ih15iw18oc24kh3sh2ph1:s8s8s32s8:zpdata+bias",

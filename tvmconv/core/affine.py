@@ -13,8 +13,8 @@ def scale_and_shift(
     """(scale, shift), float64[C] each, if ``operator`` computes x * scale + shift.
 
     ``operator`` is ``add``, ``subtract``, ``multiply`` or ``divide``. Its operands are x and
-    ``constant``, float64[C], or the reverse if the ``constant_first``. The result is None for
-    other operators, for quotients of a constant and x, and for divisions by zero.
+    ``constant``, float64[C], or the reverse if ``constant_first``. The result is None for other
+    operators, for quotients of a constant and x, and for divisions by zero.
     """
     one, zero = np.ones_like(constant), np.zeros_like(constant)
     if operator == "add":

@@ -34,8 +34,8 @@ def cut_model(model: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto
             if node.name in unknown
         )
         raise ModelError(
-            f"outputs= names {unknown}; {hints}No node of the model makes them. Give the name of "
-            "a value inside the model; Netron shows them"
+            f"outputs= (--outputs) names {unknown}{'; ' if hints else '. '}{hints}No node of the "
+            "model makes them. Give the name of a value inside the model; Netron shows them."
         )
     kept = _needed(graph, names)
     needed = {name for node in kept for name in reads(node)}
