@@ -15,8 +15,9 @@ tvmconv bench show docs/results/im2win.json.gz --relative-to im2win,im2win_nchw,
 
 !!! note "Conditions"
     The papers use batch sizes from 3 to 128, plain NCHW or NHWC layouts and up to 64 threads.
-    Rows with a batch size or a number of threads have the papers' conditions, from NCHW to NCHW.
-    One and two threads ran on an AMD EPYC (Zen 5), 16 on an Intel Xeon with AMX, on 2026-11-27.
+    Rows with a batch size above 1 have a paper's batch size. There, convolutions read and write
+    NCHW. Rows that name one or two threads, or Zen 5, ran on an AMD EPYC (Zen 5), and rows of 16
+    threads on an Intel Xeon with AMX, on 2026-11-27.
     Other rows have batch size 1, one thread and FP32, on Intel Cascade Lake, 2026-11-21.
     Arm figures are estimates: executed instructions under QEMU times the cycles of llvm-mca.
 
