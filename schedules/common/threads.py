@@ -19,16 +19,6 @@ def row_bands(pieces: int, tiles: int, cores: int, fewest: int = 2) -> int:
     return min(max(1, tiles // fewest), -(-4 * cores // pieces))
 
 
-def band_tiles(rows: int, tile_h: int, bands: int) -> int:
-    """Row tiles of one band, if an image of ``rows`` rows is cut into ``bands`` bands.
-
-    A band holds whole tiles, because two threads must not write the same row. If the tiles do not
-    divide, the last bands have fewer. The last tile's rows may exceed the image.
-    """
-    tiles = -(-rows // tile_h)
-    return -(-tiles // bands)
-
-
 def cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[LoopRV, LoopRV]:
     """Split a loop over tile rows (or tiles) into cache blocks."""
     count = int(schedule.get(tiles).extent)

@@ -26,14 +26,13 @@ from tvmconv.costs.cpu.depthwise import (
     widest,
 )
 from tvmconv.costs.cpu.microkernel import check_registers
-from tvmconv.costs.cpu.partition import best, crossing_cycles, overlaps, spans
+from tvmconv.costs.cpu.partition import band_tiles, best, crossing_cycles, overlaps, spans
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
 from tvmconv.costs.limits import check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 

@@ -16,11 +16,12 @@ from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.depthwise import traffic_cycles
 from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.partition import band_tiles
 from tvmconv.costs.parts import slowest
 from tvmconv.costs.scalable.depthwise import arithmetic_cycles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.threads import row_bands
 from tvmconv.schedules.cpu.depthwise import SCHEDULE as NEON
 from tvmconv.schedules.sve.layers import check_vectors, fills_segments, vectors_knob
 from tvmconv.schedules.sve.scalable import ScalableSchedule

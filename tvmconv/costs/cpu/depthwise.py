@@ -9,7 +9,7 @@ from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
-from tvmconv.costs.cpu.partition import Partition
+from tvmconv.costs.cpu.partition import Partition, output_bytes
 from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 
@@ -124,5 +124,4 @@ def activation_bytes(workload: Conv2dWorkload, machine: Machine) -> tuple[int, i
     w, lanes = workload, machine.channel_block
     rows_read = w.batch * w.in_depth * w.in_height * w.in_width
     read = itemsize(w.types.data) * lanes * machine.blocks(w.in_channels) * rows_read
-    written = itemsize(w.types.output) * lanes * machine.blocks(w.out_channels)
-    return read, written * w.out_planes * w.out_height * w.out_width
+    return read, output_bytes(w, machine)

@@ -24,6 +24,7 @@ from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct_partition import block_rows, crossing_of, partition_of
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.cpu.panel_blocks import weights_again
+from tvmconv.costs.cpu.partition import output_bytes
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
@@ -308,10 +309,8 @@ class TileModel:
     def activation_cycles(self) -> float:
         """Cycles of the bytes of input and output from beyond L2; all cores share this rate."""
         w = self.workload
-        block = itemsize(w.types.output) * self.machine.channel_block
-        written = block * self.out_blocks * w.out_height * w.out_width
         read = w.batch * w.in_depth * self.input_bytes
-        moved = read + 2 * w.out_planes * written
+        moved = read + 2 * output_bytes(w, self.machine)
         return moved / self.machine.rates.behind_l2 if moved > self.machine.l2_bytes else 0.0
 
     def parts(self, config: Config) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
 from tvmconv.algorithms.integer.row_dwords import dwords_of_row, rows_bytes
 from tvmconv.algorithms.multiply import multiply_of
@@ -12,7 +11,14 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel
-from tvmconv.costs.cpu.partition import Partition, best, crossing_cycles, spans
+from tvmconv.costs.cpu.partition import (
+    Partition,
+    band_tiles,
+    best,
+    crossing_cycles,
+    output_bytes,
+    spans,
+)
 from tvmconv.costs.parts import slowest
 from tvmconv.machines.record import Machine
 
@@ -75,7 +81,7 @@ def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> di
     Split loads do not pay, because few FMAs follow each load.
     """
     oc, tile_h, bands = (config.int(name) for name in ("oc", "tile_h", "bands"))
-    span = ceil(ceil(workload.out_height / tile_h) / bands)
+    span = band_tiles(workload.out_height, tile_h, bands)
     partition = partition_of(workload, machine, oc, tile_h, span)
     crossing = partition.crossing(*activation_bytes(workload, machine))
     found = {"crossing": crossing_cycles(machine, crossing)}
@@ -113,8 +119,7 @@ def activation_bytes(workload: Conv2dWorkload, machine: Machine) -> tuple[int, i
     """Bytes of the plain input, and of the output with whole channel blocks."""
     w = workload
     read = itemsize(w.types.data) * w.batch * w.in_channels * w.in_depth * w.in_height * w.in_width
-    written = itemsize(w.types.output) * machine.channel_block * machine.blocks(w.out_channels)
-    return read, written * w.out_planes * w.out_height * w.out_width
+    return read, output_bytes(w, machine)
 
 
 def bands_of(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import ceil
 from typing import Protocol
 
-from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
-from tvmconv.costs.cpu.partition import Partition, crossing_cycles, overlaps
+from tvmconv.costs.cpu.partition import Partition, crossing_cycles, output_bytes, overlaps
 from tvmconv.machines.record import Machine
 
 
@@ -74,8 +73,7 @@ def partition_of(model: TileModel, oc: int, oh: int, ow: int, rows: int) -> Part
 def crossing_of(model: TileModel, partition: Partition) -> float:
     """Cycles of waiting for bytes that cross cores."""
     w = model.workload
-    block = itemsize(w.types.output) * model.machine.channel_block
-    written = block * model.out_blocks * w.out_planes * w.out_height * w.out_width
+    written = output_bytes(w, model.machine)
     read = w.batch * w.in_depth * model.input_bytes
     edges = partition.edge_cycles(overlaps(w), model.machine.blocks(w.in_channels))
     return crossing_cycles(model.machine, partition.crossing(read, written)) + edges

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.machines.record import Machine
@@ -109,6 +110,13 @@ def best(
     return min(partitions, key=cost)
 
 
+def output_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Bytes of the output of all images, with whole channel blocks."""
+    w = workload
+    block = itemsize(w.types.output) * machine.channel_block * machine.blocks(w.out_channels)
+    return block * w.out_planes * w.out_height * w.out_width
+
+
 def overlaps(workload: Conv2dWorkload) -> bool:
     """Whether windows of neighboring rows of outputs read the same rows."""
     return (workload.kernel_h - 1) * workload.dilation_h + 1 > workload.stride_h
@@ -120,3 +128,13 @@ def spans(machine: Machine, tiles: int) -> list[int]:
         return [tiles]
     counts = (1, *(count * machine.cores for count in (1, 2, 4)))
     return sorted({-(-tiles // count) for count in counts}, reverse=True)
+
+
+def band_tiles(rows: int, tile_h: int, bands: int) -> int:
+    """Row tiles of one band, if an image of ``rows`` rows is cut into ``bands`` bands.
+
+    A band holds whole tiles, because two threads must not write the same row. If the tiles do not
+    divide, the last bands have fewer. The last tile's rows may exceed the image.
+    """
+    tiles = -(-rows // tile_h)
+    return -(-tiles // bands)
