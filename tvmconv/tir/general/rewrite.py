@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,6 +15,14 @@ from tvmconv.operators.products import instruction_of
 
 # locality arguments of LLVM's prefetch
 TO_L1, TO_L2 = 3, 2
+
+
+@dataclass(frozen=True, eq=False)
+class BlockAxis:
+    """An axis of a block: its variable, from 0 to the extent."""
+
+    var: Any
+    extent: int
 
 
 def function_pass(name: str, rewrite: Callable[[Any], Any]) -> Any:

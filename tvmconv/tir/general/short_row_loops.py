@@ -12,6 +12,7 @@ from tvm import ir, sym, tirx
 from tvmconv.tir.general.conditions import conditional_loads
 from tvmconv.tir.general.lane_choices import LaneChoices
 from tvmconv.tir.general.rewrite import (
+    BlockAxis,
     item_bytes,
     local_buffer,
     nest_of,
@@ -26,22 +27,14 @@ from tvmconv.tir.general.rewrite import (
 _MOST_VECTORS = 32
 
 
-@dataclass(frozen=True, eq=False)
-class _RowAxis:
-    """An axis of the function."""
-
-    var: Any
-    extent: int
-
-
 @dataclass(frozen=True)
 class _Rows:
     """``store[outer..., rows, inner...]`` over a dense result, of which ``inner`` are one row."""
 
     store: Any
-    outer: list[_RowAxis]
-    rows: _RowAxis
-    inner: list[_RowAxis]
+    outer: list[BlockAxis]
+    rows: BlockAxis
+    inner: list[BlockAxis]
 
     @property
     def length(self) -> int:
@@ -89,12 +82,12 @@ def _statement_loops(
     if not isinstance(store, tirx.BufferStore) or str(store.buffer.dtype) == "bool":
         return None
     lanes = vector_bytes // item_bytes(str(store.buffer.dtype))
-    axes = [_RowAxis(axis.var, int(axis.dom.extent)) for axis in block.iter_vars]
+    axes = [BlockAxis(axis.var, int(axis.dom.extent)) for axis in block.iter_vars]
     rows = _rows(store, axes, lanes, longest or lanes)
     return None if rows is None else _loops(rows, lanes, parallel)
 
 
-def _rows(store: Any, axes: list[_RowAxis], lanes: int, longest: int) -> _Rows | None:
+def _rows(store: Any, axes: list[BlockAxis], lanes: int, longest: int) -> _Rows | None:
     """The function by rows; None if rows are long or the result is not dense."""
     if len(store.indices) != len(axes) or not axes or axes[-1].extent >= lanes:
         return None

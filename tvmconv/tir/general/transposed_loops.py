@@ -9,10 +9,9 @@ from typing import Any
 from tvm import ir, sym, tirx
 
 from tvmconv.tir.general.conditions import is_select
-from tvmconv.tir.general.rewrite import item_bytes, nest_of, substitute, uses
+from tvmconv.tir.general.rewrite import BlockAxis, item_bytes, nest_of, substitute, uses
 from tvmconv.tir.general.transposed_tiles import (
     PAIR,
-    CopyAxis,
     Tile,
     TransposedCopy,
     order_of,
@@ -33,7 +32,7 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     """
     *declared, last = tirx.stmt_list(func.body.block.body)
     block = nest_of(last)[1].block
-    store, axes = block.body, [CopyAxis(a.var, int(a.dom.extent)) for a in block.iter_vars]
+    store, axes = block.body, [BlockAxis(a.var, int(a.dom.extent)) for a in block.iter_vars]
     if not isinstance(store, tirx.BufferStore) or str(store.value.ty.dtype) == "bool":
         # LLVM's vectors of truth values are not those in memory
         return None
@@ -46,7 +45,7 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     return func.with_body(tirx.stmt_seq(*declared, *views, *bodies))
 
 
-def _as_integers(store: Any, axes: list[CopyAxis]) -> tuple[list[Any], Any, list[CopyAxis]]:
+def _as_integers(store: Any, axes: list[BlockAxis]) -> tuple[list[Any], Any, list[BlockAxis]]:
     """The copy with whole lines of two to eight bytes as integers, and the views that it needs.
 
     The lines stay what they are: they are the last axis of both buffers. Other copies are
@@ -81,7 +80,7 @@ def _as_integers(store: Any, axes: list[CopyAxis]) -> tuple[list[Any], Any, list
     return views, tirx.BufferStore(result, value, list(store.indices[:-1])), axes[:-1]
 
 
-def _by_blocks(store: Any, axes: list[CopyAxis]) -> list[tuple[Any, list[CopyAxis]]]:
+def _by_blocks(store: Any, axes: list[BlockAxis]) -> list[tuple[Any, list[BlockAxis]]]:
     """The copy with an axis of blocks and one of lanes in place of an axis of channels.
 
     The last block, with fewer channels, is a copy of its own. Other copies are unchanged.
@@ -101,8 +100,8 @@ def _by_blocks(store: Any, axes: list[CopyAxis]) -> list[tuple[Any, list[CopyAxi
         if not blocks * lanes:
             continue
         block, within = (
-            CopyAxis(ir.Var("block", kind), blocks),
-            CopyAxis(ir.Var("c", kind), lanes),
+            BlockAxis(ir.Var("block", kind), blocks),
+            BlockAxis(ir.Var("c", kind), lanes),
         )
         analyzer = sym.Analyzer()
         for axis in (block, within):
@@ -116,7 +115,7 @@ def _by_blocks(store: Any, axes: list[CopyAxis]) -> list[tuple[Any, list[CopyAxi
     return parts
 
 
-def _copy(store: Any, axes: list[CopyAxis]) -> TransposedCopy | None:
+def _copy(store: Any, axes: list[BlockAxis]) -> TransposedCopy | None:
     load = _guarded(store.value)[1]
     if not isinstance(load, ir.TensorLoad):
         return None
@@ -150,7 +149,7 @@ def _parts(copy: TransposedCopy) -> list[TransposedCopy]:
         axis, analyzer = found[0], sym.Analyzer()
         values = {axis.var: tirx.IntImm(str(axis.var.ty.dtype), axis.extent - 1)}
         others = [each for each in copy.others if each is not axis]
-        before = CopyAxis(axis.var, axis.extent - 1)
+        before = BlockAxis(axis.var, axis.extent - 1)
         for each in (before, copy.written):
             analyzer.bind(each.var, ir.Range.from_min_extent(0, max(1, each.extent)))
         if before.extent:
@@ -170,7 +169,7 @@ def _parts(copy: TransposedCopy) -> list[TransposedCopy]:
     ]
 
 
-def _last(indices: Any, axes: list[CopyAxis]) -> CopyAxis | None:
+def _last(indices: Any, axes: list[BlockAxis]) -> BlockAxis | None:
     """The axis that is the last index and in no other index; None for other accesses."""
     if not indices:
         return None
@@ -219,7 +218,7 @@ def _moved(tile: Tile, line: Any, lane: Any, store: Any) -> Any:
     return _loop(line, PAIR, body, tirx.ForKind.UNROLLED)
 
 
-def _place(axis: CopyAxis, number: Any, size: int, inside: Any) -> Any:
+def _place(axis: BlockAxis, number: Any, size: int, inside: Any) -> Any:
     """An index from the number of a tile; the last tile may overlap the tile before it."""
     if size == axis.extent:
         return inside
@@ -229,7 +228,7 @@ def _place(axis: CopyAxis, number: Any, size: int, inside: Any) -> Any:
     return first + inside
 
 
-def _nested(others: list[CopyAxis], body: Any) -> Any:
+def _nested(others: list[BlockAxis], body: Any) -> Any:
     """Loops over the outer axes, so that no index takes a division."""
     # several copies of a function have the same axes
     loops = [(ir.Var("outer", axis.var.ty), axis) for axis in others]
@@ -239,7 +238,7 @@ def _nested(others: list[CopyAxis], body: Any) -> Any:
     return body
 
 
-def _shared(others: list[CopyAxis], row: Any, rows: int, body: Any) -> Any:
+def _shared(others: list[BlockAxis], row: Any, rows: int, body: Any) -> Any:
     """One loop over all outer axes, which threads share."""
     task = ir.Var("task", row.ty)
     values, rest = {row: task % rows}, task // rows

@@ -9,7 +9,7 @@ from tvm import sym, tirx
 
 from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tir.general.interleave import LANE_BYTES
-from tvmconv.tir.general.rewrite import item_bytes, substitute, uses
+from tvmconv.tir.general.rewrite import BlockAxis, item_bytes, substitute, uses
 
 # neighbors of the result that two operand lines give alternately
 PAIR = 2
@@ -34,14 +34,6 @@ _NEAR_BYTES = 1 << 15
 _CLOSE_BYTES = 512
 
 
-@dataclass(frozen=True, eq=False)
-class CopyAxis:
-    """An axis of the copy."""
-
-    var: Any
-    extent: int
-
-
 @dataclass(frozen=True)
 class TransposedCopy:
     """``store[..., read, ..., written] = load[..., written, ..., read]`` over dense buffers.
@@ -51,9 +43,9 @@ class TransposedCopy:
 
     store: Any
     load: Any
-    others: list[CopyAxis]
-    read: CopyAxis
-    written: CopyAxis
+    others: list[BlockAxis]
+    read: BlockAxis
+    written: BlockAxis
     filled: int
 
     @property
@@ -70,12 +62,12 @@ class TransposedCopy:
         """Bytes between neighboring lines of the operand; 0 if they vary."""
         return self.item * _distance(self.load.source, self.load.indices, self.written)
 
-    def written_distance(self, axis: CopyAxis | None = None) -> int:
+    def written_distance(self, axis: BlockAxis | None = None) -> int:
         """Bytes between neighbors of the result along an axis, by default between its lines."""
         return self.item * _distance(self.store.buffer, self.store.indices, axis or self.read)
 
 
-def _distance(buffer: Any, indices: Any, axis: CopyAxis) -> int:
+def _distance(buffer: Any, indices: Any, axis: BlockAxis) -> int:
     place: Any = 0
     for index, size in zip(indices, buffer.shape, strict=True):
         place = place * int(size) + index
@@ -144,7 +136,7 @@ def _is_far(copy: TransposedCopy) -> bool:
     return distance > 0 and distance % _READ_SETS == 0
 
 
-def _next_axis(copy: TransposedCopy) -> CopyAxis | None:
+def _next_axis(copy: TransposedCopy) -> BlockAxis | None:
     """The axis that continues short lines of the result which share sets of the cache."""
     length = copy.written.extent * copy.item
     if length > _SHORT_BYTES or copy.read.extent <= _STREAMS:
@@ -195,7 +187,7 @@ class TileOrder:
     written: Any
     rows: int
     tiles: Any
-    inner: CopyAxis | None = None
+    inner: BlockAxis | None = None
 
 
 def order_of(copy: TransposedCopy, tile: Tile, row: Any, number: Any) -> TileOrder:
