@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.convert.reduction import position
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.tvm_api import relax
@@ -59,9 +60,7 @@ def hardmax(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         x = e.emit(op.reshape(x, (prod(shape[:axis]), prod(shape[axis:]))), "rows")
         shape, axis = (prod(shape[:axis]), prod(shape[axis:])), 1
     axis %= len(shape)
-    found = e.emit(op.argmax(x, axis, keepdims=True), "found")
-    # TVM's reduction finds nothing, -1, where all elements are the type's smallest
-    index = e.emit(op.maximum(found, e.scalar(0, "int64")), "index")
+    index = e.emit(position(e, x, axis, largest=True, keep=True), "index")
     places = np.arange(shape[axis], dtype=np.int64)
     column = constant(places.reshape(-1, *[1] * (len(shape) - 1 - axis)))
     marked = e.emit(op.equal(index, column), "marked")

@@ -112,6 +112,13 @@ def reduce_mapped(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     return finished(op.add(op.log(spread), op.reshape(top, e.shape(node.outputs[0]))))
 
 
+def position(e: RelaxWriter, x: RelaxExpr, axis: int, largest: bool, *, keep: bool) -> RelaxExpr:
+    """Index of the first largest or smallest element along an axis; ``keep`` keeps the axis."""
+    found = e.emit((op.argmax if largest else op.argmin)(x, axis, keepdims=keep), "found")
+    # TVM's reductions find nothing, -1, where all elements are the type's smallest or largest
+    return op.maximum(found, e.scalar(0, "int64"))
+
+
 @converts("ArgMax", "ArgMin", attrs="axis keepdims select_last_index")
 def arg_extreme(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Index of the first (or last) largest or smallest element along an axis."""
@@ -119,13 +126,10 @@ def arg_extreme(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     if not shape:
         return e.scalar(0, "int64")
     axis = int(node.attrs.get("axis", 0)) % len(shape)
-    function = op.argmax if node.op == "ArgMax" else op.argmin
     keep = bool(node.attrs.get("keepdims", 1))
     last = bool(node.attrs.get("select_last_index", 0))
     x = e.value(node.inputs[0])
-    found = e.emit(function(op.flip(x, axis) if last else x, axis, keepdims=keep), "found")
-    # TVM's reductions find nothing, -1, where all elements are the type's smallest or largest
-    index = op.maximum(found, e.scalar(0, "int64"))
+    index = position(e, op.flip(x, axis) if last else x, axis, node.op == "ArgMax", keep=keep)
     if not last:
         return index
     return op.subtract(e.scalar(shape[axis] - 1, "int64"), e.emit(index, "from_end"))
