@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterable
 from statistics import geometric_mean
 
-from docs.figures.latency import RESULTS
 from docs.generate.benchmarks import saved
 from docs.generate.papers.section import section
 from docs.generate.ratios import ratios, spread, times, wins
@@ -15,7 +12,7 @@ from docs.generate.ratios import ratios, spread, times, wins
 
 def text() -> str:
     """Return the section of FTEngine."""
-    report = json.loads(gzip.decompress((RESULTS / "ftengine.json.gz").read_bytes()))
+    report = saved("ftengine")
     cycles: dict[str, dict[str, float]] = {}
     for row in report["convolutions"]:
         cycles.setdefault(row["case"], {})[row["label"]] = row["estimated_cycles"]

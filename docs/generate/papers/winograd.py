@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from statistics import geometric_mean
 
-from docs.figures.latency import RESULTS
 from docs.generate.benchmarks import saved
 from docs.generate.papers.section import section
 from docs.generate.ratios import ratios, spread, times
@@ -79,7 +76,7 @@ def _over_algorithm_1(file: str, batch: int) -> list[float]:
 
 
 def _arm_layers() -> list[dict[str, float]]:
-    report = json.loads(gzip.decompress((RESULTS / "arm-peers.json.gz").read_bytes()))
+    report = saved("arm-peers")
     found = []
     for row in report["layers"].get("ft2000plus", ()):
         cycles = {
