@@ -40,7 +40,7 @@ _COMMANDS = """
 | [winograd16-batches](../results/winograd16-batches.json.gz) | suite `winograd16`, `--nchw` |
 | [winograd16-16-threads](../results/winograd16-16-threads.json.gz) | the same on 16 threads |
 | [sgemm-16-threads](../results/sgemm-16-threads.json.gz) | suite `sgemm`, `--threads 16` |
-| [sgemm-zen5](../results/sgemm-zen5.json.gz) | suite `sgemm`, one thread, stopped before 7168 |
+| [sgemm-zen5](../results/sgemm-zen5.json.gz) | suite `sgemm`, `--threads 1,2` |
 | [im2win](../results/im2win.json.gz) | suite `dnn12`, `--stages --cold`, four algorithms |
 | [im2win-memory](../results/im2win-memory.json.gz) | the same with `--memory` |
 | [im2win-steps](../results/im2win-steps.json.gz) | suite `dnn12`, `im2win_nchw:steps` |

@@ -41,8 +41,8 @@ def blocked(workload: GemmWorkload, machine: Machine, tile: Microkernel) -> Conf
 
     The tile reads both slivers from L2 without delay, so that ``kc`` may exceed half of L1. C is
     then moved less often, and FMAs hardly hide its moves. Two slivers of B use up to a quarter
-    of L2, one in use and one on its way. A block of A uses the rest of half of L2. If M has fewer
-    blocks than there are threads, blocks become smaller, then columns are split as well.
+    of L2, one in use and one on its way. A block of A uses the rest of half of L2, or less if
+    threads then get equal parts. Where M has too few rows, columns are split as well.
     """
     w, lanes, steps = workload, machine.lanes, reduction_steps(workload, machine)
     mr, nr = tile.rows, tile.vectors * lanes
@@ -51,7 +51,7 @@ def blocked(workload: GemmWorkload, machine: Machine, tile: Microkernel) -> Conf
     slivers, columns = -(-w.m // mr), -(-w.n // nr)
     block = _block(machine, slivers, columns, kc, tile)
     panel = balanced(columns, max(1, machine.l3_bytes // 8 // (kc * nr)))
-    tasks = min(-(-machine.cores // -(-slivers // block)), panel)
+    tasks = min(_tasks(machine, slivers, block), panel)
     return Config.of(
         mr=mr,
         nr=nr,
@@ -79,14 +79,32 @@ def _tile(workload: GemmWorkload, machine: Machine) -> Microkernel:
 
 
 def _block(machine: Machine, slivers: int, columns: int, kc: int, tile: Microkernel) -> int:
-    """Slivers of A in a block, by :class:`PanelBlocks`, with a block for each thread."""
+    """Slivers of A in a block: the best for caches by :class:`PanelBlocks`, or up to half of it.
+
+    A smaller one is for threads, if the busiest then computes fewer slivers. Still smaller blocks
+    would read B from L3 too often.
+    """
     sliver_a, sliver_b = 4 * kc * tile.rows, 4 * kc * tile.vectors * machine.lanes
     most = -(-slivers // machine.cores)
     blocks = [
         PanelBlocks(machine, slivers, sliver_a, columns, 0, size, 2 * sliver_b, constants.GEMM_L2)
         for size in {balanced(slivers, limit) for limit in range(1, most + 1)}
     ]
-    return min(blocks, key=lambda block: (block.panel_cycles, block.block)).block
+    best = min(blocks, key=lambda block: (block.panel_cycles, block.block)).block
+    near = [each for each in blocks if best <= 2 * each.block <= 2 * best]
+    return min(near, key=lambda block: (_busiest(machine, block), -block.block)).block
+
+
+def _busiest(machine: Machine, block: PanelBlocks) -> float:
+    """Slivers of the busiest thread."""
+    tasks = _tasks(machine, block.panels, block.block)
+    pieces = -(-block.count * tasks // machine.cores)
+    return min(block.panels, pieces * block.block / tasks)
+
+
+def _tasks(machine: Machine, slivers: int, block: int) -> int:
+    """Pieces of the columns, so that every thread has a block or a piece of one."""
+    return -(-machine.cores // -(-slivers // block))
 
 
 def transfer_ratio(workload: GemmWorkload, config: Config) -> float:
