@@ -39,6 +39,7 @@ _COMMANDS = """
 | [dnn12-loops](../results/dnn12-loops-16-threads.json.gz) | the same, `--baselines direct_loops` |
 | [winograd16-batches](../results/winograd16-batches.json.gz) | suite `winograd16`, `--nchw` |
 | [winograd16-16-threads](../results/winograd16-16-threads.json.gz) | the same on 16 threads |
+| [vgg16-batches](../results/vgg16-batches.json.gz) | VGG-16, `--batch 1,4,16,64` |
 | [sgemm-16-threads](../results/sgemm-16-threads.json.gz) | suite `sgemm`, `--threads 16` |
 | [sgemm-zen5](../results/sgemm-zen5.json.gz) | suite `sgemm`, `--threads 1,2` |
 | [im2win](../results/im2win.json.gz) | suite `dnn12`, `--stages --cold`, four algorithms |

@@ -23,6 +23,7 @@ def text() -> str:
     ort = network["vgg16", "onnxruntime"]
     gains = {batch: _over_algorithm_1("winograd16-batches", batch) for batch in (1, 4, 16, 64)}
     rising = ", ".join(f"{geometric_mean(each):.2f} at {n}" for n, each in gains.items())
+    batches = {threads: list(times("vgg16-batches", threads).values()) for threads in (1, 2)}
     many = _over_algorithm_1("winograd16-16-threads", 1)
     phytium = _arm_layers()
     acl = ratios(phytium, "acl", "winograd:mh=4:mw=4")
@@ -38,6 +39,16 @@ def text() -> str:
             "VGG-16 forward, 3.0 to 6.8 times MXNet",
             f"{ours * 1e3:.1f} ms; onnxruntime takes {ort / ours:.2f} times as long",
             "partly",
+        ),
+        *(
+            (
+                "",
+                f"batch sizes 1 to 64, {threads} thread{'s' * (threads > 1)}, {name} over ours: "
+                f"{spread(ratios(layers, library, 'tvmconv'))} times",
+                "partly",
+            )
+            for threads, layers in batches.items()
+            for name, library in (("onnxruntime", "onnxruntime"), ("PyTorch", "torch"))
         ),
         (
             "gain falls with depth, against other Winograd code",
