@@ -48,6 +48,7 @@ _COMMANDS = """
 | [alexnet-2012-layers](../results/alexnet-2012-layers.json.gz) | suite `alexnet_2012`, `--stages` |
 | [direct-layers](../results/direct-layers.json.gz) | suites `vgg16` and `resnet50` |
 | [ftengine-layers](../results/ftengine-layers.json.gz) | suite `ftengine`, `--batch 3 --nchw` |
+| [paper-networks](../results/paper-networks.json.gz) | six networks, `--threads 1,2` |
 | [poolings](../results/poolings.json.gz) | suite `poolings` |
 | [int8-winograd-stages](../results/int8-winograd-stages.json.gz) | suite `quantised_winograd` |
 | [integer-products](../results/integer-products.json.gz) | suite `integer_products` |
