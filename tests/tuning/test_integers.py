@@ -25,11 +25,11 @@ from tvmconv.records.logfile import read_log
 from tvmconv.records.space import make_space
 from tvmconv.selection.policy import make_policy
 from tvmconv.tuning.candidate import CandidateKernels, SeededOperands
+from tvmconv.tuning.default_choice import untuned_choice
 from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, collect, tune
 from tvmconv.tuning.settings import Settings
-from tvmconv.tuning.untuned import untuned_choice
 
 TYPES = ":u8s8s32u8:zpdata+bias"
 SMALL = Conv2dWorkload.parse(f"ic16ih6oc16kh3ph1{TYPES}")

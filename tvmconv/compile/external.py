@@ -4,7 +4,7 @@
 tvmconv's schedules, and for the caller's target, often plain ``llvm``. Such a kernel loses
 prefetches, short last vectors, stack buffers and wide registers. So tvmconv compiles the kernels
 itself and attaches the code to the module's attribute ``external_mods``, as TVM's code generators
-for other back ends do. :mod:`tvmconv.compile.joined` joins consecutive calls.
+for other back ends do. :mod:`tvmconv.compile.joined_calls` joins consecutive calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmconv.compile.joined import Joined, Key, Line, is_plain
+from tvmconv.compile.joined_calls import Joined, Key, Line, is_plain
 from tvmconv.compile.vm_calls import gpu_library
 from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.kernels.families import schedules_of

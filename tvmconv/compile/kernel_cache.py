@@ -21,7 +21,7 @@ class CachedKernels:
     """The object files of functions that an earlier build has compiled, by symbol.
 
     ``missing`` are the symbols to compile. ``workspace`` and ``vectors`` are as in
-    :class:`~tvmconv.compile.parts.Objects`.
+    :class:`~tvmconv.compile.machine_code.Objects`.
     """
 
     def __init__(self, functions: Mapping[str, PrimFunc], machine: Machine) -> None:

@@ -11,7 +11,7 @@ from tvmconv.cache import entries
 from tvmconv.cache.identity import key_of
 from tvmconv.compile.c_text import literal
 from tvmconv.compile.gpu import write_fatbins
-from tvmconv.compile.parts import Objects
+from tvmconv.compile.machine_code import Objects
 from tvmconv.compile.source import CONSTANTS
 from tvmconv.compile.toolchain import Toolchain
 from tvmconv.compile.weights import pieces

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from tvmconv.compile.gpu import compile_gpu
+from tvmconv.compile.machine_code import Objects
 from tvmconv.compile.objects import compile_objects
-from tvmconv.compile.parts import Objects
 from tvmconv.compile.program import CompiledProgram
 from tvmconv.compile.source import Facts
 from tvmconv.core.interrupts import checkpoint

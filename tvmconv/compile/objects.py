@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.compile.kernel_cache import CachedKernels
-from tvmconv.compile.parts import Objects
+from tvmconv.compile.machine_code import Objects
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine

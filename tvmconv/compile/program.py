@@ -11,7 +11,7 @@ from tvmconv.compile.c_text import identifier
 from tvmconv.compile.gpu import write_fatbins
 from tvmconv.compile.header import ModelShapes, model_header
 from tvmconv.compile.link import constants_source, link_model, write_constants, write_objects
-from tvmconv.compile.parts import Objects
+from tvmconv.compile.machine_code import Objects
 from tvmconv.compile.source import Facts, program_source
 from tvmconv.compile.toolchain import SOURCES, Toolchain, libraries, usual_driver
 from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered

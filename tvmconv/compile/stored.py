@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from tvmconv.compile.parts import Objects
+from tvmconv.compile.machine_code import Objects
 from tvmconv.compile.program import CompiledProgram, TargetCode
 from tvmconv.compile.source import Facts
 from tvmconv.machines.record import Machine

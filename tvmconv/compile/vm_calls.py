@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tvmconv.compile.c_text import literal
 from tvmconv.compile.gpu import GpuCode, compile_gpu, kernel_tables, write_fatbins
-from tvmconv.compile.joined import Joined
+from tvmconv.compile.joined_calls import Joined
 from tvmconv.compile.toolchain import Toolchain
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.general.rewrite import byte_size

@@ -19,12 +19,12 @@ from tvmconv.records.record import machine_facts, machine_key
 from tvmconv.records.space import AUTO, BOTH, make_space, refusal, validate
 from tvmconv.tuning import auto
 from tvmconv.tuning.deciding import Contest
+from tvmconv.tuning.default_choice import untuned_choice
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import Measurer
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.results import MeasuredChoice, gain, measured_record
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
-from tvmconv.tuning.untuned import untuned_choice
 
 # algorithms that MetaSchedule's multi-level tiling can schedule
 _EXPRESSIONS = ("direct", "direct_first", "depthwise", "dense")

@@ -23,9 +23,9 @@ from tvmconv.records.record import machine_facts
 from tvmconv.records.space import AUTO, BOTH, KNOBS, make_space
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.tuning.cost_model import check_packages, predicted
+from tvmconv.tuning.default_choice import untuned_choice
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
-from tvmconv.tuning.untuned import untuned_choice
 
 if TYPE_CHECKING:
     from tvmconv.building import ModelLike

@@ -19,13 +19,13 @@ from tvmconv.records.record import Record
 from tvmconv.records.space import KNOBS
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.deciding import Contest
+from tvmconv.tuning.default_choice import untuned_choice
 from tvmconv.tuning.journal import SPILLED, Journal, Trial
 from tvmconv.tuning.measure import Final, Measurer
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.results import MeasuredChoice, measured_record
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
-from tvmconv.tuning.untuned import untuned_choice
 
 # how many of the search's best are measured again, and how many of these to the end
 _SHORT_LIST = 8

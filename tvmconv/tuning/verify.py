@@ -9,9 +9,9 @@ from typing import Any
 from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record, is_near, machine_facts
 from tvmconv.records.space import refusal, validate
+from tvmconv.tuning.default_choice import untuned_choice
 from tvmconv.tuning.measure import Final, Measurer
 from tvmconv.tuning.results import MeasuredChoice, gain, is_better, verification
-from tvmconv.tuning.untuned import untuned_choice
 
 
 def verify(

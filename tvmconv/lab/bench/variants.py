@@ -16,7 +16,7 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.result import OWN
 from tvmconv.machines.device import Device
 from tvmconv.report.knobs import listed
-from tvmconv.tuning.untuned import untuned_choice
+from tvmconv.tuning.default_choice import untuned_choice
 
 _LAYOUTS = {"nchw": "NCHW", "nhwc": "NHWC", "nchwc": "NCHWc"}
 _WRITE = (
