@@ -44,6 +44,7 @@ _COMMANDS = """
 | [sgemm-zen5](../results/sgemm-zen5.json.gz) | suite `sgemm`, `--threads 1,2` |
 | [im2win](../results/im2win.json.gz) | suite `dnn12`, `--stages --cold`, four algorithms |
 | [im2win-memory](../results/im2win-memory.json.gz) | the same with `--memory` |
+| [dnn12-memory](../results/dnn12-memory.json.gz) | suite `dnn12`, `--batch fit:128 --memory` |
 | [im2win-steps](../results/im2win-steps.json.gz) | suite `dnn12`, `im2win_nchw:steps` |
 | [alexnet-2012-layers](../results/alexnet-2012-layers.json.gz) | suite `alexnet_2012`, `--stages` |
 | [direct-layers](../results/direct-layers.json.gz) | suites `vgg16` and `resnet50` |
