@@ -58,9 +58,9 @@ def run(
     ``expression`` names algorithm and config whose tensor expression is scheduled. A search that
     takes more than ``seconds`` has no result. Candidates run here, or on devices of a tracker
     (``remote``: ``host``, ``port``, ``key``). Returns the ``seconds`` of all candidates in the
-    order of the search (infinite for failed ones), the number of ``trials`` that ran, and the
-    ``traces`` of the fastest, in order. Or it returns ``failed`` with the reason. Raises
-    :class:`ArtifactError` if this CPU cannot run code for the machine.
+    order of the search, infinite for failed ones. It also returns the number of ``trials`` that
+    ran, and the ``traces`` of the fastest, in order. Or it returns ``failed`` with the reason.
+    Raises :class:`ArtifactError` if this CPU cannot run code for the machine.
     """
     if remote is None:
         # MetaSchedule calls what it compiles by itself
