@@ -42,6 +42,6 @@ for target in native x86-64-v3; do
         "$python" -m tvmconv tune "$@" --target "$target" --threads "$threads" \
             --trials-per-layer "$trials" --tuning-log "$log"
     done
-    [ ! -e "$log" ] || "$python" -m tvmconv records prune "$log"
+    [ ! -e "$log" ] || "$python" -m tvmconv records prune "$log" --min-speedup 1.03
     rm -f "${log%.jsonl}.trials"
 done

@@ -10,6 +10,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from docs.figures.latency import LIBRARIES, NAMES, RESULTS
+from docs.generate import search_spaces
 
 COMMITS = Path(__file__).with_name("commits.json")
 _HEAD = """# Benchmarks
@@ -125,6 +126,9 @@ def page() -> str:
         if section.text:
             parts.append(f"{section.text}\n\n")
         parts += [_table(file, title) for file, title in section.files]
+    if (RESULTS / f"{search_spaces.FILE}.json.gz").exists():
+        report = saved(search_spaces.FILE)
+        parts.append(search_spaces.text(report, _origin(search_spaces.FILE, report)))
     return "".join([*parts, _REPEAT.lstrip("\n")])
 
 

@@ -70,13 +70,23 @@ def test_the_first_log_goes_before_later_ones(write):
 
 
 def test_a_near_machine_is_used_last_and_marked(write):
-    other = replace(V4, l2_bytes=2 << 20, l3_bytes=64 << 20, mcpu="sapphirerapids")
+    other = replace(V4, l2_bytes=2 << 20, l3_bytes=64 << 20)
     near = write("near.jsonl", record(machine=other, knobs={"ow": 7}))
     found = best_config(DENSE, V4, "direct", [near])
     assert found.near
     assert "near machine (Some Processor)" in found.source
     own = write("own.jsonl", record(knobs={"ow": 4}))
     assert not best_config(DENSE, V4, "direct", [near, own]).near
+
+
+def test_a_record_of_another_kind_of_processor_is_not_used(write):
+    other = replace(V4, mcpu="sapphirerapids")
+    log = write("other.jsonl", record(machine=other, knobs={"ow": 7}))
+    assert best_config(DENSE, V4, "direct", [log]) is None
+    assert best_config(DENSE, replace(other, l3_bytes=1 << 20), "direct", [log]).near
+    # a feature level is not a kind
+    level = write("level.jsonl", record(knobs={"ow": 7}))
+    assert best_config(DENSE, other, "direct", [level]).near
 
 
 def test_estimates_serve_where_nothing_was_measured(write):
@@ -99,7 +109,7 @@ def test_estimates_serve_where_nothing_was_measured(write):
 
 
 def test_estimates_for_another_machine_do_not_count(write):
-    other = replace(V4, l2_bytes=2 << 20, mcpu="sapphirerapids")
+    other = replace(V4, l2_bytes=2 << 20)
     log = write("near.jsonl", estimated(record(machine=other, knobs={"ow": 7})))
     assert best_config(DENSE, V4, "direct", [log]) is None
     measured = write("measured.jsonl", record(machine=other, knobs={"ow": 7}))

@@ -45,3 +45,13 @@ def test_prune_drops_what_the_schedule_no_longer_takes():
     assert {r.config: why for r, why in dropped}[worse.config] == "another record is better"
     assert "knobs" in refusal(stale)
     assert "out of range" in refusal(broken) or "registers" in refusal(broken)
+
+
+def test_prune_drops_small_gains():
+    good, small = record(knobs={"ow": 7}), record(SMALL, seconds=1.95e-4)
+    kept, dropped = prune([small, good], min_speedup=1.5)
+    assert kept == (good,)
+    ((found, why),) = dropped
+    assert found == small
+    assert why == f"its speed-up of {small.speedup:.3f} is too small"
+    assert prune([small, good])[0] == (small, good)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -16,13 +17,14 @@ from tests.tuning.examples import DEPTHWISE, POINTWISE, V3, Instant, record, tra
 from tvmconv.records.logfile import append, read_log
 from tvmconv.records.space import refusal
 from tvmconv.tuning import auto
-from tvmconv.tuning.compare import tune_auto
+from tvmconv.tuning.compare import compare_spaces, tune_auto
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Failure, Pool
 from tvmconv.tuning.reports import tune_report
 from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
+from tvmconv.tuning.untuned import untuned_choice
 
 SETTINGS = Settings(trials=4, final=Final(rounds=4, seconds=1e-3))
 
@@ -94,7 +96,11 @@ class Slower(Instant):
         return 3e-4 if config.trace else Instant.seconds(config)
 
 
-ANSWER = {"traces": [traced().config.trace], "trials": 5}
+ANSWER = {
+    "traces": [traced().config.trace],
+    "trials": 5,
+    "seconds": [math.inf, 9e-4, 3e-4, 4e-4, 2e-4, 8e-4],
+}
 
 
 class Scripted:
@@ -134,6 +140,10 @@ def test_both_spaces_are_compared_and_go_on_after_a_stop(tmp_path, monkeypatch):
         assert found.auto_seconds == pytest.approx(3e-4)
         assert (found.knobs_trials, found.auto_trials) == (6, 5)
         assert str(winner.config) in found.knobs
+        (row,) = report.to_json()["spaces"]
+        assert row["auto_progress"] == [[2, 0.9], [3, pytest.approx(0.3)], [5, 0.2]]
+        assert row["knobs_progress"][-1][1] == pytest.approx(1e3 * found.knobs_seconds)
+        assert row["knobs_progress"][0][0] == 1
         shown = str(report)
         assert all(word in shown for word in ("Knobs compared with auto", "0.3000", "point"))
         assert report.to_json()["geometric_mean_over_auto"] == pytest.approx(found.ratio)
@@ -149,6 +159,24 @@ def test_a_record_of_a_longer_search_is_not_compared(tmp_path, monkeypatch):
     monkeypatch.setattr(auto, "run", Scripted(ANSWER))
     outcome, _ = both(log)
     assert str(longer.config) not in outcome.comparison.knobs
+
+
+def test_a_default_without_a_record_is_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(auto, "run", Scripted(ANSWER))
+    choice = untuned_choice(POINTWISE, V3)
+    measured = []
+
+    class Counted(Slower):
+        def interleaved(self, workload, machine, choices, final):
+            measured.append(choices)
+            return super().interleaved(workload, machine, choices, final)
+
+    log = tmp_path / "a.jsonl"
+    found = compare_spaces(POINTWISE, V3, Counted(), SETTINGS, log, Journal(log, {}))
+    assert found.knobs == found.default
+    assert found.knobs_seconds == found.default_seconds
+    ((first, traced_choice),) = measured
+    assert (first, bool(traced_choice[1].trace)) == (choice, True)
 
 
 @pytest.mark.slow

@@ -72,7 +72,7 @@ def test_a_build_takes_the_record_and_explains_it(model, workload, tmp_path):
 
 
 def test_a_near_record_is_checked_and_marked(model, workload, tmp_path):
-    other = replace(V3, l2_bytes=4 << 20, mcpu="znver4")
+    other = replace(V3, l2_bytes=4 << 20)
     log = tmp_path / "theirs.jsonl"
     config = default(workload, V3).replace(rows=4)
     append(log, [replace(record(workload, other), config=config).to_line()])

@@ -51,13 +51,20 @@ def merge(
     tell(f"{output}: {len(records)} records of {len(sources)} logs")
 
 
-def prune(log: OneLog, output: Out = None, as_json: options.Json = False) -> None:
+def prune(
+    log: OneLog,
+    output: Out = None,
+    min_speedup: Annotated[
+        float, number(0.0, help="Drop records with a smaller speed-up over the default.")
+    ] = 0.0,
+    as_json: options.Json = False,
+) -> None:
     """Keep only the best records that this version's schedules accept."""
     from tvmconv.records import logfile, store
     from tvmconv.tuning.reports import prune_report
 
     with logfile.locked(log):
-        kept, dropped = store.prune(_read(log).records)
+        kept, dropped = store.prune(_read(log).records, min_speedup)
         logfile.rewrite(output or log, [record.to_line() for record in kept])
     emit(prune_report(len(kept), dropped, output or log), as_json)
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,6 +111,7 @@ def command(
     from tvmconv.machines.cuda import CudaMachine
     from tvmconv.machines.record import processor
     from tvmconv.machines.targets import resolve_device
+    from tvmconv.measuring.host import host_header
     from tvmconv.records.logfile import append, check_destination
     from tvmconv.records.lookup import default_log
     from tvmconv.records.space import KNOBS, SPACES
@@ -213,6 +215,9 @@ def command(
         else None
     )
     result = tune_report(tasks, outcomes, path, seconds, missing, estimated, left)
+    if not (estimate or rpc_tracker or on_gpu):
+        header = {"machine": host_header(), "target": machine.name, "threads": machine.cores}
+        result = replace(result, data=header)
     emit(result, as_json, report)
 
 

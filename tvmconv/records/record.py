@@ -16,12 +16,15 @@ from typing import Any
 from tvmconv.core.config import Config
 from tvmconv.core.plain_data import finite, no_number
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.records import fields
 from tvmconv.records.fields import MACHINE_SIZES, MACHINE_TEXT, RecordError
 
 VERSION = 1
 MAX_LINE_BYTES = 64 * 1024
+# LLVM's names of feature levels, which are not kinds of CPUs
+_LEVELS = ("x86-64-v3", "x86-64-v4")
 # fewer samples have no outliers
 _FENCED = 4
 
@@ -245,8 +248,20 @@ def machine_key(facts: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(facts[name] for name in (*MACHINE_TEXT, *MACHINE_SIZES))
 
 
-def is_near(facts: Mapping[str, Any], machine: Device) -> bool:
-    """Same instruction set, registers and threads; caches and processor name may differ."""
+def runs_alike(facts: Mapping[str, Any], machine: Device) -> bool:
+    """Whether a machine runs the kernels of a record: same instructions, registers and threads."""
     same = ("family", "isa", "lanes", "vector_registers", "cores")
     here = machine_facts(machine)
     return all(facts[name] == here[name] for name in same)
+
+
+def is_near(facts: Mapping[str, Any], machine: Device) -> bool:
+    """Whether a machine is of the kind that a record is for; its caches may differ.
+
+    The kind of a CPU is LLVM's name of it; a record for a feature level is for every kind. The kind
+    of a GPU is its compute capability with the number of multiprocessors.
+    """
+    if facts["family"] != CudaMachine.family:
+        kinds = (machine_facts(machine)["mcpu"], *_LEVELS)
+        return facts["mcpu"] in kinds and runs_alike(facts, machine)
+    return runs_alike(facts, machine)

@@ -35,10 +35,13 @@ def merge(logs: Iterable[Sequence[Record]]) -> tuple[Record, ...]:
     return tuple(lines.values())
 
 
-def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Record, str], ...]]:
+def prune(
+    records: Iterable[Record], min_speedup: float = 0.0
+) -> tuple[tuple[Record, ...], tuple[tuple[Record, str], ...]]:
     """The best records that the schedules of this version still accept.
 
-    Returns the kept records, and each dropped record with the reason.
+    The kept ones are ``min_speedup`` times as fast as the default of their run, or faster. Returns
+    the kept records, and each dropped record with the reason.
     """
     from tvmconv.records.space import error_class, refusal
 
@@ -47,6 +50,8 @@ def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Re
     for record in records:
         if reason := refusal(record):
             dropped.append((record, reason))
+        elif record.speedup < min_speedup:
+            dropped.append((record, f"its speed-up of {record.speedup:.3f} is too small"))
         else:
             usable.append(record)
     kept = best(usable, error_class)

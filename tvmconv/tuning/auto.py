@@ -32,7 +32,8 @@ from tvmconv.measuring.processes import die_with_parent, package_path
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
 
-_BATCH = 32
+# candidates of a generation: the default of TVM
+_BATCH = 64
 _BUILD_SECONDS = 60.0
 _SECONDS_A_TRIAL = 30.0
 _REPEATS = 3
@@ -56,9 +57,10 @@ def run(
 
     ``expression`` names algorithm and config whose tensor expression is scheduled. A search that
     takes more than ``seconds`` has no result. Candidates run here, or on devices of a tracker
-    (``remote``: ``host``, ``port``, ``key``). Returns the number of measured ``trials``, and the
-    ``traces`` of the fastest, in order. Or it returns ``failed`` with the reason. Raises
-    :class:`ArtifactError` if this CPU cannot run code for the machine.
+    (``remote``: ``host``, ``port``, ``key``). Returns the ``seconds`` of all candidates in the
+    order of the search, infinite for failed ones. It also returns the number of ``trials`` that
+    ran, and the ``traces`` of the fastest, in order. Or it returns ``failed`` with the reason.
+    Raises :class:`ArtifactError` if this CPU cannot run code for the machine.
     """
     if remote is None:
         # MetaSchedule calls what it compiles by itself
@@ -108,9 +110,11 @@ def main() -> None:
     kernel = make_kernel(workload, machine, name, Config.from_json(config))
     # MetaSchedule writes its tables to standard output
     with contextlib.redirect_stdout(sys.stderr):
-        traces, measured = _search(kernel, machine, request)
+        traces, seconds = _search(kernel, machine, request)
     failed = {} if traces else {"failed": "no candidate could be built and run"}
-    sys.stdout.write("\n" + json.dumps({**failed, "traces": traces, "trials": measured}) + "\n")
+    measured = sum(map(math.isfinite, seconds))
+    answer = {**failed, "traces": traces, "trials": measured, "seconds": seconds}
+    sys.stdout.write("\n" + json.dumps(answer) + "\n")
 
 
 def prepare_builder() -> None:
@@ -132,8 +136,10 @@ def _export(module: Any) -> str:
     return str(path)
 
 
-def _search(kernel: Kernel, machine: Machine, request: Mapping[str, Any]) -> tuple[list[str], int]:
-    """The texts of the fastest traces, and how many candidates ran."""
+def _search(
+    kernel: Kernel, machine: Machine, request: Mapping[str, Any]
+) -> tuple[list[str], list[float]]:
+    """The texts of the fastest traces, and the seconds of all candidates in order."""
     from tvmconv.tvm_api import ir
     from tvmconv.tvm_api import meta_schedule as ms
     from tvmconv.tvm_api.target import Target
@@ -155,6 +161,8 @@ def _search(kernel: Kernel, machine: Machine, request: Mapping[str, Any]) -> tup
             max_trials_global=trials,
             num_trials_per_iter=min(_BATCH, trials),
             num_tuning_cores=host_cores(),
+            # the one in files returns its records sorted by time
+            database=ms.database.MemoryDatabase(),
             strategy="evolutionary",
             cost_model="xgb",
             builder=ms.builder.LocalBuilder(
@@ -166,14 +174,16 @@ def _search(kernel: Kernel, machine: Machine, request: Mapping[str, Any]) -> tup
             runner=runner,
             seed=int(request["seed"]),
         )
-        # a candidate that fails gets a time of 1e10 seconds
-    timed = [record for record in database.get_all_tuning_records() if _seconds(record) < _FAILED]
-    return _texts(sorted(timed, key=_seconds)), len(timed)
+    records = database.get_all_tuning_records()
+    timed = [record for record in records if math.isfinite(_seconds(record))]
+    return _texts(sorted(timed, key=_seconds)), [_seconds(record) for record in records]
 
 
 def _seconds(record: Any) -> float:
+    """The mean time of a candidate; infinite if it failed, for which MetaSchedule writes 1e10."""
     samples = [float(sample) for sample in record.run_secs or ()]
-    return sum(samples) / len(samples) if samples else math.inf
+    mean = sum(samples) / len(samples) if samples else math.inf
+    return mean if mean < _FAILED else math.inf
 
 
 def _texts(records: list[Any]) -> list[str]:

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,7 +24,7 @@ from tvmconv.tuning.default_choice import untuned_choice
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import Measurer
 from tvmconv.tuning.pool import Choice
-from tvmconv.tuning.results import MeasuredChoice, gain, measured_record
+from tvmconv.tuning.results import MeasuredChoice, gain, improvements, measured_record
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
 
 # algorithms that MetaSchedule's multi-level tiling can schedule
@@ -118,24 +119,33 @@ def compare_spaces(
     default = untuned_choice(workload, machine, settings.policy)
     knobs = _recorded(workload, machine, settings, log) or default
     expression = _expression(workload, machine)
+    trials = list(islice(journal.trials(name).values(), settings.trials))
     start = Comparison(
         _text(default),
         _text(knobs),
         _text(expression),
-        knobs_trials=min(len(journal.trials(name)), settings.trials),
+        knobs_trials=len(trials),
+        knobs_progress=improvements(trial.seconds for trial in trials),
     )
     left = deadline - time.monotonic()
     answer = auto.run(workload, machine, expression, settings, left, measurer.tracker)
     if "failed" in answer:
         return replace(start, failed=str(answer["failed"]))
-    start = replace(start, auto_trials=int(answer["trials"]))
+    start = replace(
+        start,
+        auto_trials=int(answer["trials"]),
+        auto_progress=improvements(answer.get("seconds", ())),
+    )
     traced = _traced(workload, machine, expression, answer["traces"])
-    results = measurer.interleaved(workload, machine, [default, knobs, *traced], settings.final)
-    base, best, *others = results
-    good = [m for m in others if isinstance(m, MeasuredChoice)]
+    # knobs that are the default are measured once: another copy has other pages
+    choices = list(dict.fromkeys([default, knobs, *traced]))
+    results = measurer.interleaved(workload, machine, choices, settings.final)
+    measured = dict(zip(choices, results, strict=True))
+    base, best = measured[default], measured[knobs]
+    good = [m for m in (measured[choice] for choice in traced) if isinstance(m, MeasuredChoice)]
     if not (isinstance(base, MeasuredChoice) and isinstance(best, MeasuredChoice) and good):
         return replace(start, failed="wrong result")
-    tuned = min(good, key=lambda measured: median(measured.samples))
+    tuned = min(good, key=lambda each: median(each.samples))
     ratio, bound = gain(tuned.samples, best.samples)
     found = replace(
         start,

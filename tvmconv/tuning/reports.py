@@ -173,10 +173,17 @@ def _spaces(
                 **ratio,
                 "trials": found.knobs_trials,
                 "auto_trials": found.auto_trials,
+                "knobs_progress": _progress(found.knobs_progress),
+                "auto_progress": _progress(found.auto_progress),
                 "failed": found.failed,
             }
         )
     return rows
+
+
+def _progress(found: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Trials that were faster than all before, with their milliseconds."""
+    return [[number, seconds * 1e3] for number, seconds in found]
 
 
 def records_report(

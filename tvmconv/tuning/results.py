@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -54,6 +54,20 @@ def measured_record(
         verification=verification(workload, winner),
         **more,
     )
+
+
+def improvements(seconds: Iterable[float]) -> list[tuple[int, float]]:
+    """The trials that were faster than all before, with their seconds; trials count from 1.
+
+    A failed trial has infinite seconds.
+    """
+    found: list[tuple[int, float]] = []
+    best = math.inf
+    for number, each in enumerate(seconds, 1):
+        if each < best:
+            best = each
+            found.append((number, each))
+    return found
 
 
 def gain(default: Sequence[float], tuned: Sequence[float]) -> tuple[float, float]:

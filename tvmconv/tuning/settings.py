@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +71,10 @@ class Comparison:
     ``default``, ``knobs`` and ``auto`` name algorithm and config. ``knobs`` is the default where no
     record was written; ``auto`` names the tensor expression. Times are medians. ``ratio`` says how
     many times faster ``knobs`` is than ``auto``, and ``lower_bound`` is its 95 % bound.
+
+    ``knobs_progress`` and ``auto_progress`` have the trials of a search that were faster than all
+    before, with their seconds. Each space measures its own trials: knobs as records say, auto by
+    TVM's runner, which finds weights in the caches.
     """
 
     default: str
@@ -82,6 +87,8 @@ class Comparison:
     lower_bound: float = 0.0
     knobs_trials: int = 0
     auto_trials: int = 0
+    knobs_progress: Sequence[Sequence[float]] = ()
+    auto_progress: Sequence[Sequence[float]] = ()
     failed: str = ""
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tvmconv.machines.record import Machine
-from tvmconv.records.record import Record, is_near, machine_facts
+from tvmconv.records.record import Record, machine_facts, runs_alike
 from tvmconv.records.space import refusal, validate
 from tvmconv.tuning.default_choice import untuned_choice
 from tvmconv.tuning.measure import Final, Measurer
@@ -55,7 +55,7 @@ def _check(
         "algorithm": record.algorithm,
         "logged": record.speedup,
     }
-    if not is_near(record.machine, machine):
+    if not runs_alike(record.machine, machine):
         of = f"for {record.machine['isa']} and {record.machine['cores']} thread(s)"
         why = f"{of}, this is {machine.isa} and {machine.cores}"
         return {**row, "status": "foreign", "why": why}, None

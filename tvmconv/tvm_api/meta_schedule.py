@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import tvm.s_tir
-from tvm.s_tir.meta_schedule import builder, runner, tune_tir
+from tvm.s_tir.meta_schedule import builder, database, runner, tune_tir
 
 from tvmconv.tvm_api.s_tir import Trace
 from tvmconv.tvm_api.tirx import FloatImm, IntImm
