@@ -12,10 +12,10 @@ neighboring outputs read neighbors again.
 Dwords of four positions are 16 bytes, a segment of a scalable vector. Outputs are padded to whole
 segments, and the copy has what these read, so that no load needs a test.
 
-Most tiles are rounded in registers. Other layers, such as those with a residual that has no surplus
-columns, store their accumulators, from which NEON code computes the output
-(:func:`rounds_in_tiles`). Positions ``4 p + i`` are stored in four rows, one for each ``i``, because
-a vector of accumulators has one of them in each segment.
+Most tiles are rounded in registers. Other layers, such as layers whose residual has no surplus
+columns, store their accumulators, and NEON code computes the output (:func:`rounds_in_tiles`).
+Positions ``4 p + i`` are stored in four rows, one for each ``i``, because a vector of accumulators
+has one of them in each segment.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tvmconv.algorithms.base import reduction_axes
+from tvmconv.algorithms.direct.channels import first_block, input_span
 from tvmconv.algorithms.integer.dwords import Factors
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands
@@ -47,8 +48,12 @@ def obstacle(workload: Conv2dWorkload, machine: Machine) -> str:
     multiply = multiply_of(workload, machine)
     if not (machine.vector.scalable and multiply.of_segments):
         return f"{machine.described} multiplies it by {multiply.name} in vectors of fixed length"
-    if workload.data_layout != "NCHWc" or workload.groups > 1 or workload.is_volume:
-        return "it has groups, planes of a volume, or plain input"
+    if workload.data_layout != "NCHWc" or workload.is_depthwise or workload.is_volume:
+        return "it is depthwise, or has planes of a volume or plain input"
+    lanes, groups = machine.channel_block, workload.groups
+    of_group = [c // groups for c in (workload.in_channels, workload.out_channels)]
+    if groups > 1 and any(count % lanes for count in of_group):
+        return f"its groups begin inside of a block of {lanes} channels"
     return ""
 
 
@@ -154,17 +159,18 @@ def compute(given: Operands, name: str, oc: int) -> list[Tensor]:
     rows, factors, pitch = PaddedRows(w), Factors(given), PaddedRows(w).pitch
     down, right = rows.phases
     image = None if rows.is_direct else _copy(given, rows)
-    cb = te.reduce_axis((0, machine.blocks(w.in_channels)), "cb")
+    cb = te.reduce_axis((0, input_span(w, machine)), "cb")
     r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=1)
     row, column = r * w.dilation_h, s * w.dilation_w
 
     def multiply(n: Expr, kb: Expr, q: Expr, k: Expr) -> Expr:
+        block = first_block(w, machine, kb) + cb
         if image is None:
-            value = factors.value(given.data, (n, cb, q // pitch, q % pitch, c))
+            value = factors.value(given.data, (n, block, q // pitch, q % pitch, c))
         else:
             read = q + row // down * pitch + column // right
             phase = row % down * right + column % right
-            value = factors.value(image, (n, cb, phase, read // pitch, read % pitch, c))
+            value = factors.value(image, (n, block, phase, read // pitch, read % pitch, c))
         weight = factors.weight(kb // oc, r, s, cb, c, kb % oc, k)
         return given.summed(factors.product(value, weight), [r, s, cb, c], (n, kb, 0, 0, k))
 

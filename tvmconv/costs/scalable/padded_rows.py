@@ -54,8 +54,11 @@ class PaddedRowsModel:
 
     def best(self) -> tuple[int, int, int]:
         """Output blocks and vectors of the cheapest tile, and segments of a band; 0: all."""
-        present = self._tiles.out_blocks
-        tiles = [tile for tile in _DEFAULTS if tile[0] <= present] or [_LONE]
+        w = self.workload
+        # the output blocks of a tile share the input blocks of their group
+        present = self.machine.blocks(w.out_channels // w.groups)
+        whole = [tile for tile in _DEFAULTS if w.groups == 1 or present % tile[0] == 0]
+        tiles = [tile for tile in whole if tile[0] <= present] or [_LONE]
         oc, vectors = min(tiles, key=lambda tile: self._shared(*tile))
         bands = [0]
         if self.machine.cores > 1:
