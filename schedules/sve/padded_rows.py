@@ -9,12 +9,19 @@ Loops, outermost first:
 5. position of four and output block of the register tile, unrolled; lanes, one segment. A step is
    ``sdot`` by the dword of one lane of each segment.
 
-Then rows are copied to the output without their surplus columns.
+Then rows are copied to the output without their surplus columns. Where tiles store accumulators,
+NEON code computes the output from them instead, four columns at once.
 """
 
 from __future__ import annotations
 
-from tvmconv.algorithms.integer.padded_rows import COPY, GROUP, PaddedRows, obstacle
+from tvmconv.algorithms.integer.padded_rows import (
+    COPY,
+    GROUP,
+    PaddedRows,
+    obstacle,
+    rounds_in_tiles,
+)
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -25,7 +32,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import dword_steps, register_tile
 from tvmconv.schedules.common.nest import vectorize_loop
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments
-from tvmconv.tvm_api.types import Schedule
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # bytes of a vector that copies rows to the output
 _COPIED = 16
@@ -55,30 +62,57 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :func:`tvmconv.algorithms.integer.padded_rows.compute` in place."""
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    unflatten = schedule.get_sblock("unflatten")
-    if PaddedRows(workload).is_direct:
-        schedule.reverse_compute_inline(unflatten)
+    rows, in_tiles = PaddedRows(workload), rounds_in_tiles(workload)
+    if not rows.is_direct:
+        _copy(schedule)
+    band = config.int("rows") or rows.positions // GROUP
+    if in_tiles:
+        _unflatten(schedule, rows)
+        n, kb, position, lane, *reduction = schedule.get_loops(block)
+        bands, four, position = schedule.split(position, [None, band, GROUP])
     else:
-        _copies(schedule)
-    n, kb, position, lane, r, s, cb, c = schedule.get_loops(block)
+        _finish(schedule, output, rows)
+        output = schedule.cache_write(block, 0, "local")
+        n, kb, position, four, lane, *reduction = schedule.get_loops(block)
+        bands, four = schedule.split(four, [None, band])
+    r, s, cb, c = reduction
     groups, kb_tile = schedule.split(kb, [None, config.int("oc")])
-    bands = [None, config.int("rows") or PaddedRows(workload).positions // GROUP, GROUP]
-    band, four, position = schedule.split(position, bands)
     cb, dwords = dword_steps(schedule, cb, machine, multiply_of(workload, machine))
     tile = (*dwords, c, position, kb_tile)
-    schedule.reorder(n, groups, band, four, r, s, cb, *tile, lane)
-    mark_parallel(schedule, n, groups, band)
+    schedule.reorder(n, groups, bands, four, r, s, cb, *tile, lane)
+    mark_parallel(schedule, n, groups, bands)
     mark_cases(schedule, groups)
     register_tile(schedule, block, output, at=four, reduction=r, tile=tile, lane=lane)
     mark_segments(schedule, four, config.int("vectors"))
 
 
-def _copies(schedule: Schedule) -> None:
-    """The copies of the image and of the output, whose rows threads share."""
+def _copy(schedule: Schedule) -> None:
+    """The copy of the image, whose rows threads share."""
     n, cb, phase, row, column, lane = schedule.get_loops(schedule.get_sblock(COPY))
     schedule.vectorize(lane)
     mark_parallel(schedule, n, cb, phase, row)
     mark_cases(schedule, row, column)
-    n, kb, row, column, lane = schedule.get_loops(schedule.get_sblock("unflatten"))
+
+
+def _unflatten(schedule: Schedule, rows: PaddedRows) -> None:
+    """The copy of rows to the output, where they have surplus columns."""
+    unflatten = schedule.get_sblock("unflatten")
+    if rows.is_direct:
+        schedule.reverse_compute_inline(unflatten)
+        return
+    n, kb, row, column, lane = schedule.get_loops(unflatten)
     vectorize_loop(schedule, schedule.fuse(column, lane), _COPIED)
     mark_parallel(schedule, n, kb, row)
+
+
+def _finish(schedule: Schedule, output: BlockRV, rows: PaddedRows) -> None:
+    """The output of accumulators in memory: columns of a row, or of all rows of equal length."""
+    n, kb, row, column, lane = schedule.get_loops(output)
+    threads: tuple[LoopRV, ...] = (n, kb, row)
+    if rows.pitch == rows.workload.out_width:
+        threads, column = (n, kb), schedule.fuse(row, column)
+    column, tile = schedule.split(column, [None, GROUP])
+    schedule.unroll(tile)
+    schedule.vectorize(lane)
+    mark_parallel(schedule, *threads)
+    mark_cases(schedule, column)

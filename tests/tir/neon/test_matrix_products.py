@@ -53,6 +53,38 @@ def test_two_pixels_share_squares_until_they_are_read():
     check(MatrixProducts(), before, expected)
 
 
+def test_updates_without_a_loop_share_squares_too():
+    """16 channels of a 1x1 kernel are two steps, which are unrolled."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((32,), "int32"), w: T.Buffer((64,), "int8"), y: T.Buffer((8,), "int32")):
+        s = T.alloc_buffer((2,), "int32x4", scope="local")
+        s[0] = T.Broadcast(0, 4)
+        s[1] = T.Broadcast(0, 4)
+        s[0] = s[0] + product(x, 0, w, 0)
+        s[1] = s[1] + product(x, 2, w, 0)
+        s[0] = s[0] + product(x, 16, w, 32)
+        s[1] = s[1] + product(x, 18, w, 32)
+        y[T.Ramp(0, 1, 4)] = s[0]
+        y[T.Ramp(4, 1, 4)] = s[1]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(
+        x: T.Buffer((32,), "int32"), w: T.Buffer((64,), "int8"), y: T.Buffer((8,), "int32")
+    ):
+        s = T.alloc_buffer((2,), "int32x4", scope="local")
+        s[0] = T.Broadcast(0, 4)
+        s[1] = T.Broadcast(0, 4)
+        s[0] = squares(s[0], x[T.Ramp(0, 1, 4)], w, 0)
+        s[1] = squares(s[1], x[T.Ramp(0, 1, 4)], w, 16)
+        s[0] = squares(s[0], x[T.Ramp(16, 1, 4)], w, 32)
+        s[1] = squares(s[1], x[T.Ramp(16, 1, 4)], w, 48)
+        y[T.Ramp(0, 1, 4)] = T.Shuffle([s[0], s[1]], [0, 1, 4, 5])
+        y[T.Ramp(4, 1, 4)] = T.Shuffle([s[0], s[1]], [2, 3, 6, 7])
+
+    check(MatrixProducts(), before, expected)
+
+
 def test_a_product_alone_is_ordered_at_once():
     """Both pixels of its squares are the same one."""
 

@@ -220,9 +220,11 @@ def _has_paired_taps(workload: Conv2dWorkload, machine: Machine) -> bool:
 
 
 def _has_short_dots(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Whether NEON multiplies vectors by one INT8 dot-product instruction."""
+    """Whether one INT8 dot-product instruction multiplies vectors of 128 bits."""
     multiply = multiply_of(workload, machine)
-    return multiply.by_lane and multiply.width > 1
+    # SVE's instruction multiplies the first 128 bits of longer vectors, too
+    of_segments = multiply.of_segments and not machine.exact_vector_bits
+    return (multiply.by_lane or of_segments) and multiply.width > 1
 
 
 def dword_rows(workload: Conv2dWorkload, machine: Machine) -> int:

@@ -11,6 +11,11 @@ neighboring outputs read neighbors again.
 
 Dwords of four positions are 16 bytes, a segment of a scalable vector. Outputs are padded to whole
 segments, and the copy has what these read, so that no load needs a test.
+
+Most tiles are rounded in registers. Other layers, such as layers whose residual has no surplus
+columns, store their accumulators, and NEON code computes the output (:func:`rounds_in_tiles`).
+Positions ``4 p + i`` are stored in four rows, one for each ``i``, because a vector of accumulators
+has one of them in each segment.
 """
 
 from __future__ import annotations
@@ -19,10 +24,12 @@ from dataclasses import dataclass
 from math import prod
 
 from tvmconv.algorithms.base import reduction_axes
+from tvmconv.algorithms.direct.channels import first_block, input_span
 from tvmconv.algorithms.integer.dwords import Factors
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import zero_unless
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.epilogue_op import QUANTISE
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -30,7 +37,7 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 # name of the block that copies the image
 COPY = "copy"
-# Steps of epilogues that scalable vectors compute. A residual has no surplus columns.
+# Steps of epilogues that tiles compute. A residual has no surplus columns.
 _STEPS = ("bias", QUANTISE, "relu", "clip")
 # positions of a segment
 GROUP = 4
@@ -41,23 +48,30 @@ def obstacle(workload: Conv2dWorkload, machine: Machine) -> str:
     multiply = multiply_of(workload, machine)
     if not (machine.vector.scalable and multiply.of_segments):
         return f"{machine.described} multiplies it by {multiply.name} in vectors of fixed length"
-    if workload.data_layout != "NCHWc" or workload.groups > 1 or workload.is_volume:
-        return "it has groups, planes of a volume, or plain input"
-    kind = workload.types.quantisation.requantise
-    if kind != "float" or not workload.types.is_requantised:
-        return "its results are not 8-bit integers rounded from FP32"
-    is_direct = PaddedRows(workload).is_direct
-    if workload.out_width == 1 and not is_direct:
-        # TVM would store outputs of such rows one by one
-        return "its rows have one position"
-    able = (*_STEPS, "add") if is_direct else _STEPS
-    others = [step for step in workload.epilogue if step.kind not in able]
-    return f"it has the step {others[0]}" if others else ""
+    if workload.data_layout != "NCHWc" or workload.is_depthwise or workload.is_volume:
+        return "it is depthwise, or has planes of a volume or plain input"
+    lanes, groups = machine.channel_block, workload.groups
+    of_group = [c // groups for c in (workload.in_channels, workload.out_channels)]
+    if groups > 1 and any(count % lanes for count in of_group):
+        return f"its groups begin inside of a block of {lanes} channels"
+    return ""
 
 
 def multiplies_bytes(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether a layer has scalable INT8 code."""
     return not obstacle(workload, machine)
+
+
+def rounds_in_tiles(workload: Conv2dWorkload) -> bool:
+    """Whether accumulators become 8-bit results in registers; else they pass through memory."""
+    kind, is_direct = workload.types.quantisation.requantise, PaddedRows(workload).is_direct
+    if kind != "float" or not workload.types.is_requantised:
+        return False
+    if workload.out_width == 1 and not is_direct:
+        # TVM would store outputs of such rows one by one
+        return False
+    able = (*_STEPS, "add") if is_direct else _STEPS
+    return all(step.kind in able for step in workload.epilogue)
 
 
 @dataclass(frozen=True)
@@ -118,18 +132,26 @@ class PaddedRows:
         w = self.workload
         return (w.batch, machine.blocks(w.out_channels), self.positions, machine.channel_block)
 
+    def sums_shape(self, machine: Machine) -> tuple[int, ...]:
+        """``(N, K/c, 4, positions/4, c)`` of accumulators in memory."""
+        planes, blocks, positions, lanes = self.output_shape(machine)
+        return (planes, blocks, GROUP, positions // GROUP, lanes)
+
     def workspace_bytes(self, machine: Machine) -> int:
-        """Bytes of the copy and of the outputs with their surplus columns."""
-        if self.is_direct:
-            return 0
-        return prod(self.copy_shape(machine)) + prod(self.output_shape(machine))
+        """Bytes of the copy, and of outputs with their surplus columns or of accumulators."""
+        copied = 0 if self.is_direct else prod(self.copy_shape(machine))
+        outputs = prod(self.output_shape(machine))
+        if not rounds_in_tiles(self.workload):
+            return copied + outputs * itemsize(self.workload.types.accumulator)
+        return 0 if self.is_direct else copied + outputs
 
 
 def compute(given: Operands, name: str, oc: int) -> list[Tensor]:
     """Blocks ``copy``, ``conv2d``, ``output`` and ``unflatten`` of a layer; see the module.
 
-    A layer for which :attr:`PaddedRows.is_direct` holds has no ``copy``. ``name`` is the algorithm,
-    and ``oc`` the output blocks of a group of packed weights.
+    A layer for which :attr:`PaddedRows.is_direct` holds has no ``copy``. ``unflatten`` is of layers
+    that are rounded in tiles. ``name`` is the algorithm, and ``oc`` the output blocks of a group of
+    packed weights.
     """
     from tvmconv.tvm_api import te
 
@@ -137,22 +159,34 @@ def compute(given: Operands, name: str, oc: int) -> list[Tensor]:
     rows, factors, pitch = PaddedRows(w), Factors(given), PaddedRows(w).pitch
     down, right = rows.phases
     image = None if rows.is_direct else _copy(given, rows)
-    cb = te.reduce_axis((0, machine.blocks(w.in_channels)), "cb")
+    cb = te.reduce_axis((0, input_span(w, machine)), "cb")
     r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=1)
     row, column = r * w.dilation_h, s * w.dilation_w
 
     def multiply(n: Expr, kb: Expr, q: Expr, k: Expr) -> Expr:
+        block = first_block(w, machine, kb) + cb
         if image is None:
-            value = factors.value(given.data, (n, cb, q // pitch, q % pitch, c))
+            value = factors.value(given.data, (n, block, q // pitch, q % pitch, c))
         else:
             read = q + row // down * pitch + column // right
             phase = row % down * right + column % right
-            value = factors.value(image, (n, cb, phase, read // pitch, read % pitch, c))
+            value = factors.value(image, (n, block, phase, read // pitch, read % pitch, c))
         weight = factors.weight(kb // oc, r, s, cb, c, kb % oc, k)
         return given.summed(factors.product(value, weight), [r, s, cb, c], (n, kb, 0, 0, k))
 
-    shape = rows.output_shape(machine)
     attributes = {"tvmconv.algorithm": name}
+    if not rounds_in_tiles(w):
+
+        def accumulate(n: Expr, kb: Expr, i: Expr, four: Expr, k: Expr) -> Expr:
+            return multiply(n, kb, four * GROUP + i, k)
+
+        def read(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
+            q = h * pitch + x
+            return sums[n, kb, q % GROUP, q // GROUP, k]
+
+        sums = te.compute(rows.sums_shape(machine), accumulate, name="conv2d", attrs=attributes)
+        return given.arguments(given.output(read, begun=True))
+    shape = rows.output_shape(machine)
     total = te.compute(shape, multiply, name="conv2d", attrs=attributes)
 
     def finish(n: Expr, kb: Expr, q: Expr, k: Expr) -> Expr:

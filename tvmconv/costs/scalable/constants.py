@@ -16,6 +16,11 @@ FEW_BLOCKS = _segments(
 )
 DEPTHWISE_TILE = _segments(6.0, "cycles per tile", "addresses and predicates of a tile")
 POOL_GATHER = _segments(0.4, "cycles per segment", "a gather of pooling on Neoverse V1")
+FINISHED_VECTOR = _segments(
+    4.0,
+    "cycles per vector",
+    "NEON code from four accumulators in memory to results, with a residual",
+)
 COPIED_DWORD = _segments(1.5, "cycles per dword", "a dword of a padded INT8 image")
 
 _stems = fitted(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from tvmconv.algorithms.integer.padded_rows import GROUP, PaddedRows
+from tvmconv.algorithms.integer.padded_rows import GROUP, PaddedRows, rounds_in_tiles
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants as cpu_constants
@@ -54,8 +54,11 @@ class PaddedRowsModel:
 
     def best(self) -> tuple[int, int, int]:
         """Output blocks and vectors of the cheapest tile, and segments of a band; 0: all."""
-        present = self._tiles.out_blocks
-        tiles = [tile for tile in _DEFAULTS if tile[0] <= present] or [_LONE]
+        w = self.workload
+        # the output blocks of a tile share the input blocks of their group
+        present = self.machine.blocks(w.out_channels // w.groups)
+        whole = [tile for tile in _DEFAULTS if w.groups == 1 or present % tile[0] == 0]
+        tiles = [tile for tile in whole if tile[0] <= present] or [_LONE]
         oc, vectors = min(tiles, key=lambda tile: self._shared(*tile))
         bands = [0]
         if self.machine.cores > 1:
@@ -67,7 +70,7 @@ class PaddedRowsModel:
         arithmetic = self._shared(*(config.int(name) for name in ("oc", "vectors", "rows")))
         return {
             "arithmetic": arithmetic,
-            "packing": self._copied() / self.machine.cores,
+            "packing": (self._copied() + self._finished()) / self.machine.cores,
             "activations": max(0.0, self._tiles.activation_cycles - arithmetic),
             "weights": self._tiles.weight_cycles,
         }
@@ -90,17 +93,27 @@ class PaddedRowsModel:
         loaded = machine.vector_bytes * oc
         if loaded * self._tiles.steps > machine.l1d_bytes // 2:
             step += cpu_constants.L2_SHOWN * loaded / machine.rates.l2
-        ends = cpu_constants.TILE_CYCLES + sums * (cpu_constants.STORE_CYCLES + ROUNDING / rate)
+        rounding = ROUNDING / rate if rounds_in_tiles(self.workload) else 0.0
+        ends = cpu_constants.TILE_CYCLES + sums * (cpu_constants.STORE_CYCLES + rounding)
         tiles = -(-band // (vectors * machine.segments))
         return tiles * (self._tiles.steps * step + ends)
 
     def _copied(self) -> float:
-        """Cycles of copying dwords of the image and of the output."""
+        """Cycles of copying dwords of the image, and of the output if it has been rounded."""
         rows, machine = self._rows, self.machine
         if rows.is_direct:
             return 0.0
         read, written = (prod(s[:-1]) for s in (rows.copy_shape(machine), self._output))
-        return constants.COPIED_DWORD * read + constants.COPIED_DWORD / GROUP * written
+        copied = written / GROUP if rounds_in_tiles(self.workload) else 0
+        return constants.COPIED_DWORD * (read + copied)
+
+    def _finished(self) -> float:
+        """Cycles of computing the output from accumulators in memory."""
+        if rounds_in_tiles(self.workload):
+            return 0.0
+        vectors = prod(self._output[:-1])
+        moved = 2 * vectors * self.machine.vector_bytes / self.machine.rates.l2
+        return constants.FINISHED_VECTOR * vectors + moved
 
     @property
     def _output(self) -> tuple[int, ...]:

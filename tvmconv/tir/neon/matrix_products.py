@@ -15,7 +15,7 @@ hold one 2x2 square (positions by outputs) each. Readers reorder them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any
 
 import tvm_ffi
@@ -40,8 +40,8 @@ def MatrixProducts() -> Any:
     """A pass that lowers dot products of eight 8-bit integers to matrix products.
 
     Pattern: consecutive stores ``sums[i] = sums[i] + dot_smmla(Broadcast(word(data[d])),
-    word(weight[w]))`` of vectors of four accumulators, in loops. Later statements of the same
-    sequence read the accumulators. Data are int32, of which two make a row.
+    word(weight[w]))`` of vectors of four accumulators, in loops or without. Later statements of the
+    same sequence read the accumulators. Data are int32, of which two make a row.
 
     Rewrite: accumulators of two positions, preferably neighbors, hold squares from their
     initialization to their readers. An unpaired position is multiplied twice, with its second
@@ -66,7 +66,7 @@ def _matrix_products(func: Any) -> Any:
 
 def _scope(sequence: Any) -> Any:
     """A sequence that initializes, updates and reads accumulators; unchanged otherwise."""
-    parts = list(sequence.seq)
+    parts = _gathered(sequence.seq)
     adding = [index for index, part in enumerate(parts) if _only_adds(part)]
     if not adding:
         return sequence
@@ -93,7 +93,16 @@ def _scope(sequence: Any) -> Any:
             parts[index] = tvm_ffi.structural_map(part, (tirx.SeqStmt, multiplied))
         elif index > adding[0]:
             parts[index] = tvm_ffi.structural_map(part, (ir.TensorLoad, ordered))
-    return tirx.SeqStmt([*spares, *parts])
+    return tirx.stmt_seq(*spares, *parts)
+
+
+def _gathered(statements: Iterable[Any]) -> list[Any]:
+    """The statements, with consecutive updates as one: a short reduction leaves no loop of them."""
+    parts = list[Any]()
+    for is_update, group in groupby(statements, lambda part: update_of(part) is not None):
+        found = list(group)
+        parts += [tirx.SeqStmt(found)] if is_update and len(found) > 1 else found
+    return parts
 
 
 def _with_spares(agreed: dict[Key, Pair]) -> tuple[list[Any], dict[Key, Pair]]:

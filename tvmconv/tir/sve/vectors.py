@@ -38,7 +38,8 @@ def is_bytes(dtype: Any) -> bool:
 def of_segment(dtype: Any) -> int:
     """Elements of a type, or vectors of this type, in a segment; 0 for types without a form."""
     kind, *lanes = str(dtype).split("x")
-    items = {"float32": SEGMENT, "int8": _SEGMENT_BYTES, "uint8": _SEGMENT_BYTES}.get(kind, 0)
+    bytes_of = {"float32": 4, "int32": 4, "int8": 1, "uint8": 1}.get(kind)
+    items = _SEGMENT_BYTES // bytes_of if bytes_of else 0
     return items // int(*lanes or (1,))
 
 
