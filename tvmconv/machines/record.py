@@ -129,9 +129,9 @@ class CodeCosts:
     phases
         Whether polyphase Winograd for strided kernels pays in FP32. For integers costs decide.
 
-    The field ``halves`` says whether Strassen's algorithm was found to pay. The last six are
-    Winograd's transforms, long ones, spilled values and weights from memory, over Cascade Lake's,
-    fetches of unrolled border rows over Zen 4's, and the share of L2 of a prefetched panel.
+    The field ``halves`` says whether Strassen's algorithm was found to pay. ``transform`` to
+    ``streamed`` are Winograd's costs over Cascade Lake's. ``border_rows`` are fetches of unrolled
+    rows over Zen 4's. ``fetched_panel`` is the largest share of L2 of a prefetched panel.
     """
 
     folded_broadcast: float

@@ -143,8 +143,8 @@ def _tvm_options(target: TargetLike) -> dict[str, Any] | None:
 def _native() -> Machine:
     """This host, with code for its generic name if features of the CPU are hidden.
 
-    A hypervisor may hide some, or the variable ``TVMCONV_HIDE_FEATURES``. Costs remain those of the
-    CPU: its caches and units are the same.
+    A hypervisor may hide some, or the variable ``TVMCONV_HIDE_FEATURES``. The costs stay the
+    CPU's own, whose caches and units are the same.
     """
     machine = native_machine(_host_mcpu())
     return replace(machine, mcpu=native_machine().mcpu) if lacks(machine) else machine
