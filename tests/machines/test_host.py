@@ -9,9 +9,11 @@ import pytest
 
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import host as host_module
+from tvmconv.machines import targets
 from tvmconv.machines.host import host_cores, host_features, native_machine
 from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.tile_unit import TILE_FEATURES
+from tvmconv.machines.x86 import as_processor
 
 needs_avx2 = pytest.mark.skipif(
     not {"avx2", "fma"} <= host_features(), reason="this processor has no AVX2"
@@ -97,6 +99,19 @@ def test_a_misspelt_feature_is_not_hidden_silently(monkeypatch):
     monkeypatch.setenv("TVMCONV_HIDE_FEATURES", "avx512f,axv2")
     with pytest.raises(TargetError, match=r"has unknown CPU features: axv2. .* or avx512 for"):
         host_features()
+
+
+def test_hidden_features_leave_the_costs_of_the_cpu(monkeypatch):
+    """Code for the generic CPU runs on the same caches and units."""
+    monkeypatch.setattr(host_module, "host_features", lambda: set(MACHINES["x86-64-v3"].features))
+    monkeypatch.setattr(targets, "_host_mcpu", lambda: "znver5")
+    hidden = frozenset({"avx512f"})
+    monkeypatch.setattr(targets, "lacks", lambda m: hidden if m.mcpu == "znver5" else ())
+    machine = targets.resolve_machine("native", 1)
+    expected = as_processor(MACHINES["x86-64-v3"], "znver5")
+    assert machine.mcpu == "x86-64-v3"
+    assert machine.rates == expected.rates != MACHINES["x86-64-v3"].rates
+    assert machine.code == expected.code != MACHINES["x86-64-v3"].code
 
 
 def _redirect(monkeypatch: pytest.MonkeyPatch, path: str, replacement: Path) -> None:

@@ -104,9 +104,8 @@ class CodeCosts:
     spare_registers
         Registers in addition to accumulators and weights that the GEMM of Winograd tiles needs.
     by_lane
-        Whether an FMA can multiply by one lane of a vector. Broadcast values are then loaded as
-        vectors, without an instruction for each. The steps of a channel block are unrolled, without
-        prefetches between them.
+        Whether an FMA can multiply by one lane of a vector. Values are then loaded as vectors, not
+        broadcast one by one. The steps of a channel block are unrolled, without prefetches.
     loads_ahead
         Additional registers of a tile by lanes on in-order cores: LLVM loads earlier.
     halved_loads
@@ -117,8 +116,8 @@ class CodeCosts:
         Whether Winograd first transforms the columns of a row of tiles into L1, and computes some
         output rows at a time, because one tile exceeds the registers.
     extrema
-        Whether one instruction computes a maximum that propagates NaN, and another a maximum that
-        prefers numbers. Otherwise the order of operands of a comparison decides.
+        Whether one instruction computes a maximum that propagates NaN, and one that prefers
+        numbers. Otherwise the order of operands of a comparison decides.
     widening
         Cycles of multiplying integers to accumulators of twice their bits, relative to an FMA.
     slow_conversions
@@ -128,11 +127,11 @@ class CodeCosts:
     loads_block
         Cycles in which a vector load blocks multiplications; half as many for half a vector.
     phases
-        Whether polyphase Winograd for strided kernels was found to pay for FP32. Integers use it
-        where the cost model predicts it to be the fastest.
+        Whether polyphase Winograd for strided kernels pays in FP32. For integers costs decide.
 
-    The field ``halves`` says whether Strassen's algorithm was found to pay. The last four are
-    Winograd's transforms, long ones, spilled values and weights from memory, over Cascade Lake's.
+    The field ``halves`` says whether Strassen's algorithm was found to pay. ``transform`` to
+    ``streamed`` are Winograd's costs over Cascade Lake's. ``border_rows`` are fetches of unrolled
+    rows over Zen 4's. ``fetched_panel`` is the largest share of L2 of a prefetched panel.
     """
 
     folded_broadcast: float
@@ -157,6 +156,8 @@ class CodeCosts:
     long_transform: float = 1.0
     spilled: float = 1.0
     streamed: float = 1.0
+    border_rows: float = 1.0
+    fetched_panel: float = 3 / 8
 
     @property
     def orders_sums(self) -> bool:

@@ -141,12 +141,13 @@ def _tvm_options(target: TargetLike) -> dict[str, Any] | None:
 
 
 def _native() -> Machine:
-    """This host; by its generic name if features of the CPU are hidden.
+    """This host, with code for its generic name if features of the CPU are hidden.
 
-    A hypervisor may hide some, or the variable ``TVMCONV_HIDE_FEATURES``.
+    A hypervisor may hide some, or the variable ``TVMCONV_HIDE_FEATURES``. The costs stay the
+    CPU's own, whose caches and units are the same.
     """
     machine = native_machine(_host_mcpu())
-    return native_machine() if lacks(machine) else machine
+    return replace(machine, mcpu=native_machine().mcpu) if lacks(machine) else machine
 
 
 def _named(target: str) -> dict[str, Any] | None:

@@ -76,11 +76,18 @@ _DOUBLE_PUMPED = frozenset({"znver4"})
 # LLVM's name of a CPU -> bytes in a cycle of L2, L3 and memory. L2 and L3 by `tvmconv cpu
 # --measure`; memory by Winograd layers whose weights come from it (6 to 11 on a shared machine).
 _BANDWIDTHS = {"znver5": (60.0, 30.0, 8.0)}
-# LLVM's name of a CPU and bits of its vectors -> costs of Winograd, relative to Cascade Lake.
+# LLVM's name of a CPU and bits of its vectors -> its costs of code, where they differ.
 # docs/notes/machine-models.md says how they were measured.
-_WINOGRAD: dict[tuple[str, int], dict[str, Any]] = {
+_CODE: dict[tuple[str, int], dict[str, Any]] = {
     ("znver5", 256): {"transform": 0.33, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},
-    ("znver5", 512): {"transform": 0.57, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},
+    ("znver5", 512): {
+        "transform": 0.57,
+        "long_transform": 0.1,
+        "spilled": 0.2,
+        "streamed": 0.8,
+        "border_rows": 0.25,
+        "fetched_panel": 1.0,
+    },
 }
 
 
@@ -93,7 +100,7 @@ def as_processor(record: Machine, mcpu: str) -> Machine:
     if mcpu in _DOUBLE_PUMPED and record.vector.bits == 512:
         rates = replace(rates, multiply_adds=rates.multiply_adds / 2)
         record = replace(record, fma_units=record.fma_units // 2)
-    code = replace(record.code, **_WINOGRAD.get((mcpu, record.vector.bits), {}))
+    code = replace(record.code, **_CODE.get((mcpu, record.vector.bits), {}))
     return replace(record, mcpu=mcpu, rates=rates, code=code)
 
 

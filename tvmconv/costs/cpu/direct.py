@@ -227,7 +227,8 @@ class TileModel:
         rows: float = constants.DWORD_ROWS_FETCHED if dwords else constants.ROWS_FETCHED
         if not dwords and not by_lane:
             # instructions are fetched half as fast if a vector occupies the units for two cycles
-            rows = 1 + (rows - 1) * self.machine.rates.multiply_adds / 2
+            fetched = self.machine.code.border_rows * self.machine.rates.multiply_adds / 2
+            rows = 1 + (rows - 1) * fetched
 
         def cost(tile: tuple[int, int, int]) -> tuple[float, int, bool, int]:
             oc, oh, ow = tile
@@ -270,9 +271,10 @@ class TileModel:
         """Whether so few tiles use the weights that their arrival is visible.
 
         Larger kernels use each panel for long. Prefetches help them only with few tiles, and if the
-        next panel fits into L2 next to this one. Layers of 256 to 512 channels on 7x7 were then 1.1
-        to 1.25 times as fast. With AVX2 prefetches cost 2 % on ResNet-50, and up to a half if a
-        tile fills the registers, so that the machine disables them.
+        next panel fits into L2: next to this one, or in its place on Zen 5. Layers of 256 to 512
+        channels on 7x7 were then 1.1 to 1.25 times as fast. With AVX2 prefetches cost 2 % on
+        ResNet-50, and up to a half if a tile fills the registers, so that the machine disables
+        them.
         """
         machine = self.machine
         if machine.code.by_lane or not machine.code.prefetches_weights:
@@ -280,7 +282,7 @@ class TileModel:
         tiles = self._places(config.int("oh"), config.int("ow"))
         if self.taps > 1:
             panel = 4 * machine.channel_block * config.int("oc") * self.steps
-            small = 2 * panel <= machine.l2_bytes * 3 // 4
+            small = panel <= machine.l2_bytes * machine.code.fetched_panel
             return tiles <= 8 and small and self.weight_bytes > machine.l2_bytes
         return tiles <= 64 and self.weight_bytes > machine.l1d_bytes
 
