@@ -84,7 +84,7 @@ def emit_plane_sample(emitter: Emitter, node: Node, record: CallRecord) -> None:
     n, channels, height, width = image.dims
     points = prod(grid.dims[2:])
     attrs = node.attrs
-    options = {
+    options: dict[str, Any] = {
         "size": (height, width),
         "method": attrs["method"],
         "border": attrs["padding_mode"] == "border",
