@@ -45,7 +45,7 @@ def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
     data, dims = emitter.as_plain(source), node.output.dims
     if node.op == "depth_pool":
         volumes = int(node.attrs["volumes"])
-        shape = (volumes, source.dims[0] // volumes, prod(source.dims[1:]))
+        shape: tuple[int, ...] = (volumes, source.dims[0] // volumes, prod(source.dims[1:]))
         passes: list[_Pass] = [(shape, PoolWindow(*node.attrs["window"]), PoolWindow(1))]
         kind = node.attrs["kind"]
     else:
