@@ -124,7 +124,7 @@ def test_few_of_short_and_long_rows(size, k):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int64"])
-@pytest.mark.parametrize("size", [98, 127, 500, 3000])
+@pytest.mark.parametrize("size", [98, 127, 500, 5000])
 def test_few_of_rows_whose_best_elements_are_neighbors_or_in_one_part(size, dtype):
     """A key that enough elements reach is low where one part has all of the best, or all tie."""
     x = (normal(5, size) * 20).astype(dtype)

@@ -18,8 +18,8 @@ from tvmconv.tvm_api.ir_builder import T
 _TESTED = 16
 # most elements: more take as many parts, of which the ranks cost more than the rows
 _FEW = 32
-# fewest parts, and shortest row in elements of each part; the longest one stays in L1
-_PARTS, _SHORTEST, LONGEST = 32, 3, 2048
+# fewest parts, and shortest row in elements of each part; keys of the longest one fit into L1
+_PARTS, _SHORTEST, LONGEST = 32, 3, 8192
 
 
 def are_few(size: int, k: int) -> bool:

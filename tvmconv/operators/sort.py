@@ -28,6 +28,8 @@ _INSERTED = 16
 _RANKED, _SEVERAL = 2, 4
 # Longest row that is read twice for one element.
 _TWICE = 2048
+# Elements whose best are selected before others are inserted.
+_FIRST = 2048
 # Longest row into which very few elements are inserted as fast as they are selected.
 _SHORT = 192
 # Elements that are tested together: most blocks of a long row have none that counts.
@@ -77,7 +79,7 @@ def top_k(
                 else:
                     few, first = are_few(size, k), size
                     if inserts:
-                        first = min(size, LONGEST if few else max(k, _RANKED * lanes))
+                        first = min(size, _FIRST if few else max(k, _RANKED * lanes))
                     form = FewBest if few and first <= LONGEST else Selection
                     position_at = form(key, first, k, kind, bits).ordered().__getitem__
                     if first < size:
