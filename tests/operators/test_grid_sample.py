@@ -8,6 +8,7 @@ import pytest
 from tests.kernels import alternating_machines
 from tests.operators.harness import HOST, MACHINES, assert_close, normal, onnx_node, run
 from tvmconv.operators.grid_sample import plane_samples, row_samples
+from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 
 @pytest.mark.parametrize("align", [0, 1])
@@ -50,6 +51,7 @@ def test_neighboring_channels_agree_with_onnxruntime(mode, channels, points, pad
             border=padding == "border",
             align_corners=False,
             lanes=machine.lanes,
+            transposed=TRANSPOSE_LANES,
         ),
         np.ascontiguousarray(x.reshape(2, channels, 99).transpose(0, 2, 1)),
         np.ascontiguousarray(grid.reshape(2, points, 2).transpose(0, 2, 1)),

@@ -18,6 +18,7 @@ from tests.operators.harness import (
     onnx_node,
     run,
 )
+from tvmconv.graph.emit.plain_moves import row_transposition
 from tvmconv.operators.lrn import lrn, lrn_blocked
 from tvmconv.operators.moments import row_moments
 from tvmconv.operators.moments_short_rows import short_row_moments
@@ -79,8 +80,11 @@ def test_softmax_of_short_rows_and_few_columns(shape, logarithm, machine):
     x[1] += 3e4
     x[2, 0, 0] = np.nan
     flat = x.reshape(shape[0], -1)
+    mark = row_transposition(flat.shape[1])
     y = run(
-        lambda t: softmax_short_rows(t, shape[2], machine.lanes, logarithm), flat, machine=machine
+        lambda t: softmax_short_rows(t, shape[2], machine.lanes, logarithm, mark),
+        flat,
+        machine=machine,
     )
     wide = x.astype(np.float64) - x.max(axis=1, keepdims=True)
     expected = wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))
@@ -94,8 +98,9 @@ def test_softmax_of_short_rows_and_few_columns(shape, logarithm, machine):
 def test_moments_of_short_rows(shape, machine):
     x = normal(*shape)
     x[1] += 1e4
+    mark = row_transposition(shape[1])
     x[2], x[3, 0], x[4, 1] = 7.0, np.nan, np.inf
-    built = Built(lambda t: short_row_moments(t, 1e-5, machine.lanes), [x], machine)
+    built = Built(lambda t: short_row_moments(t, 1e-5, machine.lanes, mark), [x], machine)
     wide = x.astype(np.float64)
     with np.errstate(invalid="ignore"):
         expected = wide.mean(axis=1), 1 / np.sqrt(wide.var(axis=1) + 1e-5)

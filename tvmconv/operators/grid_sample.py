@@ -13,7 +13,6 @@ from typing import Any
 from tvmconv.operators.pool import tree
 from tvmconv.operators.row_vectors import side_by_side
 from tvmconv.operators.vector_loops import blocks, pieces, scratch, shared
-from tvmconv.tir.annotations import TRANSPOSE_LANES
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -69,11 +68,13 @@ def row_samples(
     border: bool,
     align_corners: bool,
     lanes: int,
+    transposed: str,
 ) -> Tensor:
     """As :func:`plane_samples`, of images whose channels are neighbors: ``(N, H * W, C)``.
 
     A vector has several channels of a point. The samples of ``lanes`` points are transposed in the
-    nearest cache. There are at least ``lanes`` points.
+    nearest cache. There are at least ``lanes`` points. ``transposed`` is the annotation of loops
+    that copy squares in registers.
     """
     batch, channels = int(data.shape[0]), int(data.shape[2])
 
@@ -88,7 +89,7 @@ def row_samples(
                 stage[point * width + lane] = value
 
             def write(first: Any, count: int) -> None:
-                line = T.serial(0, lanes, annotations={TRANSPOSE_LANES: 1})
+                line = T.serial(0, lanes, annotations={transposed: 1})
                 with line as point, side_by_side(count) as place:
                     value = stage[point * width + first + place]
                     target = points.image, channel + first + place

@@ -14,17 +14,17 @@ from tvmconv.tvm_api.ir_builder import T
 from tvmconv.tvm_api.types import Tensor
 
 
-def short_row_moments(data: Tensor, epsilon: float, lanes: int) -> list[Tensor]:
+def short_row_moments(data: Tensor, epsilon: float, lanes: int, transposed: str) -> list[Tensor]:
     """Mean and ``1 / sqrt(variance + epsilon)`` of each row of FP32 ``(R, K)``, each ``(R,)``.
 
     As :func:`tvmconv.operators.moments.row_moments`, ``lanes`` rows at a time. There are at least
-    ``lanes`` rows.
+    ``lanes`` rows. ``transposed`` is as in :class:`tvmconv.operators.row_groups.RowGroups`.
     """
     rows, size = (int(d) for d in data.shape)
 
     def write(ins: Any, outs: Any) -> Any:
         source, means, inverses = (T.buffer_proxy(buffer) for buffer in (ins[0], *outs))
-        groups = RowGroups(rows, size, lanes)
+        groups = RowGroups(rows, size, lanes, transposed)
 
         def unit(number: Any) -> None:
             first = groups.first(number)

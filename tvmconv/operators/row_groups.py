@@ -7,12 +7,11 @@ from typing import Any
 
 from tvmconv.operators.row_vectors import side_by_side
 from tvmconv.operators.vector_loops import pieces, scratch
-from tvmconv.tir.annotations import TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.ir_builder import T
 
 # elements of a row that are transposed at a time: a 128-bit lane of a vector
-_PIECE = 4
+PIECE = 4
 
 
 def are_short(rows: int, size: int, lanes: int, passes: int = 1) -> bool:
@@ -27,13 +26,16 @@ def are_short(rows: int, size: int, lanes: int, passes: int = 1) -> bool:
 class RowGroups:
     """Rows of FP32 ``(rows, size)``, ``lanes`` of them at a time.
 
-    The last group overlaps the one before it. There are at least ``lanes`` rows.
+    The last group overlaps the one before it. There are at least ``lanes`` rows. ``transposed`` is
+    the annotation of loops that copy elements in registers: for rows of at least
+    :data:`PIECE` elements, squares of them; for shorter rows, whole rows.
     """
 
     elements: Any
 
-    def __init__(self, rows: int, size: int, lanes: int) -> None:
+    def __init__(self, rows: int, size: int, lanes: int, transposed: str) -> None:
         self._rows, self._size, self._lanes = rows, size, lanes
+        self._transposed = transposed
 
     @property
     def count(self) -> int:
@@ -74,11 +76,10 @@ class RowGroups:
         self._cover(move)
 
     def _cover(self, move: Callable[[Any, int], None]) -> None:
-        if self._size < _PIECE:
+        if self._size < PIECE:
             move(0, self._size)
         else:
-            pieces(self._size, _PIECE, move)
+            pieces(self._size, PIECE, move)
 
     def _lines(self) -> Any:
-        mark = TRANSPOSE_LANES if self._size >= _PIECE else TRANSPOSE_NEIGHBORS
-        return T.serial(0, self._lanes, annotations={mark: 1})
+        return T.serial(0, self._lanes, annotations={self._transposed: 1})

@@ -24,17 +24,20 @@ def are_few_columns(outer: int, size: int, columns: int, lanes: int) -> bool:
     return outer >= lanes and 2 * columns < lanes and size * columns * lanes <= _GROUP
 
 
-def softmax_short_rows(data: Tensor, columns: int, lanes: int, logarithm: bool) -> Tensor:
+def softmax_short_rows(
+    data: Tensor, columns: int, lanes: int, logarithm: bool, transposed: str
+) -> Tensor:
     """Softmax of FP32 ``(outer, size * columns)`` along the size, or its logarithm.
 
     ``lanes`` of the outer elements are normalized at a time. They are transposed in the nearest
     cache: a vector has one element of each. There are at least ``lanes``.
+    ``transposed`` is as in :class:`tvmconv.operators.row_groups.RowGroups`.
     """
     outer, length = (int(d) for d in data.shape)
 
     def write(ins: Any, outs: Any) -> Any:
         source, target = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
-        groups = RowGroups(outer, length, lanes)
+        groups = RowGroups(outer, length, lanes, transposed)
 
         def unit(number: Any) -> None:
             first = groups.first(number)

@@ -17,6 +17,7 @@ from tvmconv.graph.emit.moves import picked, rows_of_blocks
 from tvmconv.graph.emit.operators import average, depth_pool
 from tvmconv.graph.emit.plain_moves import (
     depth_to_space_plain,
+    row_transposition,
     rows_of_columns,
     shuffle_plain,
     transposes_rows,
@@ -153,7 +154,13 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     fixed = machine.runs_along_axes and not processor(machine).vector.scalable
     lanes = processor(machine).lanes if fixed else 0
     if fixed and are_few_columns(outer, size, columns, lanes):
-        short = partial(softmax_short_rows, columns=columns, lanes=lanes, logarithm=logarithm)
+        short = partial(
+            softmax_short_rows,
+            columns=columns,
+            lanes=lanes,
+            logarithm=logarithm,
+            transposed=row_transposition(size * columns),
+        )
         view = emitter.reshape(data, (outer, size * columns))
         return emitter.reshape(emitter.call(short, [view], record, opaque=True), shape)
     shortest = _SHORT_ROW if columns == 1 else _LONG_ROW

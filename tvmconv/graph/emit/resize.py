@@ -13,6 +13,7 @@ from tvmconv.graph.ir import Node
 from tvmconv.machines.record import processor
 from tvmconv.operators.grid_sample import plane_samples, row_samples
 from tvmconv.operators.plane_resize import Tables, Taps, plane_resize
+from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 # fewer channels leave most of a vector empty
 _FEW_CHANNELS = 4
@@ -92,7 +93,9 @@ def emit_plane_sample(emitter: Emitter, node: Node, record: CallRecord) -> None:
     }
     data = emitter.as_plain(image)
     if _samples_rows(emitter, node, points):
-        sampled: Any = partial(row_samples, lanes=emitter.lanes, **options)
+        sampled: Any = partial(
+            row_samples, lanes=emitter.lanes, transposed=TRANSPOSE_LANES, **options
+        )
         data = rows_of_columns(emitter, node, data, (n, channels, height * width))
     else:
         sampled = partial(plane_samples, **options)

@@ -8,6 +8,7 @@ from math import prod
 from operator import mul
 
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
+from tvmconv.graph.emit.plain_moves import row_transposition
 from tvmconv.graph.ir import Node
 from tvmconv.machines.record import processor
 from tvmconv.operators.moments import batch_moments, channel_moments, group_moments, row_moments
@@ -74,7 +75,8 @@ def _row_moments(emitter: Emitter, view: RelaxExpr, epsilon: float) -> _Moments:
     if size > 1 and machine.runs_along_axes and not processor(machine).vector.scalable:
         lanes = processor(machine).lanes
         if are_short(rows, size, lanes, passes=2):
-            return lambda x: short_row_moments(x, epsilon, lanes)
+            mark = row_transposition(size)
+            return lambda x: short_row_moments(x, epsilon, lanes, mark)
     return lambda x: row_moments(x, epsilon)
 
 
