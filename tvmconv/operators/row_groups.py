@@ -27,8 +27,8 @@ class RowGroups:
     """Rows of FP32 ``(rows, size)``, ``lanes`` of them at a time.
 
     The last group overlaps the one before it. There are at least ``lanes`` rows. ``transposed`` is
-    the annotation of loops that copy elements in registers: for rows of at least
-    :data:`PIECE` elements, squares of them; for shorter rows, whole rows.
+    the annotation of loops that copy elements in registers. It makes squares of rows of at least
+    :data:`PIECE` elements, and takes shorter rows as a whole.
     """
 
     elements: Any
